@@ -43,7 +43,7 @@ def test_halves_are_near_floats(tmp_path: Path) -> None:
 @needs_opencl
 def test_an_unknown_precision_is_refused(tmp_path: Path) -> None:
     onnx.save(conv_relu()[0], tmp_path / "m.onnx")
-    with pytest.raises(EngineError, match="opencl's precision is f32 or f16, not 'f8'"):
+    with pytest.raises(EngineError, match="opencl's precision is one of f32, f16, not 'f8'"):
         OPENCL.prepare(tmp_path / "m.onnx", 1, precision="f8")
 
 

@@ -18,7 +18,7 @@ from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import F64, MachineType
-from tensmith.lifting.loops import Array, Function, Loop, Statement, Struct
+from tensmith.lifting.loops import Array, Loop, Statement, Struct
 from tensmith.lifting.summary import Summary, Term, Written
 
 
@@ -403,18 +403,18 @@ def arguments(summary: Summary, chance: random.Random) -> list[Any]:
     """Random inputs that are likely to meet the requirements."""
     function = summary.function
     scalars: dict[str, Any] = {}
-    for name, type_ in _fields(function):
+    for name, type_ in function.fields:
         if isinstance(type_, MachineType):
             scalars[name] = _scalar(type_, chance)
     symbols = {name: value for name, value in scalars.items() if isinstance(value, int)}
     lengths = {
         f"len({n}, {a})": chance.choice((0, 1, 2, 3, 5))
-        for n, t in _fields(function)
+        for n, t in function.fields
         if isinstance(t, Array)
         for a in range(t.rank)
     }
     values = {**symbols, **lengths}
-    arrays = {n: _array(summary, n, t, values, chance) for n, t in _fields(function) if isinstance(t, Array)}
+    arrays = {n: _array(summary, n, t, values, chance) for n, t in function.fields if isinstance(t, Array)}
     found: list[Any] = []
     for parameter in function.parameters:
         if isinstance(parameter.type, Struct):
@@ -422,16 +422,6 @@ def arguments(summary: Summary, chance: random.Random) -> list[Any]:
             found.append({n: {**scalars, **arrays}[f"{parameter.name}.{n}"] for n in names})
         else:
             found.append({**scalars, **arrays}[parameter.name])
-    return found
-
-
-def _fields(function: Function) -> list[tuple[str, MachineType | Array]]:
-    found: list[tuple[str, MachineType | Array]] = []
-    for parameter in function.parameters:
-        if isinstance(parameter.type, Struct):
-            found += [(f"{parameter.name}.{name}", type_) for name, type_ in parameter.type.fields]
-        else:
-            found.append((parameter.name, parameter.type))
     return found
 
 

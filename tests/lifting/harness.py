@@ -21,7 +21,7 @@ from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Function
 from tensmith.lifting.second.compare import closely, cropped, exactly, identical, spread
 from tensmith.lifting.second.inputs import SLACK, Draw, Sampler
-from tensmith.lifting.second.values import CallResult, Meaningless, dtype, fields, folded, short, shown
+from tensmith.lifting.second.values import CallResult, Meaningless, dtype, folded, short, shown
 
 PLAIN = 2  # inputs of a plan that go through plain calls; those after them, through `Loaded.again`
 
@@ -48,7 +48,7 @@ class PythonSource:
         except (ArithmeticError, IndexError, ValueError) as error:
             raise Meaningless from error
         value = None if value is None else self.array(value, self.function.returns)
-        kinds = dict(fields(self.function))
+        kinds = dict(self.function.fields)
         arrays = {n: self.array(v, kinds[n]) for n, v in given.items() if isinstance(kinds[n], Array)}
         return CallResult(value, arrays)
 
@@ -121,7 +121,7 @@ class Trial:
 
     def __init__(self, lifted: Lifted, source: Source) -> None:
         self.lifted, self.source = lifted, source
-        self.kinds = dict(fields(lifted.function))
+        self.kinds = dict(lifted.function.fields)
         names = {o.view.array for o in lifted.outputs if o.view is not None}
         self.written = [name for name in self.kinds if name in names]
         self.whole = {o.view.array for o in lifted.outputs if o.view is not None and o.whole}

@@ -23,7 +23,7 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
 from tensmith.lifting.second.inputs import evaluated
-from tensmith.lifting.second.values import Record, dtype, fields, flat, folded
+from tensmith.lifting.second.values import Record, dtype, flat, folded
 
 
 def known(values: Mapping[str, Any]) -> dict[str, int]:
@@ -262,7 +262,7 @@ class C(Loaded):
             (name, None, np.ctypeslib.as_ctypes_type(dtype(kind)))
             if isinstance(kind, MachineType)
             else (name, dtype(kind.element), None)
-            for name, kind in fields(lifted.function)
+            for name, kind in lifted.function.fields
         ]
         self.function = getattr(ctypes.CDLL(str(folder / "all.so")), self.name)
         self.written = {o.view.array for o in lifted.outputs if o.view is not None}
@@ -319,7 +319,7 @@ class Onnx(Loaded):
         content = (folder / f"{self.name}.onnx").read_bytes()
         self.session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         taken = {entry.name for entry in self.session.get_inputs()}
-        kinds = {n: k.element if isinstance(k, Array) else k for n, k in fields(lifted.function)}
+        kinds = {n: k.element if isinstance(k, Array) else k for n, k in lifted.function.fields}
         self.types = {name: dtype(kind) for name, kind in kinds.items() if name in taken}
 
     def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:

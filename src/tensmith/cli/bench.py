@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tensmith.cli.command import Answer, command
+from tensmith.cli.options import Batch, InferenceThreads, MeasuringSeconds, OpenSizes
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 from tensmith.files import TemporaryFolder
@@ -30,13 +31,10 @@ def bench(
         str | None,
         typer.Option(help="Engines to time, as A,B or A:precision=f16,B. [default: all installed]"),
     ] = None,
-    threads: Annotated[int, typer.Option(help="Threads of an inference.")] = 1,
-    batch: Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")] = 1,
-    sizes: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=N,...", help="Sizes that the file leaves open, by their names in it."),
-    ] = None,
-    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 10.0,
+    threads: InferenceThreads = 1,
+    batch: Batch = 1,
+    sizes: OpenSizes = None,
+    seconds: MeasuringSeconds = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of the inputs and of the order.")] = 0,
 ) -> Answer:
     """Time models side by side, taking turns; ratios are against the first engine on the first model.

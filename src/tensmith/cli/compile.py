@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import Answer, command
+from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, OnnxFile, OpenSizes
 from tensmith.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -19,25 +20,20 @@ if TYPE_CHECKING:
 
 @command(example="tensmith compile model.onnx --target raspberry-pi-5 --output model-pi")
 def compile(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx file.")],
-    output: Annotated[
-        Path | None, typer.Option(help="The folder to write. [default: MODEL-TARGET, beside this place]")
-    ] = None,
+    model: OnnxFile,
+    output: CompiledFolder = None,
     target: Annotated[
         str, typer.Option(help="The device: a name that `tensmith targets` lists, or a .toml file.")
     ] = "host",
-    batch: Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")] = 1,
-    sizes: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=N,...", help="Sizes that the file leaves open, by their names in it."),
-    ] = None,
+    batch: Batch = 1,
+    sizes: OpenSizes = None,
     precision: Annotated[
         str,
         typer.Option(
             help="What layers may multiply in where that is faster: f32, bf16 (2 digits) or f16 (3)."
         ),
     ] = "f32",
-    threads: Annotated[int, typer.Option(help="Threads that may share a layer.")] = 1,
+    threads: LayerThreads = 1,
     half: Annotated[bool, typer.Option("--half", help="The same as --precision f16.")] = False,
     mixed: Annotated[
         bool, typer.Option("--mixed", help="Leave to ONNX Runtime what has no kernel, and write for that.")

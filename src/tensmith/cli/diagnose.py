@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tensmith.cli.command import Answer, command
+from tensmith.cli.options import InferenceThreads, MeasuringSeconds, OpenSizes
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 
@@ -27,12 +28,9 @@ def diagnose(
     engines: Annotated[
         str | None, typer.Option(help="Engines to look into, as A,B. [default: all installed]")
     ] = None,
-    threads: Annotated[int, typer.Option(help="Threads of an inference.")] = 1,
-    sizes: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=N,...", help="Sizes that the file leaves open, by their names in it."),
-    ] = None,
-    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 10.0,
+    threads: InferenceThreads = 1,
+    sizes: OpenSizes = None,
+    seconds: MeasuringSeconds = 10.0,
     fix: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the model as the exact rules make it, and time both."),

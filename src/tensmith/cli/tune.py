@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import INTERRUPTED, Answer, command
+from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, OnnxFile
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 
@@ -25,18 +26,16 @@ if TYPE_CHECKING:
     aborted="what was measured is kept",
 )
 def tune(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx file.")],
-    output: Annotated[
-        Path | None, typer.Option(help="The folder to write. [default: MODEL-native, beside this place]")
-    ] = None,
+    model: OnnxFile,
+    output: CompiledFolder = None,
     time_budget: Annotated[
         str, typer.Option(metavar="TIME", help="At most so long: 90s, 10m or 1h.")
     ] = "60s",
     trials: Annotated[
         int | None, typer.Option(help="At most so many kernels; 0 takes what is known. [default: any]")
     ] = None,
-    threads: Annotated[int, typer.Option(help="Threads that may share a layer.")] = 1,
-    batch: Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")] = 1,
+    threads: LayerThreads = 1,
+    batch: Batch = 1,
     tuning: Annotated[
         str, typer.Option(help="tuned: with our kernels; metaschedule: with those TVM's MetaSchedule finds.")
     ] = "tuned",

@@ -23,6 +23,12 @@ _INFIX = {
     "greater_equal": ">=",
 }  # fmt: skip
 _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+# Operators in C: of operands, with the type of the result where it is wider.
+_FORMS = {
+    **{op: f"{{0}} {sign} {{1}}" for op, sign in _INFIX.items()},
+    **{op: f"({{type}})({{0}} {sign} {{1}})" for op, sign in _BITS.items()},
+    "where": "{0} ? {1} : {2}", "not": "!{0}", "isnan": "{0} != {0}", "bitwise_not": "({type})~{0}",
+}  # fmt: skip
 _PLAIN = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 # Functions of floats in <math.h>, which has other names for two of them.
 _LIBRARY = REAL | ROUNDINGS | {"pow", "abs", "fmod"}
@@ -218,18 +224,8 @@ class CBlock:
         unit, floating, ctype = self.unit, source[0] == "f", self.unit.type(dtype)
         if op == "cast":
             return f"{atoms[0]} != 0" if dtype == "bool" else f"({ctype}){atoms[0]}"
-        if op == "where":
-            return f"{atoms[0]} ? {atoms[1]} : {atoms[2]}"
-        if op in _INFIX:
-            return f"{atoms[0]} {_INFIX[op]} {atoms[1]}"
-        if op == "not":
-            return f"!{atoms[0]}"
-        if op == "isnan":
-            return f"{atoms[0]} != {atoms[0]}"
-        if op in _BITS:
-            return f"({ctype})({atoms[0]} {_BITS[op]} {atoms[1]})"
-        if op == "bitwise_not":
-            return f"({ctype})~{atoms[0]}"
+        if op in _FORMS:
+            return _FORMS[op].format(*atoms, type=ctype)
         if op in ("left_shift", "right_shift"):
             return self._shift(op, dtype, atoms)
         if floating and op == "neg":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
+import importlib.util
 import queue
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -93,6 +96,25 @@ class Engine(Protocol):
         """
 
 
+class PackageEngine(Engine):
+    """A runtime that is a Python package of the engine's name; `install` is what pip calls it."""
+
+    name: str
+    install: str
+
+    def missing(self) -> str | None:
+        found = importlib.util.find_spec(self.name)
+        return None if found else f"{self.name} is not installed: pip install {self.install}"
+
+    def version(self) -> str:
+        require(self)
+        return importlib.metadata.version(self.name)
+
+    def start(self) -> None:
+        require(self)
+        importlib.import_module(self.name)
+
+
 ENGINES: Registry[Engine] = Registry("engine", "tensmith.engine.engines")
 
 E = TypeVar("E", bound=Engine)
@@ -130,6 +152,19 @@ def refuse(name: str, settings: Mapping[str, str]) -> None:
     """EngineError if there are settings that engine `name` does not know."""
     if settings:
         raise EngineError(f"engine '{name}' has no setting {', '.join(map(repr, sorted(settings)))}")
+
+
+def choices(name: str, settings: Mapping[str, str], allowed: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The value of each setting that engine `name` has: as given, else the first of those allowed.
+
+    EngineError on any other setting or value.
+    """
+    refuse(name, {setting: value for setting, value in settings.items() if setting not in allowed})
+    chosen = tuple(settings.get(setting, values[0]) for setting, values in allowed.items())
+    for value, (setting, values) in zip(chosen, allowed.items()):
+        if value not in values:
+            raise EngineError(f"{name}'s {setting} is one of {', '.join(values)}, not '{value}'")
+    return chosen
 
 
 def first_line(error: BaseException) -> str:

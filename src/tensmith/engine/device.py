@@ -11,7 +11,7 @@ import numpy as np
 
 from tensmith.backend.device.plan import DevicePlan, make_plan
 from tensmith.backend.native.plan import fixed
-from tensmith.engine.base import Session, first_line, refuse
+from tensmith.engine.base import Session, choices, first_line
 from tensmith.engine.signature import read_signature
 from tensmith.engine.sized import Array, opened
 from tensmith.errors import EngineError, TensmithError
@@ -95,18 +95,10 @@ class DeviceEngine(ABC):
         """Puts a plan on the device."""
 
     def prepare(
-        self,
-        path: Path,
-        threads: int,
-        *,
-        sizes: Mapping[str, int] | None = None,
-        precision: str = "f32",
-        **settings: str,
+        self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> Session:
-        refuse(self.name, settings)
+        (precision,) = choices(self.name, settings, {"precision": PRECISIONS})
         self.start()
-        if precision not in PRECISIONS:
-            raise EngineError(f"{self.name}'s precision is {' or '.join(PRECISIONS)}, not '{precision}'")
 
         def build(sizes: Mapping[str, int]) -> LoadedPlan:
             try:

@@ -9,6 +9,7 @@ import onnx
 
 from tensmith.formula.poly import Dim, Poly
 from tensmith.frontend.onnx_passes import with_shapes
+from tensmith.ir.names import take
 from tensmith.ir.onnx_schema import ELEMENT_TYPES
 from tensmith.ir.types import TensorType
 
@@ -32,12 +33,7 @@ class Symbols:
         return Poly.symbol(self._free("unknown"))
 
     def _free(self, base: str) -> str:
-        name, count = base, 0
-        while name in self._taken:
-            count += 1
-            name = f"{base}_{count}"
-        self._taken.add(name)
-        return name
+        return take(base, self._taken, 1)
 
     def dim(self, proto: onnx.TensorShapeProto.Dimension, place: str = "") -> Dim:
         """One size; a negative one means unknown, as some exporters write it.

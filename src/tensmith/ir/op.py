@@ -14,9 +14,9 @@ An op whose formula is missing is still typed, run and exported; rules cannot be
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, Union, cast
 
 import numpy as np
 
@@ -34,7 +34,16 @@ Attr: TypeAlias = Union[
 ]
 Attrs: TypeAlias = Mapping[str, Any]
 
+Operand = TypeVar("Operand")
+
 REQUIRED: Any = object()
+
+
+def _given(operands: Sequence[Operand | None], index: int, lacking: str) -> Operand:
+    found = operands[index] if index < len(operands) else None
+    if found is None:
+        raise ProgramError(f"input {index} {lacking}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -53,10 +62,7 @@ class Typed:
 
     def type(self, index: int) -> TensorType:
         """The type of a required input."""
-        found = self.types[index] if index < len(self.types) else None
-        if found is None:
-            raise ProgramError(f"input {index} is missing")
-        return found
+        return _given(self.types, index, "is missing")
 
     def has(self, index: int) -> bool:
         """Whether an optional input is there."""
@@ -76,54 +82,42 @@ class Typed:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A use of an op at run time: arrays (None for omitted inputs), attributes, and the value types."""
+class Operands(Generic[Operand]):
+    """Attributes and inputs of a use of an op, None for those omitted."""
 
     attrs: Attrs
-    inputs: tuple[Array | None, ...]
-    types: tuple[TensorType | None, ...]
-    out_types: tuple[TensorType | None, ...]
+    inputs: tuple[Operand | None, ...]
 
-    def __getitem__(self, index: int) -> Array:
-        found = self.inputs[index] if index < len(self.inputs) else None
-        if found is None:
-            raise ProgramError(f"input {index} is missing")
-        return found
+    def __getitem__(self, index: int) -> Operand:
+        return _given(self.inputs, index, "is missing")
 
-    def get(self, index: int) -> Array | None:
+    def get(self, index: int) -> Operand | None:
         """An optional input."""
         return self.inputs[index] if index < len(self.inputs) else None
 
 
 @dataclass(frozen=True)
-class Symbolic:
+class Run(Operands[Array]):
+    """A use of an op at run time: arrays, and the types of values."""
+
+    types: tuple[TensorType | None, ...]
+    out_types: tuple[TensorType | None, ...]
+
+
+@dataclass(frozen=True)
+class Symbolic(Operands[Formula]):
     """A use of an op as a formula: input formulas, attributes (whose integers may be Poly), known values.
 
     `dtypes` are element types where they matter and are known: formulas have none.
     """
 
-    attrs: Attrs
-    inputs: tuple[Formula | None, ...]
     values: tuple[Array | None, ...] = ()
     n_outputs: int = 1
     dtypes: tuple[str | None, ...] = ()
 
-    def __getitem__(self, index: int) -> Formula:
-        found = self.inputs[index] if index < len(self.inputs) else None
-        if found is None:
-            raise ProgramError(f"input {index} is missing")
-        return found
-
-    def get(self, index: int) -> Formula | None:
-        """An optional input."""
-        return self.inputs[index] if index < len(self.inputs) else None
-
     def value(self, index: int) -> Array:
         """The known value of an input (shapes, axes, pads)."""
-        found = self.values[index] if index < len(self.values) else None
-        if found is None:
-            raise ProgramError(f"input {index} must be a known constant for a formula")
-        return found
+        return _given(self.values, index, "must be a known constant for a formula")
 
     def dtype(self, index: int) -> str:
         """The element type of an input."""

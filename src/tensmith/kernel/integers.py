@@ -7,7 +7,7 @@ times the sum of the weights, which is a constant: see byte_offset.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,7 @@ class Integers:
 
     def prelude(self, lanes: int, offset: int) -> str:
         """C text; needs the types vf and vi."""
-        return _PRELUDE.format(
-            lanes=lanes,
-            offset=offset,
-            dot=self.dot,
-            rint=self.rint,
-            round=self.round,
-            widen=self.widen,
-            taps=self.taps,
-            put=self.put,
-        )
+        return _PRELUDE.format(lanes=lanes, offset=offset, **asdict(self))
 
 
 _PRELUDE = """\

@@ -17,7 +17,7 @@ from tensmith.evaluate.latency import take_turns
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
-from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, flat_fields, length_symbol
+from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, length_symbol
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Struct
 from tensmith.lifting.pipeline import Steps
@@ -142,7 +142,7 @@ def _timed(runs: Mapping[str, Callable[[], Any]]) -> list[Timing]:
 
 def sample(lifted: Lifted, sizes: Sizes) -> list[Any]:
     """Random arguments: integers that are sizes as given (1000 where not), arrays as long as required."""
-    known = {name for parameter in lifted.function.parameters for name, _ in flat_fields(parameter)}
+    known = dict(lifted.function.fields).keys()
     for name in sizes:
         if name not in known:
             raise UsageError(
@@ -163,7 +163,7 @@ def sample(lifted: Lifted, sizes: Sizes) -> list[Any]:
 
     found: list[Any] = []
     for parameter in lifted.function.parameters:
-        made = {name: value(name, type_) for name, type_ in flat_fields(parameter)}
+        made = {name: value(name, type_) for name, type_ in parameter.fields}
         if isinstance(parameter.type, Struct):
             found.append({name.removeprefix(f"{parameter.name}."): item for name, item in made.items()})
         else:
@@ -175,7 +175,7 @@ def _shapes(lifted: Lifted, sizes: Sizes, default: int) -> tuple[dict[str, int],
     """Values of the integers that bound something, and a shape for each array."""
     polys = [size.poly for size in lifted.sizes] + [r.poly for r in lifted.requires if r.poly is not None]
     bounding = {symbol for poly in polys for symbol in poly.symbols()}
-    all_fields = [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
+    all_fields = lifted.function.fields
     counting = {symbol for size in lifted.sizes for symbol in size.poly.symbols()}
     values: dict[str, int] = {}
     for name, type_ in all_fields:

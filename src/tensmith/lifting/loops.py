@@ -7,7 +7,7 @@ the cast at a store) are written out as `Cast`. Every expression and statement k
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tensmith.formula.types import I64, MachineType
@@ -67,6 +67,13 @@ class Parameter:
     name: str
     type: MachineType | Array | Struct
     position: SourcePosition = NOWHERE
+
+    @property
+    def fields(self) -> tuple[tuple[str, MachineType | Array], ...]:
+        """Itself, or a struct's scalars and arrays under "parameter.field"."""
+        if isinstance(self.type, Struct):
+            return tuple((f"{self.name}.{name}", type_) for name, type_ in self.type.fields)
+        return ((self.name, self.type),)
 
 
 # Expressions. `type` is the type of the value, after the source language's own promotion.
@@ -243,4 +250,14 @@ class Function:
     language: Literal["c", "c++", "python"]
     file: str
     position: SourcePosition = NOWHERE
-    noted: tuple[str, ...] = field(default=())
+    noted: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> tuple[tuple[str, MachineType | Array], ...]:
+        """Every scalar and array that comes in, in order; see `Parameter.fields`."""
+        return tuple(field for parameter in self.parameters for field in parameter.fields)
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The arrays among `fields`."""
+        return {name: type_ for name, type_ in self.fields if isinstance(type_, Array)}

@@ -21,7 +21,7 @@ from tensmith.errors import EngineError
 from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
 from tensmith.kernel.toolchain import find_compiler, has_compiler, run_compiler
-from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
+from tensmith.lifting.emit.kernel.parameters import element_name
 from tensmith.lifting.lifted import Lifted, Output
 from tensmith.lifting.loops import Array, Parameter, Struct
 
@@ -80,7 +80,7 @@ def fields(
     """Name, type and argument of every scalar and array, the fields of structs one by one."""
     found = []
     for parameter, argument in zip(parameters, arguments, strict=True):
-        for name, type_ in flat_fields(parameter):
+        for name, type_ in parameter.fields:
             inner = name.removeprefix(f"{parameter.name}.")
             value = argument
             if isinstance(parameter.type, Struct):

@@ -48,7 +48,7 @@ class PatternRule(NodeRule):
         """The left side, made once."""
         return self.left()
 
-    @property
+    @cached_property
     def roots(self) -> frozenset[str]:  # type: ignore[override]
         """The op at the root of the left side, or all that it may be."""
         if isinstance(self.pattern, AnyElementwise):

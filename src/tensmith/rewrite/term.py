@@ -32,38 +32,18 @@ from tensmith.rewrite.values import freeze, uniform
 Term: TypeAlias = Union["Var", "Const", "Number", "ConstantTable", "Use", "Later", "AnyElementwise", None]
 
 
+def _operator(op: str, turned: bool = False) -> Callable[[Any, Any], Use]:
+    return lambda one, other: _use(op, other, one) if turned else _use(op, one, other)
+
+
 class Algebra:
     """Operators on terms: `x * w + 1` is a Use of add."""
 
-    def __add__(self, other: Any) -> Use:
-        return _use("add", self, other)
-
-    def __radd__(self, other: Any) -> Use:
-        return _use("add", other, self)
-
-    def __sub__(self, other: Any) -> Use:
-        return _use("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Use:
-        return _use("sub", other, self)
-
-    def __mul__(self, other: Any) -> Use:
-        return _use("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Use:
-        return _use("mul", other, self)
-
-    def __truediv__(self, other: Any) -> Use:
-        return _use("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Use:
-        return _use("div", other, self)
-
-    def __pow__(self, other: Any) -> Use:
-        return _use("pow", self, other)
-
-    def __matmul__(self, other: Any) -> Use:
-        return _use("matmul", self, other)
+    __add__, __radd__ = _operator("add"), _operator("add", turned=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", turned=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", turned=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", turned=True)
+    __pow__, __matmul__ = _operator("pow"), _operator("matmul")
 
     def __neg__(self) -> Use:
         return _use("neg", self)

@@ -42,11 +42,6 @@ class EqualForm:
     traced: Traced
     cost: float
 
-    @property
-    def program(self) -> Program:
-        """The program."""
-        return self.traced.program
-
 
 class _Within(Rule):
     """A rule where it stays among the ops that can be written here."""
@@ -74,7 +69,7 @@ def forms(start: Program, seconds: float) -> list[EqualForm]:
     simpler = [_Within(rule) for phase in ("simplify", "fold") for rule in in_phase(phase)]
     moves = [_Within(rule) for phase in ("offer", "form") for rule in in_phase(phase)]
     first = _form(_settled(Traced(start), simpler))
-    known = {canonical(first.program): first}
+    known = {canonical(first.traced.program): first}
     beam = [first]
     for _ in range(_DEPTH):
         found: dict[str, EqualForm] = {}
@@ -83,7 +78,7 @@ def forms(start: Program, seconds: float) -> list[EqualForm]:
                 if time.monotonic() - began > seconds:
                     break
                 made = _form(_settled(after, simpler))
-                key = canonical(made.program)
+                key = canonical(made.traced.program)
                 if key not in known:
                     known[key] = found[key] = made
         beam = sorted(found.values(), key=lambda form: form.cost)[:_WIDTH]

@@ -170,7 +170,7 @@ def _optimized(
         samples=len(samples),
         trail=trail,
         traced=str(traced.program),
-        rewritten=str(best.form.program),
+        rewritten=str(best.form.traced.program),
         source=best.text.source,
         kernels="\n".join(source for source, _ in best.text.kernels.values()),
         left_out=tuple(left_out),
@@ -333,7 +333,7 @@ def _contenders(
     left_out: dict[str, None] = {}
     texts: set[str] = set()
     for form in found:
-        program = _without_promises(form.program, promised)
+        program = _without_promises(form.traced.program, promised)
         for write in (fused_text, numpy_text, looped_text):
             try:
                 text = write(program, wanted)

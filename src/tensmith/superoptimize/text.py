@@ -340,14 +340,9 @@ def _gather(w: _Text, node: Node) -> str:
     return f"np.take({', '.join(w.values(node))}, {node.attrs['axis']})"
 
 
-@_writes("cum_sum")
-def _cum_sum(w: _Text, node: Node) -> str:
-    return f"np.cumsum({w.value(node.inputs[0])}, {w.known(node.inputs[1])[0]})"
-
-
-@_writes("cum_prod")
-def _cum_prod(w: _Text, node: Node) -> str:
-    return f"np.cumprod({w.value(node.inputs[0])}, {w.known(node.inputs[1])[0]})"
+@_writes("cum_sum", "cum_prod")
+def _cumulated(w: _Text, node: Node) -> str:
+    return f"np.{node.op.replace('_', '')}({w.value(node.inputs[0])}, {w.known(node.inputs[1])[0]})"
 
 
 def _matmul(w: _Text, node: Node) -> str:

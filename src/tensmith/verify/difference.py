@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,8 +36,7 @@ _MOST_BYTES = 2 << 30
 _BATCH, _LENGTH = 2, 16
 
 
-@dataclass(frozen=True)
-class Apart:
+class Apart(NamedTuple):
     """How far two values are apart at most, and the largest number of the first."""
 
     most: float

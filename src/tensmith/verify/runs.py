@@ -6,7 +6,7 @@ folding, which rounds. Each is checked between the program before it and the pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
@@ -100,36 +100,32 @@ def fold_error(before: Program, after: Program) -> FoldError:
         name for name in after.constants if name not in before.constants and name in before.producers
     ]  # fmt: skip
     worst = FoldError(len(folded), 0.0, "")
-    values: dict[str, Array] = {}
+    references = _references(before, folded)
     for name in folded:
-        distance = _ulps(after.constants[name], _reference(before, name, values))
+        distance = _ulps(after.constants[name], references[name])
         if distance > worst.ulps or not worst.constant:
             worst = FoldError(len(folded), distance, name)
     return worst
 
 
-def _reference(program: Program, name: str, values: dict[str, Array]) -> Array:
-    """A value of constants alone, floats in float64 throughout; `values` keeps what was computed."""
-    stack = [name]
-    while stack:
-        current = stack[-1]
-        if current in values:
-            stack.pop()
-            continue
-        if current in program.constants:
-            array = program.constants[current]
-            wide = program.type(current).floating
-            values[current] = array.astype(np.float64) if wide else array
-            continue
-        node = program.producers.get(current)
-        if node is None or node.opaque is not None:
-            raise ProgramError(f"'{name}' was folded, but depends on '{current}', which is no constant")
-        missing = [value for value in node.inputs if value and value not in values]
-        if missing:
-            stack.extend(missing)
-            continue
+def _references(program: Program, names: Collection[str]) -> dict[str, Array]:
+    """What constants alone compute, among it `names`, floats in float64 throughout."""
+    needed, nodes = set(names), []
+    for node in reversed(program.nodes):
+        if not needed.isdisjoint(node.outputs):
+            needed.update(filter(None, node.inputs))
+            nodes.append(node)
+    values = {
+        name: array.astype(np.float64) if program.type(name).floating else array
+        for name, array in program.constants.items()
+        if name in needed
+    }
+    for node in reversed(nodes):
+        missing = next((name for name in node.inputs if name and name not in values), "")
+        if missing or node.opaque is not None:
+            raise ProgramError(f"'{node.output}' was folded, but {missing or 'its node'} is no constant")
         values.update(zip(node.outputs, _run(program, node, values)))
-    return values[name]
+    return values
 
 
 def _run(program: Program, node: Node, values: dict[str, Array]) -> tuple[Array, ...]:

@@ -18,7 +18,6 @@ import pytest
 from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit import EMITTERS
-from tensmith.lifting.emit.kernel.parameters import flat_fields
 from tensmith.lifting.lifted import Lifted
 
 FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-Werror")
@@ -54,7 +53,7 @@ def call(lifted: Lifted, library: ctypes.CDLL, arguments: Mapping[str, Any], roo
     """The outputs by name; a number where a requirement does not hold."""
     passed: list[Any] = []
     alive: list[Any] = []
-    fields = [field for p in lifted.function.parameters for field in flat_fields(p)]
+    fields = lifted.function.fields
     for name, type_ in fields:
         value = arguments[name]
         if isinstance(type_, MachineType):

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.formula.types import MachineType
-from tensmith.lifting.emit.kernel.parameters import flat_fields
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
 
@@ -52,15 +51,10 @@ def ctype(type_: MachineType) -> str:
     return _TYPES.get(type_, f"{'' if type_.signed else 'u'}int{type_.bits}_t")
 
 
-def fields(lifted: Lifted) -> list[tuple[str, MachineType | Array]]:
-    """Parameters in order."""
-    return [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
-
-
 def written(lifted: Lifted) -> list[str]:
     """Arrays that are outputs, in the order of parameters."""
     names = {output.view.array for output in lifted.outputs if output.view is not None}
-    return [name for name, _ in fields(lifted) if name in names]
+    return [name for name, _ in lifted.function.fields if name in names]
 
 
 def _literal(value: Any, type_: MachineType) -> str:
@@ -72,7 +66,7 @@ def _literal(value: Any, type_: MachineType) -> str:
 def _call(lifted: Lifted, call: Sequence[Any], emitted: bool) -> str:
     """A block that calls the source or what was emitted, and prints what came out."""
     lines, given, shown, freed, outs = [], [], [], [], []
-    for (name, type_), value in zip(fields(lifted), call, strict=True):
+    for (name, type_), value in zip(lifted.function.fields, call, strict=True):
         if isinstance(type_, MachineType):
             given.append(_literal(value, type_))
             continue

@@ -89,7 +89,7 @@ def arguments(work, call):
     """A call's arguments by name, arrays as NumPy's."""
     return {
         name: np.array(value, DTYPES[type_.element]) if isinstance(type_, Array) else value
-        for (name, type_), value in zip(exact.fields(work.lifted), call, strict=True)
+        for (name, type_), value in zip(work.lifted.function.fields, call, strict=True)
     }
 
 
@@ -137,7 +137,7 @@ def test_onnx_reads_what_the_branch_reads(lifted, compiled):
             continue
         model = emitter_of("onnx").emit(lifted[name].lifted).files[f"{name}.onnx"]
         session = runtime.InferenceSession(model)
-        kinds = dict(exact.fields(lifted[name].lifted))
+        kinds = dict(lifted[name].lifted.function.fields)
         for call, (source, _) in zip(FUNCTIONS[name][1], rows, strict=True):
             given = arguments(lifted[name], call)
             feed = {

@@ -16,7 +16,6 @@ from samples import F32, F64, I8, I16, I32, I64, U8, Draft, flat, longer
 
 from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EMITTERS
-from tensmith.lifting.emit.kernel.parameters import flat_fields
 from tensmith.lifting.lifted import Lifted, Output
 from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
@@ -36,7 +35,7 @@ def session(lifted: Lifted) -> onnxruntime.InferenceSession:
 
 def call(lifted: Lifted, loaded: onnxruntime.InferenceSession, arguments: dict[str, Any]) -> dict[str, Any]:
     """The outputs by name."""
-    fields = [field for p in lifted.function.parameters for field in flat_fields(p)]
+    fields = lifted.function.fields
     assert [entry.name for entry in loaded.get_inputs()] == [name for name, _ in fields]
     given = {}
     for name, type_ in fields:

@@ -23,11 +23,10 @@ from tensmith.lifting.source.c.whitelist import (
     TYPE_FAMILIES,
     TYPES,
     Modelled,
-    NoEffect,
-    RefusedCursor,
     cursor_meaning,
     type_meaning,
 )
+from tensmith.lifting.source.verdict import NoEffect, RefusedSyntax
 
 cindex = pytest.importorskip("clang.cindex", reason="libclang is not installed")
 
@@ -52,7 +51,7 @@ def test_every_kind_of_the_installed_libclang_is_in_the_table(kinds, table, fami
 
 def test_what_nobody_wrote_down_is_refused():
     for found in (cursor_meaning("CXX_FUTURE_EXPR"), type_meaning("KIND_999"), cursor_meaning("OMP_FUTURE")):
-        assert isinstance(found, RefusedCursor) and ":" in found.why
+        assert isinstance(found, RefusedSyntax) and ":" in found.why
 
 
 def test_every_refusal_says_what_to_do_and_every_harmless_kind_why():

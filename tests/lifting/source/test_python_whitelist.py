@@ -24,11 +24,10 @@ from tensmith.lifting.source.python.whitelist import (
     FUNCTION,
     NODES,
     AllowedNode,
-    Ignored,
     ReadField,
-    RefusedNode,
     admit,
 )
+from tensmith.lifting.source.verdict import NoEffect, RefusedSyntax
 
 # Node classes of newer versions than the oldest that is supported, so that they are judged on every one.
 NEWER = {
@@ -56,7 +55,7 @@ def syntax() -> dict[str, tuple[str, ...]]:
 @pytest.mark.parametrize("name", syntax())
 def test_every_node_and_field_has_a_verdict(name: str) -> None:
     rule = NODES[name]
-    if isinstance(rule.verdict, RefusedNode | Ignored):
+    if isinstance(rule.verdict, RefusedSyntax | NoEffect):
         return
     assert set(syntax()[name]) <= rule.fields.keys()
 
@@ -65,7 +64,7 @@ def test_every_field_of_the_function_has_a_verdict() -> None:
     assert {*ast.FunctionDef._fields, "type_params"} == FUNCTION.fields.keys()
 
 
-def verdicts() -> list[ReadField | Ignored | RefusedNode]:
+def verdicts() -> list[ReadField | NoEffect | RefusedSyntax]:
     rules = (FUNCTION, *NODES.values())
     return [*(rule.verdict for rule in rules), *(part for rule in rules for part in rule.fields.values())]
 
@@ -80,7 +79,7 @@ def test_handlers_exist() -> None:
 
 
 def test_refusals_say_what_to_do() -> None:
-    sentences = {verdict.sentence for verdict in verdicts() if isinstance(verdict, RefusedNode)}
+    sentences = {verdict.why for verdict in verdicts() if isinstance(verdict, RefusedSyntax)}
     assert all(";" in sentence for sentence in sentences)
 
 

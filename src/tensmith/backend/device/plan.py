@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,8 +43,7 @@ class Launch:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class DevicePlace:
+class DevicePlace(NamedTuple):
     """Where a value lies in the arena, in bytes (of one element at least), and its element type there."""
 
     start: int

@@ -7,7 +7,7 @@ computed where it is brought into local memory: a convolution's window is never 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tensmith.backend.device.contraction import Contraction
 from tensmith.backend.device.definitions import Axes
@@ -23,8 +23,7 @@ _OWN = 4
 _DOWN, _OVER = "down%", "over%"
 
 
-@dataclass(frozen=True)
-class _Tile:
+class _Tile(NamedTuple):
     rows: int
     columns: int
 

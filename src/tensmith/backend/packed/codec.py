@@ -12,9 +12,13 @@ from tensmith.registry import Registry
 
 
 class Codec(Protocol):
-    """A lossless way to write one tensor. `tag` is its number in files and never changes its meaning."""
+    """A lossless way to write one tensor, of elements of at least so many bits.
+
+    `tag` is its number in files and never changes its meaning.
+    """
 
     tag: int
+    least_bits: int
 
     def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """`data` is raw_data of `spec.byte_length` bytes; None when the codec does not apply."""
@@ -42,7 +46,7 @@ def encode_tensor(data: bytes, spec: PackedSpec) -> EncodedTensor:
     candidates = [
         EncodedTensor(number(item.tag)) + encoded
         for item in sorted(CODECS.values(), key=lambda item: item.tag)
-        if (encoded := item.encode(data, spec)) is not None
+        if spec.type.bits >= item.least_bits and (encoded := item.encode(data, spec)) is not None
     ]
     return min(candidates, key=lambda candidate: candidate.bits)
 

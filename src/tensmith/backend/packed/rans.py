@@ -9,8 +9,7 @@ a whole model is one stream and pays for its lanes once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ Words = np.ndarray[Any, np.dtype[np.uint16]]
 Contexts = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-@dataclass(frozen=True)
-class SymbolBatch:
+class SymbolBatch(NamedTuple):
     """Symbols to code, as their intervals [start, start + frequency) out of 2^15; 1-D, equal lengths."""
 
     starts: Words

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,16 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import (
-    Arrays,
-    Session,
-    check_inputs,
-    engine,
-    first_line,
-    one_at_a_time,
-    refuse,
-    require,
-)
+from tensmith.engine import base
 from tensmith.engine.profile import StepTime, mean_steps
 from tensmith.engine.signature import ModelSignature, read_signature
 from tensmith.errors import EngineError
@@ -33,7 +22,7 @@ _LEVELS = {"all": "ORT_ENABLE_ALL", "basic": "ORT_ENABLE_BASIC", "none": "ORT_DI
 _WEIGHTS = {"packed": "0", "mapped": "1"}
 
 
-class OnnxRuntimeSession(Session):
+class OnnxRuntimeSession(base.Session):
     """One InferenceSession."""
 
     def __init__(self, native: Any, signature: ModelSignature) -> None:
@@ -42,14 +31,14 @@ class OnnxRuntimeSession(Session):
         self.operators = signature.operators
         self._names = [spec.name for spec in signature.outputs]
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
-        check_inputs(self.inputs, inputs)
+    def run(self, inputs: base.Arrays) -> dict[str, np.ndarray[Any, Any]]:
+        base.check_inputs(self.inputs, inputs)
         try:
             return dict(zip(self._names, self._native.run(self._names, dict(inputs))))
         except Exception as error:
-            raise EngineError(f"onnxruntime failed while running: {first_line(error)}") from error
+            raise EngineError(f"onnxruntime failed while running: {base.first_line(error)}") from error
 
-    def bind(self, inputs: Arrays) -> Callable[[], object]:
+    def bind(self, inputs: base.Arrays) -> Callable[[], object]:
         self.run(inputs)
         binding = self._native.io_binding()
         for name, array in inputs.items():
@@ -57,7 +46,7 @@ class OnnxRuntimeSession(Session):
         for name in self._names:
             binding.bind_output(name, "cpu")
         run = self._native.run_with_iobinding
-        return one_at_a_time(lambda: run(binding))
+        return base.one_at_a_time(lambda: run(binding))
 
     def end_profiling(self) -> str:
         """The path of what the profiler wrote."""
@@ -67,8 +56,8 @@ class OnnxRuntimeSession(Session):
         self._native = None
 
 
-@engine
-class OnnxRuntime:
+@base.engine
+class OnnxRuntime(base.PackageEngine):
     """Settings: `optimization` "all" (default), "basic" or "none"; `weights` "packed" (default) or "mapped".
 
     Mapped weights are read where they lie, in the file beside the model: they take no memory of their own
@@ -76,37 +65,14 @@ class OnnxRuntime:
     """
 
     name = "onnxruntime"
-
-    def missing(self) -> str | None:
-        found = importlib.util.find_spec("onnxruntime")
-        return None if found else "onnxruntime is not installed: pip install onnxruntime"
-
-    def version(self) -> str:
-        require(self)
-        return importlib.metadata.version("onnxruntime")
-
-    def start(self) -> None:
-        require(self)
-        import onnxruntime  # noqa: F401 - for its effect
+    install = "onnxruntime"
 
     def prepare(
-        self,
-        path: Path,
-        threads: int,
-        *,
-        sizes: Mapping[str, int] | None = None,
-        optimization: str = "all",
-        weights: str = "packed",
-        **settings: str,
-    ) -> Session:
-        refuse(self.name, settings)
+        self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
+    ) -> base.Session:
+        allowed = {"optimization": tuple(_LEVELS), "weights": tuple(_WEIGHTS)}
+        optimization, weights = base.choices(self.name, settings, allowed)
         self.start()
-        if optimization not in _LEVELS:
-            raise EngineError(
-                f"onnxruntime optimization is one of {', '.join(_LEVELS)}, not '{optimization}'"
-            )
-        if weights not in _WEIGHTS:
-            raise EngineError(f"onnxruntime weights is one of {', '.join(_WEIGHTS)}, not '{weights}'")
         import onnxruntime
 
         options = session_options(threads)
@@ -117,7 +83,7 @@ class OnnxRuntime:
         signature = read_signature(path)
         return self._opened(path, options, signature)
 
-    def profile(self, path: Path, threads: int, inputs: Arrays, seconds: float) -> list[StepTime]:
+    def profile(self, path: Path, threads: int, inputs: base.Arrays, seconds: float) -> list[StepTime]:
         """As `engine.profile`; values are those of nodes that the optimized graph names."""
         self.start()
         options = session_options(threads)
@@ -144,7 +110,7 @@ class OnnxRuntime:
         try:
             return open_session(path, options, signature)
         except Exception as error:
-            raise EngineError(f"onnxruntime cannot load {path}: {first_line(error)}") from error
+            raise EngineError(f"onnxruntime cannot load {path}: {base.first_line(error)}") from error
 
 
 def _events(file: Path, values: Mapping[str, tuple[str, ...]]) -> Iterator[list[StepTime]]:

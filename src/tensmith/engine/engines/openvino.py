@@ -6,8 +6,6 @@ precision hint forbids that unless the caller asks for it by name.
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,18 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import (
-    Arrays,
-    Session,
-    check_inputs,
-    engine,
-    first_line,
-    fix,
-    one_at_a_time,
-    refuse,
-    require,
-    sizes_in,
-)
+from tensmith.engine import base
 from tensmith.engine.profile import StepTime, mean_steps
 from tensmith.engine.signature import ModelSignature, read_signature
 from tensmith.errors import EngineError
@@ -35,7 +22,7 @@ _MOST_PROFILED = 1000
 _PRECISIONS = ("f32", "bf16", "f16")
 
 
-class OpenVinoSession(Session):
+class OpenVinoSession(base.Session):
     """One compiled model and the infer requests that no inference is using; a request is made at need."""
 
     def __init__(self, compiled: Any, signature: ModelSignature) -> None:
@@ -44,13 +31,13 @@ class OpenVinoSession(Session):
         self.inputs, self.outputs = signature.inputs, signature.outputs
         self.operators = signature.operators
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+    def run(self, inputs: base.Arrays) -> dict[str, np.ndarray[Any, Any]]:
         request = self._request()
         results = self._inferred(request, inputs)
         self._free.append(request)
         return {spec.name: results[index] for index, spec in enumerate(self.outputs)}
 
-    def bind(self, inputs: Arrays) -> Callable[[], object]:
+    def bind(self, inputs: base.Arrays) -> Callable[[], object]:
         """Keeps a request to itself: whoever runs meanwhile sets the inputs of another one."""
         import openvino
 
@@ -60,9 +47,9 @@ class OpenVinoSession(Session):
             owned = np.array(array, order="C")
             request.set_tensor(name, openvino.Tensor(owned, shared_memory=True))
         infer = request.infer
-        return one_at_a_time(lambda: infer(None, share_outputs=True))
+        return base.one_at_a_time(lambda: infer(None, share_outputs=True))
 
-    def steps(self, inputs: Arrays) -> list[StepTime]:
+    def steps(self, inputs: base.Arrays) -> list[StepTime]:
         """One inference of a model that was compiled to count, and what it executed."""
         request = self._request()
         self._inferred(request, inputs)
@@ -86,52 +73,39 @@ class OpenVinoSession(Session):
         except IndexError:
             return self._compiled.create_infer_request()
 
-    def _inferred(self, request: Any, inputs: Arrays) -> Any:
-        check_inputs(self.inputs, inputs)
+    def _inferred(self, request: Any, inputs: base.Arrays) -> Any:
+        base.check_inputs(self.inputs, inputs)
         try:
             # The outputs are copied: the request writes its next answer into the same buffers.
             return request.infer(dict(inputs), share_inputs=True, share_outputs=False)
         except Exception as error:
-            raise EngineError(f"openvino failed while running: {first_line(error)}") from error
+            raise EngineError(f"openvino failed while running: {base.first_line(error)}") from error
 
 
-@engine
-class OpenVino:
+@base.engine
+class OpenVino(base.PackageEngine):
     """Setting `precision`: "f32" (default), "bf16" or "f16" for what fp32 operators compute in."""
 
     name = "openvino"
-
-    def missing(self) -> str | None:
-        found = importlib.util.find_spec("openvino")
-        return None if found else "openvino is not installed: pip install 'tensmith[openvino]'"
-
-    def version(self) -> str:
-        require(self)
-        return importlib.metadata.version("openvino")
+    install = "'tensmith[openvino]'"
 
     def start(self) -> None:
-        require(self)
+        super().start()
         import openvino
 
         openvino.Core()
 
     def prepare(
-        self,
-        path: Path,
-        threads: int,
-        *,
-        sizes: Mapping[str, int] | None = None,
-        precision: str = "f32",
-        **settings: str,
-    ) -> Session:
-        refuse(self.name, settings)
+        self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
+    ) -> base.Session:
+        (precision,) = base.choices(self.name, settings, {"precision": _PRECISIONS})
         self.start()
         return _compiled(path, cpu_properties(threads, precision), sizes or {})
 
-    def profile(self, path: Path, threads: int, inputs: Arrays, seconds: float) -> list[StepTime]:
+    def profile(self, path: Path, threads: int, inputs: base.Arrays, seconds: float) -> list[StepTime]:
         """As `engine.profile`: what was executed, by the names of the ONNX nodes that it came of."""
         self.start()
-        sizes = sizes_in(path, inputs)
+        sizes = base.sizes_in(path, inputs)
         session = _compiled(path, {**cpu_properties(threads, "f32"), "PERF_COUNT": True}, sizes)
         ended = time.monotonic() + seconds
         runs = [session.steps(inputs)]
@@ -151,13 +125,11 @@ def _compiled(path: Path, properties: Mapping[str, Any], sizes: Mapping[str, int
             model.reshape(shapes)
         return OpenVinoSession(core.compile_model(model, "CPU", dict(properties)), signature)
     except Exception as error:
-        raise EngineError(f"openvino cannot load {path}: {first_line(error)}") from error
+        raise EngineError(f"openvino cannot load {path}: {base.first_line(error)}") from error
 
 
 def cpu_properties(threads: int, precision: str) -> dict[str, Any]:
-    """What a model is compiled with; EngineError on a precision that there is not."""
-    if precision not in _PRECISIONS:
-        raise EngineError(f"openvino precision is one of {', '.join(_PRECISIONS)}, not '{precision}'")
+    """What a model is compiled with."""
     return {
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": precision,
@@ -170,5 +142,5 @@ def cpu_properties(threads: int, precision: str) -> dict[str, Any]:
 
 def _fixed_shapes(signature: ModelSignature, sizes: Mapping[str, int]) -> dict[str, list[int]]:
     """Static shapes of the inputs whose symbols are all known: kernels compiled for them are faster."""
-    shapes = {spec.name: fix(spec, sizes) for spec in signature.inputs} if sizes else {}
+    shapes = {spec.name: base.fix(spec, sizes) for spec in signature.inputs} if sizes else {}
     return {name: list(shape) for name, shape in shapes.items() if shape is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -25,20 +26,32 @@ if TYPE_CHECKING:
 _SPELLED = 64
 
 
-@op("gather", onnx="Gather", attributes={"axis": 0})
-class Gather(Op):
-    """y[i.., j.., k..] = x[i.., indices[j..], k..], indices along `axis`, from the back if negative."""
+class Indexed(Op):
+    """Elements of the first input by the indices that the second holds."""
 
     subscripts = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
-        """The shape of the indices in the place of the axis."""
+        """As the shapes of both say, where they are known."""
         x, indices = call.type(0), call.type(1)
         if x.shape is None or indices.shape is None:
             return (x.with_shape(None),)
-        axis = normal_axis(call.attrs["axis"], len(x.shape))
-        check_indices(call.value(1), x.shape[axis])
-        return (x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])),)
+        return (x.with_shape(self.shape(call, x.shape, indices.shape)),)
+
+    @abstractmethod
+    def shape(self, call: Typed, x: Shape, indices: Shape) -> Shape | None:
+        """The result's."""
+
+
+@op("gather", onnx="Gather", attributes={"axis": 0})
+class Gather(Indexed):
+    """y[i.., j.., k..] = x[i.., indices[j..], k..], indices along `axis`, from the back if negative."""
+
+    def shape(self, call: Typed, x: Shape, indices: Shape) -> Shape | None:
+        """The shape of the indices in the place of the axis."""
+        axis = normal_axis(call.attrs["axis"], len(x))
+        check_indices(call.value(1), x[axis])
+        return (*x[:axis], *indices, *x[axis + 1 :])
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """NumPy's take; of symbolic sizes it would give a bare one for a single index."""
@@ -140,25 +153,20 @@ def axis_subscripts(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 
 
 @op("gather_nd", onnx="GatherND", attributes={"batch_dims": 0}, since=11)
-class GatherND(Op):
+class GatherND(Indexed):
     """y[b.., j.., k..] = x[b.., indices[b.., j.., :].., k..]. ONNX GatherND."""
 
-    subscripts = True
-
-    def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
+    def shape(self, call: Typed, x: Shape, indices: Shape) -> Shape | None:
         """The indices' shape without its last axis, then the axes of x that are not indexed."""
-        x, indices = call.type(0), call.type(1)
-        if x.shape is None or indices.shape is None:
-            return (x.with_shape(None),)
-        depth = indices.shape[-1]
+        depth = indices[-1]
         if isinstance(depth, Poly):
-            return (x.with_shape(None),)
-        if depth + call.attrs["batch_dims"] > len(x.shape):
-            raise ProgramError(f"indices {indices} go deeper than x {x}")
+            return None
+        if depth + call.attrs["batch_dims"] > len(x):
+            raise ProgramError(f"indices {call.type(1)} go deeper than x {call.type(0)}")
         if depth < 1:
             raise ProgramError("the last axis of indices has size 0; it names axes of x")
         _check_tuples(call, call.attrs["batch_dims"])
-        return (x.with_shape((*indices.shape[:-1], *x.shape[call.attrs["batch_dims"] + depth :])),)
+        return (*indices[:-1], *x[call.attrs["batch_dims"] + depth :])
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """One slice an index."""

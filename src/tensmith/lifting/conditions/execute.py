@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tensmith.formula.functions import DIVISIONS
+from tensmith.lifting import loops
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.memory import ArrayMemory, memory_of
 from tensmith.lifting.conditions.nodes import ProofTerm, Sort
@@ -31,25 +32,6 @@ from tensmith.lifting.conditions.state import (
     written,
 )
 from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope
-from tensmith.lifting.loops import (
-    Allocate,
-    Append,
-    Apply,
-    Assign,
-    Constant,
-    Declare,
-    Expr,
-    If,
-    Length,
-    Load,
-    Loop,
-    Return,
-    ScalarCast,
-    SourcePosition,
-    Statement,
-    Store,
-    Variable,
-)
 from tensmith.lifting.summary import LoopFacts
 from tensmith.verify.obligation import Kind
 
@@ -61,20 +43,20 @@ class Goal:
     kind: Kind
     subject: str
     loop: str
-    position: SourcePosition
+    position: loops.SourcePosition
     hypotheses: tuple[ProofTerm, ...]
     claim: ProofTerm
 
 
 @dataclass
 class Executor:
-    """Runs a function once; `goals` grows. counters: index variables of the loops around it."""
+    """Runs a function once; `goals` grows. counters, inside: indices and labels of the loops around it."""
 
     world: ProofWorld
     goals: list[Goal] = field(default_factory=list)
     memories: dict[str, ArrayMemory] = field(default_factory=dict)
     counters: dict[str, ProofTerm] = field(default_factory=dict)
-    loops: list[str] = field(default_factory=list)
+    inside: list[str] = field(default_factory=list)
     path: list[ProofTerm] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     returned: tuple[Held | Content | None, At | None] = (None, None)
@@ -92,9 +74,9 @@ class Executor:
         yield
         del self.path[len(self.path) - len(conditions) :]
 
-    def demand(self, kind: Kind, subject: str, position: SourcePosition, claim: ProofTerm) -> None:
+    def demand(self, kind: Kind, subject: str, position: loops.SourcePosition, claim: ProofTerm) -> None:
         """Something to prove here; what holds by its form is kept too."""
-        loop = self.loops[-1] if self.loops else ""
+        loop = self.inside[-1] if self.inside else ""
         self.goals.append(Goal(kind, subject, loop, position, tuple(self.path), claim))
 
     def unknown(self, name: str, sort: Sort) -> ProofTerm:
@@ -131,49 +113,49 @@ class Executor:
 
     # Statements
 
-    def block(self, statements: Sequence[Statement], state: ProofState) -> ProofState:
+    def block(self, statements: Sequence[loops.Statement], state: ProofState) -> ProofState:
         """The state after statements."""
         for statement in statements:
             state = self.statement(statement, state)
         return state
 
-    def statement(self, statement: Statement, state: ProofState) -> ProofState:
+    def statement(self, statement: loops.Statement, state: ProofState) -> ProofState:
         """The state after one statement."""
         arena = self.world.arena
         match statement:
-            case Declare(name, type_, None, _):
+            case loops.Declare(name, type_, None, _):
                 return state.scalar(name, Held(self.unknown(name, sort_of(type_)), False))
-            case Declare(name, _, value, _) if value is not None:
+            case loops.Declare(name, _, value, _) if value is not None:
                 return state.scalar(name, Held(self.value(value, state)))
-            case Assign(name, value, position):
+            case loops.Assign(name, value, position):
                 if name not in state.scalars:
                     raise Malformed(f"{position}: '{name}' is not declared")
                 return state.scalar(name, Held(self.value(value, state)))
-            case Allocate():
+            case loops.Allocate():
                 return self._allocate(statement, state)
-            case Store(array, indices, value, position):
+            case loops.Store(array, indices, value, position):
                 written = self.value(value, state)
                 at = self._access(array, indices, position, state)
                 return state.array(array, state.arrays[array].having(WrittenElement(at, written, arena.true)))
-            case Append(array, value, position):
+            case loops.Append(array, value, position):
                 return self._append(array, value, position, state)
-            case If(condition, then, otherwise, _):
+            case loops.If(condition, then, otherwise, _):
                 holds = self.value(condition, state)
                 with self.under(holds):
                     first = self.block(then, state).within(state)
                 with self.under(arena.negate(holds)):
                     second = self.block(otherwise, state).within(state)
                 return merge(self.world, holds, state, first, second)
-            case Loop():
+            case loops.Loop():
                 return self._loop(statement, state)
-            case Return(value, _):
+            case loops.Return(value, _):
                 if isinstance(value, str):
                     self.returned = (state.arrays[value], self._lengths(value, state))
                 else:
                     self.returned = (Held(self.value(value, state)), None)
         return state
 
-    def _allocate(self, made: Allocate, state: ProofState) -> ProofState:
+    def _allocate(self, made: loops.Allocate, state: ProofState) -> ProofState:
         arena, type_ = self.world.arena, made.type.element
         extents = tuple(self._natural(self.value(extent, state)) for extent in made.extents)
         if len(extents) != made.type.rank:
@@ -194,7 +176,7 @@ class Executor:
         return arena.ite(arena.ge(extent, self.world.zero), extent, self.world.zero)
 
     def _append(
-        self, array: str, value: Expr | str, position: SourcePosition, state: ProofState
+        self, array: str, value: loops.Expr | str, position: loops.SourcePosition, state: ProofState
     ) -> ProofState:
         arena = self.world.arena
         content, lengths = state.arrays[array], state.lengths[array]
@@ -218,14 +200,14 @@ class Executor:
 
     # Loops
 
-    def _loop(self, loop: Loop, before: ProofState) -> ProofState:
+    def _loop(self, loop: loops.Loop, before: ProofState) -> ProofState:
         facts = self._facts(loop)
         arena, world = self.world.arena, self.world
         trips = world.poly(facts.trips, self.scope)
         last = arena.ite(arena.ge(trips, world.zero), trips, world.zero)
         counter = arena.symbol(f"at.{facts.counter}", "Int", natural=True)
         invariant = _Invariant(self, facts, before, _changed(loop.body))
-        self.loops.append(loop.label)
+        self.inside.append(loop.label)
         self._compare("initiation", loop.position, before, before, invariant.at(world.zero), invariant)
 
         outer, known = dict(self.counters), len(arena.known)
@@ -244,10 +226,10 @@ class Executor:
         self.counters = outer
         after = invariant.at(last)
         self.demand("exit", "ends", loop.position, arena.negate(self.value(loop.condition, after)))
-        self.loops.pop()
+        self.inside.pop()
         return after
 
-    def _facts(self, loop: Loop) -> LoopFacts:
+    def _facts(self, loop: loops.Loop) -> LoopFacts:
         facts = self.facts.get(loop.label)
         if facts is None:
             raise Malformed(f"{loop.position}: the summary says nothing of the loop {loop.label}")
@@ -259,7 +241,7 @@ class Executor:
     def _compare(
         self,
         kind: Kind,
-        position: SourcePosition,
+        position: loops.SourcePosition,
         start: ProofState,
         reached: ProofState,
         claimed: ProofState,
@@ -300,44 +282,44 @@ class Executor:
 
     # Expressions
 
-    def value(self, expression: Expr, state: ProofState) -> ProofTerm:
+    def value(self, expression: loops.Expr, state: ProofState) -> ProofTerm:
         """The value of an expression; what it needs to be defined is demanded."""
         arena = self.world.arena
         match expression:
-            case Constant(value, type_, _):
+            case loops.Constant(value, type_, _):
                 return operators.constant(arena, value, type_)
-            case Variable(name, _, position):
+            case loops.Variable(name, _, position):
                 held = state.scalars.get(name)
                 if held is None:
                     raise Malformed(f"{position}: '{name}' is not declared")
                 if not held.defined:
                     self.demand("definedness", f"{name} is set", position, arena.false)
                 return held.value
-            case Load(array, indices, _, position):
+            case loops.Load(array, indices, _, position):
                 at = self._access(array, indices, position, state)
                 return select(self.world, state.arrays[array], at)
-            case Length(array, axis, _, position, row):
+            case loops.Length(array, axis, _, position, row):
                 if row:
                     self._row_is_there(array, row, position, state)
                 return self._lengths(array, state)[axis]
-            case Apply("where", (condition, then, otherwise), _, _):
+            case loops.Apply("where", (condition, then, otherwise), _, _):
                 holds = self.value(condition, state)
                 with self.under(holds):
                     a = self.value(then, state)
                 with self.under(arena.negate(holds)):
                     b = self.value(otherwise, state)
                 return arena.ite(holds, a, b)
-            case Apply(operator, arguments, type_, position):
+            case loops.Apply(operator, arguments, type_, position):
                 nodes = [self.value(argument, state) for argument in arguments]
                 if operator in DIVISIONS and nodes[1].sort == "Int":
                     self._divides(nodes[1], position)
                 return operators.apply(arena, operator, nodes, type_)
-            case ScalarCast(value, type_, _):
+            case loops.ScalarCast(value, type_, _):
                 node = self.value(value, state)
                 return operators.cast(arena, node, value.type, type_, operators.fits(value))
         raise Malformed(f"{expression!r} is no expression")
 
-    def _divides(self, divisor: ProofTerm, position: SourcePosition) -> None:
+    def _divides(self, divisor: ProofTerm, position: loops.SourcePosition) -> None:
         """An integer divisor is not 0: by what is known, or because a requirement says so of its line."""
         arena, line = self.world.arena, f"(line {position.line})"
         for requirement in self.world.summary.requires:
@@ -347,7 +329,7 @@ class Executor:
         self.demand("definedness", "divisor is not 0", position, claim)
 
     def _row_is_there(
-        self, array: str, row: tuple[Expr, ...], position: SourcePosition, state: ProofState
+        self, array: str, row: tuple[loops.Expr, ...], position: loops.SourcePosition, state: ProofState
     ) -> None:
         """The first subscripts of elements are demanded to be inside."""
         nodes = tuple(self.value(index, state) for index in row)
@@ -359,7 +341,7 @@ class Executor:
         self.demand("bounds", array, position, inside)
 
     def _access(
-        self, array: str, indices: tuple[Expr, ...], position: SourcePosition, state: ProofState
+        self, array: str, indices: tuple[loops.Expr, ...], position: loops.SourcePosition, state: ProofState
     ) -> At:
         """Grid subscripts of an element, demanded to be inside."""
         nodes = tuple(self.value(index, state) for index in indices)
@@ -423,19 +405,19 @@ class _Changed:
     grown: set[str] = field(default_factory=set)
 
 
-def _changed(body: Iterable[Statement], found: _Changed | None = None) -> _Changed:
+def _changed(body: Iterable[loops.Statement], found: _Changed | None = None) -> _Changed:
     found = found or _Changed()
     for statement in body:
         match statement:
-            case Declare(name, _, _, _) | Assign(name, _, _):
+            case loops.Declare(name, _, _, _) | loops.Assign(name, _, _):
                 found.scalars.add(name)
-            case Store(name, _, _, _):
+            case loops.Store(name, _, _, _):
                 found.arrays.add(name)
-            case Allocate(name, _, _, _, _) | Append(name, _, _):
+            case loops.Allocate(name, _, _, _, _) | loops.Append(name, _, _):
                 found.arrays.add(name)
                 found.grown.add(name)
-            case If(_, then, otherwise, _):
+            case loops.If(_, then, otherwise, _):
                 _changed((*then, *otherwise), found)
-            case Loop(_, inner, _, _):
+            case loops.Loop(_, inner, _, _):
                 _changed(inner, found)
     return found

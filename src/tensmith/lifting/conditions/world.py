@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.poly import FloorDiv, Monomial, Poly
 from tensmith.formula.types import I32, MachineType
+from tensmith.lifting import loops
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.nodes import Arena, ProofTerm, monomials, walk
 from tensmith.lifting.conditions.operators import sort_of
-from tensmith.lifting.loops import (
-    Apply,
-    Array,
-    Constant,
-    Expr,
-    Function,
-    Length,
-    ScalarCast,
-    Struct,
-    Variable,
-)
 from tensmith.lifting.summary import Requirement, SizeSymbol, Summary, Term
 
 Scope: TypeAlias = Mapping[str, ProofTerm]
-
-
-def variables(function: Function) -> Iterator[tuple[str, MachineType | Array]]:
-    """The scalar and array parameters, fields of structs under "parameter.field"."""
-    for parameter in function.parameters:
-        if isinstance(parameter.type, Struct):
-            yield from ((f"{parameter.name}.{name}", kind) for name, kind in parameter.type.fields)
-        else:
-            yield parameter.name, parameter.type
 
 
 class Malformed(Exception):
@@ -54,7 +35,7 @@ class ProofWorld:
     folds: Folds = field(default_factory=lambda: Folds(Arena()))
     every_range: bool = False  # whether ranges of i32 and i64 elements are facts too
     scalars: dict[str, tuple[ProofTerm, MachineType]] = field(default_factory=dict)
-    arrays: dict[str, Array] = field(default_factory=dict)
+    arrays: dict[str, loops.Array] = field(default_factory=dict)
     scope: dict[str, ProofTerm] = field(default_factory=dict)
     stated: dict[str, ProofTerm] = field(default_factory=dict)
     sizes: dict[ProofTerm, ProofTerm] = field(
@@ -74,8 +55,8 @@ class ProofWorld:
 
     def __post_init__(self) -> None:
         self.arena = self.folds.arena
-        for name, kind in variables(self.summary.function):
-            if isinstance(kind, Array):
+        for name, kind in self.summary.function.fields:
+            if isinstance(kind, loops.Array):
                 self.arrays[name] = kind
                 continue
             node = self.arena.symbol(f"in.{name}", sort_of(kind), self._natural(kind))
@@ -222,18 +203,18 @@ class ProofWorld:
         wide = kind.element.signed and (kind.element.bits or 64) >= 32
         return None if wide else operators.limits(kind.element)
 
-    def entry(self, expression: Expr) -> ProofTerm:
+    def entry(self, expression: loops.Expr) -> ProofTerm:
         """An expression of the source over the arguments at entry (an extent in a type)."""
         match expression:
-            case Constant(value, type_, _):
+            case loops.Constant(value, type_, _):
                 return operators.constant(self.arena, value, type_)
-            case Variable(name, _, _) if name in self.scalars:
+            case loops.Variable(name, _, _) if name in self.scalars:
                 return self.scalars[name][0]
-            case Length(array, axis, _, _):
+            case loops.Length(array, axis, _, _):
                 return self.length(array, axis)
-            case Apply(operator, arguments, type_, _):
+            case loops.Apply(operator, arguments, type_, _):
                 return operators.apply(self.arena, operator, [self.entry(a) for a in arguments], type_)
-            case ScalarCast(value, type_, _):
+            case loops.ScalarCast(value, type_, _):
                 fits = operators.fits(value)
                 return operators.cast(self.arena, self.entry(value), value.type, type_, fits)
         raise Malformed(f"an extent is not made of parameters at {expression.position}")

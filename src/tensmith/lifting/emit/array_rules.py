@@ -14,6 +14,14 @@ flat_helper = '''
             """The elements of a flat array; see _array."""
             return _array(name, value, dtype).reshape(-1)
     '''
+# The end of a helper `_array`: of the rank that the source says.
+ranked = """
+            if rank is not None and array.size == 0 and array.ndim < rank:
+                array = array.reshape(array.shape + (0,) * (rank - array.ndim))
+            if rank is not None and array.ndim != rank:
+                raise ValueError(f"{name} must have {rank} axes, not {array.ndim}")
+            return array
+    """
 # Subscripts as NumPy arrays, which array languages that gather take.
 places_helper = '''
         def _places(offset, shape, steps):
@@ -47,15 +55,11 @@ def reduction(method: str) -> Rule:
     return rule
 
 
-def pad(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    """Elements behind the last one; what is put before the first, a reduction starts from."""
-    ends = pad_widths(w, node)
-    if ends is None:
-        return operands[0]
+def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: list[int]) -> str:
     widths = ", ".join(f"(0, {end})" for end in ends)
     widths = widths if len(ends) == 1 else f"[{widths}]"
     filling = w.target.filling(fill(w, node), w.type(node.output).dtype)
-    return ExpressionText(f"{w.target.module}.pad({operands[0].code}, {widths}, constant_values={filling})")
+    return f"{w.target.module}.pad({operand.code}, {widths}, constant_values={filling})"
 
 
 def expand(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
@@ -67,10 +71,19 @@ def expand(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expre
     return ExpressionText(f"{module}.broadcast_to({operands[0].code}, {shape})")
 
 
-def einsum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+def einsum(function: str, more: str = "") -> Rule:
     """An Einstein sum."""
-    codes = ", ".join(operand.code for operand in operands)
-    return ExpressionText(f'{w.target.module}.einsum("{node.attrs["equation"]}", {codes})')
+
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+        codes = ", ".join(operand.code for operand in operands)
+        return ExpressionText(f'{function}("{node.attrs["equation"]}", {codes}{more})')
+
+    return rule
+
+
+def quotient(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) -> ExpressionText:
+    """Integer division towards zero, by the target's helper."""
+    return call(w.helper("_quotient"))(w, node, [a, b])
 
 
 def gather(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
@@ -92,7 +105,7 @@ def alike(module: str) -> dict[str, Rule]:
         "min": nested(f"{module}.minimum"), "max": nested(f"{module}.maximum"),
         "where": rules.where(f"{module}.where"),
         "bit_shift": rules.shift(f"{module}.left_shift", f"{module}.right_shift"),
-        "cast": cast, "expand": expand, "pad": pad, "gather": gather,
+        "cast": cast, "expand": expand, "pad": rules.pad(_pad), "gather": gather,
         "transpose": rules.transpose, "unsqueeze": rules.index_of, "size": rules.size,
     }  # fmt: skip
 

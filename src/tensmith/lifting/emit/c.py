@@ -6,13 +6,14 @@ repeat it. `gcc -O3` vectorizes the loops as they stand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed, literal, unmixed
 from tensmith.ctext.scalar import CBlock, CUnit
 from tensmith.formula.poly import Poly, product
+from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.kernel.elements import KernelElements, least
 from tensmith.lifting.emit.kernel.parameters import length_symbol
@@ -279,16 +280,18 @@ class CSource:
         text = " || ".join(tests)
         return "" if not dense else f"({text})" if len(tests) > 1 else text
 
-    def _allocate(self, scope: CBlock, arrays: list[str]) -> None:
+    def _allocate(
+        self, scope: CBlock, arrays: list[str], packed: Mapping[str, tuple[MachineType, Poly]] | None = None
+    ) -> None:
         program = self.lifted.program
-        for name in arrays:
-            ctype, size = CTYPES[program.type(name).dtype], Poly.of(1)
-            for extent in program.type(name).dims:
-                size = size * extent
+        sizes = {n: (program.type(n).dtype, Poly.of(product(program.type(n).dims))) for n in arrays}
+        sizes |= packed or {}
+        for name, (dtype, size) in sizes.items():
+            ctype = CTYPES[dtype]
             buffer, count = self.unit.buffers[name], enclosed(scope.poly(size))
             scope.line(f"{ctype} *restrict {buffer} = malloc((size_t){count} * sizeof *{buffer} + 1);")
-        tests = " || ".join(f"{self.unit.buffers[name]} == NULL" for name in arrays)
-        frees = " ".join(f"free({self.unit.buffers[name]});" for name in arrays)
+        tests = " || ".join(f"{self.unit.buffers[name]} == NULL" for name in sizes)
+        frees = " ".join(f"free({self.unit.buffers[name]});" for name in sizes)
         scope.line(f"if ({tests}) {{")
         scope.line(f"    {frees}")
         scope.line(f"    return {self.no_memory()};")

@@ -12,7 +12,7 @@ from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed, unmixed
 from tensmith.ctext.scalar import CBlock
 from tensmith.formula.expr import Expr, Read
-from tensmith.formula.poly import Poly, product
+from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.c import CSource
@@ -120,22 +120,6 @@ class MeshSource(CSource):
                     found[key] = (operand.load.type, sizes[side])
                     self.unit.buffers[key] = self.unit.names.fresh(f"packed_{side}")
         return found
-
-    def _allocate(
-        self, scope: CBlock, arrays: list[str], packed: dict[str, tuple[MachineType, Poly]] | None = None
-    ) -> None:
-        program = self.lifted.program
-        sizes = {n: (program.type(n).dtype, Poly.of(product(program.type(n).dims))) for n in arrays}
-        sizes |= packed or {}
-        for name, (dtype, size) in sizes.items():
-            buffer, count = self.unit.buffers[name], enclosed(scope.poly(size))
-            scope.line(f"{CTYPES[dtype]} *{buffer} = malloc((size_t){count} * sizeof *{buffer} + 1);")
-        tests = " || ".join(f"{self.unit.buffers[name]} == NULL" for name in sizes)
-        frees = " ".join(f"free({self.unit.buffers[name]});" for name in sizes)
-        scope.line(f"if ({tests}) {{")
-        scope.line(f"    {frees}")
-        scope.line(f"    return {self.no_memory()};")
-        scope.line("}")
 
     def _product(self, scope: CBlock, step: LoopNest, job: MatrixProduct, number: int) -> None:
         """One call of the mesh for each index of the loops around."""

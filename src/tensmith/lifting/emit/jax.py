@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from tensmith.ir import Node
 from tensmith.lifting.emit import array_rules, emitter, rules
-from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule, call
+from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.lifted import ArrayView
@@ -25,13 +26,8 @@ _HELPERS = {
             array = jnp.asarray(given, dtype)
             exact = array.dtype == given.dtype or np.dtype(dtype).kind == "f" or _traced(array)
             if not exact and not np.array_equal(given, array):
-                raise ValueError(f"{name} holds values that {np.dtype(dtype)} does not")
-            if rank is not None and array.size == 0 and array.ndim < rank:
-                array = array.reshape(array.shape + (0,) * (rank - array.ndim))
-            if rank is not None and array.ndim != rank:
-                raise ValueError(f"{name} must have {rank} axes, not {array.ndim}")
-            return array
-    ''',
+                raise ValueError(f"{name} holds values that {np.dtype(dtype)} does not")'''
+    + array_rules.ranked,
     "_traced": '''
         def _traced(array):
             """Whether the elements are not known yet: inside jax.jit, guards on them are skipped."""
@@ -86,10 +82,16 @@ class Jax(PythonEmitter):
     imports = ("import functools", "import jax", "import jax.numpy as jnp", "import numpy as np")
     module = "jnp"
     helper_texts = _HELPERS
+    spellings: ClassVar[Mapping[str, str]] = {  # elements are not known inside jax.jit
+        "any_zero": "not _traced({0}) and not jnp.all({0})",
+        "any_nan": "not _traced({0}) and jnp.isnan({0}).any()",
+        "copied": "{}",
+    }
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **rules.functions("jnp"), **array_rules.alike("jnp"), **array_rules.reductions(),
-        "div": rules.divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
-        "mod": rules.remainder(array_rules.mod), "einsum": array_rules.einsum, "cum_sum": _cum_sum,
+        "div": rules.divide(array_rules.quotient),
+        "mod": rules.remainder(array_rules.mod), "einsum": array_rules.einsum("jnp.einsum"),
+        "cum_sum": _cum_sum,
     }  # fmt: skip
 
     def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
@@ -100,14 +102,6 @@ class Jax(PythonEmitter):
         """Not known inside jax.jit, where everything is read: subscripts are clamped there."""
         return f"{writer.helper('_holds')}({condition.code})"
 
-    def any_zero(self, value: str) -> str:
-        """Not known inside jax.jit."""
-        return f"not _traced({value}) and not jnp.all({value})"
-
-    def any_nan(self, value: str) -> str:
-        """Not known inside jax.jit."""
-        return f"not _traced({value}) and jnp.isnan({value}).any()"
-
     def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
         """Elements are gathered."""
         return f"{array}[{view_places(writer, view)}]"
@@ -115,10 +109,6 @@ class Jax(PythonEmitter):
     def scattered(self, writer: PythonWriter, array: str, view: ArrayView, value: str) -> str:
         """A new array with the elements replaced."""
         return f"{array} = {array}.at[{view_places(writer, view)}].set({value})"
-
-    def copied(self, array: str) -> str:
-        """Arrays do not change."""
-        return array
 
     def decorators(self, writer: PythonWriter) -> list[str]:
         """64-bit types are switched on where the source has them."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter, rules
-from tensmith.lifting.emit.array_rules import alike, flat_helper
+from tensmith.lifting.emit.array_rules import alike, flat_helper, quotient, ranked
 from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, SUM, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_writer import PythonWriter
@@ -22,13 +23,8 @@ _HELPERS = {
             array = array.astype(dtype)
             exact = mx.issubdtype(dtype, mx.floating) or given is array
             if not exact and not np.array_equal(np.asarray(given), np.asarray(array)):
-                raise ValueError(f"{name} holds values that {dtype} does not")
-            if rank is not None and array.size == 0 and array.ndim < rank:
-                array = array.reshape(array.shape + (0,) * (rank - array.ndim))
-            if rank is not None and array.ndim != rank:
-                raise ValueError(f"{name} must have {rank} axes, not {array.ndim}")
-            return array
-    ''',
+                raise ValueError(f"{name} holds values that {dtype} does not")'''
+    + ranked,
     "_integer": rules.integer_helper,
     "_on_cpu": '''
         def _on_cpu(function):
@@ -200,10 +196,11 @@ class Mlx(PythonEmitter):
     imports = ("import functools", "import math", "import mlx.core as mx", "import numpy as np")
     module = "mx"
     helper_texts = _HELPERS
+    spellings: ClassVar[Mapping[str, str]] = {"any_zero": "not mx.all({} != 0)", "copied": "mx.array({})"}
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **rules.functions("mx"), **alike("mx"), "exp": _precise("exp", "_exp_single"),
         "sin": _precise("sin"), "cos": _precise("cos"),
-        "div": rules.divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
+        "div": rules.divide(quotient),
         "mod": rules.remainder(_mod), "matmul": _matmul, "einsum": _einsum, "cum_sum": _cum_sum,
         "reduce_sum": _total("sum", 0), "reduce_prod": _total("prod", 1),
         "reduce_max": _extreme("max"), "reduce_min": _extreme("min"),
@@ -217,14 +214,6 @@ class Mlx(PythonEmitter):
         """Of the array's type."""
         return self.typed(ExpressionText(number), dtype).code
 
-    def transposed(self, code: str, order: tuple[int, ...]) -> str:
-        """See PythonEmitter."""
-        return f"{code}.T" if order == (1, 0) else f"{code}.transpose{order}"
-
-    def any_zero(self, value: str) -> str:
-        """See PythonEmitter."""
-        return f"not mx.all({value} != 0)"
-
     def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
         """Elements are gathered."""
         return f"{array}[{view_places(writer, view)}]"
@@ -234,10 +223,6 @@ class Mlx(PythonEmitter):
         places = view_places(writer, view)
         empty = f"if {value if value.isidentifier() else f'({value})'}.size: " if "_places(" in places else ""
         return f"{empty}{array}[{places}] = {value}"
-
-    def copied(self, array: str) -> str:
-        """See PythonEmitter."""
-        return f"mx.array({array})"
 
     def decorators(self, writer: PythonWriter) -> list[str]:
         """Double precision runs on the CPU."""

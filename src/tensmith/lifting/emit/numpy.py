@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter, rules
-from tensmith.lifting.emit.array_rules import alike, flat_helper, mod, reductions
+from tensmith.lifting.emit.array_rules import alike, einsum, flat_helper, mod, ranked, reductions
 from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_frame import PythonEmitter
 from tensmith.lifting.emit.python_writer import PythonWriter
@@ -22,13 +23,8 @@ _HELPERS = {
             if array.dtype != dtype:
                 given, array = array, array.astype(dtype)
                 if np.dtype(dtype).kind != "f" and not np.array_equal(given, array):
-                    raise ValueError(f"{name} holds values that {np.dtype(dtype)} does not")
-            if rank is not None and array.size == 0 and array.ndim < rank:
-                array = array.reshape(array.shape + (0,) * (rank - array.ndim))
-            if rank is not None and array.ndim != rank:
-                raise ValueError(f"{name} must have {rank} axes, not {array.ndim}")
-            return array
-    ''',
+                    raise ValueError(f"{name} holds values that {np.dtype(dtype)} does not")'''
+    + ranked,
     "_integer": rules.integer_helper,
     "_select": rules.select_helper,
     "_box": '''
@@ -99,19 +95,6 @@ def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     return ExpressionText(f"{w.helper('_product')}({a.code}, {b.code})")
 
 
-def _einsum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    codes = ", ".join(o.code for o in operands)
-    return ExpressionText(f'np.einsum("{node.attrs["equation"]}", {codes}, optimize=True)')
-
-
-def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    axis = rules.axis_of_sum(w, node)
-    if node.attrs["exclusive"]:
-        return ExpressionText(f"{w.helper('_sum_before')}({operands[0].code}, {axis})")
-    dtype = w.target.dtype(w.type(node.output).dtype)
-    return ExpressionText(f"np.cumsum({operands[0].code}, axis={axis}, dtype={dtype})")
-
-
 def _quotient(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) -> ExpressionText:
     """float64 quotients of 32-bit integers lie on the right side of every whole number."""
     dtype = w.type(node.output).dtype
@@ -154,11 +137,13 @@ class NumPy(PythonEmitter):
     module = "np"
     narrow = ("u8", "i8", "u16", "i16")
     helper_texts = _HELPERS
+    spellings: ClassVar[Mapping[str, str]] = {"any_zero": "np.count_nonzero({0}) < np.size({0})"}
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **dict.fromkeys(rules.functions("np"), _function), **alike("np"), **reductions(),
         "div": rules.divide(_quotient, single=_single), "mod": rules.remainder(mod),
         "where": rules.chosen(rules.by_bits(_one, rules.where("np.where"))),
-        "matmul": _matmul, "einsum": _einsum, "cum_sum": _cum_sum,
+        "matmul": _matmul, "einsum": einsum("np.einsum", ", optimize=True"),
+        "cum_sum": rules.cum_sum("np.cumsum({code}, axis={axis}, dtype={dtype})"),
     }  # fmt: skip
 
     def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
@@ -177,10 +162,6 @@ class NumPy(PythonEmitter):
         if writer.shape(name) and (writer.is_view(name) or (node is not None and node.op == "expand")):
             return f"{writer.value(name).atom}.copy()"
         return super().fresh(writer, name)
-
-    def any_zero(self, value: str) -> str:
-        """See PythonEmitter."""
-        return f"np.count_nonzero({value}) < np.size({value})"
 
     def decorators(self, writer: PythonWriter) -> list[str]:
         """C's floats warn of nothing."""

@@ -20,7 +20,7 @@ from tensmith.ir.program import Origin
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
 from tensmith.lifting.emit.graph.build import Graph
-from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, flat_fields, length_symbol
+from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, length_symbol
 from tensmith.lifting.lifted import Input, Lifted
 from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
@@ -46,7 +46,7 @@ class Onnx(Emitter):
 
 def model_program(lifted: Lifted) -> Program:
     """The program from the source's parameters to what it writes."""
-    fields = [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
+    fields = lifted.function.fields
     names = frozenset(name for name, _ in fields)
     graph = Graph(names | {f"{_PREFIX}{name}" for name in lifted.program.names})
     inputs = {name: _input(graph, name, type_) for name, type_ in fields}
@@ -135,7 +135,7 @@ def _outputs(graph: Graph, lifted: Lifted, fed: Mapping[str, str]) -> tuple[str,
         else:
             array = output.view.array
             written[array] = views.write(graph, written.get(array, array), output.view, value)
-    order = [name for parameter in lifted.function.parameters for name, _ in flat_fields(parameter)]
+    order = [name for name, _ in lifted.function.fields]
     found = [(f"out_{name}", written[name]) for name in order if name in written]
     found += [("result", returned)] if returned else []
     names = []

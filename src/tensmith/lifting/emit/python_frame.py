@@ -33,6 +33,18 @@ from tensmith.lifting.loops import Array, Struct
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import Requirement
 
+# Templates of what array libraries say much alike.
+SPELLINGS = {
+    "positions": "{module}.arange({})",  # 0, 1, ..., extent-1
+    "any_zero": "not {module}.all({})",  # a condition that some element is 0
+    "any_nan": "{module}.isnan({}).any()",
+    "reshaped": "{}.reshape{}",  # to a shape, a tuple's text
+    "flattened": "{}.reshape(-1)",
+    "turned": "{}.T",
+    "transposed": "{}.transpose{}",  # the axes in an order
+    "copied": "{}.copy()",  # to be changed; the array itself where arrays cannot change
+}
+
 
 class PythonEmitter(Emitter):
     """A target whose functions are Python. Subclasses say how its library spells things."""
@@ -48,6 +60,8 @@ class PythonEmitter(Emitter):
     helper_texts: ClassVar[Mapping[str, str]]
 
     fixed: ClassVar[frozenset[str]] = frozenset()  # locals that rules spell out
+    # How it says what is in SPELLINGS, where it says it in another way.
+    spellings: ClassVar[Mapping[str, str]] = {}
 
     @property
     def reserved(self) -> frozenset[str]:
@@ -81,7 +95,7 @@ class PythonEmitter(Emitter):
         """Whether expanding a value is filling an array with it, rather than a view."""
         return value.literal
 
-    def stays(self, writer: PythonWriter, scalar: Input) -> bool:
+    def stays(self, writer: PythonWriter, given: Input) -> bool:
         """Whether a scalar parameter stays a Python number, which takes the element type of what it meets."""
         return False
 
@@ -98,7 +112,7 @@ class PythonEmitter(Emitter):
     def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
         """A view that slices cannot say: strides of a flat array, subscripts of another."""
         if len(view.offset) > 1:
-            return f"{array}[{grid(view, writer.names, self.positions('{}'))}]"
+            return f"{array}[{grid(view, writer.names, self.spell('positions', '{}'))}]"
         steps, shape = extents(view.steps[0], writer.names), extents(view.shape, writer.names)
         offset = poly(view.offset[0], writer.names).code
         return f"{writer.helper('_box')}({array}, {offset}, {shape}, {steps})"
@@ -108,33 +122,13 @@ class PythonEmitter(Emitter):
         target = view_text(self, writer, view, array)
         return f"{target}{'' if target.endswith(']') else '[...]'} = {value}"
 
-    def copied(self, array: str) -> str:
-        """A copy of an array, to be changed; the array itself where arrays cannot change."""
-        return f"{array}.copy()"
-
-    def positions(self, extent: str) -> str:
-        """The vector 0, 1, ..., extent-1."""
-        return f"{self.module}.arange({extent})"
-
-    def any_zero(self, value: str) -> str:
-        """A condition that some element is 0."""
-        return f"not {self.module}.all({value})"
-
-    def any_nan(self, value: str) -> str:
-        """A condition that some element is NaN."""
-        return f"{self.module}.isnan({value}).any()"
-
-    def reshaped(self, code: str, shape: str) -> str:
-        """The elements of a run under a shape, given as a tuple's text."""
-        return f"{code}.reshape{shape}"
-
-    def flattened(self, code: str) -> str:
-        """The elements in a row."""
-        return f"{code if code.isidentifier() else f'({code})'}.reshape(-1)"
+    def spell(self, what: str, *parts: object) -> str:
+        """What SPELLINGS names, said of texts."""
+        return (self.spellings.get(what) or SPELLINGS[what]).format(*parts, module=self.module)
 
     def transposed(self, code: str, order: tuple[int, ...]) -> str:
         """The axes in another order."""
-        return f"{code}.T" if order == (1, 0) else f"{code}.transpose{order}"
+        return self.spell("turned", code) if order == (1, 0) else self.spell("transposed", code, order)
 
     def fresh(self, writer: PythonWriter, name: str) -> str:
         """A value that shares no memory with a parameter."""
@@ -170,7 +164,7 @@ class PythonEmitter(Emitter):
     def input(self, writer: PythonWriter, given: Input) -> ExpressionText:
         """An input of the program as an expression."""
         if given.positions is not None:
-            return ExpressionText(self.positions(poly(given.positions, writer.names).code))
+            return ExpressionText(self.spell("positions", poly(given.positions, writer.names).code))
         dtype = writer.program.inputs[given.name].dtype
         if given.scalar is not None:
             local = writer.arrays[given.scalar]
@@ -348,7 +342,7 @@ def _guard(
     elif kind == "ordered":
         for read in writer.lifted.inputs:
             if array == (read.scalar if read.view is None else read.view.array):
-                writer.refuse_if(target.any_nan(writer.assigned(read.name).code), requirement.text)
+                writer.refuse_if(target.spell("any_nan", writer.assigned(read.name).code), requirement.text)
 
 
 def _may_be_none(writer: PythonWriter, array: str) -> bool:
@@ -379,11 +373,12 @@ def _stored(target: PythonEmitter, writer: PythonWriter, name: str, outputs: lis
         value = target.fresh(writer, outputs[0].name)
         view = outputs[0].view
         if view is not None and len(view.offset) != len(view.shape):  # a flat array stays flat
-            value = target.flattened(value)
+            value = target.spell("flattened", value if value.isidentifier() else f"({value})")
         return f"{writer.helper('_placed')}({local}, {value})"
     values = [writer.value(output.name).code for output in outputs]
-    if target.copied(local) != local:
-        writer.line(f"{local} = {target.copied(local)}")
+    copied = target.spell("copied", local)
+    if copied != local:
+        writer.line(f"{local} = {copied}")
     for output, value in zip(outputs, values):
         assert output.view is not None
         writer.line(target.scattered(writer, local, output.view, value))
@@ -410,7 +405,7 @@ def view_text(target: PythonEmitter, writer: PythonWriter, view: ArrayView, arra
         return target.front(writer, array, poly(view.shape[0], names).code)
     if order is not None and len(order) > 1:
         shape = extents([view.shape[axis] for axis in order], names)
-        return _turned(target, target.reshaped(f"{array}{run_of(view, names)}", shape), order)
+        return _turned(target, target.spell("reshaped", f"{array}{run_of(view, names)}", shape), order)
     if (slices := basic(view, names)) is not None:
         code, axes = slices
         return _turned(target, f"{array}[{code}]", axes)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, TensorType
+from tensmith.ir.names import take
 from tensmith.lifting.emit.expression import (
     AND,
     ARITHMETIC,
@@ -76,12 +77,7 @@ class PythonWriter:
         base = _plain(base)
         while base in self.reserved:
             base += "_"
-        name, count = base, 1
-        while name in self.taken:
-            count += 1
-            name = f"{base}_{count}"
-        self.taken.add(name)
-        return name
+        return take(base, self.taken)
 
     def parameter(self, name: str) -> str:
         """The local of a parameter, as users name it where the text has no other use for that."""

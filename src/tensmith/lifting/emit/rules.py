@@ -102,7 +102,7 @@ def _nonzero(w: PythonWriter, node: Node) -> None:
     if found.low > 0 or found.high < 0 or w.constant(divisor) is not None or _replaced(w, divisor):
         return
     required = [r.text for r in w.lifted.requires if r.kind == "nonzero"]
-    zero = w.target.any_zero(w.assigned(divisor).code)
+    zero = w.target.spell("any_zero", w.assigned(divisor).code)
     # Nothing is divided where the quotients have no elements, though the divisor may have some.
     alone = [extent for extent in w.shape(node.output) if extent not in w.shape(divisor)]
     some = [f"{poly(extent, w.names).code} > 0 and " for extent in alone if extent.constant is None]
@@ -256,6 +256,18 @@ def joined(w: PythonWriter, node: Node, code: str, join: str, largest: bool) -> 
     return ExpressionText(f"{join}({code}, {w.target.typed(ExpressionText(fill(w, pad)), dtype).code})")
 
 
+def pad(
+    spell: Callable[[PythonWriter, Node, ExpressionText, list[int]], str],
+) -> Rule:
+    """Elements behind the last one, as `spell` says it; what is put before the first, reductions join."""
+
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+        ends = pad_widths(w, node)
+        return operands[0] if ends is None else ExpressionText(spell(w, node, operands[0], ends))
+
+    return rule
+
+
 def pad_widths(w: PythonWriter, node: Node) -> list[int] | None:
     """Elements behind each axis; None where one is put before the first, for a maximum to find."""
     pads = w.constant(node.inputs[1])
@@ -270,6 +282,19 @@ def axis_of_sum(w: PythonWriter, node: Node) -> int:
     axis = w.constant(node.inputs[1])
     assert axis is not None
     return int(axis.reshape(-1)[0])
+
+
+def cum_sum(spelling: str) -> Rule:
+    """Sums up to each position, of `code` or `atom` along `axis` in `dtype`; a helper sums before it."""
+
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+        axis, code, atom = axis_of_sum(w, node), operands[0].code, operands[0].atom
+        if node.attrs["exclusive"]:
+            return ExpressionText(f"{w.helper('_sum_before')}({code}, {axis})")
+        dtype = w.target.dtype(w.type(node.output).dtype)
+        return ExpressionText(spelling.format(code=code, atom=atom, axis=axis, dtype=dtype))
+
+    return rule
 
 
 def transpose(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:

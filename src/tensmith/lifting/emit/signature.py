@@ -10,10 +10,8 @@ from tensmith.ctext.names import Names, enclosed, poly_text
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.emit.kernel.parameters import (
-    array_types,
     axes_of,
     element_name,
-    flat_fields,
     length_symbol,
 )
 from tensmith.lifting.lifted import Lifted
@@ -40,7 +38,7 @@ class FunctionSignature:
         self.scalar_types: dict[str, str] = {}
         self.rooms: dict[str, Poly] = {}
         self.returns_scalar = False
-        self._types = array_types(lifted.function)
+        self._types = lifted.function.arrays
         self._lengths: dict[str, str] = {}
         self._parameters: list[tuple[str, str]] = []  # declaration before the name, and the name
         self._notes: list[str] = []
@@ -48,10 +46,10 @@ class FunctionSignature:
         self.symbol_lines: list[str] = []
         self.truth: Callable[[str], tuple[list[str], str]] = lambda value: ([], value)
         for parameter in lifted.function.parameters:
-            for name, type_ in flat_fields(parameter):
+            for name, type_ in parameter.fields:
                 self._add(name, type_)
         for parameter in lifted.function.parameters:
-            for name, _ in flat_fields(parameter):
+            for name, _ in parameter.fields:
                 self._add_output(name)
         self._add_return()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from tensmith.ir import Node
@@ -83,13 +84,9 @@ def _reduction(function: str, join: str = "") -> Rule:
     return rule
 
 
-def _pad(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    """What is put before the first element, `_reduction` joins to the result."""
-    ends = rules.pad_widths(w, node)
-    if ends is None:
-        return operands[0]
+def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: list[int]) -> str:
     widths = ", ".join(f"[0, {end}]" for end in ends)
-    return ExpressionText(f"tf.pad({operands[0].code}, [{widths}], constant_values={rules.fill(w, node)})")
+    return f"tf.pad({operand.code}, [{widths}], constant_values={rules.fill(w, node)})"
 
 
 def _expand(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
@@ -145,6 +142,14 @@ class TensorFlow(PythonEmitter):
     imports = ("import numpy as np", "import tensorflow as tf")
     module = "tf"
     helper_texts = _HELPERS
+    spellings: ClassVar[Mapping[str, str]] = {
+        # Elements are not known inside tf.function.
+        "any_zero": "tf.executing_eagerly() and not np.all({})",
+        "any_nan": "tf.executing_eagerly() and np.isnan({}).any()",
+        "positions": "tf.range({}, dtype=tf.int64)", "copied": "{}",  # tensors do not change
+        "reshaped": "tf.reshape({}, {})", "flattened": "tf.reshape({}, [-1])",
+        "turned": "tf.transpose({})", "transposed": "tf.transpose({}, {})",
+    }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
         **{name: _typed(rule) for name, rule in ARITHMETIC.items()},
         **rules.functions("tf", log="math.log"),
@@ -161,8 +166,9 @@ class TensorFlow(PythonEmitter):
         "and": call("tf.logical_and"), "or": call("tf.logical_or"), "xor": call("tf.math.logical_xor"),
         "not": call("tf.logical_not"), "equal": _typed(call("tf.equal")),
         "min": _typed(nested("tf.minimum")), "max": _typed(nested("tf.maximum")),
-        "where": _typed(rules.where("tf.where")), "cast": _cast, "matmul": _matmul, "einsum": einsum,
-        "expand": _expand, "transpose": _transpose, "unsqueeze": rules.index_of, "pad": _pad,
+        "where": _typed(rules.where("tf.where")), "cast": _cast, "matmul": _matmul,
+        "einsum": einsum("tf.einsum"),
+        "expand": _expand, "transpose": _transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
         "gather": _gather, "cum_sum": _cum_sum, "size": rules.size,
         "reduce_sum": _reduction("reduce_sum"), "reduce_prod": _reduction("reduce_prod"),
         "reduce_max": _reduction("reduce_max", "maximum"), "reduce_min": _reduction("reduce_min", "minimum"),
@@ -176,33 +182,9 @@ class TensorFlow(PythonEmitter):
         """A 0-d tensor."""
         return ExpressionText(f"tf.constant({number.code}, {self.dtype(dtype)})")
 
-    def positions(self, extent: str) -> str:
-        """See PythonEmitter."""
-        return f"tf.range({extent}, dtype=tf.int64)"
-
     def holds(self, writer: PythonWriter, condition: ExpressionText) -> str:
         """Not known inside tf.function, where everything is read."""
         return f"not tf.executing_eagerly() or {condition.within(BITS)}"
-
-    def any_zero(self, value: str) -> str:
-        """Not known inside tf.function."""
-        return f"tf.executing_eagerly() and not np.all({value})"
-
-    def any_nan(self, value: str) -> str:
-        """Not known inside tf.function."""
-        return f"tf.executing_eagerly() and np.isnan({value}).any()"
-
-    def reshaped(self, code: str, shape: str) -> str:
-        """See PythonEmitter."""
-        return f"tf.reshape({code}, {shape})"
-
-    def flattened(self, code: str) -> str:
-        """See PythonEmitter."""
-        return f"tf.reshape({code}, [-1])"
-
-    def transposed(self, code: str, order: tuple[int, ...]) -> str:
-        """See PythonEmitter."""
-        return f"tf.transpose({code})" if order == (1, 0) else f"tf.transpose({code}, {order})"
 
     def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
         """Elements are gathered."""
@@ -214,10 +196,6 @@ class TensorFlow(PythonEmitter):
         """A new tensor with the elements replaced."""
         grids = f"{writer.helper('_grids')}({places(writer, view)})"
         return f"{array} = {writer.helper('_replaced')}({array}, {grids}, {value})"
-
-    def copied(self, array: str) -> str:
-        """Tensors do not change."""
-        return array
 
 
 def places(writer: PythonWriter, view: ArrayView) -> str:

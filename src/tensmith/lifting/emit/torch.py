@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from tensmith.ir import Node, Program
-from tensmith.lifting.emit import emitter
+from tensmith.lifting.emit import emitter, rules
 from tensmith.lifting.emit.array_rules import einsum
 from tensmith.lifting.emit.expression import (
     ARITHMETIC,
@@ -21,30 +22,6 @@ from tensmith.lifting.emit.factor import factors
 from tensmith.lifting.emit.python_frame import PythonEmitter
 from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.emit.rules import (
-    axes_of,
-    axis_of_sum,
-    by_bits,
-    chosen,
-    divide,
-    fill,
-    functions,
-    index_of,
-    integer_helper,
-    joined,
-    mod,
-    pad_widths,
-    padded_extreme,
-    remainder,
-    scalar,
-    select_helper,
-    shift,
-    single_helper,
-    size,
-    transpose,
-    typed_reduction,
-    where,
-)
 from tensmith.lifting.emit.signed import signed
 from tensmith.lifting.lifted import Input, Lifted
 from tensmith.lifting.loops import Array, Struct
@@ -77,9 +54,9 @@ _HELPERS = {
             """Where the first tensor is; None for lists and arrays."""
             return next((value.device for value in values if isinstance(value, torch.Tensor)), None)
     ''',
-    "_integer": integer_helper,
-    "_single": single_helper,
-    "_select": select_helper,
+    "_integer": rules.integer_helper,
+    "_single": rules.single_helper,
+    "_select": rules.select_helper,
     "_front": '''
         def _front(tensor, size):
             """The first elements; a tensor that has no more is itself its front."""
@@ -151,14 +128,14 @@ def _cast(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expres
 
 
 def _total(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    code, arguments = operands[0].atom, [axes_of(w, node, "dim")]
+    code, arguments = operands[0].atom, [rules.axes_of(w, node, "dim")]
     cast = w.producer(node.inputs[0])
     if cast is not None and w.type(cast.inputs[0]).dtype == "u32" and _cut_to_32_bits(w, node):
         arguments.append("dtype=torch.int32")  # wraps as unsigned integers do
         code = f"{w.value(cast.inputs[0]).atom}.view(torch.int32)"
         return ExpressionText(f"{code}.sum({', '.join(filter(None, arguments))}).to(torch.int64)")
     if w.type(node.output).dtype[0] in "iu":
-        code, dtype = typed_reduction(w, node, operands[0])
+        code, dtype = rules.typed_reduction(w, node, operands[0])
         arguments.append(f"dtype={dtype}")
     return ExpressionText(f"{code}.sum({', '.join(filter(None, arguments))})")
 
@@ -174,24 +151,22 @@ def _cut_to_32_bits(w: PythonWriter, node: Node) -> bool:
 
 def _extreme(method: str) -> Rule:
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        pad = padded_extreme(w, node)
-        if pad is not None and pad_widths(w, pad) is None:
-            axes = axes_of(w, node, "dim").removeprefix("dim=") or "None"
+        padding = rules.padded_extreme(w, node)
+        if padding is not None and rules.pad_widths(w, padding) is None:
+            axes = rules.axes_of(w, node, "dim").removeprefix("dim=") or "None"
             axes = f"({axes},)" if axes.isdigit() else axes
-            found = f"{w.helper('_extreme')}(torch.{method}, {operands[0].code}, {axes}, {fill(w, pad)})"
+            nothing = rules.fill(w, padding)
+            found = f"{w.helper('_extreme')}(torch.{method}, {operands[0].code}, {axes}, {nothing})"
             largest = method == "amax"
-            return joined(w, node, found, "torch.maximum" if largest else "torch.minimum", largest)
-        return ExpressionText(f"{operands[0].atom}.{method}({axes_of(w, node, 'dim')})")
+            return rules.joined(w, node, found, "torch.maximum" if largest else "torch.minimum", largest)
+        return ExpressionText(f"{operands[0].atom}.{method}({rules.axes_of(w, node, 'dim')})")
 
     return rule
 
 
-def _pad(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    ends = pad_widths(w, node)
-    if ends is None:
-        return operands[0]
+def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: list[int]) -> str:
     widths = ", ".join(f"0, {end}" for end in reversed(ends))
-    return ExpressionText(f"torch.nn.functional.pad({operands[0].code}, ({widths}), value={fill(w, node)})")
+    return f"torch.nn.functional.pad({operand.code}, ({widths}), value={rules.fill(w, node)})"
 
 
 def _expand(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
@@ -207,14 +182,6 @@ def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     if w.type(node.output).dtype[0] == "f" or min(len(w.shape(name)) for name in node.inputs) < 2:
         return infix("@", PRODUCT)(w, node, operands)
     return ExpressionText(f"{w.helper('_product')}({operands[0].code}, {operands[1].code})")
-
-
-def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    axis = axis_of_sum(w, node)
-    if node.attrs["exclusive"]:
-        return ExpressionText(f"{w.helper('_sum_before')}({operands[0].code}, {axis})")
-    dtype = w.target.dtype(w.type(node.output).dtype)
-    return ExpressionText(f"{operands[0].atom}.cumsum({axis}, dtype={dtype})")
 
 
 def _gather(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
@@ -355,7 +322,7 @@ def _tensors(rule: Rule) -> Rule:
     return typed
 
 
-_INTEGER_DIVISION = divide(
+_INTEGER_DIVISION = rules.divide(
     lambda w, node, a, b: _division("trunc")(w, node, [a, b]), _division("floor"), _single
 )
 
@@ -371,21 +338,33 @@ class Torch(PythonEmitter):
     module = "torch"
     narrow = ("u8", "i8", "i16")
     helper_texts = _HELPERS
+    spellings: ClassVar[Mapping[str, str]] = {
+        "positions": "torch.arange({}, device=device)",
+        "any_zero": "torch.count_nonzero({0}) < {0}.numel()",
+        # A sum of squares is NaN where one of them is, and only then; it is faster than a pass of isnan.
+        "any_nan": "torch.isnan(torch.dot({0}.reshape(-1), {0}.reshape(-1)))",
+        "transposed": "{}.permute{}", "copied": "{}.clone()",
+    }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
-        **ARITHMETIC, **{name: _function(name) for name in functions("torch")},
+        **ARITHMETIC, **{name: _function(name) for name in rules.functions("torch")},
         "add": _add, "sub": _in_place("sub", ARITHMETIC["sub"]),
         "mul": _in_place("mul", ARITHMETIC["mul"], commutes=True),
         "less": _comparison("<"), "less_or_equal": _comparison("<="), "greater": _comparison(">"),
         "greater_or_equal": _comparison(">="), "equal": _comparison("=="), "div": _divided,
-        "mod": remainder(_tensors(mod("torch.remainder", "torch.fmod"))), "pow": call("torch.pow"),
-        "bit_shift": _tensors(shift("torch.bitwise_left_shift", "torch.bitwise_right_shift")),
+        "mod": rules.remainder(_tensors(rules.mod("torch.remainder", "torch.fmod"))),
+        "pow": call("torch.pow"),
+        "bit_shift": _tensors(rules.shift("torch.bitwise_left_shift", "torch.bitwise_right_shift")),
         "min": _tensors(nested("torch.minimum")), "max": _tensors(nested("torch.maximum")),
-        "where": chosen(by_bits(_one, where("torch.where"))), "cast": _cast, "matmul": _matmul,
-        "einsum": einsum, "expand": _expand, "transpose": transpose, "unsqueeze": index_of, "pad": _pad,
-        "gather": _gather, "cum_sum": _cum_sum, "size": size, "reduce_sum": _total,
+        "where": rules.chosen(rules.by_bits(_one, rules.where("torch.where"))), "cast": _cast,
+        "matmul": _matmul,
+        "einsum": einsum("torch.einsum"), "expand": _expand,
+        "transpose": rules.transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
+        "gather": _gather, "cum_sum": rules.cum_sum("{atom}.cumsum({axis}, dtype={dtype})"),
+        "size": rules.size,
+        "reduce_sum": _total,
         "reduce_max": _extreme("amax"), "reduce_min": _extreme("amin"),
         "reduce_prod": lambda w, node, operands: ExpressionText(
-            f"{operands[0].atom}.prod({axes_of(w, node, 'dim') or ''})"),
+            f"{operands[0].atom}.prod({rules.axes_of(w, node, 'dim') or ''})"),
     }  # fmt: skip
 
     def prepared(self, program: Program) -> Program:
@@ -405,14 +384,14 @@ class Torch(PythonEmitter):
         """A 0-d tensor."""
         return ExpressionText(f"torch.tensor({number.code}, dtype={self.dtype(dtype)}, device=device)")
 
-    def stays(self, writer: PythonWriter, scalar: Input) -> bool:
+    def stays(self, writer: PythonWriter, given: Input) -> bool:
         """Where it meets tensors of its type in sums, differences and products, or divides them."""
-        readers = [node for node in writer.program.nodes if scalar.name in node.inputs]
-        dtype = writer.type(scalar.name).dtype
+        readers = [node for node in writer.program.nodes if given.name in node.inputs]
+        dtype = writer.type(given.name).dtype
         return dtype != "bool" and bool(readers) and all(
             node.op in _WITH_NUMBERS and len(node.inputs) == 2 and writer.type(node.output).dtype == dtype
             and any(writer.shape(name) for name in node.inputs)
-            and (node.op != "div" or (dtype[0] == "f" and node.inputs[0] != scalar.name))
+            and (node.op != "div" or (dtype[0] == "f" and node.inputs[0] != given.name))
             for node in readers
         )  # fmt: skip
 
@@ -420,29 +399,9 @@ class Torch(PythonEmitter):
         """Slicing takes as long as adding some thousand numbers."""
         return f"{writer.helper('_front')}({array}, {end})"
 
-    def positions(self, extent: str) -> str:
-        """See PythonEmitter."""
-        return f"torch.arange({extent}, device=device)"
-
     def nothing(self, writer: PythonWriter, array: str, shape: str, dtype: str) -> str:
         """On the array's device."""
         return f"{array}.new_zeros({shape})"
-
-    def any_zero(self, value: str) -> str:
-        """See PythonEmitter."""
-        return f"torch.count_nonzero({value}) < {value}.numel()"
-
-    def any_nan(self, value: str) -> str:
-        """A sum of squares is NaN where one of them is, and only then; it is faster than a pass of isnan."""
-        return f"torch.isnan(torch.dot({value}.reshape(-1), {value}.reshape(-1)))"
-
-    def transposed(self, code: str, order: tuple[int, ...]) -> str:
-        """See PythonEmitter."""
-        return f"{code}.T" if order == (1, 0) else f"{code}.permute{order}"
-
-    def copied(self, array: str) -> str:
-        """See PythonEmitter."""
-        return f"{array}.clone()"
 
     def coerced(self, array: str) -> str:
         """See PythonEmitter."""
@@ -461,7 +420,7 @@ class Torch(PythonEmitter):
     def fresh(self, writer: PythonWriter, name: str) -> str:
         """Views are copied."""
         node = writer.producer(name)
-        full = node is not None and node.op == "expand" and scalar(writer, node.inputs[0])
+        full = node is not None and node.op == "expand" and rules.scalar(writer, node.inputs[0])
         full = full and node is not None and writer.value(node.inputs[0]).literal
         expanded = node is not None and node.op == "expand" and not full
         if not full and (expanded or (writer.shape(name) and writer.is_view(name))):

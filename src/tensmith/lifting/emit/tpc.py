@@ -10,13 +10,12 @@ from dataclasses import replace
 from tensmith.ctext.names import unmixed
 from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
-from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
+from tensmith.lifting.emit.kernel.parameters import element_name
 from tensmith.lifting.emit.kernel.plan import LoopNest, make_plan
 from tensmith.lifting.emit.vector import glue
 from tensmith.lifting.emit.vector.host import Host
 from tensmith.lifting.emit.vector.kernel import VectorKernel, make_kernel, stored_for_lanes
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.refusal import Refusal
 
 
 @emitter
@@ -28,14 +27,11 @@ class Tpc(Emitter):
     def emit(self, lifted: Lifted) -> EmittedFiles:
         """F_k.tpc.c, F_glue.cpp, F.c and F.h."""
         function = lifted.function
-        try:
-            # The host packs views, guards included: kernels read what it packed.
-            packed = tuple(replace(given, when="") for given in lifted.inputs)
-            plan = make_plan(replace(lifted, inputs=packed), stored_for_lanes, flat=False)
-            kernels = _kernels(lifted, plan.steps)
-            host = unmixed(lambda names: Host(lifted, plan, kernels, names), Host.own)
-        except Refusal as refusal:
-            raise Refusal(refusal.reason, function.position, function.name) from refusal
+        # The host packs views, guards included: kernels read what it packed.
+        packed = tuple(replace(given, when="") for given in lifted.inputs)
+        plan = make_plan(replace(lifted, inputs=packed), stored_for_lanes, flat=False)
+        kernels = _kernels(lifted, plan.steps)
+        host = unmixed(lambda names: Host(lifted, plan, kernels, names), Host.own)
         dtypes = {name: lifted.program.type(name).dtype for kernel in kernels for name in kernel.inputs}
         files = {f"{kernel.name}.tpc.c": kernel.text for kernel in kernels}
         classes = [glue.glue_class(kernel, dtypes) for kernel in kernels]
@@ -46,7 +42,7 @@ class Tpc(Emitter):
 
 
 def _kernels(lifted: Lifted, steps: tuple[LoopNest, ...]) -> tuple[VectorKernel, ...]:
-    fields = [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
+    fields = lifted.function.fields
     scalars = {name: element_name(type_) for name, type_ in fields if isinstance(type_, MachineType)}
     return tuple(
         make_kernel(f"{lifted.function.name}_{number}", step, scalars) for number, step in enumerate(steps, 1)

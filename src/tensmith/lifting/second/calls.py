@@ -1,6 +1,6 @@
 """The C or C++ text of a call of a function whose arguments lie in slots; see call.h.
 
-Every scalar and array of `fields` has a slot of its own, the result the last.
+Every scalar and array of `Function.fields` has a slot of its own, the result the last.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import numpy as np
 
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import Array, Function, SourcePosition
-from tensmith.lifting.second.values import Meaningless, dtype, fields, flat, folded
+from tensmith.lifting.second.values import Meaningless, dtype, flat, folded
 
 SAMPLES = 16  # two inputs whose errors cancel must move apart in one of them
 FUNCTIONS = 8  # roundings of exp and the like beside correctly rounded operations
@@ -82,7 +82,7 @@ def moved(
     """The arguments with every number multiplied by 1 plus or minus one rounding: of its own type, or eps, of
     the narrowest float that the function computes in, where that is coarser."""
     values = flat(function, arguments)
-    for name, kind in fields(function):
+    for name, kind in function.fields:
         scalar = kind.element if isinstance(kind, Array) else kind
         if scalar.kind == "bool":
             continue

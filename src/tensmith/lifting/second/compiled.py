@@ -22,7 +22,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.second.calls import call_text, table
 from tensmith.lifting.second.cut import cut
 from tensmith.lifting.second.process import Process, ProcessGone
-from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype, fields, flat
+from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype, flat
 from tensmith.lifting.source.c import guard as c_guard
 from tensmith.lifting.source.c.parse import definitions, language, parse
 
@@ -228,7 +228,7 @@ class CompiledFunction:
     ) -> None:
         self.driver, self.function, self.by, self.other = driver, function, driver.by, other
         self.number = driver.names.index(function.name)
-        self.fields = list(fields(function))
+        self.fields = function.fields
 
     def __call__(self, arguments: Mapping[str, Any], like: Any = None, rounding: int = 0) -> CallResult:
         values = flat(self.function, arguments)

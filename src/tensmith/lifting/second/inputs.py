@@ -20,7 +20,7 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
-from tensmith.lifting.second.values import dtype, fields, folded
+from tensmith.lifting.second.values import dtype, folded
 from tensmith.lifting.summary import Requirement
 
 SIZES = (0, 1, 2, 3, 5, 17)
@@ -92,7 +92,7 @@ class Sampler:
         self.slack = slack
         self.lifted = lifted
         self.rng = np.random.default_rng(seed)
-        self.fields = dict(fields(lifted.function))
+        self.fields = dict(lifted.function.fields)
         polys = [size.poly for size in lifted.sizes]
         polys += [r.poly for r in lifted.requires if r.poly is not None]
         self.counts = frozenset().union(*(poly.symbols() for poly in polys)) & self.fields.keys()

@@ -17,7 +17,7 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.loops import Array, Function, Struct
 from tensmith.lifting.second.process import Process, ProcessGone
-from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype, fields
+from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype
 from tensmith.lifting.source.python.module import Module, parse_module, read_text
 from tensmith.lifting.summarize.finish import assumed
 
@@ -301,7 +301,7 @@ class InterpretedFunction:
             value, after = self.interpreter.call(name, name, passed, rounding)
         except Raised as raised:
             raise self.meaning(raised) from raised
-        kinds = dict(fields(self.function))
+        kinds = dict(self.function.fields)
         returns = self.function.returns
         found = {
             parameter.name: self.array(one, kinds[parameter.name])

@@ -23,7 +23,6 @@ from tensmith.lifting.second.values import (
     Meaningless,
     SourceFunction,
     dtype,
-    fields,
     folded,
     short,
     shown,
@@ -56,7 +55,7 @@ class LiftJudge:
 
     def __post_init__(self) -> None:
         function = self.lifted.function
-        self.kinds = dict(fields(function))
+        self.kinds = dict(function.fields)
         names = {o.view.array for o in self.lifted.outputs if o.view is not None}
         self.written = [name for name in self.kinds if name in names]
         self.returns = function.returns is not None

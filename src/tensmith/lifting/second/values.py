@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import Array, Function, Struct
+from tensmith.lifting.loops import Function
 
 _DTYPES = {"bool": "bool", "f32": "f4", "f64": "f8"}
 
@@ -65,17 +65,8 @@ def dtype(scalar: MachineType) -> np.dtype[Any]:
     return np.dtype(f"{'i' if scalar.signed else 'u'}{(scalar.bits or 64) // 8}")
 
 
-def fields(function: Function) -> Iterator[tuple[str, MachineType | Array]]:
-    """Parameters with those that are structs taken apart: "s.x"."""
-    for parameter in function.parameters:
-        if isinstance(parameter.type, Struct):
-            yield from ((f"{parameter.name}.{name}", kind) for name, kind in parameter.type.fields)
-        else:
-            yield parameter.name, parameter.type
-
-
 def folded(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by parameter, of values by field; see `fields`."""
+    """Arguments by parameter, of values by field; see `loops.Function.fields`."""
     arguments: dict[str, Any] = {}
     for name, value in values.items():
         parameter, _, field = name.partition(".")
@@ -89,7 +80,7 @@ def folded(values: Mapping[str, Any]) -> dict[str, Any]:
 def flat(function: Function, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with structs taken apart."""
     found = {}
-    for name, _ in fields(function):
+    for name, _ in function.fields:
         parameter, _, field = name.partition(".")
         found[name] = arguments[parameter][field] if field else arguments[parameter]
     return found

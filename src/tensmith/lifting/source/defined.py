@@ -11,17 +11,8 @@ from tensmith.lifting.refusal import Refusal
 
 def check_defined(body: Sequence[loops.Statement], parameters: Iterable[loops.Parameter]) -> None:
     """Raise a Refusal at the first read of a scalar that may not be set (Java's definite assignment)."""
-    known: set[str] = set()
-    for parameter in parameters:
-        if isinstance(parameter.type, loops.Struct):
-            known |= {
-                f"{parameter.name}.{name}"
-                for name, kind in parameter.type.fields
-                if isinstance(kind, MachineType)
-            }
-        elif isinstance(parameter.type, MachineType):
-            known.add(parameter.name)
-    follow(body, known)
+    fields = (field for parameter in parameters for field in parameter.fields)
+    follow(body, {name for name, type_ in fields if isinstance(type_, MachineType)})
 
 
 def follow(body: Sequence[loops.Statement], known: set[str]) -> None:

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensmith.formula.poly import Poly
-from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import Array, Function, If, Loop, Statement, Struct
+from tensmith.lifting.loops import Array, Function, If, Loop, Statement
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.execute import Execution, Guess
 from tensmith.lifting.summarize.finish import finish
@@ -28,7 +27,6 @@ from tensmith.lifting.summarize.grids import choose
 from tensmith.lifting.summarize.liveness import liveness
 from tensmith.lifting.summarize.loop import run_loop
 from tensmith.lifting.summarize.plan import DerivationPlan, plan_sizes
-from tensmith.lifting.summarize.requirements import array_parameters
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access
 from tensmith.lifting.summary import StridedMemory, Summary
@@ -69,7 +67,7 @@ def _check_depth(body: Sequence[Statement], depth: int) -> None:
 def _summarize(function: Function, guess: Guess | None) -> Summary:
     live = liveness(function)
     plan = DerivationPlan(
-        never_negative=_unsigned(function), grids={n: StridedMemory(n) for n in array_parameters(function)}
+        never_negative=_unsigned(function), grids={n: StridedMemory(n) for n in function.arrays}
     )
     extents: list[Poly] = []
     accesses: list[Access] = []  # those of runs that were refused are not all there are
@@ -97,15 +95,12 @@ def _summarize(function: Function, guess: Guess | None) -> Summary:
 
 def _unsigned(function: Function) -> frozenset[str]:
     """Names that are never negative by their type, and lengths."""
-    found = set()
-    for parameter in function.parameters:
-        fields = parameter.type.fields if isinstance(parameter.type, Struct) else ((None, parameter.type),)
-        for field, type_ in fields:
-            name = parameter.name if field is None else f"{parameter.name}.{field}"
-            if isinstance(type_, MachineType) and type_.kind == "int" and not type_.signed:
-                found.add(name)
-            elif isinstance(type_, Array):
-                found.update(f"len({name}, {axis})" for axis in range(type_.rank))
+    found: set[str] = set()
+    for name, type_ in function.fields:
+        if isinstance(type_, Array):
+            found.update(f"len({name}, {axis})" for axis in range(type_.rank))
+        elif type_.kind == "int" and not type_.signed:
+            found.add(name)
     return frozenset(found)
 
 
@@ -114,7 +109,7 @@ def _improved(run: Execution, extents: Sequence[Poly], accesses: Sequence[Access
     function, plan = run.function, run.plan
     taken = frozenset(run.types) | frozenset(run.arrays)
     sized = plan_sizes(extents, _unsigned(function), taken, plan.grids)
-    parameters = array_parameters(function)
+    parameters = function.arrays
     scope = Scope(plan.never_negative)
     declared = {}
     for name, type_ in parameters.items():

@@ -5,22 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tensmith.lifting.loops import (
-    Allocate,
-    Append,
-    Apply,
-    Assign,
-    Constant,
-    Declare,
-    Expr,
-    If,
-    Load,
-    Loop,
-    ScalarCast,
-    Statement,
-    Store,
-    Variable,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.summarize.plan import length_symbol
 
 
@@ -32,82 +17,86 @@ class Changes:
     arrays: tuple[str, ...]
 
 
-def statements(body: Sequence[Statement]) -> Iterator[Statement]:
+def statements(body: Sequence[loops.Statement]) -> Iterator[loops.Statement]:
     """All statements, those inside others too."""
     for statement in body:
         yield statement
-        if isinstance(statement, If):
+        if isinstance(statement, loops.If):
             yield from statements(statement.then)
             yield from statements(statement.otherwise)
-        elif isinstance(statement, Loop):
+        elif isinstance(statement, loops.Loop):
             yield from statements(statement.body)
 
 
-def changes(body: Sequence[Statement], ranks: dict[str, int]) -> Changes:
+def changes(body: Sequence[loops.Statement], ranks: dict[str, int]) -> Changes:
     """See `Changes`. ranks: of the arrays known so far."""
     scalars: dict[str, None] = {}
     arrays: dict[str, None] = {}
     for statement in statements(body):
         match statement:
-            case Declare(name) | Assign(name):
+            case loops.Declare(name) | loops.Assign(name):
                 scalars[name] = None
-            case Store(array):
+            case loops.Store(array):
                 arrays[array] = None
-            case Allocate(name, type_):
+            case loops.Allocate(name, type_):
                 arrays[name] = None
                 scalars.update((length_symbol(name, axis), None) for axis in range(type_.rank))
-            case Append(array, value):
+            case loops.Append(array, value):
                 arrays[array] = None
                 axes = ranks.get(array, 1) if isinstance(value, str) else 1
                 scalars.update((length_symbol(array, axis), None) for axis in range(axes))
     return Changes(tuple(scalars), tuple(arrays))
 
 
-def steps(statement: Statement, name: str) -> list[int | None]:
+def steps(statement: loops.Statement, name: str) -> list[int | None]:
     """How a statement changes a variable: the constant it adds, None for any other change."""
     match statement:
-        case Assign(other, value) if other == name:
+        case loops.Assign(other, value) if other == name:
             return [_constant_step(value, name)]
-        case Declare(other) if other == name:
+        case loops.Declare(other) if other == name:
             return [None]
-        case Append(array, value) if name == length_symbol(array, 0):
+        case loops.Append(array, value) if name == length_symbol(array, 0):
             return [1]
-        case Append(array, str()) if name.startswith(f"len({array}, "):
+        case loops.Append(array, str()) if name.startswith(f"len({array}, "):
             return [None]
-        case Allocate(array) if name.startswith(f"len({array}, "):
+        case loops.Allocate(array) if name.startswith(f"len({array}, "):
             return [None]
     return []
 
 
-def _constant_step(value: Expr, name: str) -> int | None:
+def _constant_step(value: loops.Expr, name: str) -> int | None:
     match _unconverted(value):
-        case Apply(("add" | "sub") as operator, (left, right)):
+        case loops.Apply(("add" | "sub") as operator, (left, right)):
             match _unconverted(left), _unconverted(right):
-                case Variable(other), Constant(int(step)) if other == name:
+                case loops.Variable(other), loops.Constant(int(step)) if other == name:
                     return int(step) if operator == "add" else -int(step)
-                case Constant(int(step)), Variable(other) if other == name and operator == "add":
+                case loops.Constant(int(step)), loops.Variable(other) if other == name and operator == "add":
                     return int(step)
     return None
 
 
-def _unconverted(value: Expr) -> Expr:
+def _unconverted(value: loops.Expr) -> loops.Expr:
     """An expression without conversions of integers; that a counter fits its type is proved later."""
-    while isinstance(value, ScalarCast) and value.type.kind == value.value.type.kind == "int":
+    while isinstance(value, loops.ScalarCast) and value.type.kind == value.value.type.kind == "int":
         value = value.value
     return value
 
 
-def from_memory(statement: Statement, name: str) -> bool:
+def from_memory(statement: loops.Statement, name: str) -> bool:
     """Whether a statement puts an array's element into the variable, or what is not an integer."""
-    return isinstance(statement, (Assign, Declare)) and statement.name == name and _loads(statement.value)
+    return (
+        isinstance(statement, (loops.Assign, loops.Declare))
+        and statement.name == name
+        and _loads(statement.value)
+    )
 
 
-def _loads(expression: Expr | None) -> bool:
+def _loads(expression: loops.Expr | None) -> bool:
     match expression:
-        case Load():
+        case loops.Load():
             return True
-        case Apply(_, arguments, _):
+        case loops.Apply(_, arguments, _):
             return any(map(_loads, arguments))
-        case ScalarCast(value, _):
+        case loops.ScalarCast(value, _):
             return _loads(value) or value.type.kind == "float"
     return False

@@ -9,28 +9,7 @@ from tensmith.formula.expr import Choose, Read, Size, fresh
 from tensmith.formula.functions import DIVISIONS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64, MachineType
-from tensmith.lifting.loops import (
-    Allocate,
-    Append,
-    Apply,
-    Array,
-    Assign,
-    Constant,
-    Declare,
-    Expr,
-    Function,
-    If,
-    Length,
-    Load,
-    Loop,
-    Return,
-    ScalarCast,
-    SourcePosition,
-    Statement,
-    Store,
-    Struct,
-    Variable,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index
 from tensmith.lifting.summarize.constants import literal, number, unknown
@@ -47,20 +26,20 @@ from tensmith.lifting.summary import Term
 Guess = Callable[[str, Term, str, Term], "Term | None"]
 
 
-RunLoop = Callable[["Execution", Loop, "State", Scope], None]
+RunLoop = Callable[["Execution", loops.Loop, "State", Scope], None]
 
 
 @dataclass
 class Execution:
     """One run over a function under a plan. What it meets on the way is collected for the summary."""
 
-    function: Function
+    function: loops.Function
     plan: DerivationPlan
     live: Mapping[str, Live]
     guess: Guess | None
     run_loop: RunLoop
     types: dict[str, MachineType] = field(default_factory=dict)
-    arrays: dict[str, Array] = field(default_factory=dict)
+    arrays: dict[str, loops.Array] = field(default_factory=dict)
     extents: list[Poly] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
     divisors: list[Divisor] = field(default_factory=list)
@@ -74,25 +53,21 @@ class Execution:
 
     # Running
 
-    def run(self) -> tuple[State, Expr | str | None]:
+    def run(self) -> tuple[State, loops.Expr | str | None]:
         """The state at the end, and what is returned."""
         state = self.entry()
         self.block(self.function.body, state, Scope(self.plan.never_negative))
         last = self.function.body[-1] if self.function.body else None
-        return state, last.value if isinstance(last, Return) else None
+        return state, last.value if isinstance(last, loops.Return) else None
 
     def entry(self) -> State:
         """The state in which the function begins."""
         state = State({}, {})
-        for parameter in self.function.parameters:
-            fields = (
-                parameter.type.fields if isinstance(parameter.type, Struct) else ((None, parameter.type),)
-            )
-            for name, type_ in fields:
-                self._bind(parameter.name if name is None else f"{parameter.name}.{name}", type_, state)
+        for name, type_ in self.function.fields:
+            self._bind(name, type_, state)
         return state
 
-    def _bind(self, name: str, type_: MachineType | Array, state: State) -> None:
+    def _bind(self, name: str, type_: MachineType | loops.Array, state: State) -> None:
         if isinstance(type_, MachineType):
             self.types[name] = type_
             state.scalars[name] = Read(name, (), type_)
@@ -100,38 +75,38 @@ class Execution:
             self.arrays[name] = type_
             state.arrays[name] = Contents(name, type_.element, type_.rank, name)
 
-    def block(self, body: Sequence[Statement], state: State, scope: Scope) -> None:
+    def block(self, body: Sequence[loops.Statement], state: State, scope: Scope) -> None:
         """Run statements in order; the state changes."""
         for statement in body:
             self._statement(statement, state, scope)
 
-    def _statement(self, statement: Statement, state: State, scope: Scope) -> None:
+    def _statement(self, statement: loops.Statement, state: State, scope: Scope) -> None:
         match statement:
-            case Declare(name, type_, value):
+            case loops.Declare(name, type_, value):
                 self.types[name] = type_
                 state.scalars[name] = (
                     undefined(name, type_) if value is None else self.evaluate(value, state, scope)
                 )
-            case Assign(name, value):
+            case loops.Assign(name, value):
                 state.scalars[name] = self.evaluate(value, state, scope)
-            case Allocate():
+            case loops.Allocate():
                 self._allocate(statement, state, scope)
-            case Store(array, indices, value, position):
+            case loops.Store(array, indices, value, position):
                 term = self.evaluate(value, state, scope)
                 if self.scouting:
                     return
                 at = tuple(self._subscript(part, state, scope, array, stored=True) for part in indices)
                 self._store(array, at, term, state, scope, position)
-            case Append(array, value, position):
+            case loops.Append(array, value, position):
                 self._append(array, value, state, scope, position)
-            case If():
+            case loops.If():
                 self._branch(statement, state, scope)
-            case Loop():
+            case loops.Loop():
                 self.run_loop(self, statement, state, scope)
-            case Return():
+            case loops.Return():
                 pass
 
-    def _allocate(self, statement: Allocate, state: State, scope: Scope) -> None:
+    def _allocate(self, statement: loops.Allocate, state: State, scope: Scope) -> None:
         name, type_ = statement.name, statement.type
         self.arrays[name] = type_
         fill = None if statement.fill is None else self.evaluate(statement.fill, state, scope)
@@ -163,14 +138,14 @@ class Execution:
         value: Term,
         state: State,
         scope: Scope,
-        position: SourcePosition,
+        position: loops.SourcePosition,
     ) -> None:
         contents = state.arrays[array]
         at = self._on_grid(array, at, scope, position, stored=True)
         state.arrays[array] = contents.written(StoredBox((), (), at, value, (), position), scope)
 
     def _append(
-        self, array: str, value: Expr | str, state: State, scope: Scope, position: SourcePosition
+        self, array: str, value: loops.Expr | str, state: State, scope: Scope, position: loops.SourcePosition
     ) -> None:
         length = length_symbol(array, 0)
         held = state.scalars[length]
@@ -187,7 +162,9 @@ class Execution:
                 state.scalars[length_symbol(array, axis + 1)] = state.scalars[length_symbol(value, axis)]
         state.scalars[length] = self.algebra.apply("add", (held, number(1, I64)), I64, scope)
 
-    def _row(self, end: Poly, row: str, state: State, scope: Scope, position: SourcePosition) -> StoredBox:
+    def _row(
+        self, end: Poly, row: str, state: State, scope: Scope, position: loops.SourcePosition
+    ) -> StoredBox:
         rank = self.arrays[row].rank
         extents = [
             self.position_of(state.scalars[length_symbol(row, axis)], scope, position) for axis in range(rank)
@@ -198,7 +175,7 @@ class Execution:
         value = state.arrays[row].read(at, inside, position)
         return StoredBox(names, tuple(extents), (end, *at), value, (), position)
 
-    def _branch(self, statement: If, state: State, scope: Scope) -> None:
+    def _branch(self, statement: loops.If, state: State, scope: Scope) -> None:
         condition = self.evaluate(statement.condition, state, scope)
         then_scope, else_scope = self.branches(condition, scope)
         ends = []
@@ -225,23 +202,23 @@ class Execution:
 
     # Expressions
 
-    def evaluate(self, expression: Expr, state: State, scope: Scope) -> Term:
+    def evaluate(self, expression: loops.Expr, state: State, scope: Scope) -> Term:
         """The value of an expression in a state."""
         match expression:
-            case Constant(value, type_):
+            case loops.Constant(value, type_):
                 return literal(value, type_)
-            case Variable(name, type_):
+            case loops.Variable(name, type_):
                 return state.scalars.get(name) or undefined(name, type_)
-            case Length(array, axis, type_, position, row):
+            case loops.Length(array, axis, type_, position, row):
                 if row and not self.scouting:
                     at = (self._subscript(part, state, scope, array, stored=False) for part in row)
-                    self.accesses.append(Access(array, tuple(at), scope, position, False))
+                    self.accesses.append(Access(scope, position, array, tuple(at), False))
                 return self._length(array, axis, type_, state, scope, position)
-            case Load():
+            case loops.Load():
                 return self._load(expression, state, scope)
-            case ScalarCast(value, type_):
+            case loops.ScalarCast(value, type_):
                 return self.algebra.cast(self.evaluate(value, state, scope), type_, scope)
-            case Apply("where", (condition, then, otherwise), type_):
+            case loops.Apply("where", (condition, then, otherwise), type_):
                 chosen = self.evaluate(condition, state, scope)
                 then_scope, else_scope = self.branches(chosen, scope)
                 with self.algebra.inside(then_scope):
@@ -249,28 +226,34 @@ class Execution:
                 with self.algebra.inside(else_scope):
                     b = self.evaluate(otherwise, state, else_scope)
                 return self.algebra.select(chosen, a, b, scope)
-            case Apply(operator, arguments, type_, position):
+            case loops.Apply(operator, arguments, type_, position):
                 terms = [self.evaluate(argument, state, scope) for argument in arguments]
                 if operator in DIVISIONS and (operator, type_.kind) != ("div", "float") and not self.scouting:
-                    self.divisors.append(Divisor(terms[1], scope, position))
+                    self.divisors.append(Divisor(scope, position, terms[1]))
                 return self.algebra.apply(operator, terms, type_, scope)
         raise TypeError(f"not an expression: {expression!r}")
 
     def _length(
-        self, array: str, axis: int, type_: MachineType, state: State, scope: Scope, position: SourcePosition
+        self,
+        array: str,
+        axis: int,
+        type_: MachineType,
+        state: State,
+        scope: Scope,
+        position: loops.SourcePosition,
     ) -> Term:
         symbol = length_symbol(array, axis)
         if symbol in state.scalars:
             return self.algebra.cast(state.scalars[symbol], type_, scope)
         return Size(self.plan.symbols.get(symbol) or Poly.symbol(symbol), type_)
 
-    def _load(self, load: Load, state: State, scope: Scope) -> Term:
+    def _load(self, load: loops.Load, state: State, scope: Scope) -> Term:
         if self.scouting:
             return unknown(load.type)
         terms = [self.evaluate(part, state, scope) for part in load.indices]
         return self._element(load, terms, state, scope)
 
-    def _element(self, load: Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
+    def _element(self, load: loops.Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
         """An element; subscripts chosen by position become a choice of elements."""
         for axis, term in enumerate(terms):
             if isinstance(term, Choose):
@@ -286,14 +269,14 @@ class Execution:
         at = self._on_grid(load.array, at, scope, load.position, stored=False)
         return state.arrays[load.array].read(at, scope, load.position)
 
-    def _subscript(self, part: Expr, state: State, scope: Scope, array: str, stored: bool) -> Poly:
+    def _subscript(self, part: loops.Expr, state: State, scope: Scope, array: str, stored: bool) -> Poly:
         return self.position_of(self.evaluate(part, state, scope), scope, part.position, array, stored)
 
     def _on_grid(
-        self, array: str, at: tuple[Poly, ...], scope: Scope, position: SourcePosition, stored: bool
+        self, array: str, at: tuple[Poly, ...], scope: Scope, position: loops.SourcePosition, stored: bool
     ) -> tuple[Poly, ...]:
         """Subscripts of the grid; the access is kept for what it requires."""
-        self.accesses.append(Access(array, at, scope, position, stored))
+        self.accesses.append(Access(scope, position, array, at, stored))
         grid = self.plan.grids.get(array)
         if grid is None or not grid.strides or len(at) == len(grid.strides):
             return at
@@ -302,7 +285,7 @@ class Execution:
     # Positions
 
     def position_of(
-        self, term: Term, scope: Scope, position: SourcePosition, array: str = "", stored: bool = False
+        self, term: Term, scope: Scope, position: loops.SourcePosition, array: str = "", stored: bool = False
     ) -> Poly:
         """An integer term as a polynomial of counters and sizes. Raises Refusal where it is data."""
         poly = self.algebra.poly(term)

@@ -18,7 +18,7 @@ from tensmith.lifting.summarize.counters import statements
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.memory import Contents, StoredBox, meet
 from tensmith.lifting.summarize.plan import length_symbol
-from tensmith.lifting.summarize.requirements import array_parameters, requirements
+from tensmith.lifting.summarize.requirements import requirements
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined_name
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written
@@ -40,7 +40,7 @@ def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary
     return Summary(
         run.function,
         run.plan.sizes,
-        {name: run.plan.grids[name] for name in array_parameters(run.function)},
+        {name: run.plan.grids[name] for name in run.function.arrays},
         loops,
         results,
         arithmetic_of(run.function),
@@ -62,7 +62,7 @@ def _compared(terms: Iterable[Term]) -> tuple[str, ...]:
 
 
 def _results(run: Execution, state: State, returned: Expr | str | None) -> Iterator[Result]:
-    for name, type_ in array_parameters(run.function).items():
+    for name, type_ in run.function.arrays.items():
         contents = state.arrays[name]
         if contents.boxes:
             yield Result(name, type_.element, tuple(map(_written, contents.boxes)))

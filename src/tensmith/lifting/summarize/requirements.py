@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -10,7 +10,7 @@ from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
 from tensmith.formula.poly import FloorDiv, Poly
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
-from tensmith.lifting.loops import Array, Function, Struct, may_share
+from tensmith.lifting.loops import may_share
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.execute import Execution
@@ -417,22 +417,9 @@ def _ordered(terms: Iterable[Term]) -> Iterator[Requirement]:
 
 
 def _apart(run: Execution, written: frozenset[str]) -> Iterator[Requirement]:
-    parameters = array_parameters(run.function)
+    parameters = run.function.arrays
     names = list(parameters)
     for n, name in enumerate(names):
         for other in names[n + 1 :]:
             if may_share(parameters[name].element, parameters[other].element) and {name, other} & written:
                 yield Requirement("apart", f"{name} and {other} do not overlap", None, name, 0, other)
-
-
-def array_parameters(function: Function) -> Mapping[str, Array]:
-    """The array parameters, fields of structs included, in order."""
-    found: dict[str, Array] = {}
-    for parameter in function.parameters:
-        if isinstance(parameter.type, Array):
-            found[parameter.name] = parameter.type
-        elif isinstance(parameter.type, Struct):
-            for field, type_ in parameter.type.fields:
-                if isinstance(type_, Array):
-                    found[f"{parameter.name}.{field}"] = type_
-    return found

@@ -113,7 +113,7 @@ class Solver:
         facts = LoopFacts(
             self.iteration.loop.label, self.iteration.counter, outer, self.iteration.trips, closed, written
         )
-        return PendingLoop(facts, self.iteration.head, self.iteration.loop.position)
+        return PendingLoop(self.iteration.head, self.iteration.loop.position, facts)
 
     def _resolved_facts(self, found: PendingLoop) -> PendingLoop:
         """An inner loop's facts, in terms of the state before this loop."""

@@ -38,29 +38,31 @@ class State:
 
 
 @dataclass(frozen=True)
-class Access:
-    """A subscript of a parameter's array as the source has it, and where it is evaluated."""
+class Occurrence:
+    """Where something of the source is evaluated."""
+
+    scope: Scope
+    position: SourcePosition
+
+
+@dataclass(frozen=True)
+class Access(Occurrence):
+    """A subscript of a parameter's array as the source has it."""
 
     array: str
     at: tuple[Poly, ...]
-    scope: Scope
-    position: SourcePosition
     stored: bool
 
 
 @dataclass(frozen=True)
-class Divisor:
+class Divisor(Occurrence):
     """An integer that something is divided by."""
 
     term: Term
-    scope: Scope
-    position: SourcePosition
 
 
 @dataclass(frozen=True)
-class PendingLoop:
+class PendingLoop(Occurrence):
     """A loop's facts, with the scope at its head, where outer loops still have to be resolved."""
 
     facts: LoopFacts
-    scope: Scope
-    position: SourcePosition

@@ -19,27 +19,7 @@ from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import (
-    Allocate,
-    Append,
-    Apply,
-    Array,
-    Assign,
-    Constant,
-    Declare,
-    Expr,
-    Function,
-    If,
-    Length,
-    Load,
-    Loop,
-    Return,
-    ScalarCast,
-    Statement,
-    Store,
-    Struct,
-    Variable,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.summary import Summary, Term, first
 
 Value: TypeAlias = Any  # an int, a bool or a Fraction
@@ -201,7 +181,7 @@ class ExampleRun:
     lengths: dict[str, list[int]]
     left: int = _LONGEST
 
-    def block(self, body: Sequence[Statement]) -> Any:
+    def block(self, body: Sequence[loops.Statement]) -> Any:
         """Run statements; the returned value, or the name of a returned array."""
         result = None
         for statement in body:
@@ -211,31 +191,31 @@ class ExampleRun:
             result = self._statement(statement)
         return result
 
-    def _statement(self, statement: Statement) -> Any:
+    def _statement(self, statement: loops.Statement) -> Any:
         match statement:
-            case Declare(name, _, value) | Assign(name, value):
+            case loops.Declare(name, _, value) | loops.Assign(name, value):
                 if value is None:
                     self.scalars.pop(name, None)
                 else:
                     self.scalars[name] = self.value(value)
-            case Allocate(name, type_, extents, fill):
+            case loops.Allocate(name, type_, extents, fill):
                 self.lengths[name] = [int(self.value(extent)) for extent in extents] or [0] * type_.rank
                 places = itertools.product(*map(range, self.lengths[name])) if fill is not None else ()
                 self.arrays[name] = {at: self.value(fill) for at in places} if fill is not None else {}
-            case Store(array, indices, value):
+            case loops.Store(array, indices, value):
                 self.arrays[array][self._inside(array, indices)] = self.value(value)
-            case Append(array, value):
+            case loops.Append(array, value):
                 self._append(array, value)
-            case If(condition, then, otherwise):
+            case loops.If(condition, then, otherwise):
                 self.block(then if self.value(condition) else otherwise)
-            case Loop(condition, body):
+            case loops.Loop(condition, body):
                 while self.value(condition):
                     self.block(body)
-            case Return(value):
+            case loops.Return(value):
                 return value if isinstance(value, str) else self.value(value)
         return None
 
-    def _append(self, array: str, value: Expr | str) -> None:
+    def _append(self, array: str, value: loops.Expr | str) -> None:
         end = self.lengths[array][0]
         if isinstance(value, str):
             self.arrays[array].update({(end, *at): held for at, held in self.arrays[value].items()})
@@ -244,28 +224,28 @@ class ExampleRun:
             self.arrays[array][end,] = self.value(value)
         self.lengths[array][0] = end + 1
 
-    def _inside(self, array: str, indices: Sequence[Expr]) -> tuple[Value, ...]:
+    def _inside(self, array: str, indices: Sequence[loops.Expr]) -> tuple[Value, ...]:
         at = tuple(map(self.value, indices))
         if not all(0 <= index < length for index, length in zip(at, self.lengths[array])):
             raise Undefined
         return at
 
-    def value(self, expression: Expr) -> Value:
+    def value(self, expression: loops.Expr) -> Value:
         """The value of an expression."""
         match expression:
-            case Constant(value, type_):
+            case loops.Constant(value, type_):
                 return constant(value, type_)
-            case Variable(name):
+            case loops.Variable(name):
                 return self.scalars[name]
-            case Load(array, indices):
+            case loops.Load(array, indices):
                 return self.arrays[array][self._inside(array, indices)]
-            case Length(array, axis):
+            case loops.Length(array, axis):
                 return self.lengths[array][axis]
-            case ScalarCast(value, type_):
+            case loops.ScalarCast(value, type_):
                 return cast(self.value(value), type_)
-            case Apply("where", (condition, a, b)):
+            case loops.Apply("where", (condition, a, b)):
                 return self.value(a if self.value(condition) else b)
-            case Apply(name, arguments, type_):
+            case loops.Apply(name, arguments, type_):
                 return meaning(name, type_)(*map(self.value, arguments))
         raise Undefined
 
@@ -294,15 +274,6 @@ def examples(
             yield found
 
 
-def parameters(function: Function) -> Iterator[tuple[str, MachineType | Array]]:
-    """Scalars and arrays that come in, fields of structs as "s.x"."""
-    for parameter in function.parameters:
-        if isinstance(parameter.type, Struct):
-            yield from ((f"{parameter.name}.{name}", type_) for name, type_ in parameter.type.fields)
-        else:
-            yield parameter.name, parameter.type
-
-
 def _example(
     summary: Summary, likely: Sequence[Value], chance: random.Random, given: Mapping[str, Value]
 ) -> Example | None:
@@ -310,7 +281,7 @@ def _example(
     polys = [requirement.poly for requirement in summary.requires if requirement.poly is not None]
     sizes = {name for poly in (*polys, *(size.poly for size in summary.sizes)) for name in poly.symbols()}
     names: dict[str, Value] = {}
-    for name, type_ in parameters(function):
+    for name, type_ in function.fields:
         if isinstance(type_, MachineType):
             random_one = chance.randrange(4) if name in sizes else chosen(type_, chance, likely)
             names[name] = random_one if name in sizes else given.get(name, random_one)
@@ -325,13 +296,13 @@ def _example(
             key = f"len({requirement.array}, {requirement.axis})"
             names[key] = max(names[key], requirement.poly.evaluate(names))
     world, arrays, lengths = ExampleWorld(names), {}, {}
-    for name, type_ in parameters(function):
-        if isinstance(type_, Array):
+    for name, type_ in function.fields:
+        if isinstance(type_, loops.Array):
             lengths[name] = [int(names[f"len({name}, {axis})"]) for axis in range(type_.rank)]
             places = itertools.product(*map(range, lengths[name]))
             arrays[name] = {at: chosen(type_.element, chance, likely) for at in places}
             world.elements.update({(name, *at): value for at, value in arrays[name].items()})
-    scalars = {name: names[name] for name, type_ in parameters(function) if isinstance(type_, MachineType)}
+    scalars = {name: names[name] for name, type_ in function.fields if isinstance(type_, MachineType)}
     for size in summary.sizes:
         names[size.symbol] = max(0, size.poly.evaluate(names))
     run = ExampleRun(scalars, {name: dict(held) for name, held in arrays.items()}, lengths)

@@ -270,7 +270,7 @@ class _Guided:
         definitions = self.trees.definitions.get(name, [])[:count]
         for definition in definitions:
             before = next((own for own in symbols(definition.term) if own.startswith(f"{name}#")), None)
-            inside = len(definition.loops) > len(definitions[0].loops)
+            inside = len(definition.labels) > len(definitions[0].labels)
             if before is not None and inside:
                 self._fold(symbol, before, definition, context)
             else:
@@ -279,7 +279,7 @@ class _Guided:
     def _fold(self, symbol: Symbol, before: str, definition: TreeDefinition, context: str) -> None:
         if context != OUTSIDE:
             return
-        trips = self.trees.loops[definition.loops[-1]].trips
+        trips = self.trees.loops[definition.labels[-1]].trips
         start = self._symbol(Read(before, (), definition.term.type), OUTSIDE)
         for var, extent in self.kernel.folds.items():
             if self.search.types and extent != trips:

@@ -12,28 +12,11 @@ from dataclasses import dataclass, field
 from tensmith.formula.expr import Call, Num, Read, Size
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import (
-    Append,
-    Apply,
-    Assign,
-    Constant,
-    Declare,
-    Expr,
-    If,
-    Length,
-    Load,
-    Loop,
-    Return,
-    ScalarCast,
-    Statement,
-    Store,
-    Variable,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.counters import statements
 from tensmith.lifting.summarize.plan import length_symbol
 from tensmith.lifting.summary import Summary, Term
-from tensmith.lifting.synthesis.examples import parameters
 
 _POLYNOMIAL = {"add": Poly.__add__, "sub": Poly.__sub__, "mul": Poly.__mul__}
 
@@ -43,7 +26,7 @@ class TreeDefinition:
     """A value given to a variable or to elements of an array, and the labels of the loops around it."""
 
     term: Term
-    loops: tuple[str, ...]
+    labels: tuple[str, ...]
 
 
 @dataclass
@@ -64,61 +47,61 @@ class Trees:
             for name in size.poly.symbols():
                 if size.poly.coefficient(name) == 1:
                     self.sizes.setdefault(name, Poly.symbol(size.symbol) - size.poly + Poly.symbol(name))
-        given = [s.name for s in statements(function.body) if isinstance(s, (Declare, Assign))]
+        given = [s.name for s in statements(function.body) if isinstance(s, (loops.Declare, loops.Assign))]
         self.once = {name for name in given if given.count(name) == 1}
         self.known: dict[str, Term] = {
             name: Size(self.sizes[name], type_) if name in self.sizes else Read(name, (), type_)
-            for name, type_ in parameters(function)
+            for name, type_ in function.fields
             if isinstance(type_, MachineType)
         }
         self._block(function.body, ())
 
     # Statements
 
-    def _block(self, body: Sequence[Statement], loops: tuple[str, ...]) -> None:
+    def _block(self, body: Sequence[loops.Statement], labels: tuple[str, ...]) -> None:
         for statement in body:
             match statement:
-                case Declare(name, _, value) | Assign(name, value) if value is not None:
-                    self._assign(name, self.term(value), loops)
-                case Store(name, _, value):
-                    self._define(name, self.term(value), loops)
-                case Append(name, value):
-                    self._define(name, self._held(value), loops)
-                case If(condition, then, otherwise):
-                    self._branch(self.term(condition), then, otherwise, loops)
-                case Loop(_, inner, label):
+                case loops.Declare(name, _, value) | loops.Assign(name, value) if value is not None:
+                    self._assign(name, self.term(value), labels)
+                case loops.Store(name, _, value):
+                    self._define(name, self.term(value), labels)
+                case loops.Append(name, value):
+                    self._define(name, self._held(value), labels)
+                case loops.If(condition, then, otherwise):
+                    self._branch(self.term(condition), then, otherwise, labels)
+                case loops.Loop(_, inner, label):
                     around = dict(self.known)
                     closed = self.loops[label].scalars
                     self.known.update({n: term for n, term in closed.items() if isinstance(term, Size)})
-                    self._block(inner, (*loops, label))
+                    self._block(inner, (*labels, label))
                     self.known = around
-                case Return(str() as name):
+                case loops.Return(str() as name):
                     self.result = name
-                case Return(value):
-                    self._define("return", self._held(value), loops)
+                case loops.Return(value):
+                    self._define("return", self._held(value), labels)
 
-    def _assign(self, name: str, term: Term, loops: tuple[str, ...]) -> None:
+    def _assign(self, name: str, term: Term, labels: tuple[str, ...]) -> None:
         if name in self.once and isinstance(term, (Size, Num)):
             self.known[name] = term
         elif name not in self.known:
-            self._define(name, term, loops)
+            self._define(name, term, labels)
 
-    def _define(self, name: str, term: Term, loops: tuple[str, ...]) -> None:
-        self.definitions.setdefault(name, []).append(TreeDefinition(term, loops))
+    def _define(self, name: str, term: Term, labels: tuple[str, ...]) -> None:
+        self.definitions.setdefault(name, []).append(TreeDefinition(term, labels))
 
     def _branch(
         self,
         condition: Term,
-        then: Sequence[Statement],
-        otherwise: Sequence[Statement],
-        loops: tuple[str, ...],
+        then: Sequence[loops.Statement],
+        otherwise: Sequence[loops.Statement],
+        labels: tuple[str, ...],
     ) -> None:
         """Both branches' definitions, and the choice between the last of each."""
         marks = {name: len(found) for name, found in self.definitions.items()}
         ends: list[dict[str, Term]] = []
         for body in (then, otherwise):
             before = {name: len(found) for name, found in self.definitions.items()}
-            self._block(body, loops)
+            self._block(body, labels)
             new = {
                 name: found[-1].term
                 for name, found in self.definitions.items()
@@ -129,11 +112,11 @@ class Trees:
             type_ = (ends[0].get(name) or ends[1][name]).type
             old = Read(f"{name}#{marks.get(name, 0)}", (), type_)
             a, b = (end.get(name, old) for end in ends)
-            self._define(name, Call("where", (condition, a, b), type_), loops)
+            self._define(name, Call("where", (condition, a, b), type_), labels)
 
     # Expressions
 
-    def _held(self, value: Expr | str) -> Term:
+    def _held(self, value: loops.Expr | str) -> Term:
         """A value, or the elements of a local array."""
         return (
             self._local(value, self.skeleton.results[0].type) if isinstance(value, str) else self.term(value)
@@ -142,32 +125,32 @@ class Trees:
     def _local(self, name: str, type_: MachineType) -> Term:
         return Read(f"{name}#{len(self.definitions.get(name, ()))}", (), type_)
 
-    def term(self, expression: Expr) -> Term:
+    def term(self, expression: loops.Expr) -> Term:
         """An expression as it stands."""
         match expression:
-            case Constant(value, type_):
+            case loops.Constant(value, type_):
                 return number(value, type_)
-            case Variable(name, type_):
+            case loops.Variable(name, type_):
                 return self.known.get(name) or self._local(name, type_)
-            case Load(array, indices, type_):
+            case loops.Load(array, indices, type_):
                 at = tuple(map(self.position, indices))
                 known = tuple(poly for poly in at if poly is not None)
                 if array in self.definitions or len(known) < len(at):
                     return self._local(array, type_)
                 return Read(array, known, type_)
-            case Length(array, axis, type_):
+            case loops.Length(array, axis, type_):
                 symbol = length_symbol(array, axis)
                 return Size(self.sizes.get(symbol) or Poly.symbol(symbol), type_)
-            case ScalarCast(value, type_):
+            case loops.ScalarCast(value, type_):
                 term = self.term(value)
                 if isinstance(term, Size) and type_.kind == "int":
                     return Size(term.poly, type_)
                 return Call("cast", (term,), type_)
-            case Apply(operator, arguments, type_):
+            case loops.Apply(operator, arguments, type_):
                 return Call(operator, tuple(map(self.term, arguments)), type_)
         raise TypeError(f"not an expression: {expression!r}")
 
-    def position(self, expression: Expr) -> Poly | None:
+    def position(self, expression: loops.Expr) -> Poly | None:
         """A subscript as a polynomial."""
         return _poly(self.term(expression))
 

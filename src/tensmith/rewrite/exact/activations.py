@@ -60,7 +60,8 @@ law(
     order=39,
     phase="form",
 )
-law(
+_with_number = partial(law, when=one_number, order=39, phase="form")
+_with_number(
     "hard_sigmoid_from_clip",
     ops.clip(X * C + 0.5, 0, 1),
     Later(
@@ -72,24 +73,19 @@ law(
         "hard_sigmoid(x, c, 1)",
     ),
     values=[{"c": 0.25}, {"c": 0.5}],
-    when=one_number,
-    order=39,
-    phase="form",
 )
-law(
+_with_number(
     "thresholded_from_where",
     ops.where(ops.greater(X, C), X, 0),
     Later(lambda m: ops.thresholded_relu(X, attrs={"alpha": single(number(m, C))}), "thresholded_relu(x, c)"),
     ops.relu(X),
     values=[{"c": 0.25}, {"c": 2.0}],
-    when=one_number,
-    order=39,
-    phase="form",
 )
+_LEAKY = Later(lambda m: ops.leaky_relu(X, attrs={"alpha": single(number(m, C))}), "leaky_relu(x, c)")
 real(
     "leaky_from_max",
     ops.max(X, X * C),
-    Later(lambda m: ops.leaky_relu(X, attrs={"alpha": single(number(m, C))}), "leaky_relu(x, c)"),
+    _LEAKY,
     ops.relu(X),
     values=[{"c": 0.25}, {"c": 0.5}],
     when=lambda m: one_number(m) or (None if 0 <= number(m, C) <= 1 else "the slope is not between 0 and 1"),
@@ -97,7 +93,7 @@ real(
 real(
     "leaky_from_relu",
     ops.relu(X) - ops.relu(-X) * C,
-    Later(lambda m: ops.leaky_relu(X, attrs={"alpha": single(number(m, C))}), "leaky_relu(x, c)"),
+    _LEAKY,
     ops.relu(X),
     values=[{"c": 0.25}, {"c": -2.0}],
     when=one_number,
@@ -105,7 +101,7 @@ real(
 law(
     "prelu_to_leaky",
     ops.prelu(X, C),
-    Later(lambda m: ops.leaky_relu(X, attrs={"alpha": single(number(m, C))}), "leaky_relu(x, c)"),
+    _LEAKY,
     ops.leaky_relu(X, attrs={"alpha": 3.0}),
     values=[{"c": 0.25}, {"c": -2.0}],
     when=lambda m: _slope(m),
@@ -169,23 +165,9 @@ def _two(m: Match) -> str | None:
 
 
 BOUNDS = [{"low": -1.0, "high": 2.0}, {"low": 0.0, "high": 6.0}]
-law(
-    "min_of_max_to_clip",
-    ops.min(ops.max(X, LOW), HIGH),
-    ops.clip(X, LOW, HIGH),
-    ops.clip(X, LOW),
-    when=_two,
-    values=BOUNDS,
-    order=40,
-)
-real(
-    "max_of_min_to_clip",
-    ops.max(ops.min(X, HIGH), LOW),
-    ops.clip(X, LOW, HIGH),
-    ops.clip(X, LOW),
-    when=_two,
-    values=BOUNDS,
-)
+_to_clip = partial(law, right=ops.clip(X, LOW, HIGH), wrong=ops.clip(X, LOW), when=_two, values=BOUNDS)
+_to_clip("min_of_max_to_clip", ops.min(ops.max(X, LOW), HIGH), order=40)
+_to_clip("max_of_min_to_clip", ops.max(ops.min(X, HIGH), LOW), **_fold)
 law(
     "min_of_relu_to_clip",
     ops.min(ops.relu(X), HIGH),

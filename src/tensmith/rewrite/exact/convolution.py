@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,29 +47,24 @@ def _two(instances: Any) -> list[Instance]:
     return [replace(i, attrs={**i.attrs, "other": i.attrs["conv"]}) for i in instances]
 
 
+_sum_of_two = partial(family, given=_two(_TWO), when=_alike, order=32)
 _OTHER = ops.conv(X, V, attrs="other")
-family(
+_sum_of_two(
     "common_image",
     [(conv(X, W, B) + _OTHER, _W_TWICE, _W_LESS), (conv(X, W, B) - _OTHER, _W_LESS, _W_TWICE)],
-    given=_two(_TWO),
     w="G*K C *R",
     v="G*K C *R",
-    when=_alike,
-    order=32,
     says="conv(x, w, b) + conv(x, v) = conv(x, w + v, b), of equal attributes.",
 )
 _SAME_FILTERS = ops.conv(Y, W, attrs="other")
-family(
+_sum_of_two(
     "common_filters",
     [
         (conv(X, W, B) + _SAME_FILTERS, conv(X + Y, W, B), conv(X - Y, W, B)),
         (conv(X, W, B) - _SAME_FILTERS, conv(X - Y, W, B), conv(X + Y, W, B)),
     ],
-    given=_two(_TWO),
     x="N G*C *H",
     y="N G*C *H",
-    when=_alike,
-    order=32,
     says="conv(x, w, b) + conv(y, w) = conv(x + y, w, b), of equal attributes.",
 )
 law(

@@ -5,6 +5,8 @@ Measure: calls of pow, then multiply-adds, then elements.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from tensmith.formula.expr import Expr, as_expr, guard
@@ -19,9 +21,10 @@ E = Var("e", static=True)
 
 # Powers
 
+_forms = partial(family, when=floating, phase="form")
 _SQUARE = X * X
 _CUBE = _SQUARE * X
-family(
+_forms(
     "small_powers",
     [
         (X**4, _SQUARE * _SQUARE, _SQUARE * X),
@@ -38,8 +41,6 @@ family(
         (X**-0.5, ops.reciprocal(ops.sqrt(X)), ops.sqrt(X)),
         (X**-1.5, ops.reciprocal(X * ops.sqrt(X)), ops.sqrt(X)),
     ],
-    when=floating,
-    phase="form",
     says="x ** 4 = (x * x) * (x * x), and so of 5 to 10, 12, -2, -3, 3/2, -1/2 and -3/2.",
 )
 
@@ -100,16 +101,12 @@ def _of_columns(m: Match) -> str | None:
 
 # Products with factors of rows and columns
 
-_ROWS = [Instance("matrices", {"x": "N C", "y": "N 1", "z": "C K"})]
-family(
+_forms(
     "row_factor_behind_product",
     [((Y * X) @ Z, Y * (X @ Z), X @ Z), ((X / Y) @ Z, (X @ Z) / Y, X @ Z)],
-    given=_ROWS,
     x="N C",
     y="N 1",
     z="C K",
-    phase="form",
-    when=floating,
     says="(y * x) @ z = y * (x @ z), y one number a row of x; also x / y.",
 )
 _OUTER = [Instance("matrices", {"x": "1 C", "y": "N 1", "z": "C K"})]

@@ -87,25 +87,16 @@ law(
     order=17,
     says="f(expand(x)) = expand(f(x)): few elements are computed.",
 )
+# Every second column.
+_BOUNDS = dict(zip((var.name for var in _CUT), (np.array([n]) for n in (0, _FAR, 1, 2))))
+_ALTERNATE = [Instance("rows", {"": "N C"}, values=_BOUNDS, example=True)]
 law(
     "function_before_slice",
     ops.slice(f(X), *_CUT),
     f(ops.slice(X, *_CUT)),
     f(ops.slice(-X, *_CUT)),
     order=17,
-    given=[
-        Instance(
-            "rows",
-            {"x": "N C"},
-            values={
-                "cut_starts": np.array([0]),
-                "cut_ends": np.array([_FAR]),
-                "cut_axes": np.array([1]),
-                "cut_steps": np.array([2]),
-            },
-            example=True,
-        )
-    ],
+    given=_ALTERNATE,
     when=lambda m: (
         None
         if all(
@@ -123,19 +114,7 @@ law(
     f(ops.slice(X, *_CUT), ops.slice(Y, *_CUT)),
     ops.slice(f(X, Y), *_CUT),
     ops.slice(f(Y, X), *_CUT),
-    given=[
-        Instance(
-            "rows",
-            {"": "N C"},
-            values={
-                "cut_starts": np.array([0]),
-                "cut_ends": np.array([_FAR]),
-                "cut_axes": np.array([1]),
-                "cut_steps": np.array([2]),
-            },
-            example=True,
-        )
-    ],
+    given=_ALTERNATE,
     when=_types,
     phase="form",
 )
@@ -291,39 +270,29 @@ def _cut(start: Dim, end: Dim) -> dict[str, np.ndarray]:
 
 
 _JOINED = {"join": {"axis": 1}}
-law(
-    "slice_of_first_part",
-    ops.slice(ops.concat(X, Y, attrs="join"), *_CUT),
-    _part(X),
-    _part(X, 1),
-    order=13,
-    when=_left,
-    given=[
-        Instance(
-            "matrix", {"x": "N a+b+2", "y": "N D"}, values=_cut(_A, _A + _B + 1), sample=_JOINED, example=True
-        )
-    ],
-    says="A slice of x and y side by side is one of x, where it ends before y.",
-)
-law(
-    "slice_of_second_part",
-    ops.slice(ops.concat(X, Y, attrs="join"), *_CUT),
-    _part(Y),
-    _part(Y, 1),
-    order=13,
-    when=_right,
-    given=[
-        Instance(
-            "matrix",
-            {"x": "N C", "y": "N a+b+2"},
-            values=_cut(C + _A, C + _A + _B + 1),
-            sample=_JOINED,
-            example=True,
-            lower={"C": 1},
-        )
-    ],
-    says="A slice of x and y side by side is one of y, where it begins behind x.",
-)
+for _name, _kept, _when, _shapes, _start, _says in (
+    ("slice_of_first_part", X, _left, {"x": "N a+b+2", "y": "N D"}, _A, "x, where it ends before y"),
+    ("slice_of_second_part", Y, _right, {"x": "N C", "y": "N a+b+2"}, C + _A, "y, where it begins behind x"),
+):
+    law(
+        _name,
+        ops.slice(ops.concat(X, Y, attrs="join"), *_CUT),
+        _part(_kept),
+        _part(_kept, 1),
+        order=13,
+        when=_when,
+        given=[
+            Instance(
+                "matrix",
+                _shapes,
+                values=_cut(_start, _start + _B + 1),
+                sample=_JOINED,
+                example=True,
+                lower={"C": 1},
+            )
+        ],
+        says=f"A slice of x and y side by side is one of {_says}.",
+    )
 
 # Slices that touch
 

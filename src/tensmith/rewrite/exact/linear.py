@@ -152,48 +152,22 @@ law(
 
 # Transposition
 
-_TURNED = [Instance("matrices", {"x": "C N", "y": "K C"})]
 _BOTH_SQUARE = [Instance("squares", {"x": "N N", "y": "N N"})]
-law(
-    "product_of_transposed",
-    turned(X) @ turned(Y),
-    turned(Y @ X),
-    turned(X @ Y),
-    given=_TURNED,
-    twin=_BOTH_SQUARE,
-    x="C N",
-    y="K C",
-)
+for _name, _left, _right, _wrong, _x, _y in (
+    ("product_of_transposed", turned(X) @ turned(Y), turned(Y @ X), turned(X @ Y), "C N", "K C"),
+    ("transposed_of_transposed_left", turned(turned(X) @ Y), turned(Y) @ X, Y @ X, "C N", "C K"),
+    ("transposed_of_transposed_right", turned(X @ turned(Y)), Y @ turned(X), Y @ X, "N C", "K C"),
+):
+    law(_name, _left, _right, _wrong, twin=_BOTH_SQUARE, x=_x, y=_y)
 law(
     "transpose_of_product",
     turned(X @ Y),
     turned(Y) @ turned(X),
     turned(X) @ turned(Y),
     phase="form",
-    given=[Instance("matrices", {"x": "N C", "y": "C K"})],
     twin=_BOTH_SQUARE,
     x="N C",
     y="C K",
-)
-law(
-    "transposed_of_transposed_left",
-    turned(turned(X) @ Y),
-    turned(Y) @ X,
-    Y @ X,
-    given=[Instance("matrices", {"x": "C N", "y": "C K"})],
-    twin=_BOTH_SQUARE,
-    x="C N",
-    y="C K",
-)
-law(
-    "transposed_of_transposed_right",
-    turned(X @ turned(Y)),
-    Y @ turned(X),
-    Y @ X,
-    given=[Instance("matrices", {"x": "N C", "y": "K C"})],
-    twin=_BOTH_SQUARE,
-    x="N C",
-    y="K C",
 )
 
 # Signs and scales

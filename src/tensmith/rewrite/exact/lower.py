@@ -64,24 +64,19 @@ def _to_depth(m: Match | Case, swapped: bool) -> Use:
     return _split(X, (n, c, rows, b, columns, b), order, (n, c * b * b, rows, columns))
 
 
-lower(
-    "depth_to_space_as_transpose",
-    ops.depth_to_space(X, attrs="blocks"),
-    Later(lambda m: _to_space(m, False), "reshape(transpose(reshape(x)))"),
-    Later(lambda m: _to_space(m, True), "reshape(transpose(reshape(x)))"),
-    given=_blocks("blocks", "N b*b*C H W"),
-    when=_whole,
-    says="depth_to_space is a transpose between two reshapes.",
-)
-lower(
-    "space_to_depth_as_transpose",
-    ops.space_to_depth(X, attrs="blocks"),
-    Later(lambda m: _to_depth(m, False), "reshape(transpose(reshape(x)))"),
-    Later(lambda m: _to_depth(m, True), "reshape(transpose(reshape(x)))"),
-    given=_blocks("blocks", "N C b*H b*W"),
-    when=_whole,
-    says="space_to_depth is a transpose between two reshapes.",
-)
+for _name, _left, _made, _image in (
+    ("depth_to_space_as_transpose", ops.depth_to_space(X, attrs="blocks"), _to_space, "N b*b*C H W"),
+    ("space_to_depth_as_transpose", ops.space_to_depth(X, attrs="blocks"), _to_depth, "N C b*H b*W"),
+):
+    lower(
+        _name,
+        _left,
+        Later(partial(_made, swapped=False), "reshape(transpose(reshape(x)))"),
+        Later(partial(_made, swapped=True), "reshape(transpose(reshape(x)))"),
+        given=_blocks("blocks", _image),
+        when=_whole,
+        says=f"{_left.op} is a transpose between two reshapes.",
+    )
 
 # Normalizations of rows
 

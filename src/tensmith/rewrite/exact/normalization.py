@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -119,25 +120,18 @@ _REDUCED = [
     )
     for a in (1, -1)
 ]
-law(
+_from_parts = partial(law, given=_REDUCED, when=_same_axis, phase="fold", order=4)
+_from_parts(
     "softmax_from_exp",
     ops.exp(X) / ops.reduce_sum(ops.exp(X), Var("axes"), attrs="reduce"),
     _along("softmax"),
     _along("log_softmax"),
-    given=_REDUCED,
-    when=_same_axis,
-    phase="fold",
-    order=4,
 )
-law(
+_from_parts(
     "log_softmax_from_log_sum",
     X - ops.reduce_log_sum(ops.exp(X), Var("axes"), attrs="reduce"),
     _along("log_softmax"),
     _along("softmax"),
-    given=_REDUCED,
-    when=_same_axis,
-    phase="fold",
-    order=4,
 )
 law(
     "sum_of_softmax",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -180,24 +181,13 @@ def _once(m: Match) -> str | None:
 _ONES = [
     replace(i, sample={"pool": {"kernel_shape": (1,) * i.dims, "strides": (1,) * i.dims}}) for i in IMAGES
 ]
-law(
-    "average_of_one",
-    average(X),
-    X,
-    -X,
-    given=_ONES,
-    when=_once,
-    order=10,
-    says="An average over windows of one element does nothing.",
-)
-law(
+_of_one = partial(law, given=_ONES, when=_once, order=10)
+_of_one("average_of_one", average(X), X, -X, says="An average over windows of one element does nothing.")
+_of_one(
     "max_of_one",
     largest(X),
     X,
     -X,
-    given=_ONES,
-    when=_once,
-    order=10,
     phase="fold",
     says="A maximum over windows of one element does nothing.",
 )
@@ -243,25 +233,10 @@ _WHOLE = [
     Instance(f"{n}d", {"x": f"N C{' 3' * n}"}, n, sample={"pool": {"kernel_shape": (3,) * n}}, example=True)
     for n in (1, 2)
 ]
-law(
-    "average_of_everything",
-    average(X),
-    ops.global_average_pool(X),
-    ops.global_average_pool(X) * 2,
-    given=_WHOLE,
-    when=_everything,
-    order=11,
-)
-law(
-    "max_of_everything",
-    largest(X),
-    ops.global_max_pool(X),
-    ops.global_max_pool(X) * 2,
-    given=_WHOLE,
-    when=_everything,
-    phase="fold",
-    order=11,
-)
+_ALL_AVERAGE, _ALL_MAX = ops.global_average_pool(X), ops.global_max_pool(X)
+_of_everything = partial(law, given=_WHOLE, when=_everything, order=11)
+_of_everything("average_of_everything", average(X), _ALL_AVERAGE, _ALL_AVERAGE * 2)
+_of_everything("max_of_everything", largest(X), _ALL_MAX, _ALL_MAX * 2, phase="fold")
 law(
     "global_average_twice",
     ops.global_average_pool(ops.global_average_pool(X)),

@@ -90,15 +90,10 @@ def compensated(
 
 
 def compensated_rounding(
-    weights: Array,
-    second: Array,
-    round_column: TreatColumn,
-    *,
-    damping: float = 0.01,
-    largest_first: bool = False,
+    weights: Array, second: Array, round_column: TreatColumn, *, largest_first: bool = False
 ) -> Array:
     """weights [rows, d] with `round_column(column [rows], index)` applied to every column (GPTQ)."""
-    return compensated(weights, second, lambda *_: round_column, damping=damping, largest_first=largest_first)
+    return compensated(weights, second, lambda *_: round_column, largest_first=largest_first)
 
 
 def output_error(change: Array, second: Array) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from tensmith.backend.native.prepare.decompose import decomposed
@@ -38,13 +38,7 @@ class PassRecord:
 
     def to_json(self) -> dict[str, Any]:
         """As the manifest of a folder lists it."""
-        return {
-            "step": self.step,
-            "evidence": self.evidence,
-            "primes": self.primes,
-            "error_probability": self.error_probability,
-            "detail": self.detail,
-        }
+        return asdict(self)
 
 
 def prepared(program: Program) -> tuple[Program, tuple[PassRecord, ...]]:

@@ -43,8 +43,8 @@ class Encode:
 
 
 @dataclass(frozen=True, eq=False)
-class Light:
-    """A routine over images in blocks of one vector, or planes if it takes them; with its `constants`."""
+class RoutineStep:
+    """A routine over values, `constants` as it wants them."""
 
     routine: Routine
     sources: tuple[str, ...]
@@ -52,14 +52,12 @@ class Light:
     constants: Array | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Dense:
-    """A routine over tensors that lie dense, row-major; `constants` as the routine wants them."""
+class Light(RoutineStep):
+    """Over images in blocks of one vector, or planes if it takes them."""
 
-    routine: Routine
-    sources: tuple[str, ...]
-    output: str
-    constants: Array | None = None
+
+class Dense(RoutineStep):
+    """Over tensors that lie dense, row-major."""
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class QuantizedCodec:
     """Steps as integers, scales and the signs of zeros (where any is negative) as plain bytes."""
 
     tag = 5
+    least_bits = 1
 
     def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """None unless every element is float32(integer * scale), |integer| < 1024."""

@@ -15,6 +15,7 @@ class Nibbles:
     """An uint8 tensor [..., n] read as 4-bit integers [..., 2n], low half first."""
 
     tag = 2
+    least_bits = 1
 
     def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """None for any other element type."""

@@ -19,11 +19,10 @@ class Palette:
     """A codebook in ascending order and the index of each element; a constant's indices cost nothing."""
 
     tag = 4
+    least_bits = 9
 
     def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
-        """None for elements of a byte or less, and past 1024 values or one for every two elements."""
-        if spec.type.bits <= 8:
-            return None
+        """None past 1024 values or one for every two elements."""
         patterns = bit_patterns(data, spec.type.bits)
         limit = min(_MAX_VALUES, patterns.size // 2)
         if np.unique(patterns[:_SAMPLE]).size > limit:

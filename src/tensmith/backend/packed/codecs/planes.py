@@ -23,11 +23,10 @@ class Planes:
     """Floats of 16 bits and up, integers likewise."""
 
     tag = 3
+    least_bits = 9
 
     def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
-        """None for elements of a byte or less, which are one plane already."""
-        if spec.type.bits <= 8:
-            return None
+        """None where a plane cannot be written."""
         patterns = _gather(bit_patterns(data, spec.type.bits), spec.type)
         encoded = EncodedTensor()
         for shift, width in _planes(spec.type):

@@ -12,6 +12,7 @@ class Raw:
     """Wins on what repeats at a distance (copies, tables) rather than by its statistics."""
 
     tag = 0
+    least_bits = 1
 
     def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """Always applies."""

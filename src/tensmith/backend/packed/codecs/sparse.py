@@ -21,11 +21,10 @@ class SparseCodec:
     """Elements wider than a byte of which some, not all, are zero (-0 counts as not zero)."""
 
     tag = 6
+    least_bits = 9
 
     def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
-        """None for elements of a byte or less, and with hardly a zero or nothing else."""
-        if spec.type.bits <= 8:
-            return None
+        """None with hardly a zero or nothing else."""
         patterns = bit_patterns(data, spec.type.bits)
         kept = patterns != 0
         if not 0 < np.count_nonzero(kept) <= (1 - _MIN_ZEROS) * patterns.size:

@@ -13,6 +13,7 @@ class Whole:
     """Integers up to 32 bits wide (packed 4-bit ones too) that span at most 2048 values."""
 
     tag = 1
+    least_bits = 1
 
     def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """None for floats and wide ranges."""

@@ -11,6 +11,7 @@ import numpy as np
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim, FloorDiv, Poly
 from tensmith.ir import Node
+from tensmith.ir.names import take
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.program import make_node
 
@@ -27,12 +28,7 @@ class Graph:
 
     def fresh(self, base: str) -> str:
         """A value name that nothing else has."""
-        name, count = base, 1
-        while name in self._taken:
-            count += 1
-            name = f"{base}_{count}"
-        self._taken.add(name)
-        return name
+        return take(base, self._taken)
 
     def const(self, value: Any, dtype: Any = np.int64) -> str:
         """A constant."""

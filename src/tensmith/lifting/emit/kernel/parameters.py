@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tensmith.formula.types import INT, MachineType
-from tensmith.lifting.loops import Array, Function, Parameter, Struct
-
-
-def flat_fields(parameter: Parameter) -> list[tuple[str, MachineType | Array]]:
-    """A parameter as scalars and arrays, in order."""
-    if isinstance(parameter.type, Struct):
-        return [(f"{parameter.name}.{name}", type_) for name, type_ in parameter.type.fields]
-    return [(parameter.name, parameter.type)]
-
-
-def array_types(function: Function) -> Mapping[str, Array]:
-    """The array parameters."""
-    fields = [field for parameter in function.parameters for field in flat_fields(parameter)]
-    return {name: type_ for name, type_ in fields if isinstance(type_, Array)}
+from tensmith.lifting.loops import Array
 
 
 def axes_of(type_: Array) -> int:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tensmith.formula.types import I64, MachineType
+from tensmith.ir.names import take
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
     Array,
@@ -98,12 +99,7 @@ class LoweringContext:
 
     def fresh(self, base: str) -> str:
         """A name not used yet: base, base_2, base_3..."""
-        name, count = base, 1
-        while name in self.names:
-            count += 1
-            name = f"{base}_{count}"
-        self.names.add(name)
-        return name
+        return take(base, self.names)
 
     def label(self, base: str, position: SourcePosition) -> str:
         """A loop's label: "i@12:5", and "i@12:5#2" where the same source loop is written out twice."""

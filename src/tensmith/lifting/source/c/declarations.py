@@ -44,14 +44,8 @@ from tensmith.lifting.source.c.types import (
     vector_element,
 )
 from tensmith.lifting.source.c.vectors import declare_vector
-from tensmith.lifting.source.c.whitelist import (
-    PROPERTIES,
-    STORAGE,
-    NoEffect,
-    RefusedCursor,
-    cursor_meaning,
-    type_meaning,
-)
+from tensmith.lifting.source.c.whitelist import PROPERTIES, STORAGE, cursor_meaning, type_meaning
+from tensmith.lifting.source.verdict import NoEffect, RefusedSyntax
 
 ELEMENTS = 4096  # of an initialiser; more is data, not code
 
@@ -91,7 +85,7 @@ def check_silent(cursor: Cursor) -> None:
     """A declaration that is no variable must be known to do nothing."""
     found = cursor_meaning(kind(cursor))
     if not isinstance(found, NoEffect):
-        why = found.why if isinstance(found, RefusedCursor) else "a declaration that is not understood"
+        why = found.why if isinstance(found, RefusedSyntax) else "a declaration that is not understood"
         raise Refusal(why, position(cursor))
     if kind(cursor) == "TYPEDEF_DECL" and not constant_extents(cursor.underlying_typedef_type):
         reason = "a type whose length is known at run time only"
@@ -103,7 +97,7 @@ def check_storage(cursor: Cursor, fixed: bool) -> None:
     where, name = position(cursor), cursor.spelling
     storage = cursor.storage_class.name
     found = STORAGE.get(
-        storage, RefusedCursor("stored in a way that is not known here: use a local variable")
+        storage, RefusedSyntax("stored in a way that is not known here: use a local variable")
     )
     if storage == "STATIC" and not fixed:
         reason = f"{name} is static: it keeps its value from call to call"
@@ -115,10 +109,10 @@ def check_storage(cursor: Cursor, fixed: bool) -> None:
     kind_of = cursor.type.get_canonical()
     if kind_of.is_volatile_qualified():
         found = PROPERTIES["volatile"]
-    elif isinstance(type_meaning(type_kind(kind_of)), RefusedCursor):
+    elif isinstance(type_meaning(type_kind(kind_of)), RefusedSyntax):
         found = type_meaning(type_kind(kind_of))
         raise Refusal(unsupported(cursor.type, name), where)
-    if isinstance(found, RefusedCursor):
+    if isinstance(found, RefusedSyntax):
         raise Refusal(f"{name} is {found.why}", where)
 
 

@@ -17,22 +17,14 @@ from tensmith.lifting.source.c.arithmetic import cast, defined_everywhere, integ
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import Cursor, bare, children, kind, operator, position, type_kind
 from tensmith.lifting.source.c.types import scalar
-from tensmith.lifting.source.c.whitelist import CURSORS, MODELLED, RefusedCursor, cursor_meaning, type_meaning
+from tensmith.lifting.source.c.whitelist import cursor_meaning, registers, type_meaning
+from tensmith.lifting.source.verdict import RefusedSyntax
 
 Handler: TypeAlias = Callable[[LoweringContext, Cursor], c_places.Value]
 EXPRESSIONS: dict[str, Handler] = {}
 
 
-def expression(*kinds: str) -> Callable[[Handler], Handler]:
-    """Register the handler of cursor kinds."""
-
-    assert all(CURSORS[kind] == MODELLED for kind in kinds), "the whitelist names what is modelled"
-
-    def register(handler: Handler) -> Handler:
-        EXPRESSIONS.update(dict.fromkeys(kinds, handler))
-        return handler
-
-    return register
+expression = registers(EXPRESSIONS)
 
 
 def evaluate(context: LoweringContext, cursor: Cursor) -> c_places.Value:
@@ -42,7 +34,7 @@ def evaluate(context: LoweringContext, cursor: Cursor) -> c_places.Value:
     if handler is None:
         found = cursor_meaning(name)
         default = f"an expression that is not understood ({name.lower()}): write it in plainer terms"
-        raise Refusal(found.why if isinstance(found, RefusedCursor) else default, position(cursor))
+        raise Refusal(found.why if isinstance(found, RefusedSyntax) else default, position(cursor))
     check_type(cursor)
     context.see(cursor)
     return handler(context, cursor)
@@ -52,7 +44,7 @@ def check_type(cursor: Cursor) -> None:
     """Refuse an expression whose type has no meaning here."""
     kind_of = cursor.type.get_canonical()
     found = type_meaning(type_kind(kind_of))
-    why = found.why if isinstance(found, RefusedCursor) else ""
+    why = found.why if isinstance(found, RefusedSyntax) else ""
     if kind_of.is_volatile_qualified():
         why = "volatile: its reads and writes mean more than its value"
     if why:
@@ -206,10 +198,3 @@ def described(found: c_places.Value) -> str:
         case c_places.StructPlace():
             return "a struct"
     return "no value"
-
-
-def array_of(context: LoweringContext, found: c_places.Value, cursor: Cursor) -> tuple[str, loops.Array]:
-    """The whole array a value names."""
-    if isinstance(found, c_places.ArrayRegion) and not found.indices:
-        return found.array, context.arrays[found.array]
-    raise Refusal(f"`{spelled(cursor)}` is not a whole array", position(cursor))

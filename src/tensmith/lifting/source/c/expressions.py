@@ -41,7 +41,8 @@ from tensmith.lifting.source.c.memory import address_of, arithmetic, choose, com
 from tensmith.lifting.source.c.places import ElementPlace, Null, ScalarPlace, Value, is_number
 from tensmith.lifting.source.c.sequence import unsequenced
 from tensmith.lifting.source.c.types import is_array, is_pointer, scalar, unsupported
-from tensmith.lifting.source.c.whitelist import OPERATORS, RefusedCursor
+from tensmith.lifting.source.c.whitelist import OPERATORS
+from tensmith.lifting.source.verdict import RefusedSyntax
 
 FLIPPED = {"greater": "less", "greater_equal": "less_equal"}
 
@@ -184,7 +185,7 @@ def modelled_operator(cursor: Cursor) -> str:
     """The operator, if it has a meaning here."""
     sign = operator(cursor)
     found = OPERATORS[sign]
-    if isinstance(found, RefusedCursor):
+    if isinstance(found, RefusedSyntax):
         raise Refusal(found.why, position(cursor))
     return sign
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from tensmith.errors import TensmithError
 from tensmith.lifting.source.c.macros import DIRECTIVE, growth
 from tensmith.lifting.source.c.pragmas import Hazard, pragmas
+from tensmith.lifting.source.file import source_bytes
 
 HEADERS = Path(__file__).parent / "headers"
 BYTES = 2_000_000  # of a source file with its own headers
@@ -91,17 +92,7 @@ def read(path: Path) -> SourceText:
 
 def bounded(path: Path) -> str:
     """A text file of bounded size."""
-    try:
-        if path.exists() and not path.is_file():
-            raise TensmithError(f"{path}:1:1: not a file")
-        with path.open("rb") as file:
-            content = file.read(BYTES + 1)
-    except OSError as error:
-        raise TensmithError(f"{path}:1:1: cannot be read: {error.strerror}") from None
-    if len(content) > BYTES:
-        raise TensmithError(
-            f"{path}:1:1: larger than {BYTES} bytes: lift a file that holds only the functions in question"
-        )
+    content = source_bytes(path, BYTES)
     if b"\0" in content:
         before = content[: content.index(b"\0")]
         line = before.count(b"\n") + 1

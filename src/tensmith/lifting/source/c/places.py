@@ -24,19 +24,19 @@ class ScalarPlace:
 
 
 @dataclass(frozen=True)
-class ElementPlace:
-    """An element of an array: as many subscripts as its rank."""
-
-    array: str
-    indices: tuple[Expr, ...]
-
-
-@dataclass(frozen=True)
-class ArrayRegion:
-    """An array (no subscripts), or a row of it: fewer subscripts than its rank."""
+class Subscripted:
+    """array[indices]."""
 
     array: str
     indices: tuple[Expr, ...] = ()
+
+
+class ElementPlace(Subscripted):
+    """An element of an array: as many subscripts as its rank."""
+
+
+class ArrayRegion(Subscripted):
+    """An array (no subscripts), or a row of it: fewer subscripts than its rank."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,8 @@ class StructPlace:
     declaration: Cursor
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(Subscripted):
     """A pointer's value: the element or row array[indices]; arithmetic moves the last subscript."""
-
-    array: str
-    indices: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)

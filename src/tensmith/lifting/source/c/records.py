@@ -5,7 +5,8 @@ from __future__ import annotations
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.account import check_attribute
 from tensmith.lifting.source.c.cursor import Cursor, children, is_expression, kind, position, type_kind
-from tensmith.lifting.source.c.whitelist import PROPERTIES, RefusedCursor
+from tensmith.lifting.source.c.whitelist import PROPERTIES
+from tensmith.lifting.source.verdict import RefusedSyntax
 
 # What may stand in a struct besides fields: types, which only count where a field has them.
 BESIDE = ("STRUCT_DECL", "UNION_DECL", "ENUM_DECL", "TYPEDEF_DECL", "TYPE_ALIAS_DECL", "CXX_ACCESS_SPEC_DECL")
@@ -59,7 +60,7 @@ def extents_only(field: Cursor) -> bool:
 def refuse(field: Cursor, problem: str) -> None:
     """Refuse a field for a property that `PROPERTIES` names."""
     found = PROPERTIES[problem]
-    assert isinstance(found, RefusedCursor)
+    assert isinstance(found, RefusedSyntax)
     raise Refusal(f"the field {field.spelling or 'without a name'} is {found.why}", position(field))
 
 

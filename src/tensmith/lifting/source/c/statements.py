@@ -26,8 +26,9 @@ from tensmith.lifting.source.c.expressions import discard, sequenced
 from tensmith.lifting.source.c.places import Address, ArrayRegion, Value
 from tensmith.lifting.source.c.pragmas import harmless_attribute
 from tensmith.lifting.source.c.types import is_pointer, scalar, unsupported, vector_element
-from tensmith.lifting.source.c.whitelist import CURSORS, MODELLED, RefusedCursor, cursor_meaning
+from tensmith.lifting.source.c.whitelist import cursor_meaning, registers
 from tensmith.lifting.source.c.writes import body, returns
+from tensmith.lifting.source.verdict import RefusedSyntax
 
 Handler: TypeAlias = Callable[[LoweringContext, Cursor], None]
 STATEMENTS: dict[str, Handler] = {}
@@ -39,15 +40,7 @@ BREAK = (
 )
 
 
-def statement(*kinds: str) -> Callable[[Handler], Handler]:
-    """Register the handler of cursor kinds."""
-    assert all(CURSORS[kind] == MODELLED for kind in kinds), "the whitelist names what is modelled"
-
-    def register(handler: Handler) -> Handler:
-        STATEMENTS.update(dict.fromkeys(kinds, handler))
-        return handler
-
-    return register
+statement = registers(STATEMENTS)
 
 
 def run(context: LoweringContext, statements: list[Cursor]) -> None:
@@ -84,7 +77,7 @@ def run(context: LoweringContext, statements: list[Cursor]) -> None:
                 found = cursor_meaning(name)
                 reason = f"a statement that is not understood ({name.lower()}): write it in plainer terms"
                 reason = BREAK if name == "BREAK_STMT" else reason
-                raise Refusal(found.why if isinstance(found, RefusedCursor) else reason, position(cursor))
+                raise Refusal(found.why if isinstance(found, RefusedSyntax) else reason, position(cursor))
             context.see(cursor)
             handler(context, cursor)
     return None
@@ -115,7 +108,7 @@ def unattributed(context: LoweringContext, cursor: Cursor) -> Cursor:
     known = all(name in ATTRIBUTE_WORDS or harmless_attribute(name) for name in names)
     if len(inner) != 1 or not words or not (pragma or known):
         found = cursor_meaning(kind(cursor))
-        assert isinstance(found, RefusedCursor)
+        assert isinstance(found, RefusedSyntax)
         raise Refusal(found.why, position(cursor))
     context.see(cursor)
     context.attributed.add(identity(cursor))

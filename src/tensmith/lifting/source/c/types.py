@@ -9,7 +9,8 @@ from tensmith.formula.types import BOOL, F32, F64, I32, I64, MachineType
 from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.cursor import Cursor, Type, type_kind
-from tensmith.lifting.source.c.whitelist import RefusedCursor, type_meaning
+from tensmith.lifting.source.c.whitelist import type_meaning
+from tensmith.lifting.source.verdict import RefusedSyntax
 
 I8, I16 = MachineType("i8"), MachineType("i16")
 U8, U16, U32, U64 = map(MachineType, ("u8", "u16", "u32", "u64"))
@@ -150,7 +151,7 @@ def unsupported(kind: Type, what: str) -> str:
     if name == "LONGDOUBLE":
         return f"{what} is a long double: use double"
     found = type_meaning(name)
-    if isinstance(found, RefusedCursor):
+    if isinstance(found, RefusedSyntax):
         return f"{what} is {found.why}"
     if name in ("FUNCTIONPROTO", "FUNCTIONNOPROTO") or "(*)(" in spelling:
         return f"{what} is a function pointer: call the function by its name"

@@ -6,8 +6,11 @@ that are `MODELLED` and for no others; `c_account` demands that every cursor of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
+
+from tensmith.lifting.source.verdict import NoEffect, RefusedSyntax
 
 
 @dataclass(frozen=True)
@@ -15,22 +18,10 @@ class Modelled:
     """A handler gives it its meaning."""
 
 
-@dataclass(frozen=True)
-class NoEffect:
-    """It changes no value, for this reason."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class RefusedCursor:
-    """It cannot be lifted: a sentence that says what it is and what to write instead."""
-
-    why: str
-
-
-Meaning: TypeAlias = Modelled | NoEffect | RefusedCursor
+Meaning: TypeAlias = Modelled | NoEffect | RefusedSyntax
 MODELLED = Modelled()
+
+Handler = TypeVar("Handler")
 
 
 def table(
@@ -41,7 +32,7 @@ def table(
     for names, why in without.items():
         found |= {name: NoEffect(why) for name in names.split()}
     for names, why in refused.items():
-        found |= {name: RefusedCursor(why) for name in names.split()}
+        found |= {name: RefusedSyntax(why) for name in names.split()}
     return found, families
 
 
@@ -201,15 +192,15 @@ OPERATORS, _ = table(
 PROPERTIES: dict[str, Meaning] = {
     "const": MODELLED,
     "restrict": NoEffect("a promise that pointers do not alias, which is assumed anyway"),
-    "volatile": RefusedCursor("volatile: its reads and writes mean more than its value"),
-    "thread-local": RefusedCursor("thread-local: it keeps its value from call to call; make it a parameter"),
-    "bit-field": RefusedCursor("a bit-field: its value is cut to its width; use a whole integer and mask it"),
-    "anonymous field": RefusedCursor("an anonymous struct or union: give the field a name"),
-    "mutable": RefusedCursor("mutable: use a struct of plain fields"),
-    "address space": RefusedCursor("an address space of its own: use plain pointers"),
-    "variadic": RefusedCursor("a variable number of arguments: give it fixed parameters"),
-    "flexible array": RefusedCursor("an array without a length: use a pointer"),
-    "default member": RefusedCursor("a field with a default value: set it where the variable is declared"),
+    "volatile": RefusedSyntax("volatile: its reads and writes mean more than its value"),
+    "thread-local": RefusedSyntax("thread-local: it keeps its value from call to call; make it a parameter"),
+    "bit-field": RefusedSyntax("a bit-field: its value is cut to its width; use a whole integer and mask it"),
+    "anonymous field": RefusedSyntax("an anonymous struct or union: give the field a name"),
+    "mutable": RefusedSyntax("mutable: use a struct of plain fields"),
+    "address space": RefusedSyntax("an address space of its own: use plain pointers"),
+    "variadic": RefusedSyntax("a variable number of arguments: give it fixed parameters"),
+    "flexible array": RefusedSyntax("an array without a length: use a pointer"),
+    "default member": RefusedSyntax("a field with a default value: set it where the variable is declared"),
 }
 
 
@@ -220,8 +211,8 @@ def meaning(of: dict[str, Meaning], families: dict[str, str], name: str) -> Mean
         return found
     for prefix, why in families.items():
         if name.startswith(prefix):
-            return RefusedCursor(why)
-    return RefusedCursor(f"what is not known here ({name.lower()}): write it in plainer terms")
+            return RefusedSyntax(why)
+    return RefusedSyntax(f"what is not known here ({name.lower()}): write it in plainer terms")
 
 
 def cursor_meaning(name: str) -> Meaning:
@@ -232,3 +223,18 @@ def cursor_meaning(name: str) -> Meaning:
 def type_meaning(name: str) -> Meaning:
     """What becomes of a kind of type."""
     return meaning(TYPES, TYPE_FAMILIES, name)
+
+
+def registers(handlers: dict[str, Handler]) -> Callable[..., Callable[[Handler], Handler]]:
+    """The decorator that enters the handler of cursor kinds into a table."""
+
+    def of(*kinds: str) -> Callable[[Handler], Handler]:
+        assert all(CURSORS[kind] == MODELLED for kind in kinds), "the whitelist names what is modelled"
+
+        def register(handler: Handler) -> Handler:
+            handlers.update(dict.fromkeys(kinds, handler))
+            return handler
+
+        return register
+
+    return of

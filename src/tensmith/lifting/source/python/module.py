@@ -14,18 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tensmith.errors import TensmithError
 from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.file import SourceError, source_bytes
 
 MOST_BYTES = 1 << 20
 _LIBRARIES = {"math": "math", "numpy": "numpy", "np": "numpy"}
 _TYPES = ("typing", "numpy", "collections", "builtins", "typing_extensions")
 _STARS = {"math": tuple(vars(math)), "numpy": tuple(np.__all__), "typing": tuple(typing.__all__)}
-
-
-class SourceError(TensmithError):
-    """A file cannot be read as a program of its language."""
 
 
 @dataclass(frozen=True)
@@ -86,17 +82,7 @@ def place(node: ast.AST) -> SourcePosition:
 
 def read_text(path: Path) -> str:
     """A source file's text; SourceError if it is missing, too large or not text."""
-    if path.exists() and not path.is_file():
-        raise SourceError(f"{path} is not a file; give the path of a Python source")
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise SourceError(f"cannot read {path}: {error.strerror}; check the path") from error
-    if len(data) > MOST_BYTES:
-        raise SourceError(
-            f"{path}:1:1: the file has more than {MOST_BYTES >> 20} MiB; lift a file of the loops alone"
-        )
+    data = source_bytes(path, MOST_BYTES)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -17,11 +17,12 @@ from tensmith.formula.types import INT, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.file import SourceError
 from tensmith.lifting.source.python.arithmetic import convert
 from tensmith.lifting.source.python.comprehensions import copy
 from tensmith.lifting.source.python.inline import plain_function
 from tensmith.lifting.source.python.kinds import AnyKind, ArrayKind, NumberKind
-from tensmith.lifting.source.python.module import Module, SourceError, parse_module, place, read_text
+from tensmith.lifting.source.python.module import Module, parse_module, place, read_text
 from tensmith.lifting.source.python.scope import (
     ArrayRef,
     Code,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 from tensmith.formula.types import INT
+from tensmith.ir.names import take
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.refusal import Refusal
@@ -206,12 +207,7 @@ class PythonScope:
 
     def fresh(self, name: str) -> str:
         """A name nothing else has: the source's own where it is free."""
-        stem = name if name.isidentifier() else "result"
-        found, n = stem, 2
-        while found in self.used:
-            found, n = f"{stem}_{n}", n + 1
-        self.used.add(found)
-        return found
+        return take(name if name.isidentifier() else "result", self.used)
 
     def take_hint(self, otherwise: str) -> str:
         """The name of the variable that the value being made is for."""

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python.module import place
+from tensmith.lifting.source.verdict import NoEffect, RefusedSyntax
 
 
 @dataclass(frozen=True)
@@ -28,21 +29,7 @@ class ReadField:
     apart: bool = False
 
 
-@dataclass(frozen=True)
-class Ignored:
-    """Without effect on what a function computes; nothing inside is looked at."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class RefusedNode:
-    """sentence: what stands in the way; what to do. Of a field: refused unless it is empty."""
-
-    sentence: str
-
-
-Verdict: TypeAlias = ReadField | Ignored | RefusedNode
+Verdict: TypeAlias = ReadField | NoEffect | RefusedSyntax
 
 
 @dataclass(frozen=True)
@@ -58,18 +45,18 @@ def _node(by: str, *read: str, **others: Verdict) -> AllowedNode:
 
 
 def _refused(names: str, sentence: str) -> dict[str, AllowedNode]:
-    return {name: AllowedNode(RefusedNode(sentence)) for name in names.split()}
+    return {name: AllowedNode(RefusedSyntax(sentence)) for name in names.split()}
 
 
 def _operators(by: str, names: str) -> dict[str, AllowedNode]:
     return {name: _node(f"expressions.{by}") for name in names.split()}
 
 
-_COMMENT = Ignored("a comment")
-_CONTEXT = Ignored("said by where the node stands")
-_NO_DEL = RefusedNode("del cannot be lifted; leave it out")
-_TYPE_PARAMETERS = RefusedNode("type parameters cannot be lifted; write the types out")
-_NAMES = RefusedNode(
+_COMMENT = NoEffect("a comment")
+_CONTEXT = NoEffect("said by where the node stands")
+_NO_DEL = RefusedSyntax("del cannot be lifted; leave it out")
+_TYPE_PARAMETERS = RefusedSyntax("type parameters cannot be lifted; write the types out")
+_NAMES = RefusedSyntax(
     "*args, **kwargs and keyword-only parameters cannot be lifted; name every parameter in order"
 )
 _TRY = "try cannot be lifted; handle errors where the function is called"
@@ -117,28 +104,28 @@ _STATEMENTS = {
         "statements._assign",
         "target",
         "value",
-        annotation=Ignored("not evaluated inside a function, and binds nothing"),
-        simple=Ignored("whether the target stands in parentheses"),
+        annotation=NoEffect("not evaluated inside a function, and binds nothing"),
+        simple=NoEffect("whether the target stands in parentheses"),
     ),
     "For": _node(
         "statements._for",
         "target",
         "iter",
         "body",
-        orelse=RefusedNode("an else after a loop is not lifted; move it after the loop"),
+        orelse=RefusedSyntax("an else after a loop is not lifted; move it after the loop"),
         type_comment=_COMMENT,
     ),
     "While": _node(
         "statements._while",
         "test",
         "body",
-        orelse=RefusedNode("an else after a loop is not lifted; move it after the loop"),
+        orelse=RefusedSyntax("an else after a loop is not lifted; move it after the loop"),
     ),
     "If": _node("statements._if", "test", "body", "orelse"),
     "Assert": _node(
         "asserts.assertion",
         test=ReadField("asserts.assertion", apart=True),
-        msg=Ignored("evaluated where the assertion fails"),
+        msg=NoEffect("evaluated where the assertion fails"),
     ),
     "Expr": _node("statements._expression", "value"),
     "Pass": _node("statements._statement"),
@@ -156,7 +143,7 @@ _STATEMENTS = {
     **_refused(
         "Nonlocal", "a variable of an outer function is written; pass the value in and return the new one"
     ),
-    **_refused("Delete", _NO_DEL.sentence),
+    **_refused("Delete", _NO_DEL.why),
     **_refused("Match", _MATCH),
     **_refused("FunctionDef", _INSIDE),
     **_refused("AsyncFunctionDef", "an async function cannot be lifted; write a plain def"),
@@ -165,7 +152,7 @@ _STATEMENTS = {
     **_refused("TypeAlias", "a type alias inside a function cannot be lifted; write the type out"),
 }  # fmt: skip
 _EXPRESSIONS = {
-    "Constant": _node("expressions._constant", "value", kind=Ignored("the u of a string")),
+    "Constant": _node("expressions._constant", "value", kind=NoEffect("the u of a string")),
     "Name": _node("expressions._name", "id", ctx=_CONTEXT),
     "Attribute": _node("expressions._attribute", "value", "attr", ctx=_CONTEXT),
     "Subscript": _node("expressions._subscript", "value", "slice", ctx=_CONTEXT),
@@ -192,7 +179,7 @@ _EXPRESSIONS = {
     **_refused("Starred", "an unpacked argument or a starred name cannot be lifted; name them one by one"),
 }  # fmt: skip
 _PARTS = {
-    "comprehension": _node("comprehensions.clauses", "target", "iter", "ifs", is_async=RefusedNode(_ASYNC)),
+    "comprehension": _node("comprehensions.clauses", "target", "iter", "ifs", is_async=RefusedSyntax(_ASYNC)),
     "keyword": _node("names.check_arguments", "arg", "value"),
     **_refused("ExceptHandler", _TRY),
     **_refused("withitem", _WITH),
@@ -200,7 +187,7 @@ _PARTS = {
     **_refused("MatchValue MatchSingleton MatchSequence MatchMapping", _MATCH),
     **_refused("MatchClass MatchStar MatchAs MatchOr", _MATCH),
     **_refused("alias", _IMPORT),
-    **_refused("TypeVar ParamSpec TypeVarTuple", _TYPE_PARAMETERS.sentence),
+    **_refused("TypeVar ParamSpec TypeVarTuple", _TYPE_PARAMETERS.why),
 }
 _OPERATORS = {
     **_operators("operate", "Add Sub Mult Div Mod Pow FloorDiv LShift RShift BitOr BitXor BitAnd"),
@@ -255,8 +242,8 @@ def admit(root: ast.AST) -> tuple[ast.AST, ...]:
         rule = FUNCTION if node is root and isinstance(node, ast.FunctionDef) else NODES.get(_kind(node))
         if rule is None:
             raise Refusal(f"{_kind(node)} is not known here; write it in older syntax", where)
-        if isinstance(rule.verdict, RefusedNode):
-            raise Refusal(rule.verdict.sentence, where)
+        if isinstance(rule.verdict, RefusedSyntax):
+            raise Refusal(rule.verdict.why, where)
         if isinstance(node, ast.expr):
             found.append(node)
         stack += reversed([(part, _place(part, where)) for part in _children(node, rule, where)])
@@ -279,7 +266,7 @@ def _children(node: ast.AST, rule: AllowedNode, where: SourcePosition) -> Iterat
         match rule.fields.get(name):
             case None:
                 raise Refusal(f"{name} is not known here; write it in older syntax", where)
-            case RefusedNode(sentence) if parts:
+            case RefusedSyntax(sentence) if parts:
                 raise Refusal(sentence, _place(parts[0], where))
             case ReadField(apart=False):
                 yield from (part for part in parts if isinstance(part, ast.AST))
