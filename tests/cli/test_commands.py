@@ -39,7 +39,10 @@ def test_a_run_leaves_what_the_contract_says(finished: Path) -> None:
     assert {"report.html", "front.json", "run.sqlite", "config.yaml", "best", "candidates"} <= {
         item.name for item in finished.iterdir()
     }
+    assert front["schema"] == 2 and front["budget"]["accuracy_drop"] > 0
     for number, point in enumerate(front["points"]):
+        lost = point["metrics"]["accuracy_drop"]["value"]
+        assert not point["within_budget"] or lost <= front["budget"]["accuracy_drop"]
         folder = finished / "candidates" / f"{number:03d}"
         assert {item.name for item in folder.iterdir()} == set(point["files"])
 
@@ -140,6 +143,8 @@ def test_explain_a_run(finished: Path) -> None:
     assert [row["op"] for row in found["layers"]] == ["conv", "gemm"]
     assert all(row["treatment"] for row in found["layers"])
     assert isinstance(found["near_misses"], list)
+    points = [point["id"] for point in read_json(finished / "front.json")["points"]]
+    assert sorted([found["chosen"], *(row["id"] for row in found["others"])]) == sorted(points)
     name = found["layers"][0]["name"]
     one = document("explain", "done", "--layer", name, folder=finished.parent)
     assert [row["name"] for row in one["layers"]] == [name]

@@ -171,3 +171,20 @@ def test_the_first_front(finished: Path, tmp_path: Path) -> None:
         shutil.rmtree(out)
         out.mkdir()
         stage(out, document, ("a", "b"))
+
+
+def test_best_is_one_within_the_budgets_and_else_the_original(tmp_path: Path, finished: Path) -> None:
+    document = json.loads((finished / "front.json").read_text())
+    found = stage(tmp_path, document, ("small", "original", "beyond"))
+    small, original, beyond = found["points"]
+    original["trail"], small["trail"] = [], [{"rule": "half", "kind": "lossy", "site": "*", "params": {}}]
+    smaller = {**small["metrics"], "packed_bytes": {**small["metrics"]["packed_bytes"], "value": 1, "low": 1}}
+    beyond |= {"within_budget": False, "metrics": smaller, "trail": small["trail"]}
+    publish(tmp_path, {**found, "knee": "beyond"})
+    front = Front.read(tmp_path)
+    assert [point.within_budget for point in front.points] == [True, True, False]
+    assert front.best("size").id == "small"
+    assert front.knee is not None and front.knee.id == "beyond"
+    small["within_budget"] = original["within_budget"] = False
+    (tmp_path / "front.json").write_text(json.dumps({**found, "knee": "beyond"}))
+    assert Front.read(tmp_path).best("size").id == "original"

@@ -44,8 +44,10 @@ def test_who_loses_less_is_not_beaten_by_who_is_smaller_and_faster() -> None:
 
 def test_who_changes_no_answer_is_surer_than_who_lost_as_many_as_it_gained() -> None:
     safe, lucky = candidate(10, 10), candidate(5, 5)
-    lucky = replace(lucky, drop=Metric(-0.1, -0.4, 0.2, "pt", "measured"))
-    assert front([safe, lucky]) == [lucky, safe]
+    safe = replace(safe, drop=Metric(0.0, -0.08, 0.08, "pt", "measured"))
+    for gained in (0.0, 0.1, 0.4):
+        drop = Metric(-gained, -gained - 0.3, 0.3 - gained, "pt", "measured")
+        assert len(front([safe, replace(lucky, drop=drop)])) == 2
 
 
 def test_memory_and_energy_are_of_the_front_where_they_are_known() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensmith.evaluate.count import node_costs
-from tensmith.evaluate.layers import layer_costs
-from tensmith.hardware.cost import op_seconds
+from tensmith.evaluate.layers import layer_costs, node_ms
 from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
 from tensmith.report.document import LayerRow
@@ -29,10 +27,7 @@ def layer_rows(
 
     Times are roofline estimates, sensitivity is measured at PROBE_BITS bits.
     """
-    after = {
-        _site(node): 1e3 * op_seconds(run.target, cost, run.threads)
-        for node, cost in node_costs(final, run.sizes)
-    }
+    after = {_site(node): ms for node, ms in node_ms(final, run.target, run.threads, run.sizes)}
     return [
         {
             "name": before.name,

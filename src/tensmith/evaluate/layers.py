@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tensmith.evaluate.count import node_costs
 from tensmith.hardware import Target, op_seconds
-from tensmith.ir import Program
+from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
 from tensmith.report.metric import Evidence
 from tensmith.rewrite.lossy.weights import weighted_layers
@@ -31,15 +31,23 @@ def layer_costs(
 ) -> list[LayerCost]:
     """Every layer in model order, symbolic sizes taken from `sizes` (1 where not given)."""
     costs = {node.output: cost for node, cost in node_costs(program, sizes)}
+    times = {node.output: ms for node, ms in node_ms(program, target, threads, sizes)}
     return [
         LayerCost(
             layer.site,
             layer.op,
             " x ".join(map(str, layer.shape)),
             array_bytes(program.constants[layer.weight]),
-            cost.macs if cost else None,
-            1e3 * op_seconds(target, cost, threads) if cost else None,
+            costs[layer.site].macs if layer.site in costs else None,
+            times.get(layer.site),
         )
         for layer in weighted_layers(program)
-        for cost in [costs.get(layer.site)]
     ]
+
+
+def node_ms(
+    program: Program, target: Target, threads: int = 1, sizes: Mapping[str, int] | None = None
+) -> Iterator[tuple[Node, float]]:
+    """What each node takes by the roofline, where that is known."""
+    for node, cost in node_costs(program, sizes):
+        yield node, 1e3 * op_seconds(target, cost, threads)

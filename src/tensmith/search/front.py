@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
+from tensmith.report.metric import exact
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import PREFERENCES
 from tensmith.search.plan import UNTOUCHED
@@ -39,10 +40,11 @@ def _covers(left: tuple[float, ...], right: tuple[float, ...]) -> bool:
 def costs(candidate: Candidate) -> tuple[float, ...]:
     """Accuracy that may be lost, then the logarithms of what it takes; 0 where that is not known.
 
-    What may be lost is the upper end of its interval: who changed no answer is surer than who lost as many
-    as it gained. Accuracy gained is no loss avoided.
+    What may be lost is the loss and half of its interval: who changed no answer is surer than who lost as
+    many as it gained. Accuracy gained on some samples is no loss avoided on others.
     """
-    lost = max(candidate.drop.high, 0.0) if candidate.drop else 0.0
+    drop = candidate.drop or exact(0.0, "")
+    lost = max(drop.value, 0.0) + (drop.high - drop.low) / 2
     known = (candidate.metrics.get(name) for name in _TAKEN)
     return lost, *(math.log(max(metric.value, 1e-9)) if metric else 0.0 for metric in known)
 
