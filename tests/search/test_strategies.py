@@ -43,10 +43,10 @@ def test_an_equal_form_is_a_plan_that_replays(name: str) -> None:
     said: list[str] = []
     program = simplified(Traced(two_products())).program
     layers = {"v0": Sensitivity(1.0, 5.0), "v1": Sensitivity(1.0, 5.0)}
-    space = Space(program, ("onnxruntime",), sensitivity=lambda: layers)
+    space = Space(program, ("onnxruntime",), sensitivity=lambda: layers, cost=cost)
     left = iter([True] * 40)
     quest = Quest(
-        space, measured, Objective(), 100.0, lambda: next(left, False), cost, "a model", 20.0, said.append
+        space, measured, Objective(), 100.0, lambda: next(left, False), "a model", 20.0, said.append
     )
     tried = STRATEGIES[name].run(quest)
     exact_forms = [c.plan.steps for c in tried if {s.kind for s in c.plan.steps} == {"exact"}]
