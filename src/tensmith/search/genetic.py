@@ -178,16 +178,21 @@ def _mutants(space: Space, found: TriedIdea, chance: random.Random) -> list[Idea
     """
     idea, steps = found.idea, found.idea.plan.steps
     graded = [step for step in steps if step.kind == "lossy" and LOSSY[step.rule].graded]
-    further = space.further(idea, found.candidate)
-    kinds = [
-        [*space.variants(idea, found.candidate), *space.moves(idea, found.candidate)],
-        [further] if further else [],
-        [_with(idea, steps[:i] + steps[i + 1 :]) for i in range(len(steps))],
-        [other for step in graded for other in _other_levels(space, idea, step)],
-        [other for step in graded for other in _other_layers(space, idea, step)],
-        _other_forms(space, idea, chance),
+
+    def next_level() -> list[Idea]:
+        further = space.further(idea, found.candidate)
+        return [further] if further else []
+
+    kinds: list[Callable[[], list[Idea]]] = [
+        lambda: [*space.variants(idea, found.candidate), *space.moves(idea, found.candidate)],
+        next_level,
+        lambda: [_with(idea, steps[:i] + steps[i + 1 :]) for i in range(len(steps))],
+        lambda: [other for step in graded for other in _other_levels(space, idea, step)],
+        lambda: [other for step in graded for other in _other_layers(space, idea, step)],
+        lambda: _other_forms(space, idea, chance),
     ]
-    return chance.choice([kind for kind in kinds if kind] or [[]])
+    chance.shuffle(kinds)
+    return next(filter(None, (kind() for kind in kinds)), [])
 
 
 def _other_levels(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:

@@ -12,13 +12,14 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from tensmith.egraph.explore import Reach, equal_forms, price
-from tensmith.egraph.programs import Cost
+from tensmith.egraph.explore import Reach, equal_forms, price, searched_rules
+from tensmith.egraph.extract import SAME
+from tensmith.egraph.programs import ArrayHashes, Cost, signature
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.ir.part import cut_out
 from tensmith.rewrite.rule import Step
-from tensmith.rewrite.trail import Traced, moved
+from tensmith.rewrite.trail import Traced, moved, moves
 
 _NODES = 8
 # No limit of time: a resumed search must find the same forms.
@@ -42,8 +43,10 @@ class Regions:
 
     program: Program
     cost: Cost
+    hashes: ArrayHashes = field(default_factory=ArrayHashes)
     _formed: dict[Hashable, Formed] = field(default_factory=dict)
     _estimates: dict[Hashable, float] = field(default_factory=dict)
+    _moves: dict[Hashable, list[Step]] = field(default_factory=dict)
     _forms: dict[Hashable, tuple[tuple[Step, ...], ...]] = field(default_factory=dict)
 
     def formed(self, steps: Sequence[Step]) -> Formed:
@@ -74,6 +77,28 @@ class Regions:
         if key not in self._forms:
             self._forms[key] = self._found(self.formed(steps).program, start)
         return self._forms[key]
+
+    def moves(self, steps: Sequence[Step]) -> list[Step]:
+        """Single steps to programs that are not estimated dearer, each program once, the cheapest first.
+
+        An offer that there is one place for is none: it is made everywhere.
+        """
+        key = _key(steps)
+        if key not in self._moves:
+            self._moves[key] = self._moves_found(self.formed(steps).program, self.estimate(steps))
+        return self._moves[key]
+
+    def _moves_found(self, program: Program, most: float) -> list[Step]:
+        found: dict[str, tuple[float, Step]] = {}
+        for rule in searched_rules():
+            made = list(moves(Traced(program), [rule]))
+            if rule.phase == "offer" and len(made) == 1:
+                continue
+            for step, after in made:
+                cost = price(after.program, self.cost(after.program))
+                if cost <= most * (1 + SAME):
+                    found.setdefault(signature(after.program, self.hashes), (cost, step))
+        return [step for _, step in sorted(found.values(), key=lambda each: each[0])]
 
     def _found(self, program: Program, start: int) -> tuple[tuple[Step, ...], ...]:
         try:

@@ -36,6 +36,8 @@ _SMALL_DIVERGENCE = 0.004
 _MULTIPLY_BFLOAT = frozenset({"openvino", NATIVE})
 # Exact offers come after what methods of an order below say, and before the others.
 _OFFERS = 25
+# Exact steps at single places that are tried next to an exact plan.
+_FORMS = 4
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class Space:
             yield self._at_level(idea, plan.graded, self._first_level())
         found = [form for method in LOSSY.values() for form in method.extensions(plan, self.prospect)]
         if self.layer_seconds and not plan.on_line:
-            found += self._offers(plan)
+            found += [*self._offers(plan), *self._forms(plan)]
         yield from (self._next(idea, form) for form in sorted(found, key=lambda form: form.order))
 
     def _next(self, idea: Idea, form: Form) -> Idea:
@@ -165,6 +167,12 @@ class Space:
         for rule in in_phase("offer"):
             if plan.find(rule.name) is None and any(True for _ in rule.sites(self.program)):
                 yield Form(plan.having(Step(rule.name)), plan.family, order=_OFFERS)
+
+    def _forms(self, plan: Standing) -> Iterator[Form]:
+        """An exact plan with one more exact step at a place, the cheapest programs by estimate."""
+        if all(step.kind == "exact" for step in plan.steps):
+            for step in self.regions.moves(plan.steps)[:_FORMS]:
+                yield Form((*plan.steps, step), plan.family, order=_OFFERS)
 
     def _at_level(self, idea: Idea, step: Step, level: float) -> Idea:
         bits = allocate_bits(self.program, self._sensitivities, level, 2, self.prospect.bits)

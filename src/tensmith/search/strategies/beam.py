@@ -25,11 +25,11 @@ def beam(quest: Quest) -> list[Candidate]:
 def saturation(quest: Quest) -> list[Candidate]:
     """An e-graph of all that exact rules make of the model; then the beam."""
     found = saturated(quest)
-    return told("saturation", quest, found, searched(beginning_with(quest, found)))
+    return told("saturation", quest, found, searched(beginning_with(quest, found.cheapest)))
 
 
 @strategy("exhaustive")
 def exhaustive(quest: Quest) -> list[Candidate]:
     """Every program that exact rules make of the model, as far as time and memory go; then the beam."""
     found = enumerate_all(quest.space.program, quest.space.cost, Reach(seconds=quest.seconds))
-    return told("exhaustive search", quest, found, searched(beginning_with(quest, found)))
+    return told("exhaustive search", quest, found, searched(beginning_with(quest, found.cheapest)))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tensmith.egraph.explore import Explored, Reach, enumerate_all, saturate
+from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.strategy import Quest
@@ -28,9 +29,9 @@ def saturated(quest: Quest, share: float = 1.0) -> Explored:
     return explore(quest.space.program, quest.space.cost, Reach(seconds=share * quest.seconds))
 
 
-def beginning_with(quest: Quest, found: Explored) -> Quest:
-    """The quest that measures the cheapest of the programs found from the start."""
-    forms = tuple(filter(None, found.cheapest[:_MEASURED]))
+def beginning_with(quest: Quest, cheapest: Sequence[tuple[Step, ...]]) -> Quest:
+    """The quest that measures equal programs from the start, the cheapest by estimate."""
+    forms = tuple(filter(None, cheapest[:_MEASURED]))
     return replace(quest, space=replace(quest.space, equal_forms=forms))
 
 
