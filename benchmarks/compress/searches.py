@@ -189,10 +189,8 @@ class Comparison:
             factor = estimate / original * metrics["speedup"].value
         metrics["latency_ms"] = _scaled(metrics["latency_ms"], factor)
         metrics["speedup"] = _scaled(metrics["speedup"], 1 / factor)
-        status = "rejected" if drop.value > objective.max_drop else "accepted"
-        if objective.over_budget(metrics, drop):
-            status = "rejected"
-        return replace(candidate, metrics=metrics, drop=drop, status=status)
+        status, reason = objective.standing(metrics, drop)
+        return replace(candidate, metrics=metrics, drop=drop, status=status, reason=reason)
 
     def _judged(self, seen: Sequence[Candidate], quest: Quest) -> dict[str, Any]:
         """What a search found, by the recorded figures."""
