@@ -1,6 +1,6 @@
 """The searches by name at equal budgets: what area their fronts cover, without device and feedback too.
 
-    python -m benchmarks.compress.searches --models resnet20_cifar10 --seconds 300 --output searches.json
+    python -m benchmarks.compress.searches --models resnet20_cifar10 --seconds 120 --output searches.json
 
 A part is a model. A plan is measured once, by the road of `tensmith compress`; all searches then read a table
 of what came of it, and each pays for a plan what measuring it took, and what it computes itself. So searches
@@ -45,6 +45,7 @@ from tensmith.search.strategy import STRATEGIES, Quest, strategy
 # What a search may go without: moves that look at the device, and latencies that were measured.
 ABLATIONS = ("no hardware", "no feedback", "neither")
 _ABLATED = ("beam", "genetic")
+_ASKED = (*STRATEGIES, *(f"beam: {without}" for without in ABLATIONS))
 # Half the width of a 95% interval in standard deviations.
 _SIGMAS = 1.96
 
@@ -267,9 +268,9 @@ def main() -> int:
     parser = parts.arguments(__doc__)
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES), metavar="NAME")
     searches = [*STRATEGIES, *(f"{name}: {without}" for name in _ABLATED for without in ABLATIONS)]
-    parser.add_argument("--searches", nargs="+", choices=searches, default=searches, metavar="NAME")
+    parser.add_argument("--searches", nargs="+", choices=searches, default=list(_ASKED), metavar="NAME")
     parser.add_argument("--seeds", type=int, default=5, help="how many; the first sees the record itself")
-    parser.add_argument("--seconds", type=float, default=300.0, help="that each search may spend")
+    parser.add_argument("--seconds", type=float, default=120.0, help="that each search may spend")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "searches", help="of the runs")
     parser.add_argument("--table", type=Path, help="an earlier result, whose plans are not measured again")
     parser.add_argument("--time-budget", type=float, default=600.0, help="that samples are judged for")
