@@ -57,6 +57,7 @@ _PRECISION = ("--only", "resnet18,resnet50,mobilenet_v2", "--precision", "bf16")
 _THREADS = ("--only", "resnet50,mobilenet_v2,bert_base", "--threads", "2")
 _FRONTS = ("--folder", str(FRONTS))
 _ONE = ("--models", "resnet20_cifar10")
+_ONCE = ("--seconds", "30", "--seeds", "1", "--time-budget", "60", "--searches", "beam", "genetic")
 
 BENCHES = (
     Bench("native", "native.networks", 15, quick=_SMALL),
@@ -73,7 +74,7 @@ BENCHES = (
     Bench("fronts", "compress.fronts", 65, _FRONTS, (*_ONE, "--time-budget", "1m")),
     Bench("peers", "compress.peers", 150, ("--fronts", str(FRONTS)), (*_ONE, "--quick", "--seconds", "6")),
     Bench("lifting_differential", "lifting.differential", 180, quick=("--inputs", "50", "--groups", "own")),
-    Bench("searches", "compress.searches", 240, (), (*_ONE, "--time-budget", "45s"), readme=False),
+    Bench("searches", "compress.searches", 210, (), (*_ONE, *_ONCE), readme=False),
     Bench("workers", "compress.workers", 3, (), ("--turns", "2", "--samples", "500"), readme=False),
     Bench("import_speed", "compress.import_speed", 5, (), ("--only", "resnet18"), readme=False),
     Bench("calibration_memory", "compress.calibration_memory", 3, readme=False),
@@ -88,6 +89,8 @@ BENCHES = (
     Bench("lifting_ablation", "lifting.ablation", 20, (), ("--limit", "0.2"), readme=False),
     Bench("lifting_mutants", "lifting.mutants", 40, (), ("--mutants", "100"), readme=False),
     Bench("lifting_generated", "lifting.generated", 135, (), ("--programs", "300"), readme=False),
+    Bench("small_spaces", "search.small_spaces", 7, (), ("--timing", "0.3", "--seeds", "1"), readme=False),
+    Bench("growth", "search.growth", 1, (), ("--depths", "3"), readme=False),
     Bench("extraction", "search.extraction", 6, (), ("--seconds", "5"), readme=False),
     Bench("numpy_programs", "optimize.numpy_programs", 6, (), ("--seconds", "3"), readme=False),
     Bench("rule_mutants", "rules.mutants", 15, (), ("--only", "mul_into_conv"), readme=False),

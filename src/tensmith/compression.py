@@ -280,7 +280,7 @@ def _search(
     layers = {node.output for node, cost in node_costs(simplified, run.sizes) if cost.macs}
     seconds = {name: spent for name, spent in costs(simplified).items() if name in layers}
     space = space_of(
-        simplified, run.target, run.engines, seconds if hardware else {}, sensitivities.of_all_layers
+        simplified, run.target, run.engines, seconds if hardware else {}, sensitivities.of_all_layers, costs
     )
     quest = Quest(
         space,
@@ -288,7 +288,6 @@ def _search(
         run.objective,
         float(run.model.stat().st_size),
         partial(time_left, _BEYOND_SHARE * run.time_budget),
-        costs,
         f"roofline of {run.target.name}, {run.threads} threads",
         _EXPLORING_SHARE * run.time_budget,
         voice.tell,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nets import Net
-from tensmith.egraph.explore import Explored, Reach, enumerate_all, saturate
+from tensmith.egraph.explore import Explored, Reach, enumerate_all, price, saturate
 from tensmith.equality.programs import compare_programs
-from tensmith.ir import Program
+from tensmith.ir import Program, make_node
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import Traced, replay_exact, simplified, stepped
 
@@ -45,7 +45,7 @@ def test_the_optimum_is_found_proved_and_replayed(explore: object, places: int) 
     assert found.cost < found.start_cost
     assert found.gap == pytest.approx(0, abs=1e-6)
     assert found.ended == ""
-    assert "the optimum of this space under this cost model" in found.sentence("test")
+    assert "the optimum of this space under this cost model" in found.sentence("test", found.cost)
     assert replayed(program, found.moves).program.digest == found.best.program.digest
     assert replay_exact(program, found.best.trail).digest == found.best.program.digest
     assert compare_programs(program, found.best.program).equal
@@ -63,7 +63,7 @@ def test_limits_end_a_walk_with_what_was_found() -> None:
     few = enumerate_all(program, cost, Reach(programs=2))
     assert "limit of 2 programs" in few.ended
     assert few.gap is None
-    assert "no bound is known" in few.sentence("test")
+    assert "no bound is known" in few.sentence("test", few.cost)
     assert "time" in saturate(program, cost, Reach(seconds=0.0)).ended
     assert "nodes" in saturate(program, cost, Reach(nodes=1)).ended
     assert "depth" in enumerate_all(program, cost, Reach(depth=0)).ended
@@ -74,3 +74,11 @@ def test_constants_cost_nothing_and_equal_ones_are_one() -> None:
     twice = [net.constant(values=np.float32([[1, 2], [3, 4]])) for _ in range(2)]
     program = net.program(net.add("matmul", net.add("matmul", "x", twice[0]), twice[1]))
     assert saturate(program, cost).cost <= 20
+
+
+def test_an_output_may_be_called_as_rules_call_what_they_make() -> None:
+    net = Net(4, 4)
+    a, b = (net.add("matmul", "x", net.constant(4, 4)) for _ in range(2))
+    net.nodes.append(make_node("add", (net.add("exp", a), net.add("tanh", b)), ("y.1",)))
+    program = net.program("y.1")
+    assert saturate(program, cost).cost < price(program, cost(program))

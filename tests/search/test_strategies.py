@@ -37,24 +37,44 @@ def measured(plan: Plan) -> Candidate:
     return Candidate(plan.id, plan, "accepted", metrics=metrics, drop=exact(0, "pt"))
 
 
-@pytest.mark.parametrize("name", ["saturation", "exhaustive"])
+def asked(said: list[str], trials: int) -> Quest:
+    program = simplified(Traced(two_products())).program
+    layers = {"v0": Sensitivity(1.0, 5.0), "v1": Sensitivity(1.0, 5.0)}
+    space = Space(program, ("onnxruntime",), sensitivity=lambda: layers, cost=cost)
+    left = iter([True] * trials)
+    return Quest(space, measured, Objective(), 100.0, lambda: next(left, False), "a model", 20.0, said.append)
+
+
+@pytest.mark.parametrize("name", ["saturation", "exhaustive", "auto"])
 def test_an_equal_form_is_a_plan_that_replays(name: str) -> None:
     pytest.importorskip("highspy")
     said: list[str] = []
-    program = simplified(Traced(two_products())).program
-    layers = {"v0": Sensitivity(1.0, 5.0), "v1": Sensitivity(1.0, 5.0)}
-    space = Space(program, ("onnxruntime",), sensitivity=lambda: layers)
-    left = iter([True] * 40)
-    quest = Quest(
-        space, measured, Objective(), 100.0, lambda: next(left, False), cost, "a model", 20.0, said.append
-    )
+    quest = asked(said, 40)
+    program = quest.space.program
     tried = STRATEGIES[name].run(quest)
     exact_forms = [c.plan.steps for c in tried if {s.kind for s in c.plan.steps} == {"exact"}]
     (step,) = exact_forms[0]
     assert stepped(Traced(program), step).program.nodes != program.nodes
     assert "the optimum of this space under this cost model" in said[0]
     assert "complete; a model" in said[0]
-    assert ("all 2 programs of this space were measured" in "".join(said[1:])) == (name == "exhaustive")
+    assert ("all 2 programs of this space were measured" in "".join(said[1:])) == (name != "saturation")
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_search_says_how_far_it_is_from_the_optimum(name: str) -> None:
+    pytest.importorskip("highspy")
+    said: list[str] = []
+    STRATEGIES[name].run(asked(said, 0))
+    assert "of the optimum of this space under this cost model" in said[0]
+
+
+def test_auto_goes_on_with_evolution_where_the_beam_ends() -> None:
+    said: list[str] = []
+    tried = STRATEGIES["auto"].run(asked(said, 300))
+    keys = [candidate.plan.key for candidate in tried]
+    assert len(set(keys)) == len(keys)
+    assert "auto: exhaustive, a beam of" in said[0]
+    assert "then evolution" in said[0]
 
 
 def test_exact_steps_at_places_keep_their_order() -> None:
@@ -66,7 +86,7 @@ def test_exact_steps_at_places_keep_their_order() -> None:
 
 
 def test_searches_are_known_by_name() -> None:
-    assert {"beam", "saturation", "exhaustive"} <= set(STRATEGIES)
+    assert {"auto", "beam", "genetic", "saturation", "exhaustive"} == set(STRATEGIES)
     assert make_config(model="m.onnx", search="saturation").search == "saturation"
     with pytest.raises(UsageError, match=r"option 'search'.*beam"):
         make_config(model="m.onnx", search="magic")

@@ -59,7 +59,7 @@ def compress(
     ] = None,
     search: Annotated[
         str | None,
-        typer.Option(help="How to search: beam, genetic, saturation or exhaustive. [default: beam]"),
+        typer.Option(help="How to search: beam, genetic, saturation, exhaustive or auto. [default: beam]"),
     ] = None,
     hardware: Annotated[
         bool | None,

@@ -24,8 +24,8 @@ from tensmith.egraph.extract import SAME, extract
 from tensmith.egraph.programs import ArrayHashes, Cost, Key, ProgramGraph, chosen, signature, windows
 from tensmith.egraph.solve import solver
 from tensmith.ir import Program
-from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
-from tensmith.rewrite.trail import Traced, in_phase, simplified, stepped
+from tensmith.rewrite.rule import Rule, Step
+from tensmith.rewrite.trail import Traced, in_phase, moved, moves, simplified
 
 # Of the time, for walking; the rest is for extraction.
 _WALKING = 0.6
@@ -66,19 +66,23 @@ class Explored:
     @property
     def gap(self) -> float | None:
         """By which share of the optimum the program found may be dearer; None where no bound is known."""
-        return max(0.0, self.cost / self.bound - 1) if self.bound > 0 else None
+        return self.gap_of(self.cost)
 
-    def sentence(self, model: str) -> str:
-        """What is known of the result, and of which space and cost model."""
+    def gap_of(self, cost: float) -> float | None:
+        """The same of another program of the space, which costs so much."""
+        return max(0.0, cost / self.bound - 1) if self.bound > 0 else None
+
+    def sentence(self, model: str, cost: float) -> str:
+        """What is known of a program that costs so much, and of which space and cost model."""
         seen = f"{self.rules} exact rules, {self.programs} programs"
         if self.size is not None:
             seen += f" in an e-graph of {self.size[0]} nodes and {self.size[1]} classes"
         seen += f", {'ended by ' + self.ended if self.ended else 'complete'}"
         gap = "no bound is known of this space"
-        if self.gap is not None:
-            share = "the optimum" if self.gap <= SAME else f"within {100 * self.gap:.2g}% of the optimum"
-            gap = f"{share} of this space under this cost model"
-        faster = self.start_cost / self.cost if self.cost else 1.0
+        if (share := self.gap_of(cost)) is not None:
+            near = "the optimum" if share <= SAME else f"within {100 * share:.2g}% of the optimum"
+            gap = f"{near} of this space under this cost model"
+        faster = self.start_cost / cost if cost else 1.0
         return f"{gap} ({seen}; {model}): estimated {faster:.3g}x faster than simplified alone"
 
 
@@ -90,6 +94,19 @@ def saturate(program: Program, cost: Cost, reach: Reach = Reach()) -> Explored:
 def enumerate_all(program: Program, cost: Cost, reach: Reach = Reach()) -> Explored:
     """The cheapest of all programs that exact rules lead to."""
     return _Walk(program, cost, reach, False).run()
+
+
+def equal_forms(program: Program, cost: Cost, reach: Reach) -> tuple[tuple[Step, ...], ...]:
+    """Moves to other programs, the cheapest first; together they show all that saturation finds of nodes."""
+    walk = _Walk(program, cost, reach, True)
+    walk.begin()
+    walk.walk()
+    return tuple(visit.moves for visit in sorted(walk.visits, key=lambda v: v.cost) if visit.moves)
+
+
+def searched_rules() -> list[Rule]:
+    """The exact rules whose steps are moves."""
+    return [*in_phase("offer"), *in_phase("form")]
 
 
 @dataclass(frozen=True)
@@ -125,17 +142,16 @@ class _Walk:
 
     def __post_init__(self) -> None:
         self.graph = ProgramGraph(self.hashes) if self.saturating else None
-        self.rules = [*in_phase("offer"), *in_phase("form")]
+        self.rules = searched_rules()
 
     def run(self) -> Explored:
         """Walks, extracts, and goes on from what extraction put together, until nothing is new."""
         if self.saturating:
             solver()  # what is missing is said before the work
-        self.started = time.monotonic()  # rules that were not proved yet have been by now
-        self._meet(simplified(Traced(self.program)), (), None, None)
+        self.begin()
         bound = 0.0
         while True:
-            self._walk()
+            self.walk()
             if self.graph is None:
                 best = min(self.visits, key=lambda visit: visit.cost)
                 bound = 0.0 if self.ended else best.cost
@@ -162,11 +178,16 @@ class _Walk:
             time.monotonic() - self.started,
         )
 
+    def begin(self) -> None:
+        """Meets the program itself, simplified."""
+        self.started = time.monotonic()  # rules that were not proved yet have been by now
+        self._meet(simplified(Traced(self.program)), (), None, None)
+
     @property
     def _left(self) -> float:
         return self.started + self.reach.seconds - time.monotonic()
 
-    def _walk(self) -> None:
+    def walk(self) -> None:
         """Goes on from what waits, the cheapest first, or the nearest where all programs are wanted."""
         deep = False
         while self.waiting and not self.ended:
@@ -174,7 +195,7 @@ class _Walk:
             if len(visit.moves) >= self.reach.depth:
                 deep = True
                 continue
-            for step, after in self._moves(visit.traced):
+            for step, after in moves(visit.traced, self.rules):
                 self._meet(after, (*visit.moves, step), visit, visit.classes.get(step.site))
                 self.ended = self._over()
                 if self.ended:
@@ -192,16 +213,6 @@ class _Walk:
             return f"its limit of {self.reach.nodes} nodes"
         return ""
 
-    def _moves(self, before: Traced) -> Iterator[tuple[Step, Traced]]:
-        """Every step of a rule at a place, and what it leads to."""
-        for rule in self.rules:
-            for site in list(rule.candidates(before.program)):
-                after = rule.attempt(before.program, site)
-                if after is not None:
-                    step = Step(rule.name, site)
-                    everywhere = site == EVERYWHERE
-                    yield step, stepped(before, step) if everywhere else simplified(before.then(after, step))
-
     def _meet(
         self, traced: Traced, moves: tuple[Step, ...], before: _Visit | None, place: int | None
     ) -> bool:
@@ -211,7 +222,7 @@ class _Walk:
             return False
         self.known.add(name)
         costs = self.cost(traced.program)
-        total = _total(traced.program, costs)
+        total = price(traced.program, costs)
         if self.graph is None:
             self.visits.append(_Visit(traced, moves, total, before, place))
             heapq.heappush(self.waiting, (len(moves), len(self.visits) - 1))
@@ -242,17 +253,16 @@ class _Walk:
     def _replayed(self, visits: list[_Visit]) -> bool:
         """Makes the last moves of visits one after the other, as far as they apply."""
         assert self.graph is not None
-        traced, moves = self.visits[0].traced, self.visits[0].moves
+        traced, made = self.visits[0].traced, self.visits[0].moves
         new = False
         for visit in visits:
             if not visit.moves or self._left < 0:
                 continue
-            rule = EXACT[visit.moves[-1].rule]
             for site in self._sites(traced.program, visit):
-                step = Step(rule.name, site)
-                if rule.attempt(traced.program, site) is not None:
-                    traced, moves = stepped(traced, step), (*moves, step)
-                    new |= self._meet(traced, moves, visit, visit.place)
+                after = moved(traced, step := Step(visit.moves[-1].rule, site))
+                if after is not None:
+                    traced, made = after, (*made, step)
+                    new |= self._meet(traced, made, visit, visit.place)
                     break
         return new
 
@@ -271,7 +281,7 @@ def _line(visit: _Visit | None) -> Iterator[_Visit]:
         visit = visit.before
 
 
-def _total(program: Program, costs: Mapping[str, float]) -> float:
+def price(program: Program, costs: Mapping[str, float]) -> float:
     """What a program costs: what constants alone compute is computed before it runs."""
     static = program.static_values
     return math.fsum(costs.get(node.output, 0.0) for node in program.nodes if node.output not in static)

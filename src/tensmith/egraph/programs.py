@@ -55,7 +55,8 @@ class Added:
 class ProgramGraph:
     """The e-graph of the programs that were added; all compute what the first one does.
 
-    Values that have a name in the first program are equal wherever they have it: exact rules keep names.
+    Values that have a name in the first program are equal wherever they have it: exact rules keep names, but
+    for those that rules made.
     """
 
     hashes: ArrayHashes
@@ -72,9 +73,10 @@ class ProgramGraph:
         values, keys = self._classes(program, costs)
         if not self._roots:
             self._roots = program.outputs
-            self._named = {name: c for name, c in values.items() if name and not _FRESH.fullmatch(name)}
+            kept = {name for name in values if name and not _FRESH.fullmatch(name)}.union(self._roots)
+            self._named = {name: c for name, c in values.items() if name in kept}
         for name, c in values.items():
-            if name in self._named or name in self._roots:
+            if name in self._named:
                 self._unite(self._named[name], c)
         self._rebuild()
         return Added(

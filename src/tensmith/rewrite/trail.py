@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -85,6 +85,24 @@ def stepped(before: Traced, step: Step) -> Traced:
     if step.site == EVERYWHERE:
         return simplified(exhaust(before, [rule]))
     return simplified(before.then(rule.apply(before.program, step.site), step))
+
+
+def moved(before: Traced, step: Step) -> Traced | None:
+    """As `stepped`; None where the step does not apply."""
+    if step.site == EVERYWHERE:
+        after = stepped(before, step)
+        return after if after.trail != before.trail else None
+    program = EXACT[step.rule].attempt(before.program, step.site)
+    return None if program is None else simplified(before.then(program, step))
+
+
+def moves(before: Traced, rules: Sequence[Rule]) -> Iterator[tuple[Step, Traced]]:
+    """Every step of a rule at a place, and what it leads to."""
+    for rule in rules:
+        for site in list(rule.candidates(before.program)):
+            after = moved(before, step := Step(rule.name, site))
+            if after is not None:
+                yield step, after
 
 
 def replay_exact(

@@ -14,7 +14,7 @@ from typing import Any
 
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import LOSSY, bits_of
-from tensmith.rewrite.rule import Step
+from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.search.beam import ALWAYS_TRIED, TriedIdea, Try
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import crowding, pareto
@@ -117,10 +117,11 @@ def _children(
             break
         mother = _parent(population, chance)
         if chance.random() < _CROSSED:
-            child = _crossed(mother.idea, _parent(population, chance).idea, chance)
+            child = _crossed(space, mother.idea, _parent(population, chance).idea, chance)
         else:
             mutants = _mutants(space, mother, chance)
             child = chance.choice(mutants) if mutants else mother.idea
+        child = replace(child, plan=space.fitted(child.plan))
         if child.plan.key not in tried:
             children.setdefault(child.plan.key, child)
     return children
@@ -131,11 +132,17 @@ def _parent(population: Sequence[TriedIdea], chance: random.Random) -> TriedIdea
     return population[min(chance.randrange(len(population)) for _ in range(2))]
 
 
-def _crossed(mother: Idea, father: Idea, chance: random.Random) -> Idea:
-    """Steps by rule and site, each as in either parent; bits of one step layer by layer."""
-    of_father = {(step.rule, step.site): step for step in father.plan.steps}
-    of_mother = {(step.rule, step.site): step for step in mother.plan.steps}
-    steps = []
+def _crossed(space: Space, mother: Idea, father: Idea, chance: random.Random) -> Idea:
+    """Steps by rule and site, each as in either parent; bits of one step layer by layer.
+
+    Exact steps at places are taken by region: the father's at some nodes, the mother's at the others.
+    """
+    of_mother, of_father = (
+        {(step.rule, step.site): step for step in parent.plan.steps if not _is_placed(step)}
+        for parent in (mother, father)
+    )
+    cuts = sorted(chance.randrange(len(space.program.nodes) + 1) for _ in range(2))
+    steps = space.regions.of_both(_placed(mother.plan), _placed(father.plan), *cuts)
     for place in {**of_mother, **of_father}:
         ours, theirs = of_mother.get(place), of_father.get(place)
         taken = chance.choice((ours, theirs))
@@ -143,6 +150,15 @@ def _crossed(mother: Idea, father: Idea, chance: random.Random) -> Idea:
             steps.append(_mixed(ours, theirs, taken, chance) if ours and theirs else taken)
     settings = chance.choice((mother, father)).plan.settings
     return Idea(Plan.of(steps, settings), mother.family)
+
+
+def _is_placed(step: Step) -> bool:
+    return step.kind == "exact" and step.site != EVERYWHERE
+
+
+def _placed(plan: Plan) -> list[Step]:
+    """Its exact steps at places, in their order."""
+    return [step for step in plan.steps if _is_placed(step)]
 
 
 def _mixed(ours: Step, theirs: Step, taken: Step, chance: random.Random) -> Step:
@@ -157,20 +173,26 @@ def _mixed(ours: Step, theirs: Step, taken: Step, chance: random.Random) -> Step
 def _mutants(space: Space, found: TriedIdea, chance: random.Random) -> list[Idea]:
     """Plans of one kind of mutation, of those that bring any.
 
-    What methods say, the next level on a line of bits, a step taken back, all layers with other bits, or one
-    layer treated otherwise.
+    What methods say, the next level on a line of bits, a step taken back, all layers with other bits, one
+    layer treated otherwise, or a region in an equal form.
     """
     idea, steps = found.idea, found.idea.plan.steps
     graded = [step for step in steps if step.kind == "lossy" and LOSSY[step.rule].graded]
-    further = space.further(idea, found.candidate)
-    kinds = [
-        [*space.variants(idea, found.candidate), *space.moves(idea, found.candidate)],
-        [further] if further else [],
-        [_with(idea, steps[:i] + steps[i + 1 :]) for i in range(len(steps))],
-        [other for step in graded for other in _other_levels(space, idea, step)],
-        [other for step in graded for other in _other_layers(space, idea, step)],
+
+    def next_level() -> list[Idea]:
+        further = space.further(idea, found.candidate)
+        return [further] if further else []
+
+    kinds: list[Callable[[], list[Idea]]] = [
+        lambda: [*space.variants(idea, found.candidate), *space.moves(idea, found.candidate)],
+        next_level,
+        lambda: [_with(idea, steps[:i] + steps[i + 1 :]) for i in range(len(steps))],
+        lambda: [other for step in graded for other in _other_levels(space, idea, step)],
+        lambda: [other for step in graded for other in _other_layers(space, idea, step)],
+        lambda: _other_forms(space, idea, chance),
     ]
-    return chance.choice([kind for kind in kinds if kind] or [[]])
+    chance.shuffle(kinds)
+    return next(filter(None, (kind() for kind in kinds)), [])
 
 
 def _other_levels(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
@@ -201,6 +223,18 @@ def _other_layers(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
         for table, skipped in changed:
             like = replace(step, params=_params(step.params, table, skipped))
             yield _with(idea, idea.plan.having(like).steps)
+
+
+def _other_forms(space: Space, idea: Idea, chance: random.Random) -> list[Idea]:
+    """One region in an equal form, the cheaper by estimate of two drawn; where a device is in sight."""
+    nodes = space.regions.formed(placed := _placed(idea.plan)).program.nodes
+    if not space.layer_seconds or not nodes:
+        return []
+    forms = space.regions.forms(placed, chance.randrange(len(nodes)))
+    if not forms:
+        return []
+    moves = forms[min(chance.randrange(len(forms)) for _ in range(2))]
+    return [_with(idea, (*placed, *moves, *(s for s in idea.plan.steps if not _is_placed(s))))]
 
 
 def _params(params: Mapping[str, Any], bits: Mapping[str, int], skip: Collection[str]) -> dict[str, Any]:

@@ -8,19 +8,22 @@ search walks the same way and finds its candidates in the checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from tensmith.egraph.programs import Cost
 from tensmith.engine.compiled import NATIVE
 from tensmith.hardware import INT8_DOT, Target
 from tensmith.ir import Program
+from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import LOSSY, Form, Prospect, Standing
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import in_phase
 from tensmith.search.bits import allocate_bits, predicted_divergence
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import UNTOUCHED, Plan
+from tensmith.search.regions import Regions
 from tensmith.search.sensitivity import Sensitivity
 
 # Levels of the bit allocation: one more doubles the price of a byte. A line of them is searched in strides
@@ -33,6 +36,8 @@ _SMALL_DIVERGENCE = 0.004
 _MULTIPLY_BFLOAT = frozenset({"openvino", NATIVE})
 # Exact offers come after what methods of an order below say, and before the others.
 _OFFERS = 25
+# Exact steps at single places that are tried next to an exact plan.
+_FORMS = 4
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class Space:
     narrow: integer weights take at most 7 bits (CPUs without VNNI). layer_seconds: the target's roofline time
     of each layer by site; without it (`--no-hardware`) no move looks at the device. sensitivity: of every
     layer by site, asked for once and late. equal_forms: exact steps to forms that are tried from the start.
+    cost: what nodes of equal programs are estimated to take.
     """
 
     program: Program
@@ -65,6 +71,12 @@ class Space:
     half_precision: bool = False
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict
     equal_forms: tuple[tuple[Step, ...], ...] = ()
+    cost: Cost = lambda _: {}
+
+    @cached_property
+    def regions(self) -> Regions:
+        """Its parts and their equal forms."""
+        return Regions(self.program, self.cost)
 
     @cached_property
     def prospect(self) -> Prospect:
@@ -115,12 +127,12 @@ class Space:
             yield self._at_level(idea, plan.graded, self._first_level())
         found = [form for method in LOSSY.values() for form in method.extensions(plan, self.prospect)]
         if self.layer_seconds and not plan.on_line:
-            found += self._offers(plan)
+            found += [*self._offers(plan), *self._forms(plan)]
         yield from (self._next(idea, form) for form in sorted(found, key=lambda form: form.order))
 
     def _next(self, idea: Idea, form: Form) -> Idea:
         """The idea that a form makes of another; on a line it begins a new one at the same level."""
-        plan = Plan.of(form.steps, form.settings or idea.plan.settings)
+        plan = self.fitted(Plan.of(form.steps, form.settings or idea.plan.settings))
         return replace(idea, plan=plan, family=form.family or idea.family, held=idea.level, broke=idea.level)
 
     def further(self, idea: Idea, outcome: Candidate) -> Idea | None:
@@ -156,6 +168,12 @@ class Space:
             if plan.find(rule.name) is None and any(True for _ in rule.sites(self.program)):
                 yield Form(plan.having(Step(rule.name)), plan.family, order=_OFFERS)
 
+    def _forms(self, plan: Standing) -> Iterator[Form]:
+        """An exact plan with one more exact step at a place, the cheapest programs by estimate."""
+        if all(step.kind == "exact" for step in plan.steps):
+            for step in self.regions.moves(plan.steps)[:_FORMS]:
+                yield Form((*plan.steps, step), plan.family, order=_OFFERS)
+
     def _at_level(self, idea: Idea, step: Step, level: float) -> Idea:
         bits = allocate_bits(self.program, self._sensitivities, level, 2, self.prospect.bits)
         skip = set(step.params.get("skip", ()))
@@ -166,7 +184,18 @@ class Space:
             "rounding": "compensated",
         }
         plan = idea.plan.having(Step(step.rule, step.site, params, "lossy"))
-        return replace(idea, plan=plan, level=level)
+        return replace(idea, plan=self.fitted(plan), level=level)
+
+    def fitted(self, plan: Plan) -> Plan:
+        """The plan without exact steps that do not apply, and no word of it on layers that these replaced."""
+        exact = [step for step in plan.steps if step.kind == "exact"]
+        if not exact:
+            return plan
+        formed = self.regions.formed(exact)
+        gone = {layer.site for layer in weighted_layers(self.program)}
+        gone -= {layer.site for layer in weighted_layers(formed.program)}
+        lossy = (_without(step, gone) for step in plan.steps if step.kind == "lossy")
+        return Plan.of((*formed.steps, *lossy), plan.settings)
 
     @cached_property
     def _sensitivities(self) -> Mapping[str, Sensitivity]:
@@ -179,6 +208,7 @@ def space_of(
     engines: tuple[str, ...],
     layer_seconds: Mapping[str, float],
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict,
+    cost: Cost = lambda _: {},
 ) -> Space:
     """What may be tried on a simplified program, as far as the device allows it."""
     return Space(
@@ -188,6 +218,7 @@ def space_of(
         narrow=target.kind == "cpu" and target.isa.isdisjoint(INT8_DOT),
         half_precision=not target.isa.isdisjoint({"avx512_bf16", "amx_bf16"}),
         sensitivity=sensitivity,
+        cost=cost,
     )
 
 
@@ -197,6 +228,18 @@ def _graded(plan: Plan) -> Step | None:
     if any(method.settles_bits for _, method in lossy):
         return None
     return next((step for step, method in lossy if method.graded), None)
+
+
+def _without(step: Step, gone: Collection[str]) -> Step:
+    """A lossy step that says nothing of some layers."""
+    said = {
+        name: [site for site in value if site not in gone]
+        if name == "skip"
+        else {site: count for site, count in value.items() if site not in gone}
+        for name, value in step.params.items()
+        if name == "skip" or (name == "bits" and isinstance(value, Mapping))
+    }
+    return replace(step, params={**step.params, **said})
 
 
 def _idea(form: Form) -> Idea:

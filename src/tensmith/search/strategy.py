@@ -10,7 +10,6 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tensmith.egraph.programs import Cost
 from tensmith.errors import MissingExtra
 from tensmith.registry import Registry
 from tensmith.search.beam import Try
@@ -18,13 +17,16 @@ from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective
 from tensmith.search.space import Space
 
+# Of the seconds for estimates, what a search takes that only wants to know the optimum's bound.
+BOUNDING = 0.2
+
 
 @dataclass(frozen=True)
 class Quest:
     """What a strategy is given: where to look, how to measure, and until when.
 
-    cost, model: what nodes of a program are estimated to take, and by what. seconds: what may be spent on
-    estimates alone. tell: shows a sentence now and in the report. seed: of what a search leaves to chance.
+    model: by what the space estimates what nodes take. seconds: what may be spent on estimates alone. tell:
+    shows a sentence now and in the report. seed: of what a search leaves to chance.
     """
 
     space: Space
@@ -32,7 +34,6 @@ class Quest:
     objective: Objective
     original_bytes: float
     time_left: Callable[[], bool]
-    cost: Cost
     model: str
     seconds: float
     tell: Callable[[str], None]

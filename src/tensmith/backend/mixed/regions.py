@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tensmith.backend.native.plan import NativePlan
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.ir.op import Typed
+from tensmith.ir.part import cut_out
 from tensmith.kernel.buffer import C_TYPES
 
 # Multiply-adds for each element that crosses a region's border, below which it stays with ONNX Runtime.
@@ -53,7 +54,7 @@ def find_regions(program: Program, planner: Planner) -> list[Region]:
         found: list[Region] = []
         refused: set[Node] = set()
         for nodes in _pieces(program, left):
-            part = _part(program, nodes)
+            part = cut_out(program, nodes)
             if _work(part) < _LEAST_WORK * _border(part):
                 continue
             try:
@@ -84,7 +85,7 @@ def _refused(program: Program, nodes: frozenset[Node], planner: Planner) -> set[
 
     def plans(node: Node) -> bool:
         try:
-            planner(_part(program, {node}))
+            planner(cut_out(program, {node}))
         except EngineError:
             return False
         return True
@@ -132,36 +133,6 @@ def _connected(wave: list[Node], behind: dict[Node, list[Node]]) -> list[frozens
                 large |= small
                 group.update(dict.fromkeys(small, large))
     return [frozenset(nodes) for nodes in {id(nodes): nodes for nodes in group.values()}.values()]
-
-
-def _part(program: Program, nodes: Collection[Node]) -> Program:
-    """Some nodes as a program, with what constants alone compute for them."""
-    inside = set(nodes)
-    waiting = [name for node in nodes for name in node.inputs]
-    while waiting:
-        node = program.producers.get(name := waiting.pop())
-        if node is not None and node not in inside and name in program.static_values:
-            inside.add(node)
-            waiting += node.inputs
-    ordered = [node for node in program.nodes if node in inside]
-    made = {name for node in ordered for name in node.outputs}
-    read = dict.fromkeys(name for node in ordered for name in node.inputs if name and name not in made)
-    given = {name: program.type(name) for name in read if name not in program.constants}
-    wanted = [name for node in ordered if node in nodes for name in node.outputs if name]
-    return replace(
-        program,
-        inputs=given,
-        outputs=tuple(name for name in wanted if _is_wanted(program, name, inside)),
-        nodes=tuple(ordered),
-        constants={name: program.constants[name] for name in read if name in program.constants},
-        hints={},
-        _known={},
-    )
-
-
-def _is_wanted(program: Program, name: str, inside: Collection[Node]) -> bool:
-    """Whether anybody outside reads a value."""
-    return name in program.outputs or any(node not in inside for node in program.consumers.get(name, ()))
 
 
 def _work(program: Program) -> int:

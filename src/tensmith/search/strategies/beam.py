@@ -1,13 +1,35 @@
-"""The beam: plans by measurement, the best few extended."""
+"""The beam: plans by measurement, the best few extended; alone, or after a look at equal programs."""
 
 from __future__ import annotations
 
+from tensmith.egraph.explore import Reach, enumerate_all
 from tensmith.search.beam import beam_search
 from tensmith.search.candidate import Candidate
-from tensmith.search.strategy import Quest, strategy
+from tensmith.search.strategies.explored import SOLVER, beginning_with, saturated, told
+from tensmith.search.strategy import BOUNDING, Quest, strategy
+
+
+def searched(quest: Quest) -> list[Candidate]:
+    """Beam search over the plans of a quest."""
+    return beam_search(quest.space, quest.attempt, quest.objective, quest.original_bytes, quest.time_left)
 
 
 @strategy("beam")
 def beam(quest: Quest) -> list[Candidate]:
     """Beam search over plans."""
-    return beam_search(quest.space, quest.attempt, quest.objective, quest.original_bytes, quest.time_left)
+    found = saturated(quest, BOUNDING)
+    return told("beam search", quest, found, searched(quest))
+
+
+@strategy("saturation", needs=SOLVER)
+def saturation(quest: Quest) -> list[Candidate]:
+    """An e-graph of all that exact rules make of the model; then the beam."""
+    found = saturated(quest)
+    return told("saturation", quest, found, searched(beginning_with(quest, found.cheapest)))
+
+
+@strategy("exhaustive")
+def exhaustive(quest: Quest) -> list[Candidate]:
+    """Every program that exact rules make of the model, as far as time and memory go; then the beam."""
+    found = enumerate_all(quest.space.program, quest.space.cost, Reach(seconds=quest.seconds))
+    return told("exhaustive search", quest, found, searched(beginning_with(quest, found.cheapest)))

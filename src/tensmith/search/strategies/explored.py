@@ -1,50 +1,61 @@
-"""Equal programs first, by estimate and with a bound; then the beam, which begins with the cheapest of them.
+"""Equal programs first, by estimate and with a bound; then a search over plans that begins with the cheapest.
 
 An estimate proposes and never claims: the model as it came and its simplified form are measured beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tensmith.egraph.explore import Explored, Reach, enumerate_all, saturate
-from tensmith.egraph.programs import Cost
-from tensmith.ir import Program
+from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
-from tensmith.search.plan import Plan
-from tensmith.search.strategies.beam import beam
-from tensmith.search.strategy import Quest, strategy
+from tensmith.search.plan import UNTOUCHED, Plan
+from tensmith.search.strategy import Quest
 
 # Programs that are measured, the cheapest by estimate first.
 _MEASURED = 16
+SOLVER = "highspy"
 
 
-@strategy("saturation", needs="highspy")
-def saturation(quest: Quest) -> list[Candidate]:
-    """An e-graph of all that exact rules make of the model."""
-    return _explored("saturation", saturate, quest)
+def saturated(quest: Quest, share: float = 1.0) -> Explored:
+    """An e-graph of what exact rules make of the model, within a share of the seconds for estimates.
+
+    Without a solver every program by itself, which has a bound where all were seen.
+    """
+    explore = saturate if importlib.util.find_spec(SOLVER) else enumerate_all
+    return explore(quest.space.program, quest.space.cost, Reach(seconds=share * quest.seconds))
 
 
-@strategy("exhaustive")
-def exhaustive(quest: Quest) -> list[Candidate]:
-    """Every program that exact rules make of the model, as far as time and memory go."""
-    return _explored("exhaustive search", enumerate_all, quest)
+def beginning_with(quest: Quest, cheapest: Sequence[tuple[Step, ...]]) -> Quest:
+    """The quest that measures equal programs from the start, the cheapest by estimate."""
+    forms = tuple(filter(None, cheapest[:_MEASURED]))
+    return replace(quest, space=replace(quest.space, equal_forms=forms))
 
 
-def _explored(
-    name: str, explore: Callable[[Program, Cost, Reach], Explored], quest: Quest
-) -> list[Candidate]:
-    found = explore(quest.space.program, quest.cost, Reach(seconds=quest.seconds))
-    quest.tell(f"{name}: {found.sentence(quest.model)}")
-    forms = found.cheapest[:_MEASURED]
-    tried = beam.run(replace(quest, space=replace(quest.space, equal_forms=tuple(filter(None, forms)))))
+def told(name: str, quest: Quest, found: Explored, tried: Sequence[Candidate]) -> list[Candidate]:
+    """What was tried; says how far its cheapest exact program is from the optimum, and what was measured."""
+    regions = quest.space.regions
+    costs = {
+        candidate.plan.key: regions.estimate([step for step in candidate.plan.steps if step.kind == "exact"])
+        for candidate in tried
+        if candidate.plan != UNTOUCHED and "latency_ms" in candidate.metrics
+    }
+    reached = min([found.start_cost, *costs.values()])
+    quest.tell(f"{name}: {found.sentence(quest.model, reached)}")
+    _tell_measured(quest, found, tried)
+    return list(tried)
+
+
+def _tell_measured(quest: Quest, found: Explored, tried: Sequence[Candidate]) -> None:
+    """The measured counterpart, where all programs of the space were measured."""
     measured = {candidate.plan.key: candidate for candidate in tried if "latency_ms" in candidate.metrics}
-    latencies = [measured[key].latency for form in forms if (key := Plan.of(form).key) in measured]
+    latencies = [measured[key].latency for form in found.cheapest if (key := Plan.of(form).key) in measured]
     if found.size is None and not found.ended and len(latencies) == found.programs:
         loss = 100 * (latencies[0] / min(latencies) - 1)
         quest.tell(
             f"all {found.programs} programs of this space were measured: the cheapest by estimate takes "
             f"{loss:.2g}% longer than the fastest"
         )
-    return tried

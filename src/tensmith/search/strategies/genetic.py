@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from tensmith.search.candidate import Candidate
 from tensmith.search.genetic import genetic_search
-from tensmith.search.strategy import Quest, strategy
+from tensmith.search.strategies.explored import saturated, told
+from tensmith.search.strategy import BOUNDING, Quest, strategy
+
+
+def evolved(quest: Quest) -> list[Candidate]:
+    """Genetic search over the plans of a quest."""
+    return genetic_search(
+        quest.space, quest.attempt, quest.objective, quest.original_bytes, quest.time_left, quest.seed
+    )
 
 
 @strategy("genetic")
 def genetic(quest: Quest) -> list[Candidate]:
     """Genetic search over plans."""
-    tried = genetic_search(
-        quest.space, quest.attempt, quest.objective, quest.original_bytes, quest.time_left, quest.seed
-    )
-    quest.tell(f"genetic search, seed {quest.seed}: {len(tried)} plans were tried")
-    return tried
+    found = saturated(quest, BOUNDING)
+    tried = evolved(quest)
+    return told(f"genetic search, seed {quest.seed}, {len(tried)} plans", quest, found, tried)

@@ -1,0 +1,44 @@
+"""Where nobody says how: all equal programs if they are few, the beam, and evolution where time is left.
+
+The beam knows where to look, and is ahead as long as few plans can be measured; where many can, evolution
+passes it, from its own seeds: begun with what the beam found, it stays there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensmith.egraph.explore import Reach, enumerate_all
+from tensmith.search.candidate import Candidate
+from tensmith.search.plan import Plan
+from tensmith.search.strategies.beam import searched
+from tensmith.search.strategies.explored import beginning_with, saturated, told
+from tensmith.search.strategies.genetic import evolved
+from tensmith.search.strategy import BOUNDING, Quest, strategy
+
+# Plans that the beam may try.
+_OF_BEAM = 40
+
+
+@strategy("auto")
+def auto(quest: Quest) -> list[Candidate]:
+    """Every equal program where they are seen at once, else an e-graph of them; the beam; then evolution."""
+    found = enumerate_all(quest.space.program, quest.space.cost, Reach(seconds=BOUNDING * quest.seconds))
+    if found.ended:
+        found = saturated(quest, 1 - BOUNDING)
+    tried: dict[str, Candidate] = {}
+
+    def attempt(plan: Plan) -> Candidate:
+        if plan.key not in tried:
+            tried[plan.key] = quest.attempt(plan)
+        return tried[plan.key]
+
+    estimate = quest.space.regions.estimate
+    cheaper = [form for form in found.cheapest if estimate(form) < found.start_cost]
+    begun = replace(beginning_with(quest, cheaper), attempt=attempt)
+    searched(replace(begun, time_left=lambda: len(tried) < _OF_BEAM and quest.time_left()))
+    of_beam = len(tried)
+    evolved(begun)
+    ways = "exhaustive" if found.size is None else "saturation"
+    more = f", then evolution for {len(tried) - of_beam} more" if len(tried) > of_beam else ""
+    return told(f"auto: {ways}, a beam of {of_beam} plans{more}", quest, found, list(tried.values()))
