@@ -25,6 +25,7 @@ _TOLERANCE = 1e-9
 # Instances at which the left side is defined, and how many are tried to find them.
 _ENOUGH, _MOST = 6, 40
 _SIZES = (0, 1, 1, 2, 3, 5, 7, 9)
+_AMONG = 5
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ def run_instances(obligation: FormulaObligation, count: int = _ENOUGH) -> Instan
     seed = int.from_bytes(hashlib.sha256(obligation.name.encode()).digest()[:8], "little")
     generator = np.random.default_rng(seed)
     empty = True
-    for sizes in assignments(size_names(left, right, case=case), case.lower, generator):
+    names = size_names(left, right, case=case)
+    for number, sizes in enumerate(assignments(names, case.lower, generator)):
         try:
             instance = numbers(left, case, sizes, generator)
             program = instance.program(left)
@@ -56,7 +58,7 @@ def run_instances(obligation: FormulaObligation, count: int = _ENOUGH) -> Instan
             return InstanceTrial(f"differs as programs at {at}: {reason}")
         if np.any(_finite(wanted)):
             empty, count = False, count - 1
-        if not count:
+        if count <= 0 and number > len(names):
             break
     return InstanceTrial(empty=empty)
 
@@ -64,9 +66,12 @@ def run_instances(obligation: FormulaObligation, count: int = _ENOUGH) -> Instan
 def assignments(
     names: list[str], lower: Mapping[str, int], generator: np.random.Generator
 ) -> Iterator[dict[str, int]]:
-    """Sizes to try: all as small as they may be, all 1, all 3, then each at random, few and small first."""
+    """Sizes to try: all as small as they may be, all 1, all 3; each alone as small as it may be, among
+    larger ones; then each at random, few and small first."""
     for size in (0, 1, 3)[: 3 if names else 1]:
         yield {name: max(lower.get(name, 0), size) for name in names}
+    for alone in names if len(names) > 1 else ():
+        yield {name: lower.get(name, 0) + (0 if name == alone else _AMONG) for name in names}
     for _ in range(_MOST if names else 2):
         yield {name: lower.get(name, 0) + int(generator.choice(_SIZES)) for name in names}
 

@@ -63,7 +63,8 @@ law(
 
 def _columns(keep: int) -> list[Instance]:
     of, attrs = {"x": "N M", "y": "N 1"}, {"reduce": {"keepdims": keep}}
-    return [Instance(f"columns, keepdims={keep}", of, sample=attrs, values={"axes": np.array([1])})]
+    values, least = {"axes": np.array([1])}, {"M": 1}  # a sum of no terms is 0, and 0 / 0 no number
+    return [Instance(f"columns, keepdims={keep}", of, sample=attrs, values=values, lower=least)]
 
 
 family(
@@ -104,6 +105,7 @@ def _of_columns(m: Match) -> str | None:
 _forms(
     "row_factor_behind_product",
     [((Y * X) @ Z, Y * (X @ Z), X @ Z), ((X / Y) @ Z, (X @ Z) / Y, X @ Z)],
+    given=[Instance("matrix", {"x": "N C", "y": "N 1", "z": "C K"}, lower={"C": 1})],  # no 0 / 0 of no terms
     x="N C",
     y="N 1",
     z="C K",
