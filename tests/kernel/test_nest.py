@@ -16,11 +16,11 @@ from tensmith.kernel.nest import (
     Based,
     Fetched,
     ForEach,
-    Kept,
     MultiplyAdd,
     Operand,
     Prefetch,
     Ragged,
+    Registers,
     SumOver,
     Verbatim,
     apart,
@@ -36,8 +36,8 @@ def product(whole: int, rest: int) -> SumOver:
     """a[i, k] += x[i, r] * w[r, k] for 4 * whole + rest values of r, two at a time."""
     x = Operand("x", (ROWS, N * 4 + C * 2 + E), (20, 1), "int", 2)
     w = Operand("w", (N * 4 + C * 2 + E, K * 8 + L), (24, 1))
-    f = Kept("vf", "f", (VECTOR,), Fetched(w, "load({0} + {1})"))
-    e = Kept("int", "e", (), Fetched(x))
+    f = Registers("vf", "f", (VECTOR,), Fetched(w, "load({0} + {1})"))
+    e = Registers("int", "e", (), Fetched(x))
     add = ForEach((VECTOR,), (MultiplyAdd((ROW, VECTOR), e, f, "{0} = dot({0}, {1}, {2})", 2),))
     steps = (Verbatim("hint();"), f, Prefetch((VECTOR,), w, 96), ForEach((ROW,), (e, add)))
     inner = SumOver(Axis("c", 2, "UNROLL_4", Ragged("n", whole, rest // 2)), steps, (w,))

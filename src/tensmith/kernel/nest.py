@@ -3,7 +3,7 @@
     step = SumOver(axis, steps)        a loop whose steps add to the sums
          | ForEach(axes, steps)        unrolled loops: each value of the axes has sums of its own
          | Based(operand)              a pointer to where the loops so far have come
-         | Kept(fetched)               registers are filled, an element or a vector each
+         | Registers(fetched)          registers are filled, an element or a vector each
          | MultiplyAdd(left, right)    sums += left * right, by an instruction
          | Prefetch(operand), Verbatim(text)    what helps the processor or the compiler
 
@@ -108,7 +108,7 @@ class Fetched:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Registers:
     """`name`[axes]: what is fetched for each value of the axes, in registers of a C type.
 
     The last round of the last axis has a `last` text of its own; the axis `lane` picks one of a vector.
@@ -127,8 +127,8 @@ class MultiplyAdd:
     """a[axes] += sum(e < together; left * right): `text`, of the sums {0}, left {1} and right {2}."""
 
     axes: tuple[Axis, ...]
-    left: Fetched | Kept
-    right: Fetched | Kept
+    left: Fetched | Registers
+    right: Fetched | Registers
     text: str = "{0} += {1} * {2}"
     together: int = 1
 
@@ -178,7 +178,7 @@ class SumOver:
     peeled: tuple[Mapping[str, Dim], ...] = ({},)
 
 
-Step: TypeAlias = SumOver | ForEach | Based | Kept | MultiplyAdd | Prefetch | Verbatim
+Step: TypeAlias = SumOver | ForEach | Based | Registers | MultiplyAdd | Prefetch | Verbatim
 
 
 def summed(step: Step, tensors: Mapping[str, Formula], at: Mapping[str, Dim]) -> Expr:
@@ -187,7 +187,7 @@ def summed(step: Step, tensors: Mapping[str, Formula], at: Mapping[str, Dim]) ->
 
 
 def _summed(step: Step, tensors: Mapping[str, Formula]) -> Expr:
-    def read(value: Fetched | Kept) -> Expr:
+    def read(value: Fetched | Registers) -> Expr:
         operand = value.operand if isinstance(value, Fetched) else value.fetched.operand
         return tensors[operand.name][operand.index]
 
@@ -224,7 +224,7 @@ class _Scope:
         name, followed = self.pointers.get(operand.name, (operand.name, ()))
         return name, operand.offset([axis for axis in self.open if axis not in followed])
 
-    def value(self, value: Fetched | Kept) -> str:
+    def value(self, value: Fetched | Registers) -> str:
         """The C of a value."""
         if isinstance(value, Fetched):
             return value.text.format(*self.place(value.operand))
@@ -257,7 +257,7 @@ def _lines(steps: Sequence[Step], scope: _Scope) -> list[str]:
             case Prefetch(axes, operand, further):
                 pointer, offset = scope.inside(axes).place(operand)
                 text = f"{_heads(axes)} FETCH({pointer} + {offset} + {further});"
-            case Kept():
+            case Registers():
                 text = f"\n{scope.pad}".join(_kept(step, scope.inside(step.axes)))
             case MultiplyAdd(axes, left, right, template, _):
                 text = template.format(_element("a", axes), scope.value(left), scope.value(right)) + ";"
@@ -279,7 +279,7 @@ def _loop(step: SumOver, scope: _Scope) -> list[str]:
     return [head + " {", *_lines(step.steps, inner), scope.pad + "}"]
 
 
-def _kept(kept: Kept, scope: _Scope) -> list[str]:
+def _kept(kept: Registers, scope: _Scope) -> list[str]:
     """The declaration of registers, and what fills them."""
     name, value = _element(kept.name, kept.axes), scope.value(kept.fetched)
     if not kept.axes:

@@ -22,9 +22,9 @@ from tensmith.kernel.nest import (
     Axis,
     Fetched,
     ForEach,
-    Kept,
     MultiplyAdd,
     Operand,
+    Registers,
     SumOver,
     apart,
     summed,
@@ -78,7 +78,7 @@ class PlaneKernel(OverPlanes):
         index = tuple(map(Poly.symbol, ("group", "k", "c", "u", "v")))
         return Operand("w", index, (0, 1, 0, 0, self.count))
 
-    def _products(self, x: Kept) -> ForEach:
+    def _products(self, x: Registers) -> ForEach:
         """The products of one tap: a[k][p], of each filter and each vector of positions."""
         k, p = apart("k", self.count), x.axes[0]
         return ForEach((k, p), (MultiplyAdd((k, p), Fetched(self._weights()), x),))

@@ -24,9 +24,9 @@ from tensmith.kernel.nest import (
     Axis,
     Fetched,
     ForEach,
-    Kept,
     MultiplyAdd,
     Operand,
+    Registers,
     SumOver,
     apart,
     printed,
@@ -98,7 +98,9 @@ class Depthwise(Kernel):
         (tall, wide), lanes = self.problem.window, self.isa.lanes
         i, j, u, v = apart("i", tile[0]), apart("j", tile[1]), Axis("u", tall), apart("v", wide)
         index = (Poly.symbol("block"), u.poly, v.poly, Poly.symbol(LANE))
-        f = Kept("vf", "f", (), Fetched(Operand("w", index, (0, wide * lanes, lanes, 1)), "load({0} + {1})"))
+        f = Registers(
+            "vf", "f", (), Fetched(Operand("w", index, (0, wide * lanes, lanes, 1)), "load({0} + {1})")
+        )
         product = MultiplyAdd((i, j), f, Fetched(self._x(memory), "load({0} + {1})"))
         return SumOver(u, (SumOver(v, (f, ForEach((i, j), (product,)))),))
 

@@ -21,7 +21,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import laid
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.nest import LANE, Based, Fetched, Kept, Operand, SumOver, apart, printed
+from tensmith.kernel.nest import LANE, Based, Fetched, Operand, Registers, SumOver, apart, printed
 from tensmith.kernel.planes import (
     PlaneKernel,
     filter_chunks,
@@ -105,7 +105,7 @@ class Direct(PlaneKernel):
         word = "load" if step == 1 else "load_step"
         full = f"{word}({end})" if step == 1 else f"{word}({end}, {lanes})"
         last = (f"load_part({end}, {rest})" if step == 1 else f"{word}({end}, {rest})") if rest else ""
-        e = Kept("vf", "e", (apart("p", whole + (rest > 0)),), Fetched(x, full), last=last)
+        e = Registers("vf", "e", (apart("p", whole + (rest > 0)),), Fetched(x, full), last=last)
         c, u, v = self._taps()
         taps = SumOver(v, (Based("t", x), e, self._products(e)), (self._weights(),))
         return SumOver(c, (SumOver(u, (taps,)),), (x,))

@@ -22,7 +22,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import laid, tap
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.nest import LANE, Axis, Fetched, Kept, Operand, SumOver, apart, printed
+from tensmith.kernel.nest import LANE, Axis, Fetched, Operand, Registers, SumOver, apart, printed
 from tensmith.kernel.planes import (
     PlaneKernel,
     filter_chunks,
@@ -138,7 +138,7 @@ static void {name}_product_{count}(const float *restrict t, const float *restric
         t = Operand(
             "t", (Poly.symbol("group"), c, u, v, Poly.symbol("i"), across), (0, 0, 0, self._pitch, 0, 1)
         )
-        e = Kept("vf", "e", (apart("p", self.vectors),), Fetched(t, "load({0} + {1})"))
+        e = Registers("vf", "e", (apart("p", self.vectors),), Fetched(t, "load({0} + {1})"))
         n = Axis("n", self.problem.depth, "UNROLL_4", joins=self._taps())
         return SumOver(n, (e, self._products(e)), (t, self._weights()))
 

@@ -61,11 +61,11 @@ from tensmith.kernel.nest import (
     Based,
     Fetched,
     ForEach,
-    Kept,
     MultiplyAdd,
     Operand,
     Prefetch,
     Ragged,
+    Registers,
     SumOver,
     Verbatim,
     apart,
@@ -317,8 +317,8 @@ class SpatialPack(RegisterTiles):
         place = (group, cb.poly, u.poly, v.poly, c.poly, k.poly * self.vector + lane, e)
         # It is read from beginning to end: what lies between its products is all that C asks for.
         w = Operand("w", place, (0, 0, 0, 0, width, how.together, 1), how.w_type, how.unit)
-        weights = Kept(how.weights, "f", (k,), Fetched(w, how.load))
-        element = Kept(how.taken, "e", (), Fetched(x, how.element))
+        weights = Registers(how.weights, "f", (k,), Fetched(w, how.load))
+        element = Registers(how.taken, "e", (), Fetched(x, how.element))
         if how.wide > 1:  # a vector of x at once, whose lanes are picked
             element = replace(element, axes=(i, j), lane=c.var)
         begin, end = self._prefetches(tile, (i, j), k, x, w, memory) if memory else ((), ())
