@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays until the end: no later collection of garbage goes through it."""
+    """Models compile in the commands' server, which has imported what they need. What was imported and
+    collected stays until the end: no later collection of garbage goes through it."""
+    if "tensmith.engine.compiled" in sys.modules:
+        from command_line import compiling
+        from tensmith.engine import compiled
+
+        compiled.run = compiling
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)

@@ -13,11 +13,13 @@ import gc
 import json
 import os
 import resource
+import runpy
 import select
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Mapping
@@ -67,6 +69,9 @@ class Outcome:
 class Commands:
     """A server; calling it runs one command. Use as a context."""
 
+    def __init__(self) -> None:
+        self._one_at_a_time = threading.Lock()
+
     def __enter__(self) -> Commands:
         self._server = subprocess.Popen(
             [sys.executable, str(Path(__file__).resolve())],
@@ -87,7 +92,7 @@ class Commands:
         self, *arguments: str | Path, folder: Path, seconds: float = 60.0, file_limit: int | None = None,
         memory: int | None = MEMORY_BYTES, environment: Mapping[str, str] | None = None,
     ) -> Outcome:  # fmt: skip
-        """`tensmith ARGUMENTS` in `folder`; the command `load` is tensmith.load and one answer.
+        """`tensmith ARGUMENTS` in `folder`; `load` is tensmith.load and one answer, `-m` runs a module.
 
         file_limit: the largest file in bytes it may write; memory: the most bytes it may have, None for any;
         environment: instead of this process's.
@@ -98,8 +103,9 @@ class Commands:
             "limits": {resource.RLIMIT_DATA: memory, resource.RLIMIT_FSIZE: file_limit},
             "environment": dict(os.environ if environment is None else environment),
         }  # fmt: skip
-        print(json.dumps(request), file=self._server.stdin, flush=True)
-        return Outcome(**json.loads(self._server.stdout.readline()))
+        with self._one_at_a_time:
+            print(json.dumps(request), file=self._server.stdin, flush=True)
+            return Outcome(**json.loads(self._server.stdout.readline()))
 
 
 def _serve() -> None:
@@ -124,18 +130,29 @@ def _import_all() -> None:
 
     for command in _COMMANDS:
         importlib.import_module(f"tensmith.cli.{command}")
-    for name in ("evaluate.bench", "explain", "deploy.model", "cli", "verify.folder", "lifting.pipeline"):
+    for name in ("evaluate.bench", "explain", "deploy.model", "cli", "verify.folder", "report.text"):
         importlib.import_module(f"tensmith.{name}")
+    for name in ("source.c.read", "source.python.read", "conditions.certify", "second.judge", "emit.numpy"):
+        importlib.import_module(f"tensmith.lifting.{name}")
     for name in ("rich.progress", "pydantic.type_adapter", "typer._adapters", "tensmith.cli.sizes"):
         importlib.import_module(name)
+    from tensmith.backend.packed.codec import CODECS
+    from tensmith.data.opening import READERS
     from tensmith.engine import ENGINES
     from tensmith.hardware.host import detect_host
     from tensmith.kernel.algorithm import ALGORITHMS
     from tensmith.kernel.toolchain import find_compiler, has_compiler
+    from tensmith.lifting.pipeline import standard_steps
+    from tensmith.rewrite.method import LOSSY
+    from tensmith.rewrite.proved import rule_digest
     from tensmith.rewrite.rule import EXACT
+    from tensmith.search.strategy import STRATEGIES
 
-    for table in (ENGINES, ALGORITHMS, EXACT):
-        list(table)
+    for names in (ENGINES, ALGORITHMS, EXACT, LOSSY, STRATEGIES, READERS, CODECS):
+        list(names)
+    for rule, home in EXACT.homes.items():
+        rule_digest(rule, home)
+    standard_steps()
     detect_host()
     if has_compiler():
         find_compiler()
@@ -221,6 +238,10 @@ def _child(request: dict[str, Any], out: int, err: int) -> None:
 
 
 def _command(arguments: list[str]) -> int:
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__")
+        return 0
     if arguments[0] != "load":
         from tensmith.cli import main
 

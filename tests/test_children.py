@@ -40,7 +40,7 @@ def runs(process: int) -> bool:
 
 def gone(processes: list[int]) -> bool:
     """Whether they end soon."""
-    for _ in range(200):
+    for _ in range(1200):
         if not any(map(runs, processes)):
             return True
         time.sleep(0.05)
@@ -82,8 +82,11 @@ def test_memory_is_limited() -> None:
 
 
 def test_a_timeout_ends_all_that_was_started(tmp_path: Path) -> None:
-    with pytest.raises(subprocess.TimeoutExpired):
-        run(leave(tmp_path / "ids"), 1)
+    for seconds in (1, 4, 16, 64):  # where a machine is busy, starting takes longer
+        with pytest.raises(subprocess.TimeoutExpired):
+            run(leave(tmp_path / "ids"), seconds)
+        if (tmp_path / "ids").exists():
+            break
     assert gone(started(tmp_path / "ids"))
 
 

@@ -11,7 +11,7 @@ import pytest
 from tiny_models import conv_relu
 
 from own_cache import own_cache
-from tensmith import cache
+from tensmith import cache, children
 from tensmith.engine import ENGINES, compiled
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, candidates, host_isa
@@ -38,6 +38,19 @@ def test_a_file_is_compiled_once_until_a_kernel_was_timed(model: Path) -> None:
     assert list(tuned.manifest["kernels"].values()) == [str(slowest)]
     untuned = compiled.load(compiled.compiled_folder(model, {}, compiled.CompileOptions(compiled.UNTUNED)))
     assert untuned.manifest["kernels"] == compiled.load(first).manifest["kernels"]
+
+
+def test_it_is_compiled_in_a_process_of_its_own(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = compiled.compiled_folder(model, {})
+    monkeypatch.setattr(compiled, "run", children.run)
+    compiled.compile_anew(model, model.parent / "made", {}, compiled.CompileOptions())
+    for name in ("model.c", "weights.bin"):
+        assert (model.parent / "made" / name).read_bytes() == (elsewhere / name).read_bytes()
+    (model.parent / "broken.onnx").write_bytes(b"garbage!")
+    with pytest.raises(EngineError, match="native cannot load"):
+        compiled.compile_anew(
+            model.parent / "broken.onnx", model.parent / "no", {}, compiled.CompileOptions()
+        )
 
 
 def test_a_replaced_library_is_compiled_again_and_never_run(model: Path) -> None:

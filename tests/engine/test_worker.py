@@ -43,9 +43,10 @@ def test_a_crash_becomes_an_error_with_the_last_words() -> None:
 @pytest.mark.parametrize("behaviour", ["hang", "stopped"])
 def test_a_hang_is_ended(behaviour: str) -> None:
     with (
-        SessionWorker("fake", PATH, behaviour=behaviour, timeout=1.5) as worker,
-        pytest.raises(EngineError, match=r"did not answer within 1.5 s while running .*; it was stopped"),
+        SessionWorker("fake", PATH, behaviour=behaviour) as worker,
+        pytest.raises(EngineError, match=r"did not answer within 1 s while running .*; it was stopped"),
     ):
+        worker._timeout = 1.0  # of what is asked from here on: starting may take longer
         worker.run(X)
 
 
@@ -94,7 +95,7 @@ def test_no_worker_outlives_its_parent() -> None:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
     process = psutil.Process(int(result.stdout)) if psutil.pid_exists(int(result.stdout)) else None
     if process is not None:
-        psutil.wait_procs([process], timeout=10)
+        psutil.wait_procs([process], timeout=60)
         assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 

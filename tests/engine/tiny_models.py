@@ -10,8 +10,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
-_RNG = np.random.default_rng(0)
-
 
 def _model(
     nodes: list[onnx.NodeProto],
@@ -32,34 +30,37 @@ def _float(name: str, shape: list[int | str]) -> onnx.ValueInfoProto:
 
 def conv_relu() -> tuple[onnx.ModelProto, Arrays]:
     """Fixed batch: 3x3 convolution with padding and bias, then Relu."""
+    random = np.random.default_rng(0)
     weights = {
-        "w": _RNG.standard_normal((4, 3, 3, 3)).astype(np.float32),
-        "b": _RNG.standard_normal(4).astype(np.float32),
+        "w": random.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "b": random.standard_normal(4).astype(np.float32),
     }
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["c"], ["y"]),
     ]
     model = _model(nodes, [_float("x", [1, 3, 8, 8])], [_float("y", [1, 4, 8, 8])], weights)
-    return model, {"x": _RNG.standard_normal((1, 3, 8, 8)).astype(np.float32)}
+    return model, {"x": random.standard_normal((1, 3, 8, 8)).astype(np.float32)}
 
 
 def matmul() -> tuple[onnx.ModelProto, Arrays]:
     """Symbolic batch and two outputs: x @ w, and its softmax."""
-    weights = {"w": _RNG.standard_normal((16, 10)).astype(np.float32)}
+    random = np.random.default_rng(0)
+    weights = {"w": random.standard_normal((16, 10)).astype(np.float32)}
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["logits"]),
         helper.make_node("Softmax", ["logits"], ["probabilities"], axis=-1),
     ]
     outputs = [_float("logits", ["batch", 10]), _float("probabilities", ["batch", 10])]
     model = _model(nodes, [_float("x", ["batch", 16])], outputs, weights)
-    return model, {"x": _RNG.standard_normal((5, 16)).astype(np.float32)}
+    return model, {"x": random.standard_normal((7, 16)).astype(np.float32)}
 
 
 def quantized_matmul() -> tuple[onnx.ModelProto, Arrays]:
     """int8 in QDQ form; integers small enough for AVX2's 16-bit sums, scales powers of two: exact."""
+    random = np.random.default_rng(0)
     weights = {
-        "w": _RNG.integers(-31, 32, (16, 4)).astype(np.int8),
+        "w": random.integers(-31, 32, (16, 4)).astype(np.int8),
         "ws": np.array(2.0**-5, np.float32),
         "wz": np.array(0, np.int8),
         "xs": np.array(2.0**-4, np.float32),
@@ -72,7 +73,7 @@ def quantized_matmul() -> tuple[onnx.ModelProto, Arrays]:
         helper.make_node("MatMul", ["xd", "wd"], ["y"]),
     ]
     model = _model(nodes, [_float("x", ["batch", 16])], [_float("y", ["batch", 4])], weights)
-    return model, {"x": (_RNG.integers(-60, 60, (3, 16)) / 16).astype(np.float32)}
+    return model, {"x": (random.integers(-60, 60, (3, 16)) / 16).astype(np.float32)}
 
 
 MODELS = {make.__name__: make for make in (conv_relu, matmul, quantized_matmul)}

@@ -48,7 +48,7 @@ class Page:
             message["sessionId"] = self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self._receive(time.monotonic() + 30)
+            answer = self._receive(time.monotonic() + 120)
             if answer.get("id") == number:
                 assert "error" not in answer, answer
                 result: dict[str, Any] = answer["result"]
@@ -75,7 +75,7 @@ class Page:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def until(self, expression: str, seconds: float = 20) -> Any:
+    def until(self, expression: str, seconds: float = 60) -> Any:
         """Waits until the expression is truthy, and returns it."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,7 @@ def test_ctrl_c_writes_the_folder_with_what_is_known(tiny: Path, tmp_path: Path)
     with started(*arguments, folder=tmp_path) as process:
         while not cache.exists():
             assert process.poll() is None
+            time.sleep(0.02)
         process.send_signal(2)
         output, _ = process.communicate(timeout=120)
     assert process.returncode == 130

@@ -145,19 +145,28 @@ def ask_z3(text: str, timeout: float) -> Answer:
     """(answer, model or reason) of a script.
 
     By the search itself: the tactics that z3 would choose by the script's logic take longer to set up than
-    most questions to answer, and lose themselves in products now and then.
+    most questions to answer, and lose themselves in products now and then. What was answered is not asked
+    again: functions of one shape share most of their scripts.
     """
-    context = _context()
-    solver = z3.SimpleSolver(ctx=context)
-    solver.set("timeout", max(1, int(timeout * 1000)))
+    try:
+        return _decided(text, max(1, int(timeout * 1000)))
+    except z3.Z3Exception as error:
+        return "unknown", str(error)
+
+
+@lru_cache(maxsize=4096)
+def _decided(text: str, milliseconds: int) -> Answer:
+    """The answer; Z3Exception with the reason where there is none."""
+    solver = z3.SimpleSolver(ctx=_context())
+    solver.set("timeout", milliseconds)
     try:
         solver.from_string(text)
-        answer = str(solver.check())
+        answer = solver.check()
     except z3.Z3Exception as error:
-        return "unknown", f"z3: {error}"
-    if answer == "sat":
-        return "sat", _readable(solver.model())
-    return ("unsat", "") if answer == "unsat" else ("unknown", solver.reason_unknown())
+        raise z3.Z3Exception(f"z3: {error}") from error
+    if answer == z3.unknown:
+        raise z3.Z3Exception(solver.reason_unknown())
+    return ("sat", _readable(solver.model())) if answer == z3.sat else ("unsat", "")
 
 
 def _readable(model: Any) -> str:

@@ -140,7 +140,7 @@ def run(functions: Mapping[str, Given], folder: Path) -> dict[str, list[tuple[st
     (folder / "every_call.c").write_text("\n".join([*parts, _MAIN]))
     files = [folder / "every_call.c", *(folder / f"{name}.c" for name in functions)]
     program = folder / "every_call"
-    subprocess.run(["gcc", "-std=gnu11", "-O1", "-w", *SANITIZE, "-o", program, *files, "-lm"], check=True)
+    subprocess.run(["gcc", "-std=gnu11", "-O0", "-w", *SANITIZE, "-o", program, *files, "-lm"], check=True)
     done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=True)
     found: dict[str, list[str]] = {}
     for (name, _), line in zip(calls, done.stdout.splitlines(), strict=True):

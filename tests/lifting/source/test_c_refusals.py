@@ -141,7 +141,7 @@ def test_a_broken_or_wild_file_is_a_located_error_in_time(tmp_path, text, where)
         assert refused and len(refused) == len(results)
         raise TensmithError(f"{tmp_path / 'f.c'}:{refused[0].position}: {refused[0].reason}")
     assert where in str(caught.value) and str(caught.value).startswith(str(tmp_path / "f.c"))
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 30
 
 
 def test_missing_and_strange_files(tmp_path):

@@ -180,7 +180,7 @@ def test_a_file_that_is_no_python_is_an_error_with_its_place(tmp_path):
         began = time.process_time()
         with pytest.raises(TensmithError, match=re.escape(place)):
             read_python(path)
-        assert time.process_time() - began < 5
+        assert time.process_time() - began < 30
     with pytest.raises(TensmithError, match=r"missing\.py"):
         read_python(tmp_path / "missing.py")
 
@@ -208,7 +208,7 @@ def test_adversarial_sources_end_soon(text):
         found = read_python_source(text, "f.py", "f")
     except TensmithError:
         found = []
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 30
     assert all(isinstance(entry, Function | Refusal) for entry in found)
 
 
