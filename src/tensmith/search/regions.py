@@ -24,7 +24,7 @@ from tensmith.rewrite.trail import Traced, moved, moves
 _NODES = 8
 # No limit of time: a resumed search must find the same forms.
 _REACH = Reach(depth=4, programs=60, nodes=2000, seconds=math.inf)
-_KEPT_PROGRAMS = 24
+_KEPT_PROGRAMS = 48
 # What rules make of a name (Program.fresh).
 _FRESH = re.compile(r"(\.\d+)+$")
 
@@ -54,14 +54,15 @@ class Regions:
         if not steps:
             return Formed(self.program)
         key = _key(steps)
-        if key not in self._formed:
+        made = self._formed.pop(key, None)
+        if made is None:
             before = self.formed(steps[:-1])
             after = moved(Traced(before.program), steps[-1])
             made = Formed(after.program, (*before.steps, steps[-1])) if after else before
             while len(self._formed) >= _KEPT_PROGRAMS:
                 self._formed.pop(next(iter(self._formed)))
-            self._formed[key] = made
-        return self._formed[key]
+        self._formed[key] = made  # the last that was asked for
+        return made
 
     def estimate(self, steps: Sequence[Step]) -> float:
         """What the program after exact steps is estimated to cost."""

@@ -8,7 +8,7 @@ search walks the same way and finds its candidates in the checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -72,6 +72,7 @@ class Space:
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict
     equal_forms: tuple[tuple[Step, ...], ...] = ()
     cost: Cost = lambda _: {}
+    _fitted: dict[str, Plan] = field(default_factory=dict, init=False)
 
     @cached_property
     def regions(self) -> Regions:
@@ -191,6 +192,11 @@ class Space:
         exact = [step for step in plan.steps if step.kind == "exact"]
         if not exact:
             return plan
+        if plan.key not in self._fitted:
+            self._fitted[plan.key] = self._fit(plan, exact)
+        return self._fitted[plan.key]
+
+    def _fit(self, plan: Plan, exact: Sequence[Step]) -> Plan:
         formed = self.regions.formed(exact)
         gone = {layer.site for layer in weighted_layers(self.program)}
         gone -= {layer.site for layer in weighted_layers(formed.program)}
