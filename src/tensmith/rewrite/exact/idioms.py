@@ -104,6 +104,7 @@ def _of_columns(m: Match) -> str | None:
 _forms(
     "row_factor_behind_product",
     [((Y * X) @ Z, Y * (X @ Z), X @ Z), ((X / Y) @ Z, (X @ Z) / Y, X @ Z)],
+    given=[Instance("matrices", {"x": "N C", "y": "N 1", "z": "C K"})],
     x="N C",
     y="N 1",
     z="C K",
