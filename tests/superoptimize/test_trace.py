@@ -46,13 +46,13 @@ def test_forms_are_equal_and_the_first_is_the_cheapest() -> None:
     start = traced("diagonals")
     found = forms(start.program, 2.0)
     assert [form.cost for form in found[:-1]] == sorted(form.cost for form in found[:-1])
-    assert found[0].cost < found[-1].cost and found[-1].program is start.program
+    assert found[0].cost < found[-1].cost and found[-1].traced.program is start.program
     rules = {step.rule for form in found for step in form.traced.trail}
     assert {"diagonal_before", "diagonal_of_product"} & rules
     for form in found:
         replayed = replay_exact(start.program, form.traced.trail)
-        assert canonical(replayed) == canonical(form.program)
-        gap = agree(function, load(numpy_text(form.program, start.wanted)), [arguments])
+        assert canonical(replayed) == canonical(form.traced.program)
+        gap = agree(function, load(numpy_text(form.traced.program, start.wanted)), [arguments])
         assert isinstance(gap, float), gap
 
 

@@ -23,7 +23,7 @@ from tensmith.verify.machine import other_arithmetic
 from tensmith.verify.proofs import prove_rules
 from tensmith.verify.runs import Stretch, exact_prefix, fold_error, stretches
 from tensmith.verify.schema import NAME, Certificate, RunCheck
-from tensmith.verify.statistics import FILE, Compared, Kept, read_statistics
+from tensmith.verify.statistics import FILE, Compared, KeptStatistics, read_statistics
 
 _DEPLOYED = "model.onnx is what the trail leads to"
 
@@ -164,7 +164,7 @@ def _lossy(
     """The rest of the trail, by statistics of the data, or by those that are kept."""
     kept = read_statistics(folder / FILE) if FILE in certificate.files and (folder / FILE).is_file() else None
     if not certificate.statistics:
-        kept = Kept({})
+        kept = KeptStatistics({})
     compared = None
     if data is not None and certificate.statistics:
         compared = Compared(data, certificate.statistics, kept)

@@ -84,7 +84,7 @@ def write_statistics(statistics: Statistics, folder: Path) -> None:
         np.savez_compressed(folder / FILE, allow_pickle=False, **named)
 
 
-def read_statistics(path: Path) -> Kept:
+def read_statistics(path: Path) -> KeptStatistics:
     """The statistics in a file that may be a stranger's: bounded, no pickles. VerificationError if wrong."""
     found: dict[str, dict[str, Array]] = {}
     try:
@@ -99,7 +99,7 @@ def read_statistics(path: Path) -> Kept:
                 found.setdefault(key, {})[name] = _array(data)
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, EOFError) as error:
         raise VerificationError(f"{path} holds no calibration statistics: {error}") from error
-    return Kept(found)
+    return KeptStatistics(found)
 
 
 def _array(data: bytes) -> Array:
@@ -116,7 +116,7 @@ def _array(data: bytes) -> Array:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptStatistics:
     """A calibration that answers from arrays by key; ProgramError for what they do not hold."""
 
     arrays: Mapping[str, Mapping[str, Array]]
@@ -156,7 +156,7 @@ class Compared:
 
     source: Calibration
     hashes: Mapping[str, str]
-    kept: Kept | None = None
+    kept: KeptStatistics | None = None
     met: set[str] = field(default_factory=set)
     other: list[str] = field(default_factory=list)
     far: list[str] = field(default_factory=list)
