@@ -175,6 +175,8 @@ def connect(address: str) -> Workers:
             ray.init(address, log_to_driver=False, configure_logging=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise _no_cluster(address, "this machine is no node of a running one") from error
+    # What nodes say of each other would stand between the lines of an answer; no option of Ray's silences it.
+    ray._private.worker.print_to_stdstream = lambda *_, **__: None
     workers = ClusterWorkers(Connection(ray))
     if not len(workers):
         workers.end()
