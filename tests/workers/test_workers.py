@@ -79,12 +79,16 @@ def test_an_interrupt_ends_what_hangs_and_workers_begin_anew(three: Workers, tmp
     assert len(three.map([job("square", number=n) for n in range(9)])) == 9
 
 
-def test_workers_that_answer_otherwise_are_left_out(three: Workers, tmp_path: Path) -> None:
+def test_workers_that_answer_otherwise_are_left_out(three: Workers) -> None:
     assert three.admit(job("square", number=1), {"number": 1}) == []
-    assert three.admit(job("die", times=1, folder=str(tmp_path)), {"deaths": 1}) == ["a process (died)"]
-    assert three.admit(job("square", number=1), {"number": 2}) == 2 * ["a process (another number than here)"]
+    assert three.admit(job("square", number=1), {"number": 2}) == 3 * ["a process (another number than here)"]
     with pytest.raises(WorkersLost):
         three.map([job("square", number=1)])
+
+
+def test_workers_that_die_of_what_all_are_asked_are_left_out(three: Workers, tmp_path: Path) -> None:
+    assert three.admit(job("die", times=9, folder=str(tmp_path)), {"deaths": 0}) == 3 * ["a process (died)"]
+    assert len(three) == 0
 
 
 def test_one_process_needs_no_worker() -> None:
