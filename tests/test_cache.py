@@ -68,6 +68,18 @@ def test_what_is_not_as_it_was_written_is_made_again(
     assert [path.name for path in tmp_path.iterdir()] == [entry.name]
 
 
+def test_what_another_process_made_meanwhile_stays(tmp_path: Path, make: Maker) -> None:
+    """It may be reading it."""
+    written: list[int] = []
+
+    def later(folder: Path) -> None:
+        written.append((fetch(tmp_path, OF, make) / "notes").stat().st_ino)
+        make(folder)
+
+    assert (fetch(tmp_path, OF, later) / "notes").stat().st_ino == written[0]
+    assert make.count == 2
+
+
 def test_an_entry_moved_to_another_s_place_is_not_taken_for_it(tmp_path: Path, make: Maker) -> None:
     other = fetch(tmp_path, OF | {"text": "another"}, make)
     other.rename(tmp_path / cache._name(OF))

@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks import DATA, parts
-from tensmith.data import open_dataset, parse_preprocess, split
+from tensmith.data import ImageInput, open_dataset, parse_preprocess, split
 from tensmith.engine.base import ENGINES
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.sharing import shared
-from tensmith.evaluate.task import Task
+from tensmith.evaluate.task import Task, image_form
 from tensmith.formula.arith import Array
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu
@@ -92,9 +92,11 @@ def ceiling(work: str, options: Namespace) -> parts.Found:
 
 def judged(engine: str, options: Namespace) -> parts.Found:
     """What judging gains; a fault where it is less than was asked for, or where answers differ."""
-    dataset, task = open_dataset(SOURCE), Task("accuracy", parse_preprocess("imagenet"))
+    dataset, program = open_dataset(SOURCE), read_onnx(MODEL)
     splits = split(dataset, 100, 100, options.samples)
-    example = task.example(read_onnx(MODEL), splits.search)
+    images = ImageInput(parse_preprocess("imagenet"), image_form(program, splits.search))
+    task = Task("accuracy", images)
+    example = task.example(program, splits.search)
     contender = Contender(engine, MODEL)
     with processes(1) as one, processes(options.workers) as many:
         sharing = {

@@ -77,9 +77,10 @@ def find(room: Path, of: Mapping[str, str]) -> Path | None:
     return entry if _whole(entry, of) else None
 
 
-def keep(room: Path, of: Mapping[str, str], make: Callable[[Path], None]) -> Path:
+def keep(room: Path, of: Mapping[str, str], make: Callable[[Path], None], replace: bool = True) -> Path:
     """Makes the entry of `room` for this, in place of one there; `make` writes a folder at a path.
 
+    Without `replace`, what another process has made meanwhile stays: somebody may be reading it.
     OutputError if there is no space; whatever `make` raises.
     """
     entry = room / _name(of)
@@ -91,6 +92,8 @@ def keep(room: Path, of: Mapping[str, str], make: Callable[[Path], None]) -> Pat
             make(made)
             files = {path.name: sha256_file(path) for path in sorted(made.iterdir())}
             (made / RECORD).write_text(json.dumps({"of": dict(of), "files": files}), encoding="utf-8")
+            if not replace and _whole(entry, of):
+                return entry
             with contextlib.suppress(FileNotFoundError):
                 entry.rename(Path(name) / "damaged")
             try:
@@ -105,7 +108,7 @@ def keep(room: Path, of: Mapping[str, str], make: Callable[[Path], None]) -> Pat
 
 def fetch(room: Path, of: Mapping[str, str], make: Callable[[Path], None]) -> Path:
     """`find`, else `keep`."""
-    return find(room, of) or keep(room, of, make)
+    return find(room, of) or keep(room, of, make, replace=False)
 
 
 def entries(room: Path) -> list[Path]:

@@ -73,7 +73,7 @@ class Config(BaseModel):
     search_samples: int = Field(2000, ge=1)
     held_out_samples: int | None = Field(None, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)
-    workers: int = Field(1, ge=1, le=1024)
+    workers: int = Field(1, ge=1, le=256)
     ray: str = ""
 
     def to_yaml(self) -> str:

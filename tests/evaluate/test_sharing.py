@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import pytest
 from linear_model import save_linear
 
 from tensmith.data import ImageForm, ImageInput, open_dataset, parse_preprocess, split
-from tensmith.data.images import FIRST
+from tensmith.data.images import FIRST, LAST
 from tensmith.errors import DataError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.outcome import Classification
+from tensmith.evaluate.shard import task_json, task_of
 from tensmith.evaluate.sharing import shared
 from tensmith.evaluate.task import Task
 from tensmith.workers.base import Answer, Job, WorkerLost, Workers
@@ -67,6 +69,14 @@ def test_answers_are_those_of_one_process(workers: Workers, samples: Path, tmp_p
     np.testing.assert_array_equal(found.labels, expected.labels)
     assert together.pace.usual("start") > 0 and together.pace.usual("sample") > 0
     assert said == []
+
+
+@pytest.mark.parametrize(
+    "images", [None, ImageInput(parse_preprocess("imagenet"), ImageForm(LAST, 3, np.dtype(np.uint8)))]
+)
+def test_a_task_as_json_is_the_same_task(images: ImageInput | None) -> None:
+    task = Task("agreement", images)
+    assert task_of(json.loads(json.dumps(task_json(task)))) == task
 
 
 def test_what_came_from_python_is_judged_here(workers: Workers, samples: Path) -> None:

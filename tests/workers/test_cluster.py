@@ -37,7 +37,9 @@ def two_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @needs_ray
-def test_what_a_killed_node_did_is_done_by_the_other(two_nodes: Any, tmp_path: Path) -> None:
+def test_what_a_killed_node_did_is_done_by_the_other(
+    two_nodes: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "model.txt").write_text("weights")
     (doomed,) = two_nodes.worker_nodes
     with connect(two_nodes.address) as workers:
@@ -51,6 +53,7 @@ def test_what_a_killed_node_did_is_done_by_the_other(two_nodes: Any, tmp_path: P
         assert len(answers) == 4
         assert {found["node"] for found, _ in answers} == {two_nodes.head_node.node_id}
         assert len(workers) == 1
+    assert "raylet" not in capfd.readouterr().out
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

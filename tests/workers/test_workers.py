@@ -14,6 +14,8 @@ import pytest
 from sample_jobs import RUNNER
 
 from command_line import refused, tensmith
+from tensmith.config import make_config
+from tensmith.deploy.identity import run_identity
 from tensmith.errors import DataError, EngineError
 from tensmith.workers.base import Job, Workers, WorkersLost
 from tensmith.workers.choice import choose_workers
@@ -70,18 +72,23 @@ def test_of_several_errors_it_is_that_of_the_first_job(three: Workers) -> None:
         three.map([job("refuse", number=n, seconds=0.2 if n == 0 else 0.0) for n in range(6)])
 
 
-def test_an_interrupt_ends_what_hangs(three: Workers, tmp_path: Path) -> None:
+def test_an_interrupt_ends_what_hangs_and_workers_begin_anew(three: Workers, tmp_path: Path) -> None:
     when((tmp_path / "hangs").exists, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
-        three.map([job("hang", folder=str(tmp_path)) for _ in range(5)])
+        three.map([job("hang", folder=str(tmp_path)), *(job("square", number=n) for n in range(5))])
+    assert len(three.map([job("square", number=n) for n in range(9)])) == 9
 
 
-def test_workers_that_answer_otherwise_are_left_out(three: Workers, tmp_path: Path) -> None:
+def test_workers_that_answer_otherwise_are_left_out(three: Workers) -> None:
     assert three.admit(job("square", number=1), {"number": 1}) == []
-    assert three.admit(job("die", times=1, folder=str(tmp_path)), {"deaths": 1}) == ["a process (died)"]
-    assert three.admit(job("square", number=1), {"number": 2}) == 2 * ["a process (another number than here)"]
+    assert three.admit(job("square", number=1), {"number": 2}) == 3 * ["a process (another number than here)"]
     with pytest.raises(WorkersLost):
         three.map([job("square", number=1)])
+
+
+def test_workers_that_die_of_what_all_are_asked_are_left_out(three: Workers, tmp_path: Path) -> None:
+    assert three.admit(job("die", times=9, folder=str(tmp_path)), {"deaths": 0}) == 3 * ["a process (died)"]
+    assert len(three) == 0
 
 
 def test_one_process_needs_no_worker() -> None:
@@ -105,3 +112,12 @@ def test_wrong_workers_are_refused_in_one_sentence(
     result = tensmith("compress", "tiny.onnx", "--data", "npz:tiny.npz", *options, folder=tiny)
     refused(result, 2, *words)
     assert not (tiny / "tensmith-out").exists()
+
+
+def test_who_does_the_work_is_no_part_of_a_run() -> None:
+    """A run goes on with other workers, on a cluster or alone."""
+    first, *others = (
+        run_identity(make_config(model="m.onnx", **workers), "model", "data")
+        for workers in ({}, {"workers": 4}, {"ray": "head:6379"})
+    )
+    assert all(other == first for other in others)

@@ -108,7 +108,7 @@ def compiled_folder(path: Path, sizes: Mapping[str, int], options: CompileOption
     room, of = cache.user_cache("models"), _of(path, sizes, options)
     folder = cache.find(room, of)
     if folder is None:
-        folder = cache.keep(room, of, lambda made: compile_anew(path, made, sizes, options))
+        folder = cache.keep(room, of, lambda made: compile_anew(path, made, sizes, options), replace=False)
         cache.tidy(folder, _MOST_BYTES)
     os.utime(folder)
     return folder

@@ -31,7 +31,8 @@ def task_json(task: Task) -> dict[str, Any] | None:
     return {"measure": task.measure, "preprocess": task.preprocess and task.preprocess.to_json()}
 
 
-def _task(document: Mapping[str, Any]) -> Task:
+def task_of(document: Mapping[str, Any]) -> Task:
+    """The task of `task_json`."""
     images = document["preprocess"]
     return Task(document["measure"], images and ImageInput.from_json(images))
 
@@ -54,7 +55,7 @@ class ShardRunner:
         session = self._session(request["model"], folder)
         seconds = time.monotonic() - began
         view = Subset(dataset.part(request["part"]), arrays["indices"])
-        return {"loading": seconds}, answer_arrays(_task(request["task"]).answers(session, view))
+        return {"loading": seconds}, answer_arrays(task_of(request["task"]).answers(session, view))
 
     def _session(self, model: Mapping[str, Any], folder: Path) -> Session:
         key = (dict(model), folder)

@@ -138,6 +138,8 @@ class Workers(Ending):
                 worker.kill()
             for thread in threads:
                 thread.join()
+            for worker in self._workers:
+                worker.end()  # what was killed between two jobs is not the next one's loss
             raise
 
 

@@ -1,7 +1,7 @@
 """Workers on the nodes of a Ray cluster: one for each processor that nobody else has taken.
 
-Ray carries bytes alone: jobs and answers as frames (see engine.frame), files by their hashes, which each node
-gets once. Processors are taken for the whole run, so Ray puts no other work beside what is timed here.
+Ray carries bytes alone: jobs and answers as frames (see engine.frame), and files, which each node gets once.
+Processors are taken for the whole run, so Ray puts no other work beside what is timed here.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from tensmith import cache
 from tensmith.engine.frame import Array, read_frame, write_frame
 from tensmith.errors import MissingExtra, UsageError
-from tensmith.files import sha256_file
+from tensmith.files import TemporaryFolder, sha256_file
 from tensmith.workers.base import PATIENCE_SECONDS, Answer, Job, Worker, WorkerGone, WorkerLost, Workers
 from tensmith.workers.serve import Desk
 
 _CONNECT_SECONDS = 5.0
 _KEPT_FILES = 8
-_MOST_PLACED_BYTES = 4 << 30
 
 
 def to_bytes(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
@@ -44,29 +42,22 @@ def from_bytes(frame: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 class NodeDesk:
-    """The side of a node: a desk, and the files that were placed on the node, in the user's cache there."""
+    """The side of a node: a desk, and a folder with the files of the last job."""
 
     def __init__(self) -> None:
         self._desk = Desk()
-        self._placed: dict[str, Path] = {}
+        self._hashes: dict[str, str] = {}
+        self._files = TemporaryFolder()
 
     def answer(self, frame: bytes, *contents: Array) -> bytes:
         """The frame of an answer to the frame of a job, with the contents of its files, uint8 each."""
         job, arrays = from_bytes(frame)
-        folder = self._folder(job["files"], contents) if contents else Path()
-        return to_bytes(*self._desk.answer(job, arrays, folder))
-
-    def _folder(self, hashes: dict[str, str], contents: tuple[Array, ...]) -> Path:
-        def write(made: Path) -> None:
-            made.mkdir()
-            for name, content in zip(hashes, contents):
-                (made / name).write_bytes(content.tobytes())
-
-        key = repr(hashes)
-        if key not in self._placed or not self._placed[key].is_dir():
-            self._placed[key] = cache.fetch(cache.user_cache("placed"), hashes, write)
-            cache.tidy(self._placed[key], _MOST_PLACED_BYTES)
-        return self._placed[key]
+        if job["files"] != self._hashes:
+            self._files.cleanup()
+            self._files, self._hashes = TemporaryFolder(), job["files"]
+            for name, content in zip(self._hashes, contents):
+                content.tofile(Path(self._files.name) / name)
+        return to_bytes(*self._desk.answer(job, arrays, Path(self._files.name)))
 
 
 class Connection:
@@ -175,6 +166,8 @@ def connect(address: str) -> Workers:
             ray.init(address, log_to_driver=False, configure_logging=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise _no_cluster(address, "this machine is no node of a running one") from error
+    # What nodes say of each other would stand between the lines of an answer; no option of Ray's silences it.
+    ray._private.worker.print_to_stdstream = lambda *_, **__: None
     workers = ClusterWorkers(Connection(ray))
     if not len(workers):
         workers.end()
