@@ -42,7 +42,7 @@ from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
 from tensmith.request import Request, Tell, judged_by, read_request
 from tensmith.rewrite.rule import Step
-from tensmith.search.beam import search_beyond
+from tensmith.search.beyond import search_beyond
 from tensmith.search.builder import Builder
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint

@@ -11,6 +11,7 @@ from tensmith.equality.programs import compare_programs
 from tensmith.ir import Program, make_node
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import Traced, replay_exact, simplified, stepped
+from tensmith.search.strategies.explored import distance
 
 pytest.importorskip("highspy")
 
@@ -45,7 +46,7 @@ def test_the_optimum_is_found_proved_and_replayed(explore: object, places: int) 
     assert found.cost < found.start_cost
     assert found.gap == pytest.approx(0, abs=1e-6)
     assert found.ended == ""
-    assert "the optimum of this space under this cost model" in found.sentence("test", found.cost)
+    assert "the optimum of this space under this cost model" in distance(found, "test", found.cost)
     assert replayed(program, found.moves).program.digest == found.best.program.digest
     assert replay_exact(program, found.best.trail).digest == found.best.program.digest
     assert compare_programs(program, found.best.program).equal
@@ -63,7 +64,7 @@ def test_limits_end_a_walk_with_what_was_found() -> None:
     few = enumerate_all(program, cost, Reach(programs=2))
     assert "limit of 2 programs" in few.ended
     assert few.gap is None
-    assert "no bound is known" in few.sentence("test", few.cost)
+    assert "no bound is known" in distance(few, "test", few.cost)
     assert "time" in saturate(program, cost, Reach(seconds=0.0)).ended
     assert "nodes" in saturate(program, cost, Reach(nodes=1)).ended
     assert "depth" in enumerate_all(program, cost, Reach(depth=0)).ended

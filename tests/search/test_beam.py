@@ -8,7 +8,8 @@ import numpy as np
 
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
-from tensmith.search.beam import beam_search, search_beyond
+from tensmith.search.beam import beam_search
+from tensmith.search.beyond import search_beyond
 from tensmith.search.bits import allocate_bits
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective

@@ -72,19 +72,6 @@ class Explored:
         """The same of another program of the space, which costs so much."""
         return max(0.0, cost / self.bound - 1) if self.bound > 0 else None
 
-    def sentence(self, model: str, cost: float) -> str:
-        """What is known of a program that costs so much, and of which space and cost model."""
-        seen = f"{self.rules} exact rules, {self.programs} programs"
-        if self.size is not None:
-            seen += f" in an e-graph of {self.size[0]} nodes and {self.size[1]} classes"
-        seen += f", {'ended by ' + self.ended if self.ended else 'complete'}"
-        gap = "no bound is known of this space"
-        if (share := self.gap_of(cost)) is not None:
-            near = "the optimum" if share <= SAME else f"within {100 * share:.2g}% of the optimum"
-            gap = f"{near} of this space under this cost model"
-        faster = self.start_cost / cost if cost else 1.0
-        return f"{gap} ({seen}; {model}): estimated {faster:.3g}x faster than simplified alone"
-
 
 def saturate(program: Program, cost: Cost, reach: Reach = Reach()) -> Explored:
     """The cheapest program of the e-graph that exact rules make, as far as it can be reached by moves."""

@@ -9,7 +9,7 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensmith.egraph.explore import Explored, Reach, enumerate_all, saturate
+from tensmith.egraph.explore import SAME, Explored, Reach, enumerate_all, saturate
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import UNTOUCHED, Plan
@@ -38,15 +38,30 @@ def beginning_with(quest: Quest, cheapest: Sequence[tuple[Step, ...]]) -> Quest:
 def told(name: str, quest: Quest, found: Explored, tried: Sequence[Candidate]) -> list[Candidate]:
     """What was tried; says how far its cheapest exact program is from the optimum, and what was measured."""
     regions = quest.space.regions
-    costs = {
-        candidate.plan.key: regions.estimate([step for step in candidate.plan.steps if step.kind == "exact"])
+    forms = {
+        Plan.of(exact).key: exact
         for candidate in tried
         if candidate.plan != UNTOUCHED and "latency_ms" in candidate.metrics
+        if (exact := [step for step in candidate.plan.steps if step.kind == "exact"])
     }
-    reached = min([found.start_cost, *costs.values()])
-    quest.tell(f"{name}: {found.sentence(quest.model, reached)}")
+    reached = min([found.start_cost, *map(regions.estimate, forms.values())])
+    quest.tell(f"{name}: {distance(found, quest.model, reached)}")
     _tell_measured(quest, found, tried)
     return list(tried)
+
+
+def distance(found: Explored, model: str, cost: float) -> str:
+    """How far a program that costs so much is from the optimum: of which space, and under which cost model."""
+    seen = f"{found.rules} exact rules, {found.programs} programs"
+    if found.size is not None:
+        seen += f" in an e-graph of {found.size[0]} nodes and {found.size[1]} classes"
+    seen += f", {'ended by ' + found.ended if found.ended else 'complete'}"
+    gap = "no bound is known of this space"
+    if (share := found.gap_of(cost)) is not None:
+        near = "the optimum" if share <= SAME else f"within {100 * share:.2g}% of the optimum"
+        gap = f"{near} of this space under this cost model"
+    faster = found.start_cost / cost if cost else 1.0
+    return f"{gap} ({seen}; {model}): estimated {faster:.3g}x faster than simplified alone"
 
 
 def _tell_measured(quest: Quest, found: Explored, tried: Sequence[Candidate]) -> None:
