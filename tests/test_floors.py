@@ -21,7 +21,7 @@ FLOORS = (
     {"evaluate", "tune"},
     {"search", "config"},
     {"deploy", "request", "compression", "preview", "explain", "diagnosis", "suggestion", "lifting"}
-    | {"superoptimize"},
+    | {"superoptimize", "study"},
     {"cli"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -13,8 +13,8 @@ from tensmith import __version__
 from tensmith.config import Config
 
 COMMANDS = (
-    "compress", "bench", "tune", "compile", "unpack", "verify", "sign", "explain", "report", "targets",
-    "diff",
+    "compress", "bench", "tune", "study", "compile", "unpack", "verify", "sign", "explain", "report",
+    "targets", "diff",
     "doctor",
 )  # fmt: skip
 HEAVY = {"numpy", "onnx", "onnxruntime", "pydantic", "rich", "yaml", "scipy", "torch", "plotly"}

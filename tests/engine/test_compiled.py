@@ -12,6 +12,7 @@ from tiny_models import conv_relu
 
 from own_cache import own_cache
 from tensmith import cache, children
+from tensmith.backend.native.choose.choosers import in_family
 from tensmith.engine import ENGINES, compiled
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, candidates, host_isa
@@ -72,6 +73,17 @@ def test_the_engine_takes_the_setting(model: Path) -> None:
     np.testing.assert_allclose(*answers, rtol=1e-5, atol=1e-5)
     with pytest.raises(EngineError, match="tuning is one of untuned, tuned, metaschedule, not 'often'"):
         ENGINES[compiled.NATIVE].prepare(model, 1, tuning="often")
+
+
+def test_an_algorithm_computes_every_layer_that_it_takes(model: Path) -> None:
+    for algorithm in ("direct", "gemm"):
+        options = compiled.CompileOptions(compiled.UNTUNED, algorithm=algorithm)
+        made = compiled.load(compiled.compiled_folder(model, {}, options))
+        assert [
+            in_family(kernel.partition(" ")[0], algorithm) for kernel in made.manifest["kernels"].values()
+        ] == [True]
+    with pytest.raises(EngineError, match=r"algorithm is one of any, direct, .*, not 'quick'"):
+        ENGINES[compiled.NATIVE].prepare(model, 1, algorithm="quick")
 
 
 def test_the_engine_refuses_precisions_that_there_are_not(model: Path) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chromium import Page, chromium_page, find_chromium
 from report_sample import sample
 from test_report_page import HOSTILE, poisoned
 
+from chromium import Page, chromium_page, find_chromium
 from tensmith.report.page import write_report
 
 pytestmark = pytest.mark.skipif(

@@ -24,6 +24,7 @@ _COMMANDS = (
     "optimize",
     "bench",
     "tune",
+    "study",
     "compile",
     "unpack",
     "verify",

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import tensmith
 from tensmith import cache
+from tensmith.backend.native.choose.choosers import ANY, FAMILIES
 from tensmith.backend.native.choose.precision import refusal
 from tensmith.backend.native.emit import loader
 from tensmith.children import Limits, run
@@ -50,34 +51,40 @@ _CODE = (".py", ".c", ".toml")
 @dataclass(frozen=True)
 class CompileOptions:
     """How to compile: kernels chosen how, multiplying in what at most, cut for how many threads, for which
-    engine.
+    engine; by which algorithm layers are computed that it takes.
     """
 
     tuning: str = TUNED
     precision: str = FLOATS
     threads: int = 1
     engine: str = NATIVE
+    algorithm: str = ANY
 
     @property
     def words(self) -> list[str]:
         """As the command that compiles takes them."""
-        return [self.tuning, self.precision, str(self.threads)]
+        return [self.tuning, self.precision, self.algorithm, str(self.threads)]
 
     @staticmethod
     def of(engine: str, path: Path, settings: Mapping[str, str], threads: int = 1) -> CompileOptions:
         """How an engine's settings say to compile the file at `path`; EngineError if that cannot be here."""
         given = dict(settings)
         tuning, precision = given.pop("tuning", TUNED), given.pop("precision", FLOATS)
+        algorithm = given.pop("algorithm", ANY)
         refuse(engine, given)
         if tuning not in TUNINGS:
             raise EngineError(f"{engine}'s tuning is one of {', '.join(TUNINGS)}, not '{tuning}'")
+        if algorithm not in (ANY, *FAMILIES):
+            raise EngineError(
+                f"{engine}'s algorithm is one of {', '.join((ANY, *FAMILIES))}, not '{algorithm}'"
+            )
         if reason := refusal(precision, host_isa()):
             raise EngineError(f"{engine} cannot load {path}: {reason}")
         # What other precisions take is estimated, and an estimate is not held against a measurement.
         tuning = tuning if precision == FLOATS else UNTUNED
         # Regions of a mixed model run in the thread that calls them.
         cut = 1 if engine == MIXED else min(threads, loader.MOST_THREADS)
-        return CompileOptions(tuning, precision, cut, engine)
+        return CompileOptions(tuning, precision, cut, engine, algorithm)
 
 
 def stock(engines: Iterable[str]) -> tuple[str, ...]:

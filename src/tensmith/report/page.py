@@ -24,11 +24,12 @@ from tensmith.report.quantity import LABELS
 from tensmith.report.schema import validate_front
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file of this folder."""
     return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(scripts: list[str]) -> str:
+def policy(scripts: list[str]) -> str:
     """A policy under which exactly `scripts` run and nothing is fetched."""
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     sources = " ".join(f"'sha256-{digest}'" for digest in digests)
@@ -43,13 +44,13 @@ def render(report: Report) -> str:
     validate_front(report["front"])
     # A browser hashes a script after turning CR LF into LF.
     plotly_js = plotly.offline.get_plotlyjs().replace("\r\n", "\n").replace("\r", "\n")
-    report_js = _asset("report.js")
+    report_js = asset("report.js")
     context = report["context"]
     notes = "".join(f"<li>{html_text(note, 1000)}</li>" for note in report["notes"])
     timed = sum("speedup" in each["metrics"] for each in report["tried"])
-    return string.Template(_asset("template.html")).substitute(
-        policy=_policy([plotly_js, report_js]),
-        style=_asset("report.css"),
+    return string.Template(asset("template.html")).substitute(
+        policy=policy([plotly_js, report_js]),
+        style=asset("report.css"),
         plotly=plotly_js,
         script=report_js,
         plot=script_json(front_plot(report)),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensmith.backend.native.choose.choosers import Chooser, estimated, memory_of
+from tensmith.backend.native.choose.choosers import Chooser, Choosing, estimated, memory_of
 from tensmith.backend.native.choose.measured import measured, metascheduled
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.plan import make_plan
@@ -110,15 +110,18 @@ def tune(
         return Tuned(tasks, search.trials + trials, [*search.failures, *failures], interrupted(), elsewhere)
 
 
-def tasks_of(program: Program, isa: Isa) -> tuple[list[TuningTask], int]:
-    """The problems that a plan of the program asks kernels for, and the memory that weights come from."""
+def tasks_of(program: Program, isa: Isa, choosing: Choosing = estimated) -> tuple[list[TuningTask], int]:
+    """The problems that a plan of the program asks kernels for, and the memory that weights come from.
+
+    `choosing` says which kernels there are to time.
+    """
     asked: Counter[ConvolutionProblem] = Counter()
     options: dict[ConvolutionProblem, list[tuple[float, Kernel]]] = {}
     memory = 0
 
     def recording(weight_bytes: int) -> Chooser:
         nonlocal memory
-        memory, choose = memory_of(weight_bytes), estimated(weight_bytes)
+        memory, choose = memory_of(weight_bytes), choosing(weight_bytes)
 
         def recorded(
             problem: ConvolutionProblem, isa: Isa, _beside: ConvolutionProblem | None = None, /

@@ -1,8 +1,8 @@
 """Compiles a model file into a folder.
 
-    python -m tensmith.backend.native TUNING PRECISION THREADS MODEL FOLDER [SYMBOL=SIZE...]
+    python -m tensmith.backend.native TUNING PRECISION ALGORITHM THREADS MODEL FOLDER [SYMBOL=SIZE...]
 
-TUNING is untuned, tuned or metaschedule, PRECISION f32, bf16 or f16.
+TUNING is untuned, tuned or metaschedule, PRECISION f32, bf16 or f16, ALGORITHM any or a family of kernels.
 
 The engines native and mixed run it in a process of its own. An error is one line on standard error, and exit
 code 1.
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tensmith.backend.native.choose.choosers import Choosing, estimated
+from tensmith.backend.native.choose.choosers import Choosing, restricted_to
 from tensmith.backend.native.choose.measured import measured, metascheduled
 from tensmith.backend.native.choose.precision import in_precision
 from tensmith.backend.native.emit.folder import write_folder
@@ -28,10 +28,10 @@ from tensmith.kernel.timings import Timings
 
 def main(arguments: list[str], write: Callable[[Program, Isa, Choosing, int, Path], None]) -> int:
     """The command; `write` compiles a program for so many threads into a folder."""
-    tuning, precision, threads, model, folder, *sizes = arguments
+    tuning, precision, algorithm, threads, model, folder, *sizes = arguments
     pairs = (size.rpartition("=") for size in sizes)
     try:
-        chooser = in_precision(_chooser(tuning), precision)
+        chooser = in_precision(_chooser(tuning, restricted_to(algorithm)), precision)
         program = fixed(read_onnx(Path(model)), {name: int(size) for name, _, size in pairs})
         write(program, host_isa(), chooser, int(threads), Path(folder))
     except TensmithError as error:
@@ -44,11 +44,11 @@ def _native(program: Program, isa: Isa, chooser: Choosing, threads: int, folder:
     write_folder(make_plan(program, isa, chooser, threads), folder)
 
 
-def _chooser(tuning: str) -> Choosing:
+def _chooser(tuning: str, untuned: Choosing) -> Choosing:
     if tuning == "untuned":
-        return estimated
+        return untuned
     timings = Timings()
-    known = measured(timings)
+    known = measured(timings, untuned)
     return metascheduled(known, timings) if tuning == "metaschedule" else known
 
 

@@ -32,6 +32,8 @@ class Native:
     """Settings: `tuning`, "tuned" (what `tensmith tune` measured counts), "untuned" (estimates alone), or
     "metaschedule" (the kernels that `tensmith tune --tuning metaschedule` found, else as tuned).
     `precision`, "f32", or "bf16" or "f16" for what layers of floats may multiply in; untuned.
+    `algorithm`, "any", or "direct", "gemm", "spatial_pack", "winograd" or "sparse" (rows of weights that are
+    not zero, or blocks of four): what computes every layer that it takes.
 
     With several threads, layers are cut into parts where that pays; a folder keeps the cut it was compiled
     with, and runs in one thread if it is given fewer than that.

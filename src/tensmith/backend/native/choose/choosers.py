@@ -27,6 +27,10 @@ class Chooser(Protocol):
 # What a plan asks for its chooser, by how many bytes of weights every run reads.
 Choosing: TypeAlias = Callable[[int], Chooser]
 
+# Classes of algorithms that a choice can be held to, and no such choice.
+FAMILIES = ("direct", "gemm", "spatial_pack", "winograd", "sparse")
+ANY = "any"
+
 # (bytes, bytes a second, bytes worth a second) of a server core's second and third cache and of its memory.
 _MEMORIES = ((1 << 20, 150e9, math.inf), (16 << 20, 70e9, math.inf), (1 << 62, 18e9, 60e9))
 
@@ -58,6 +62,16 @@ def price(kernel: Kernel, memory: int) -> float:
     return kernel.weight_bytes / _MEMORIES[memory][2]
 
 
+def in_family(kernel: str, name: str) -> bool:
+    """Whether the kernel of a name is of the algorithm `name`, whatever numbers it multiplies."""
+    return kernel == name or kernel.startswith(f"{name}_")
+
+
+def restricted_to(name: str) -> Choosing:
+    """The untuned choice, but the algorithm `name` alone where it takes a problem; ANY restricts nothing."""
+    return estimated if name == ANY else lambda weight_bytes: only(name, estimated(weight_bytes))
+
+
 def only(name: str, choose: Chooser) -> Chooser:
     """`choose`, but the algorithm `name` alone where it takes the problem."""
 
@@ -65,6 +79,6 @@ def only(name: str, choose: Chooser) -> Chooser:
         problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem | None = None, /
     ) -> list[tuple[float, Kernel]]:
         options = choose(problem, isa, beside)
-        return [option for option in options if option[1].name == name] or options
+        return [option for option in options if in_family(option[1].name, name)] or options
 
     return restricted

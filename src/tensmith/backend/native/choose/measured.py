@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
-from tensmith.backend.native.choose.choosers import Chooser, estimated, memory_of, price
+from tensmith.backend.native.choose.choosers import Chooser, Choosing, estimated, memory_of, price
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
@@ -15,8 +14,8 @@ from tensmith.kernel.timings import Timings
 _Options = list[tuple[float, Kernel]]
 
 
-def measured(timings: Timings) -> Callable[[int], Chooser]:
-    """Choosers that offer the kernels which were timed, or all by estimate where none was.
+def measured(timings: Timings, untuned: Choosing = estimated) -> Choosing:
+    """Choosers that offer the kernels of `untuned` which were timed, or all by estimate where none was.
 
     An estimate is never held against a measurement. Tuning times whole problems: beside one that was timed,
     estimates are scaled by what its fastest kernel takes, over its estimate; beside one that was not, there
@@ -24,7 +23,7 @@ def measured(timings: Timings) -> Callable[[int], Chooser]:
     """
 
     def chooser(weight_bytes: int) -> Chooser:
-        guess, memory = estimated(weight_bytes), memory_of(weight_bytes)
+        guess, memory = untuned(weight_bytes), memory_of(weight_bytes)
 
         @functools.cache
         def timed(problem: ConvolutionProblem, isa: Isa) -> _Options:
@@ -52,7 +51,7 @@ def measured(timings: Timings) -> Callable[[int], Chooser]:
     return chooser
 
 
-def metascheduled(otherwise: Callable[[int], Chooser], timings: Timings) -> Callable[[int], Chooser]:
+def metascheduled(otherwise: Choosing, timings: Timings) -> Choosing:
     """Choosers that offer MetaSchedule's kernel where one was searched for, else what `otherwise` does.
 
     It has its measured seconds, against which cutting the problem into parts is held; parts are the others'.

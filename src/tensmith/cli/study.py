@@ -1,0 +1,88 @@
+"""`tensmith study`: a grid of choices over the whole stack, every cell measured, and what comes of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from tensmith.cli.command import INTERRUPTED, Answer, command
+from tensmith.cli.progress import progress
+from tensmith.cli.terminal import table
+
+_COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
+    ("model", "left"), ("optimization", "left"), ("algorithm", "left"), ("system", "left"),
+    ("hardware", "left"), ("accuracy, %", "right"), ("latency, ms", "right"), ("or why not", "left"),
+)  # fmt: skip
+
+
+@command(
+    example="tensmith study examples/study/digits.yaml --output digits-study",
+    aborted="finished cells are kept: run it again to go on",
+)
+def study(
+    plan: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The study: its layers and choices.")],
+    output: Annotated[
+        Path | None, typer.Option(help="The folder of results. [default: NAME-study, beside this place]")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the number of cells and the expected time; run none.")
+    ] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Run cells that failed once more.")] = False,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Draw figure-3.png to figure-7.png, too.")
+    ] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write results.parquet, too.")] = False,
+) -> Answer:
+    """Measure every combination of models, optimizations, algorithms, systems and hardware that a file names.
+
+    A cell is one combination. Each is measured alone, by the DLAS paper's method (150 runs of one sample, the
+    first dropped, the median), and by ratios interleaved with the original in ONNX Runtime. Results are kept
+    cell by cell, so a study that is stopped, by whatever, goes on where it was. A cell that fails says why.
+    The folder holds the paper's tables (tables.html, .md, .tex) and explorer.html, which shows every cell.
+    """
+    from tensmith.study.observations import observations
+    from tensmith.study.page import write_explorer
+    from tensmith.study.plan import cells, expected_seconds, read_plan
+    from tensmith.study.results import write_parquet
+    from tensmith.study.run import known_seconds, run_study
+    from tensmith.study.tables import write_figures, write_tables
+
+    wanted = read_plan(plan)
+    folder = output or Path(f"{wanted.name}-study")
+    every = cells(wanted)
+    if dry_run:
+        seconds = expected_seconds(wanted, every, known_seconds(folder, every))
+        expected = {"cells": len(every), "expected_seconds": seconds}
+        return Answer(expected, [f"{len(every)} cells, about {seconds / 60:.0f} min"])
+    with progress("reading the study") as tell:
+        found = run_study(wanted, plan.parent, folder, tell, retry)
+    write_tables(found.results, folder)
+    write_explorer(wanted, found.results, folder / "explorer.html")
+    if figures:
+        write_figures(found.results, folder)
+    if parquet:
+        write_parquet(found.results, folder / "results.parquet")
+    rows = []
+    for result in found.results:
+        cell, measured = result.cell, (result.value("accuracy"), result.value("latency_ms"))
+        numbers = ("" if value is None else f"{value:.4g}" for value in measured)
+        chosen = (cell.model, cell.optimization, cell.algorithm, cell.system, cell.hardware)
+        rows.append((*chosen, *numbers, result.reason))
+    observed = observations(found.results)
+    failed = sum(result.failed for result in found.results)
+    told = f"{len(found.results)} of {len(every)} cells, {failed} of them failed; in {folder}"
+    document: dict[str, Any] = {
+        "output": str(folder),
+        "cells": len(every),
+        "results": [result.to_json() for result in found.results],
+        "observations": [asdict(one) for one in observed],
+        "interrupted": found.interrupted,
+    }
+    said = [f"{one.answer}: {one.claim} ({one.numbers})" for one in observed]
+    more = ["Interrupted: run it again to go on."] if found.interrupted else []
+    return Answer(
+        document, [table(_COLUMNS, rows), "", *said, "", told, *more], INTERRUPTED if found.interrupted else 0
+    )

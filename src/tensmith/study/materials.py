@@ -1,0 +1,222 @@
+"""What cells share: models read, data split, optimized models made once and kept by content, accuracies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from tensmith import cache
+from tensmith.backend.onnx import write_onnx
+from tensmith.config import make_config
+from tensmith.data.dataset import Batch, by_name
+from tensmith.engine.base import Arrays, sizes_of, specs_of
+from tensmith.engine.compiled import code_revision
+from tensmith.errors import DataError, ProgramError
+from tensmith.evaluate.calibrator import Calibrator
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.judge import Judge
+from tensmith.evaluate.outcome import Outcome
+from tensmith.evaluate.size import file_bytes
+from tensmith.frontend.model_files import file_identity
+from tensmith.frontend.onnx import read_onnx
+from tensmith.hardware import INT8_DOT, detect_cpu
+from tensmith.ir import Program
+from tensmith.report.metric import Metric, exact
+from tensmith.request import Request, judged_by, read_request
+from tensmith.rewrite.lossy.dependency import groups
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.method import apply_lossy
+from tensmith.rewrite.rule import Step
+from tensmith.rewrite.trail import simplify
+from tensmith.study.plan import StudyCell, StudyPlan, expanded
+from tensmith.study.results import Results
+
+ORIGINAL = "none"
+_BASELINE = "onnxruntime"
+# Samples that tell how images go in, where a plan leaves that to be found out.
+_PROBING = 256
+# How many numbers are multiplied at once for each float: what a narrower format could gain.
+_LANES = {"float16": 2.0, "int8_uncalibrated": 4.0, "int8": 4.0, "ours": 4.0}
+# Random calibration data stands for none at all.
+_NOISE_SAMPLES = 32
+
+
+@dataclass(frozen=True)
+class Material:
+    """One model of a plan, read, with its data split and the sample that latency is measured on."""
+
+    request: Request
+    judge: Judge
+    calibration: Calibrator
+    noise: Calibrator
+    seed: int
+
+    @property
+    def example(self) -> Arrays:
+        """The sample."""
+        return self.judge.example
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """Of the model's symbols, for the sample."""
+        return sizes_of(specs_of(self.request.program), self.example)
+
+    @cached_property
+    def original(self) -> Contender:
+        """The untouched model where every comparison begins."""
+        return Contender(_BASELINE, self.request.model)
+
+    @cached_property
+    def answers(self) -> Outcome:
+        """What the original answers on the samples to judge by."""
+        return self.judge.outcome(self.original, self.request.splits.held_out)
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """Samples of random pixels: what is known of a model's input without data."""
+
+    shape: tuple[int, ...]
+    seed: int
+
+    def batches(self, batch_size: int) -> Iterator[Batch]:
+        """A few, at most `batch_size` at a time."""
+        random = np.random.default_rng(self.seed)
+        for start in range(0, _NOISE_SAMPLES, batch_size):
+            count = min(batch_size, _NOISE_SAMPLES - start)
+            yield Batch(random.uniform(0, 255, (count, *self.shape)).astype(np.float32), None)
+
+
+class Materials:
+    """Makes and keeps what cells share: optimized models in `folder`, accuracies in `results`."""
+
+    def __init__(self, plan: StudyPlan, beside: Path, folder: Path, results: Results) -> None:
+        self._plan, self._beside, self._folder, self._results = plan, beside, folder, results
+        self._known: dict[str, Material] = {}
+
+    def file(self, name: str) -> Path:
+        """The file of a model of the plan."""
+        entry = next(entry for entry in self._plan.models if entry.name == name)
+        return Path(expanded(entry.path, self._beside))
+
+    def of(self, name: str) -> Material:
+        """A model of the plan; the last one stays in memory. TensmithError where it or its data is wrong."""
+        if name not in self._known:
+            self._known = {name: self._read(name)}
+        return self._known[name]
+
+    def _read(self, name: str) -> Material:
+        plan = self._plan
+        entry = next(entry for entry in plan.models if entry.name == name)
+        data = next(dataset for dataset in plan.datasets if dataset.name == entry.dataset)
+        kind, _, path = data.data.partition(":")
+        config = make_config(
+            model=str(self.file(name)), data=f"{kind}:{expanded(path, self._beside)}",
+            preprocess=entry.preprocess, calibration_samples=data.calibration, search_samples=_PROBING,
+            held_out_samples=data.samples, seed=plan.seed,
+        )  # fmt: skip
+        request = read_request(config, config.data)
+        task = judged_by(request, config, lambda _: None)
+        view, cores = request.splits.calibration, detect_cpu().cores
+        example = task.example(request.program, view)
+        shape = next(iter(by_name(next(view.batches(1)).inputs).values())).shape[1:]
+        noise = Calibrator(_Noise(shape, plan.seed), _NOISE_SAMPLES, task.preprocess, cores)
+        calibration = Calibrator(view, len(view), task.preprocess, cores)
+        return Material(request, Judge(task, example, 1, cores), calibration, noise, plan.seed)
+
+    def optimized(self, cell: StudyCell) -> Path:
+        """The model of a cell with its optimization, from the folder or made now."""
+        material = self.of(cell.model)
+        if cell.optimization == ORIGINAL:
+            return material.request.model
+        data = next(entry for entry in self._plan.datasets if entry.name == cell.dataset)
+        of = {
+            "model": material.request.identity, "optimization": cell.optimization, "code": code_revision(),
+            "data": data.model_dump_json(), "seed": str(self._plan.seed),
+        }  # fmt: skip
+
+        def make(folder: Path) -> None:
+            folder.mkdir()
+            write_onnx(optimize(material, cell.optimization), folder / "model.onnx")
+
+        return cache.fetch(self._folder, of, make) / "model.onnx"
+
+    def figures(self, cell: StudyCell, path: Path) -> dict[str, Metric]:
+        """What is the same for all cells of an optimized model: accuracy, size and work."""
+        material = self.of(cell.model)
+        of = cell.model, cell.optimization, cell.dataset, file_identity(path), str(self._plan.seed)
+        name = "/".join(("figures", *of))
+        known = self._results.fact(name)
+        if known is None:
+            outcome = material.judge.outcome(
+                Contender(_BASELINE, path), material.request.splits.held_out, material.answers
+            )
+            found = {"accuracy": outcome.metric(), "drop": outcome.drop(material.answers)}
+            found |= {"file_bytes": file_bytes(path), **_work(material, path, cell.optimization)}
+            known = {key: metric.to_json() for key, metric in found.items()}
+            self._results.note(name, known)
+        return {key: Metric.from_json(metric) for key, metric in known.items()}
+
+
+def optimize(material: Material, name: str) -> Program:
+    """The simplified program with an optimization of a plan, by its name; ProgramError if it does not fit."""
+    program = simplify(material.request.program).program
+    uncalibrated = name == "int8_uncalibrated"
+    if uncalibrated and material.request.dataset.modality != "image":
+        raise DataError("int8 without calibration takes random pixels for data; the model reads no images")
+    steps = list(_steps(program, name, material.request.target.isa))
+    if not steps:
+        raise ProgramError(f"nothing in the model takes {name}")
+    for step in steps:
+        program = apply_lossy(program, step, material.noise if uncalibrated else material.calibration)
+    return simplify(program).program
+
+
+def _steps(program: Program, name: str, isa: frozenset[str]) -> Iterator[Step]:
+    """An optimization as lossy steps. What stays makes up for what is pruned: nothing is trained here."""
+    kind, _, amount = name.partition(":")
+    bits = 7 if isa.isdisjoint(INT8_DOT) else 8
+    if kind == "weight_pruning":
+        params = {"sparsity": int(amount) / 100, "scope": "global", "criterion": "obs"}
+        yield Step("magnitude_pruning", params=params, kind="lossy")
+    elif kind == "channel_pruning":
+        share = int(amount) / 100
+        for group in groups(program):
+            if group.size - int(share * group.size + 0.5) < group.size:
+                params = {"ratio": share, "criterion": "activation"}
+                yield Step("channel_pruning", group.id, params, "lossy")
+    elif kind == "float16":
+        yield Step("half", params={"type": "float16"}, kind="lossy")
+    elif kind == "ours":
+        params = {"calibration": "mse", "default_bits": bits, "scales": "mse", "rounding": "compensated"}
+        yield Step("int8", params=params, kind="lossy")
+    else:
+        yield Step("int8", params={"calibration": "minmax", "default_bits": bits}, kind="lossy")
+
+
+def _work(material: Material, path: Path, name: str) -> dict[str, Metric]:
+    """Weights that are not zero, multiply-adds with them, and the speed-up that this would be."""
+    weights, macs = _counted(read_onnx(path), material.sizes)
+    before = _counted(material.request.program, material.sizes)[1]
+    expected = before / max(1.0, macs) * _LANES.get(name, 1.0)
+    return {"weights": exact(weights, "numbers"), "macs": exact(macs, "operations"),
+            "expected": exact(expected, "x", "estimated")}  # fmt: skip
+
+
+def _counted(program: Program, sizes: Mapping[str, int]) -> tuple[float, float]:
+    """Weights that are not zero, and multiply-adds with them."""
+    weights = sum(np.count_nonzero(array) for array in program.constants.values() if array.ndim > 1)
+    simple = simplify(program).program
+    layers = {layer.site: simple.constants.get(layer.weight) for layer in weighted_layers(simple)}
+    shares = {
+        site: np.count_nonzero(array) / max(1, array.size)
+        for site, array in layers.items()
+        if array is not None
+    }
+    macs = sum(cost.macs * shares.get(node.output, 1.0) for node, cost in node_costs(simple, sizes))
+    return float(weights), macs

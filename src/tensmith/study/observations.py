@@ -1,0 +1,253 @@
+"""Thirteen observations on the whole stack as statistical tests on a study's results.
+
+The first three are what the abstract of the DLAS paper (Gibson et al., 2023) states; the others are what its
+layers let one ask, in our words and order. Each holds, does not hold, or has not enough data.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensmith.engine.compiled import TUNED, UNTUNED
+from tensmith.evaluate.statistics import bootstrap, median_interval, wilson
+from tensmith.study.materials import ORIGINAL
+from tensmith.study.results import CellResult
+from tensmith.study.tables import ELBOW_POINTS, Reached, beside, elbows, fastest, reached
+
+# Pairs below which nothing is said; ranks that go together more than this count as one order.
+FEWEST = 4
+_ONE_ORDER = 0.9
+# The share of an expected speed-up above which it counts as reached, and what counts as another speed-up.
+_HALF, _OTHER = 0.5, 1.1
+_NEAR_POINTS = 0.5
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One claim and what the results say; `numbers` is the test in words."""
+
+    number: int
+    claim: str
+    answer: str
+    numbers: str
+
+
+Array = np.ndarray[Any, Any]
+_Test = Callable[[Sequence[CellResult]], tuple[str, str]]
+_TESTS: list[tuple[str, _Test]] = []
+
+
+def _claim(sentence: str) -> Callable[[_Test], _Test]:
+    def register(test: _Test) -> _Test:
+        _TESTS.append((sentence, test))
+        return test
+
+    return register
+
+
+def observations(results: Iterable[CellResult]) -> list[Observation]:
+    """All thirteen, on the cells that ran."""
+    done = [result for result in results if not result.failed and "latency_ms" in result.figures]
+    return [Observation(n, claim, *test(done)) for n, (claim, test) in enumerate(_TESTS, 1)]
+
+
+def _too_few(count: int, of: str) -> tuple[str, str]:
+    return "not enough data", f"{count} {of}, and {FEWEST} are the fewest"
+
+
+def _median_above(values: Sequence[float], bound: float, of: str) -> tuple[str, str]:
+    """Whether the median lies above a bound, by its bootstrap interval."""
+    if len(values) < FEWEST:
+        return _too_few(len(values), of)
+    low, high = median_interval(np.array(values))
+    told = f"median {np.median(values):.3g} [{low:.3g} to {high:.3g}] of {len(values)} {of}; bound {bound:g}"
+    if low > bound:
+        return "holds", told
+    return ("does not hold" if high <= bound else "not enough data"), told
+
+
+def _median_below(values: Sequence[float], bound: float, of: str) -> tuple[str, str]:
+    """Whether the median lies at or below a bound: the other side of `_median_above`."""
+    answer, told = _median_above(values, bound, of)
+    return {"holds": "does not hold", "does not hold": "holds"}.get(answer, answer), told
+
+
+def _some_differ(differ: Sequence[bool], of: str) -> tuple[str, str]:
+    """Whether a difference is more than a rarity: over one in twenty, by Wilson's interval."""
+    if len(differ) < FEWEST:
+        return _too_few(len(differ), of)
+    low, high = wilson(sum(differ), len(differ))
+    told = f"{sum(differ)} of {len(differ)} {of} ({100 * low:.0f} to {100 * high:.0f}%)"
+    if low > 0.05:
+        return "holds", told
+    return ("does not hold", told) if not any(differ) else ("not enough data", told)
+
+
+def _kind(result: CellResult) -> str:
+    return result.cell.optimization.partition(":")[0]
+
+
+def _pairs(
+    results: Sequence[CellResult], layer: str, first: str, second: str
+) -> Iterator[tuple[CellResult, CellResult]]:
+    """Cells that differ in one layer alone."""
+    at = {beside(result.cell): result for result in results}
+    for result in results:
+        other = at.get(beside(result.cell, **{layer: second}))
+        if getattr(result.cell, layer) == first and other is not None:
+            yield result, other
+
+
+def _ms(result: CellResult) -> float:
+    return result.figures["latency_ms"].value
+
+
+@_claim("Size, accuracy and time of a model do not go together")
+def _uncorrelated(results: Sequence[CellResult]) -> tuple[str, str]:
+    best: dict[tuple[str, str], CellResult] = {}
+    for result in results:
+        key = result.cell.model, result.cell.optimization
+        if result.cell.hardware.startswith("cpu:") and (key not in best or _ms(result) < _ms(best[key])):
+            best[key] = result
+    if len(best) < 2 * FEWEST:
+        return "not enough data", f"{len(best)} models with optimizations, and {2 * FEWEST} are the fewest"
+    columns = np.array(
+        [[r.figures["file_bytes"].value, r.figures["accuracy"].value, _ms(r)] for r in best.values()]
+    )
+    told, apart = [], False
+    for name, one, other in (
+        ("size and accuracy", 0, 1),
+        ("size and time", 0, 2),
+        ("accuracy and time", 1, 2),
+    ):
+        low, high = bootstrap(columns[:, [one, other]], _rank_correlations)
+        apart |= high < _ONE_ORDER
+        told.append(f"{name}: rank correlation {low:.2f} to {high:.2f}")
+    return ("holds" if apart else "does not hold"), "; ".join(told)
+
+
+def _rank_correlations(rows: Array) -> Array:
+    """Spearman's, of [resamples, n, 2]; 0 where all ranks are one."""
+    ranks = rows.argsort(axis=1).argsort(axis=1).astype(np.float64)
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    scale = np.sqrt((ranks**2).sum(axis=1).prod(axis=1))
+    found: Array = ranks.prod(axis=2).sum(axis=1) / np.maximum(scale, 1e-12)
+    return found
+
+
+@_claim("What an optimization gains depends on the hardware")
+def _hardware(results: Sequence[CellResult]) -> tuple[str, str]:
+    found: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for one in reached(results):
+        if one.result.figures["latency_ms"].evidence == "measured":
+            found[beside(one.result.cell, hardware="")].append(one.speedup)
+    ratios = [max(values) / min(values) for values in found.values() if len(values) > 1]
+    return _median_above(ratios, _OTHER, "ratios of the best to the worst hardware's speed-up")
+
+
+@_claim("Tuning changes which algorithm is the fastest")
+def _tuning_changes(results: Sequence[CellResult]) -> tuple[str, str]:
+    best = fastest(results)
+    differ = [
+        best[key].cell.algorithm != best[other].cell.algorithm
+        for key in best
+        if key[4] == UNTUNED and (other := (*key[:4], TUNED, key[5])) in best
+    ]
+    return _some_differ(differ, "cells have another fastest algorithm when tuned")
+
+
+@_claim("Weight pruning reaches less than half of its expected speed-up")
+def _sparse_share(results: Sequence[CellResult]) -> tuple[str, str]:
+    return _median_below(_shares(results, "weight_pruning"), _HALF, "shares reached")
+
+
+def _shares(results: Sequence[CellResult], *kinds: str) -> list[float]:
+    return [one.share for one in _measured(results) if _kind(one.result) in kinds]
+
+
+def _measured(results: Sequence[CellResult]) -> list[Reached]:
+    return [one for one in reached(results) if one.result.figures["latency_ms"].evidence == "measured"]
+
+
+@_claim("Channel pruning reaches a larger share of its expected speed-up than weight pruning")
+def _channels_reach_more(results: Sequence[CellResult]) -> tuple[str, str]:
+    shares: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for one in _measured(results):
+        shares[beside(one.result.cell, optimization="")][_kind(one.result)].append(one.share)
+    gaps = [
+        float(np.mean(kinds["channel_pruning"]) - np.mean(kinds["weight_pruning"]))
+        for kinds in shares.values()
+        if {"channel_pruning", "weight_pruning"} <= kinds.keys()
+    ]
+    return _median_above(gaps, 0.0, "differences of shares between like cells")
+
+
+@_claim("Weights can be pruned further than channels before accuracy falls")
+def _elbows_apart(results: Sequence[CellResult]) -> tuple[str, str]:
+    at = {(elbow.model, elbow.kind): elbow.amount for elbow in elbows(results)}
+    gaps = [
+        float(at[model, "weight_pruning"] - amount)
+        for (model, kind), amount in at.items()
+        if kind == "channel_pruning" and (model, "weight_pruning") in at
+    ]
+    return _median_above(gaps, 0.0, "models' differences of elbows in per cent")
+
+
+@_claim(f"Pruning 95% of the weights costs at most {ELBOW_POINTS:g} point of accuracy")
+def _deep_pruning(results: Sequence[CellResult]) -> tuple[str, str]:
+    return _median_below(_drops(results, "weight_pruning:95"), ELBOW_POINTS, "models' points lost")
+
+
+def _drops(results: Sequence[CellResult], optimization: str) -> list[float]:
+    found = {r.cell.model: r.figures["drop"].value for r in results if r.cell.optimization == optimization}
+    return list(found.values())
+
+
+@_claim("Tuned, a model with pruned weights is no faster than the dense one")
+def _sparse_slower(results: Sequence[CellResult]) -> tuple[str, str]:
+    chosen = [one.speedup for one in _measured(results)
+              if _kind(one.result) == "weight_pruning" and one.result.cell.system == TUNED]  # fmt: skip
+    return _median_below(chosen, 1.0, "tuned speed-ups")
+
+
+@_claim(f"float16 weights cost at most {_NEAR_POINTS:g} points of accuracy")
+def _half(results: Sequence[CellResult]) -> tuple[str, str]:
+    return _median_below(_drops(results, "float16"), _NEAR_POINTS, "models' points lost")
+
+
+@_claim("int8 with calibration is more accurate than without")
+def _calibration(results: Sequence[CellResult]) -> tuple[str, str]:
+    pairs = {
+        one.cell.model: one.figures["accuracy"].value - other.figures["accuracy"].value
+        for one, other in _pairs(results, "optimization", "int8", "int8_uncalibrated")
+    }
+    return _median_above(list(pairs.values()), 0.0, "models' points gained")
+
+
+@_claim("Narrower numbers do not reach the speed-up that their width lets expect")
+def _formats(results: Sequence[CellResult]) -> tuple[str, str]:
+    return _median_below(_shares(results, "float16", "int8", "int8_uncalibrated"), 1.0, "shares reached")
+
+
+@_claim("Tuning makes models faster")
+def _tuning_gains(results: Sequence[CellResult]) -> tuple[str, str]:
+    gains = [_ms(one) / _ms(other) for one, other in _pairs(results, "system", UNTUNED, TUNED)]
+    return _median_above(gains, 1.0, "speed-ups of tuned over untuned cells")
+
+
+@_claim("No algorithm is the fastest for every model")
+def _no_winner(results: Sequence[CellResult]) -> tuple[str, str]:
+    of_model: dict[str, set[str]] = defaultdict(set)
+    for key, result in fastest(results).items():
+        if key[2] == ORIGINAL:
+            of_model[key[1]].add(result.cell.algorithm)
+    if len(of_model) < FEWEST:
+        return _too_few(len(of_model), "models")
+    winners = {name for names in of_model.values() for name in names}
+    told = f"{len(of_model)} models; the fastest were {', '.join(sorted(winners))}"
+    return ("holds" if len(winners) > 1 else "does not hold"), told

@@ -1,0 +1,353 @@
+"""The plan of a study: six layers of the stack in a YAML file, and the cells that they span.
+
+The layers are those of "DLAS: An Exploration and Assessment of the Deep Learning Acceleration Stack" (Gibson
+et al., 2023): datasets, models, model optimizations, algorithms and data formats, systems software, hardware.
+A cell takes one of each.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from tensmith import gate
+from tensmith.backend.native.choose.choosers import ANY, FAMILIES
+from tensmith.engine.compiled import METASCHEDULE, TUNED, UNTUNED
+from tensmith.errors import UsageError
+from tensmith.files import sha256_bytes
+from tensmith.hardware import target_names
+
+LAYERS = ("dataset", "model", "optimization", "algorithm", "system", "hardware")
+
+# Per cent that are taken away; the paper prunes weights further than channels.
+LADDERS: Mapping[str, tuple[int, ...]] = {
+    "weight_pruning": (50, 55, 60, 65, 70, 75, 80, 85, 90, 95, 99),
+    "channel_pruning": (5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95),
+}
+PLAIN = ("none", "float16", "int8_uncalibrated", "int8", "ours")
+ALGORITHMS = (ANY, *FAMILIES)
+# Our engine's three ways to choose kernels, and the runtimes of others.
+OUR_SYSTEMS = (UNTUNED, TUNED, METASCHEDULE)
+SYSTEMS = (*OUR_SYSTEMS, "onnxruntime", "openvino")
+DEVICES = ("opencl", "cuda")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class DatasetEntry(_Part):
+    """Data by the words of `--data`; samples to judge by and to calibrate on. `$NAME`: the environment's."""
+
+    name: str
+    data: str
+    samples: int = Field(1000, ge=1)
+    calibration: int = Field(128, ge=1)
+
+
+class ModelEntry(_Part):
+    """An .onnx file, the data that it is for, and how images go in."""
+
+    name: str
+    path: str
+    dataset: str
+    preprocess: str = "auto"
+
+
+class TuningBudget(_Part):
+    """What tuning one model may take; it ends before that when a row of trials gains nothing."""
+
+    trials: int | None = Field(None, ge=0)
+    seconds: float = Field(60.0, gt=0)
+
+
+class LatencyMethod(_Part):
+    """How latency is measured.
+
+    The paper's method: so many `runs` of one sample, nothing else running, the first dropped, the median.
+    Ours: turns interleaved with the original in ONNX Runtime for `seconds`, ratios with intervals; 0: not.
+    """
+
+    runs: int = Field(150, ge=2)
+    seconds: float = Field(2.0, ge=0)
+
+
+def _spread(value: Any) -> Any:
+    """Names and {name: value or values} as names of one value each: `weight_pruning: [50, 95]`."""
+    if not isinstance(value, list):
+        return value
+    found: list[Any] = []
+    for entry in value:
+        if isinstance(entry, dict):
+            for name, amounts in entry.items():
+                many = amounts if isinstance(amounts, list) else [amounts]
+                found += [f"{name}:{amount}" for amount in many]
+        elif entry in LADDERS:
+            found += [f"{entry}:{amount}" for amount in LADDERS[entry]]
+        else:
+            found.append(entry)
+    return found
+
+
+_Names = Annotated[tuple[str, ...], BeforeValidator(_spread), Field(min_length=1)]
+_Layer = Literal["dataset", "model", "optimization", "algorithm", "system", "hardware"]
+# Patterns of names by layer: all of them must fit.
+_Pattern = dict[_Layer, str]
+
+
+class StudyPlan(_Part):
+    """What a study file says. `only` and `exclude` choose among cells by patterns of names."""
+
+    name: str
+    datasets: tuple[DatasetEntry, ...] = Field(min_length=1)
+    models: tuple[ModelEntry, ...] = Field(min_length=1)
+    optimizations: _Names = ("none",)
+    algorithms: _Names = (ANY,)
+    systems: _Names = (UNTUNED,)
+    hardware: _Names = ("cpu:1",)
+    tuning: TuningBudget = Field(default_factory=lambda: TuningBudget.model_validate({}))
+    method: LatencyMethod = Field(default_factory=lambda: LatencyMethod.model_validate({}))
+    only: tuple[_Pattern, ...] = ()
+    exclude: tuple[_Pattern, ...] = ()
+    seed: int = Field(0, ge=0, lt=2**32)
+
+    @field_validator("optimizations", "algorithms", "systems", "hardware")
+    @classmethod
+    def _known(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(_CHECKS[info.field_name or ""](name) for name in names))
+
+
+def _one_of(known: Sequence[str], what: str, name: str) -> str:
+    if name not in known:
+        raise ValueError(f"no {what} '{name}'{_nearest(name, known)}")
+    return name
+
+
+def _optimization(name: str) -> str:
+    kind, colon, amount = name.partition(":")
+    _one_of((*PLAIN, *LADDERS), "optimization", kind)
+    if (kind in LADDERS) != bool(colon):
+        raise ValueError(f"'{name}' wants {'per cent' if kind in LADDERS else 'no number'}")
+    if colon and not (amount.isdigit() and 0 < int(amount) < 100):
+        raise ValueError(f"'{amount}' is no whole per cent between 0 and 100")
+    return name
+
+
+def _hardware(name: str) -> str:
+    kind, _, what = name.partition(":")
+    _one_of(("cpu", "estimated", *DEVICES), "hardware", kind)
+    if kind == "cpu" and not (what == "" or (what.isdigit() and 1 <= int(what) <= 1024)):
+        raise ValueError(f"'{what}' is no number of threads")
+    if kind == "estimated":
+        _one_of(target_names(), "target", what)
+    return "cpu:1" if name == "cpu" else name
+
+
+_CHECKS = {
+    "optimizations": _optimization,
+    "algorithms": lambda name: _one_of(ALGORITHMS, "algorithm", name),
+    "systems": lambda name: _one_of(SYSTEMS, "system", name),
+    "hardware": _hardware,
+}
+
+
+@dataclass(frozen=True)
+class StudyCell:
+    """One choice of each layer, by names. `basis`: a digest of all else that its figures depend on."""
+
+    dataset: str
+    model: str
+    optimization: str
+    algorithm: str
+    system: str
+    hardware: str
+    basis: str
+
+    @property
+    def id(self) -> str:
+        """A name that stays, whatever other cells a plan has."""
+        return sha256_bytes(json.dumps(asdict(self), sort_keys=True).encode())[:16]
+
+    @property
+    def words(self) -> str:
+        """How people call it."""
+        return " / ".join(getattr(self, layer) for layer in LAYERS[1:])
+
+    @property
+    def threads(self) -> int:
+        """How many threads run it."""
+        kind, _, count = self.hardware.partition(":")
+        return int(count) if kind == "cpu" else 1
+
+
+def read_plan(path: Path) -> StudyPlan:
+    """The plan in a file; UsageError naming line and nearest word where it is wrong."""
+    text = gate.read_text(path, gate.CONFIG)
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node()
+        document = loader.construct_document(root) if root is not None else None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no YAML: {error}") from error
+    finally:
+        loader.dispose()
+    try:
+        plan = StudyPlan.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"{path}:{_line(root, first['loc'])}: {_told(first)}") from error
+    _check_names(plan, path, root)
+    return plan
+
+
+def _told(error: Any) -> str:
+    """What is wrong with one entry, and what may have been meant."""
+    place = ".".join(map(str, error["loc"]))
+    if error["type"] == "extra_forbidden":
+        *above, word = error["loc"]
+        return f"there is no '{word}' here{_nearest(str(word), _fields(above))}"
+    return f"{place}: {error['msg'].removeprefix('Value error, ')}"
+
+
+def _fields(place: Sequence[Any]) -> list[str]:
+    parts: dict[str, type[BaseModel]] = {
+        "datasets": DatasetEntry, "models": ModelEntry, "tuning": TuningBudget, "method": LatencyMethod,
+    }  # fmt: skip
+    part = parts[place[0]] if place else StudyPlan
+    return list(part.model_fields)
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, 1, 0.5)
+    return f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(known)}"
+
+
+def _line(node: Any, place: Sequence[Any]) -> int:
+    """The line of an entry of a YAML tree, or of the nearest thing above it."""
+    line = 1
+    for step in place:
+        if isinstance(node, yaml.MappingNode):
+            found = [pair for pair in node.value if pair[0].value == step]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            found = [(item, item) for item in node.value[step : step + 1]]
+        else:
+            break
+        if not found:
+            break
+        line, node = found[0][0].start_mark.line + 1, found[0][1]
+    return line
+
+
+def _check_names(plan: StudyPlan, path: Path, root: Any) -> None:
+    """UsageError where names mean two things, or nothing."""
+    for layer in ("datasets", "models"):
+        names = [entry.name for entry in getattr(plan, layer)]
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                raise UsageError(f"{path}:{_line(root, (layer, number))}: two {layer} are called '{name}'")
+    known = [entry.name for entry in plan.datasets]
+    for number, model in enumerate(plan.models):
+        if model.dataset not in known:
+            line = _line(root, ("models", number, "dataset"))
+            raise UsageError(f"{path}:{line}: no dataset '{model.dataset}'{_nearest(model.dataset, known)}")
+    every = list(_all_cells(plan))
+    for field in ("only", "exclude"):
+        for number, pattern in enumerate(getattr(plan, field)):
+            for layer, wanted in pattern.items():
+                names = list(dict.fromkeys(getattr(cell, layer) for cell in every))
+                if not any(fnmatchcase(name, wanted) for name in names):
+                    line = _line(root, (field, number, layer))
+                    near = _nearest(wanted, names)
+                    raise UsageError(f"{path}:{line}: '{wanted}' fits no {layer} of this study{near}")
+
+
+def cells(plan: StudyPlan) -> list[StudyCell]:
+    """The cells of a plan, those that share what is made for them together."""
+    return [
+        cell
+        for cell in _all_cells(plan)
+        if (not plan.only or any(_fits(cell, pattern) for pattern in plan.only))
+        and not any(_fits(cell, pattern) for pattern in plan.exclude)
+    ]
+
+
+def _all_cells(plan: StudyPlan) -> Iterator[StudyCell]:
+    datasets = {entry.name: entry for entry in plan.datasets}
+    rest = plan.optimizations, plan.systems, plan.algorithms, plan.hardware
+    for model in plan.models:
+        dataset = datasets[model.dataset]
+        for optimization, system, algorithm, hardware in itertools.product(*rest):
+            if not _sensible(optimization, algorithm, system, hardware):
+                continue
+            basis = {
+                "data": dataset.model_dump(), "model": model.model_dump(), "method": plan.method.model_dump(),
+                "tuning": plan.tuning.model_dump() if system in (TUNED, METASCHEDULE) else {},
+                "seed": plan.seed,
+            }  # fmt: skip
+            digest = sha256_bytes(json.dumps(basis, sort_keys=True).encode())[:16]
+            yield StudyCell(dataset.name, model.name, optimization, algorithm, system, hardware, digest)
+
+
+def _sensible(optimization: str, algorithm: str, system: str, hardware: str) -> bool:
+    """Whether layers go together: algorithms are our engine's, devices choose their own."""
+    here = hardware.startswith("cpu:")
+    if algorithm != ANY and (system not in (UNTUNED, TUNED) or not here):
+        return False
+    if algorithm == "sparse" and not optimization.startswith("weight_pruning:"):
+        return False
+    return here or system == UNTUNED
+
+
+def _fits(cell: StudyCell, pattern: Mapping[_Layer, str]) -> bool:
+    return all(fnmatchcase(getattr(cell, layer), wanted) for layer, wanted in pattern.items())
+
+
+def expanded(text: str, beside: Path) -> str:
+    """A path of a plan: `$NAME` from the environment, relative ones beside the plan; UsageError if unset."""
+    full = os.path.expandvars(text)
+    if "$" in full:
+        raise UsageError(f"'{text}' names an environment variable that is not set")
+    return str(beside / full)
+
+
+# Seconds of a cell beside measuring, where nothing is known of this machine yet: compiling or loading.
+_COMPILING_SECONDS, _LOADING_SECONDS = 10.0, 3.0
+# What the paper's runs take of a typical latency, and judging a model's accuracy.
+_RUNS_SECONDS, _JUDGING_SECONDS = 1.5, 10.0
+
+
+def expected_seconds(
+    plan: StudyPlan, left: Sequence[StudyCell], known: Mapping[str, Sequence[float]]
+) -> float:
+    """About how long cells take: as those of their system took, else by what such work usually takes.
+
+    `known`: seconds of finished cells by system.
+    """
+    total = _JUDGING_SECONDS * len({(cell.model, cell.optimization) for cell in left})
+    for cell in left:
+        if spent := known.get(cell.system):
+            total += sum(spent) / len(spent)
+        elif cell.hardware.startswith("cpu:"):
+            own = cell.system in OUR_SYSTEMS
+            total += _COMPILING_SECONDS if own else _LOADING_SECONDS
+            total += plan.method.seconds + _RUNS_SECONDS
+            total += plan.tuning.seconds if cell.system in (TUNED, METASCHEDULE) else 0.0
+    return total

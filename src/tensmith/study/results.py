@@ -1,0 +1,152 @@
+"""What came of cells: `study.sqlite`, a row a cell, on disk before the next cell begins."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tensmith import gate
+from tensmith.errors import MissingExtra, OutputError
+from tensmith.files import atomic_path, sha256_bytes
+from tensmith.report.metric import Metric
+from tensmith.study.plan import LAYERS, StudyCell
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """A cell's figures, or why it has none. `seconds`: what it took; `model`: the digest of the model's file.
+
+    Figures by name: accuracy, drop, latency_ms (the paper's method), ratio (ours, against the original in
+    ONNX Runtime), file_bytes, weights (not zero), macs, expected (the speed-up that the optimization would
+    give if time were work).
+    """
+
+    cell: StudyCell
+    model: str
+    seconds: float
+    reason: str = ""
+    figures: Mapping[str, Metric] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether there are no figures."""
+        return bool(self.reason)
+
+    def value(self, name: str) -> float | None:
+        """A figure without its interval."""
+        return self.figures[name].value if name in self.figures else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as a JSON object."""
+        figures = {name: metric.to_json() for name, metric in self.figures.items()}
+        rest = {"model": self.model, "seconds": self.seconds, "reason": self.reason}
+        return {"cell": asdict(self.cell), **rest, "figures": figures, "notes": list(self.notes)}
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> CellResult:
+        """The result of a JSON object; KeyError, TypeError or OutputError where it is damaged."""
+        figures = {name: Metric.from_json(metric) for name, metric in document["figures"].items()}
+        return CellResult(
+            StudyCell(**document["cell"]), document["model"], document["seconds"], document["reason"],
+            figures, tuple(document["notes"]),
+        )  # fmt: skip
+
+
+class Results:
+    """A database of results by the ids of cells, and of facts that cells share.
+
+    A row that is not as it was written counts as missing, so its cell is run again. OutputError if the file
+    itself is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if path.exists():
+            gate.check(path, gate.RUN)
+        try:
+            self._db = sqlite3.connect(path, timeout=5.0)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS rows "
+                "(name TEXT PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)"
+            )
+        except sqlite3.Error as error:
+            raise self._refused(error) from error
+
+    def add(self, result: CellResult) -> None:
+        """Stores a result; an earlier one of the cell is replaced."""
+        self.note(result.cell.id, result.to_json())
+
+    def find(self, cell: StudyCell) -> CellResult | None:
+        """What came of a cell, if that is known."""
+        document = self.fact(cell.id)
+        try:
+            return None if document is None else CellResult.from_json(document)
+        except (KeyError, TypeError, AttributeError, OutputError):
+            return None
+
+    def of(self, cells: Iterable[StudyCell]) -> list[CellResult]:
+        """What came of those of the cells that have been run."""
+        return [result for cell in cells if (result := self.find(cell)) is not None]
+
+    def note(self, name: str, value: Any) -> None:
+        """Stores any JSON value under `name`."""
+        body = json.dumps(value)
+        try:
+            with self._db:
+                self._db.execute(
+                    "INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", (name, body, _digest(name, body))
+                )
+        except sqlite3.Error as error:
+            raise self._refused(error) from error
+
+    def fact(self, name: str) -> Any:
+        """The value under `name`; None where there is none, or it was altered."""
+        try:
+            row = self._db.execute("SELECT body, digest FROM rows WHERE name = ?", (name,)).fetchone()
+        except sqlite3.Error as error:
+            raise self._refused(error) from error
+        if row is None or not isinstance(row[0], str) or _digest(name, row[0]) != row[1]:
+            return None
+        return json.loads(row[0])
+
+    def close(self) -> None:
+        """Ends the connection; what was added is on disk already."""
+        self._db.close()
+
+    def _refused(self, error: Exception) -> OutputError:
+        return OutputError(f"cannot use {self.path}: {error}; choose another --output, or free some space")
+
+
+def _digest(name: str, body: str) -> str:
+    return sha256_bytes(f"{name}\n{body}".encode())
+
+
+def write_parquet(results: Iterable[CellResult], path: Path) -> None:
+    """All results as a Parquet file, a column a layer and three a figure; MissingExtra without pyarrow."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtra("a study's Parquet file", "study") from error
+    rows = [_flat(result) for result in results]
+    columns = {
+        name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)
+    }
+    with atomic_path(path) as made:
+        pyarrow.parquet.write_table(pyarrow.table(columns), made)
+
+
+def _flat(result: CellResult) -> dict[str, Any]:
+    row: dict[str, Any] = {layer: getattr(result.cell, layer) for layer in LAYERS}
+    row |= {"id": result.cell.id, "seconds": result.seconds, "reason": result.reason}
+    for name, metric in result.figures.items():
+        row |= {name: metric.value, f"{name}_low": metric.low, f"{name}_high": metric.high}
+        row |= {f"{name}_evidence": metric.evidence}
+    return row | {"notes": "; ".join(result.notes)}

@@ -1,0 +1,226 @@
+"""The run of a study: cells as tasks, one after the other, so that each has the machine to itself.
+
+A cell that fails keeps its reason and stops nobody else. What is known is on disk before the next cell
+begins: whoever is stopped, however hard, loses one cell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tensmith.backend.native.choose.choosers import ANY, in_family, restricted_to
+from tensmith.backend.native.emit import loader
+from tensmith.backend.native.plan import fixed
+from tensmith.engine.compiled import METASCHEDULE, NATIVE, TUNED
+from tensmith.engine.worker import SessionWorker
+from tensmith.errors import EngineError, TensmithError
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.latency import summarize, take_turns
+from tensmith.evaluate.statistics import median_interval
+from tensmith.frontend.model_files import file_identity
+from tensmith.frontend.onnx import read_onnx
+from tensmith.hardware import load_target, program_seconds
+from tensmith.interrupt import unmissed
+from tensmith.kernel.isa import host_isa
+from tensmith.kernel.shipped import shipped
+from tensmith.kernel.timings import Timings
+from tensmith.report.metric import Metric, exact, spread
+from tensmith.rewrite.trail import simplify
+from tensmith.study.materials import Material, Materials
+from tensmith.study.plan import DEVICES, OUR_SYSTEMS, StudyCell, StudyPlan, cells, expected_seconds
+from tensmith.study.results import CellResult, Results
+from tensmith.tune.network import tasks_of
+from tensmith.tune.search import Budget, TuningSearch
+from tensmith.tune.timer import Timer
+from tensmith.tune.tvm.metaschedule import MetaSchedule
+
+DATABASE = "study.sqlite"
+_MODELS = "models"
+# How far answers may be from those of ONNX Runtime on the same file, over the largest of them.
+_NEAR = 0.05
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """The cells of a plan, and what came of those that were run; `interrupted` by Ctrl-C."""
+
+    plan: StudyPlan
+    cells: list[StudyCell]
+    results: list[CellResult]
+    interrupted: bool = False
+
+
+def run_study(
+    plan: StudyPlan, beside: Path, output: Path, tell: Tell = lambda _: None, retry: bool = False
+) -> StudyRun:
+    """Runs the cells that the folder `output` knows nothing of; with `retry` those that failed, too.
+
+    Files of the plan lie `beside` it. A model that is another than when its cell was run makes it run again.
+    """
+    every = cells(plan)
+    with _opened(output) as results:
+        materials = Materials(plan, beside, output / _MODELS, results)
+        digests = {name: _digest(materials, name) for name in {cell.model for cell in every}}
+        known = {cell: result for cell in every if (result := results.find(cell)) is not None}
+        left = [
+            cell
+            for cell in every
+            if cell not in known or known[cell].model != digests[cell.model] or (retry and known[cell].failed)
+        ]
+        interrupted = False
+        try:
+            for number, cell in enumerate(left):
+                seconds = expected_seconds(plan, left[number:], seconds_by_system(results.of(every)))
+                tell(f"{number + 1} of {len(left)}, about {_duration(seconds)} left: {cell.words}")
+                with unmissed():
+                    results.add(_result(plan, cell, materials, digests[cell.model]))
+        except KeyboardInterrupt:
+            interrupted = True
+        return StudyRun(plan, every, results.of(every), interrupted)
+
+
+def known_seconds(output: Path, every: list[StudyCell]) -> dict[str, list[float]]:
+    """Seconds of the cells that a folder knows, by system; nothing is written."""
+    if not (output / DATABASE).exists():
+        return {}
+    with _opened(output) as results:
+        return seconds_by_system(results.of(every))
+
+
+def seconds_by_system(results: list[CellResult]) -> dict[str, list[float]]:
+    """Seconds of finished cells."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for result in results:
+        if not result.failed:
+            found[result.cell.system].append(result.seconds)
+    return found
+
+
+@contextlib.contextmanager
+def _opened(output: Path) -> Iterator[Results]:
+    output.mkdir(parents=True, exist_ok=True)
+    results = Results(output / DATABASE)
+    try:
+        yield results
+    finally:
+        results.close()
+
+
+def _digest(materials: Materials, name: str) -> str:
+    """The digest of a model's file; empty where it is not there, which its cells will say."""
+    path = materials.file(name)
+    return file_identity(path) if path.exists() else ""
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _result(plan: StudyPlan, cell: StudyCell, materials: Materials, digest: str) -> CellResult:
+    """Runs a cell; whatever goes wrong in it is its reason."""
+    began = time.monotonic()
+    try:
+        figures, notes = _measured(plan, cell, materials)
+    except TensmithError as error:
+        return CellResult(cell, digest, time.monotonic() - began, str(error))
+    except Exception as error:
+        # An engine or a library may fail in any way, and the other cells are none of its business.
+        reason = f"{type(error).__name__}: {error}"
+        return CellResult(cell, digest, time.monotonic() - began, reason)
+    return CellResult(cell, digest, time.monotonic() - began, "", figures, notes)
+
+
+def _measured(
+    plan: StudyPlan, cell: StudyCell, materials: Materials
+) -> tuple[dict[str, Metric], tuple[str, ...]]:
+    """The figures of a cell, and what a reader of them must know."""
+    material = materials.of(cell.model)
+    path = materials.optimized(cell)
+    figures = materials.figures(cell, path)
+    kind, _, device = cell.hardware.partition(":")
+    if kind == "estimated":
+        costs = (cost for _, cost in node_costs(simplify(read_onnx(path)).program, material.sizes))
+        seconds = program_seconds(load_target(device), costs)
+        return figures | {"latency_ms": exact(1e3 * seconds, "ms", "estimated")}, ()
+    notes = []
+    if cell.system in (TUNED, METASCHEDULE):
+        notes += _tune(plan, cell, path, material)
+    contender = _contender(cell, path)
+    if cell.algorithm != ANY:
+        notes.append(_share_of_algorithm(contender, cell, material))
+    with ExitStack() as stack:
+        baseline = stack.enter_context(material.original.start(material.example, cell.threads))
+        worker = stack.enter_context(contender.start(material.example, cell.threads))
+        turn = worker.time(plan.method.runs + 1)
+        if turn.disturbed:
+            notes.append("the machine was busy: runs contain waiting")
+        spent = turn.nanoseconds[1:] / 1e6
+        low, high = median_interval(spent, plan.seed)
+        figures["latency_ms"] = spread(float(np.median(spent)), low, high, "ms")
+        if plan.method.seconds:
+            rounds = take_turns([baseline.time, worker.time], plan.method.seconds, plan.seed)
+            figures["ratio"] = summarize((material.original, contender), rounds, plan.seed)[1].ratio
+        notes += _answers(worker, path, cell, material)
+    return figures, tuple(notes)
+
+
+def _contender(cell: StudyCell, path: Path) -> Contender:
+    if cell.hardware in DEVICES:
+        return Contender(cell.hardware, path)
+    if cell.system not in OUR_SYSTEMS:
+        return Contender(cell.system, path)
+    return Contender(NATIVE, path, (("algorithm", cell.algorithm), ("tuning", cell.system)))
+
+
+def _share_of_algorithm(contender: Contender, cell: StudyCell, material: Material) -> str:
+    """How many layers the algorithm of a cell computes; EngineError if it is none."""
+    folder = contender.compiled(material.example, cell.threads)
+    assert folder is not None
+    kernels = json.loads((folder / loader.MANIFEST).read_text(encoding="utf-8"))["kernels"]
+    names = [str(kernel).partition(" ")[0] for kernel in kernels.values()]
+    own = sum(in_family(name, cell.algorithm) for name in names)
+    if not own:
+        raise EngineError(f"no layer of {cell.model} with {cell.optimization} has a {cell.algorithm} kernel")
+    return f"{cell.algorithm} computes {own} of {len(names)} layers"
+
+
+def _answers(worker: SessionWorker, path: Path, cell: StudyCell, material: Material) -> list[str]:
+    """A warning where answers are not near those of ONNX Runtime on the same file."""
+    with Contender(material.original.engine, path).start(material.example, cell.threads) as other:
+        wanted, found = other.run(material.example), worker.run(material.example)
+    for name, array in wanted.items():
+        scale = max(float(np.max(np.abs(array), initial=0.0)), 1e-6)
+        far = float(np.max(np.abs(found[name].astype(np.float64) - array), initial=0.0)) / scale
+        if not far <= _NEAR:
+            return [f"'{name}' differs from ONNX Runtime's by {100 * far:.0f}% of its largest value"]
+    return []
+
+
+def _tune(plan: StudyPlan, cell: StudyCell, path: Path, material: Material) -> list[str]:
+    """Times kernels for the layers of a cell's model; what is found is kept for this machine."""
+    isa, timings = host_isa(), Timings(writing=True)
+    with contextlib.closing(timings), Timer() as timer:
+        program = fixed(read_onnx(path), dict(material.sizes))
+        tasks, memory = tasks_of(program, isa, restricted_to(cell.algorithm))
+        search = TuningSearch(tasks, memory, timings, timer.seconds, table=shipped(isa))
+        budget = Budget(plan.tuning.seconds, plan.tuning.trials)
+        if cell.system == METASCHEDULE:
+            search.run(budget.at_most(len(tasks)))
+            with MetaSchedule() as other:
+                other.run(search, budget, lambda: False)
+                return [f"{other.trials} trials of MetaSchedule"]
+        search.run(budget)
+        settled = sum(task.settled for task in tasks)
+        return [f"{search.trials} trials, {settled} of {len(tasks)} problems settled"]

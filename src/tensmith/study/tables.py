@@ -1,0 +1,384 @@
+"""The tables and figures of a study, in the forms of the paper's, as HTML, Markdown, LaTeX and PNG.
+
+Tables 2 to 6: the dense models; elbow points of the two prunings; number formats; the fastest algorithm,
+untuned and tuned; expected speed-ups and the share of them that was reached. Figures 3 to 7: accuracy over
+the ladders of weight and of channel pruning; times by algorithm, untuned and tuned; times by hardware.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tensmith.engine.compiled import TUNED, UNTUNED
+from tensmith.errors import MissingExtra
+from tensmith.files import atomic_path, write_text
+from tensmith.report.escape import html_text, printable
+from tensmith.report.metric import Metric
+from tensmith.study.materials import ORIGINAL
+from tensmith.study.plan import LADDERS, LAYERS, StudyCell
+from tensmith.study.results import CellResult
+
+# Points of accuracy that a model may lose up to its elbow.
+ELBOW_POINTS = 1.0
+_FORMATS = ("none", "float16", "int8_uncalibrated", "int8", "ours")
+NOTHING = "no result"
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """Rows of text under columns; `note` says how to read them."""
+
+    number: int
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def html(self) -> str:
+        """As a table element."""
+        head = "".join(f"<th>{html_text(name)}</th>" for name in self.columns)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{html_text(cell)}</td>' for cell in row)}</tr>\n" for row in self.rows
+        )
+        caption = html_text(f"Table {self.number}: {self.title}. {self.note}", 1000)
+        return f"<table>\n<caption>{caption}</caption>\n<tr>{head}</tr>\n{body}</table>\n"
+
+    def markdown(self) -> str:
+        """As Markdown."""
+        lines = [self.columns, ("---",) * len(self.columns), *self.rows]
+        table = "\n".join(f"| {' | '.join(map(_markdown, line))} |" for line in lines)
+        return f"**Table {self.number}: {self.title}.** {self.note}\n\n{table}\n"
+
+    def latex(self) -> str:
+        """As a LaTeX table."""
+        rows = "\n".join(f"{' & '.join(map(_latex, row))} \\\\" for row in (self.columns, *self.rows))
+        head, _, body = rows.partition("\n")
+        caption = _latex(f"{self.title}. {self.note}")
+        return (
+            f"\\begin{{table}}\n\\caption{{{caption}}}\n\\begin{{tabular}}{{{'l' * len(self.columns)}}}\n"
+            f"\\hline\n{head}\n\\hline\n{body}\n\\hline\n\\end{{tabular}}\n\\end{{table}}\n"
+        )
+
+
+def _markdown(text: str) -> str:
+    return printable(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+          **{letter: f"\\{letter}" for letter in "&%$#_{}"}}  # fmt: skip
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in printable(text, 1000))
+
+
+@dataclass(frozen=True)
+class Elbow:
+    """The last rung of a ladder up to which accuracy holds; `low`, `high`: of the points lost there.
+
+    `amount` is 0 where not even the first rung holds. `certain`: the interval excludes more than the bound.
+    """
+
+    model: str
+    kind: str
+    amount: int
+    result: CellResult | None
+
+    @property
+    def certain(self) -> bool:
+        """Whether the interval of the drop ends below the bound."""
+        return self.result is not None and self.result.figures["drop"].high <= ELBOW_POINTS
+
+
+def elbows(results: Iterable[CellResult]) -> list[Elbow]:
+    """The elbow of each model and ladder: the rungs before the first that loses over a point."""
+    found: dict[tuple[str, str], dict[int, CellResult]] = defaultdict(dict)
+    for result in results:
+        kind, _, amount = result.cell.optimization.partition(":")
+        if kind in LADDERS and not result.failed:
+            found[result.cell.model, kind][int(amount)] = result
+    made = []
+    for (model, kind), rungs in found.items():
+        held, at = 0, None
+        for rung in sorted(rungs):
+            if rungs[rung].figures["drop"].value > ELBOW_POINTS:
+                break
+            held, at = rung, rungs[rung]
+        made.append(Elbow(model, kind, held, at))
+    return made
+
+
+def beside(cell: StudyCell, **others: str) -> tuple[str, ...]:
+    """The layers of a cell, some of them changed: what a comparison pairs by."""
+    return tuple(others.get(layer, getattr(cell, layer)) for layer in LAYERS)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What an optimization was to gain, and gained: both against the dense model in a like cell."""
+
+    result: CellResult
+    expected: float
+    speedup: float
+
+    @property
+    def share(self) -> float:
+        """Of the expected speed-up."""
+        return self.speedup / self.expected
+
+
+def reached(results: Iterable[CellResult]) -> list[Reached]:
+    """Of every cell with an optimization and a dense counterpart that ran.
+
+    Weights that are zero are skipped by one algorithm alone, so `sparse` is held against any dense one.
+    """
+    done = {beside(r.cell): r for r in results if not r.failed and "latency_ms" in r.figures}
+    found = []
+    for result in done.values():
+        algorithm = "any" if result.cell.algorithm == "sparse" else result.cell.algorithm
+        dense = done.get(beside(result.cell, optimization=ORIGINAL, algorithm=algorithm))
+        if result.cell.optimization != ORIGINAL and dense is not None:
+            before, after = dense.figures["latency_ms"].value, result.figures["latency_ms"].value
+            if after > 0:
+                found.append(Reached(result, result.figures["expected"].value, before / after))
+    return found
+
+
+def fastest(results: Iterable[CellResult]) -> dict[tuple[str, ...], CellResult]:
+    """The fastest algorithm of each cell but for its algorithm."""
+    best: dict[tuple[str, ...], CellResult] = {}
+    for result in results:
+        key = beside(result.cell, algorithm="")
+        if result.failed or "latency_ms" not in result.figures or result.cell.algorithm == "any":
+            continue
+        if key not in best or _milliseconds(result) < _milliseconds(best[key]):
+            best[key] = result
+    return best
+
+
+def _milliseconds(result: CellResult) -> float:
+    return result.figures["latency_ms"].value
+
+
+def tables(results: Sequence[CellResult]) -> tuple[StudyTable, ...]:
+    """Tables 2 to 6."""
+    return (
+        _models(results), _elbows(results), _formats(results), _algorithms(results), _speedups(results),
+    )  # fmt: skip
+
+
+def _models(results: Sequence[CellResult]) -> StudyTable:
+    first = _first_of(results, ORIGINAL)
+    rows = tuple(
+        (result.cell.dataset, model, _told(result, "accuracy"),
+         *(f"{result.figures[name].value / 1e6:.3g}" for name in ("weights", "macs", "file_bytes")))
+        for model, result in first.items()
+    )  # fmt: skip
+    columns = ("dataset", "model", "accuracy, %", "weights, 1e6", "multiply-adds, 1e6", "file, MB")
+    return StudyTable(2, "Dense models", columns, rows)
+
+
+def _first_of(results: Sequence[CellResult], optimization: str) -> dict[str, CellResult]:
+    """A finished cell of each model with an optimization: accuracy and size are one for all of them."""
+    found: dict[str, CellResult] = {}
+    for result in results:
+        if not result.failed and result.cell.optimization == optimization:
+            found.setdefault(result.cell.model, result)
+    return found
+
+
+def _elbows(results: Sequence[CellResult]) -> StudyTable:
+    rows = []
+    for elbow in elbows(results):
+        figures = ("accuracy", "drop") if elbow.result else ()
+        told = tuple(_told(elbow.result, name) for name in figures if elbow.result) or (NOTHING, NOTHING)
+        amount = f"{elbow.amount}%" if elbow.amount else "below the ladder"
+        rows.append((elbow.model, elbow.kind, amount, *told, "yes" if elbow.certain else "no"))
+    columns = ("model", "pruning", "elbow", "accuracy, %", "points lost", "significant")
+    note = (
+        f"The elbow is the last rung before one that loses over {ELBOW_POINTS:g} points; it is significant "
+        "where the 95% interval of what is lost there ends below that."
+    )
+    return StudyTable(3, "Elbow points", columns, tuple(rows), note)
+
+
+def _formats(results: Sequence[CellResult]) -> StudyTable:
+    firsts = {name: _first_of(results, name) for name in _FORMATS}
+    models = list(dict.fromkeys(result.cell.model for result in results))
+    rows = tuple(
+        (m, *(_told(firsts[name][m], "accuracy") if m in firsts[name] else NOTHING for name in _FORMATS))
+        for m in models
+    )
+    columns = ("model", "float32", "float16", "int8 uncalibrated", "int8 calibrated", "ours")
+    return StudyTable(4, "Accuracy of number formats, %", columns, rows)
+
+
+def _algorithms(results: Sequence[CellResult]) -> StudyTable:
+    best = fastest(results)
+    keys = dict.fromkeys((*key[:4], "", *key[5:]) for key in best)
+    rows = []
+    for key in keys:
+        told = []
+        for system in (UNTUNED, TUNED):
+            found = best.get((*key[:4], system, key[5]))
+            told += [found.cell.algorithm, _told(found, "latency_ms")] if found else [NOTHING, ""]
+        rows.append((key[1], key[2], key[5], *told))
+    columns = ("model", "optimization", "hardware", "untuned", "ms", "tuned", "ms")
+    return StudyTable(5, "The fastest algorithm", columns, tuple(rows))
+
+
+def _speedups(results: Sequence[CellResult]) -> StudyTable:
+    rows = tuple(
+        (r.result.cell.model, r.result.cell.optimization, r.result.cell.algorithm, r.result.cell.system,
+         r.result.cell.hardware, f"{r.expected:.2f}", f"{r.speedup:.2f}", f"{100 * r.share:.0f}%",
+         r.result.figures["latency_ms"].evidence)
+        for r in reached(results)
+    )  # fmt: skip
+    columns = ("model", "optimization", "algorithm", "system", "hardware", "expected, x", "speed-up, x",
+               "share reached", "evidence")  # fmt: skip
+    note = (
+        "Expected is what time would fall by if it were work: multiply-adds with weights that are not zero, \
+and as many at once as a narrower format lets."
+    )
+    return StudyTable(6, "Expected and reached speed-ups over the dense model", columns, rows, note)
+
+
+def _told(result: CellResult, name: str) -> str:
+    """A figure with its interval."""
+    metric: Metric | None = result.figures.get(name)
+    if metric is None:
+        return NOTHING
+    if metric.low == metric.high:
+        return f"{metric.value:.4g}"
+    return f"{metric.value:.4g} [{metric.low:.4g} to {metric.high:.4g}]"
+
+
+@dataclass(frozen=True)
+class StudyCurve:
+    """Points of a line, or heights of bars by name, and the ends of their intervals."""
+
+    name: str
+    x: tuple[Any, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class StudyFigure:
+    """Lines over a ladder (`bars` is false), or groups of bars."""
+
+    number: int
+    title: str
+    across: str
+    up: str
+    bars: bool
+    curves: tuple[StudyCurve, ...]
+
+
+def figures(results: Sequence[CellResult]) -> tuple[StudyFigure, ...]:
+    """Figures 3 to 7; one without curves where nothing of it was measured."""
+    ok = [r for r in results if not r.failed]
+
+    def ladder(number: int, kind: str) -> StudyFigure:
+        def place(result: CellResult) -> Any:
+            if result.cell.optimization == ORIGINAL:
+                return 0
+            name, _, amount = result.cell.optimization.partition(":")
+            return int(amount) if name == kind else None
+
+        curves = _curves(ok, "accuracy", lambda r: r.cell.model, place)
+        words = kind.replace("_", " ")
+        return StudyFigure(number, f"Accuracy after {words}", "taken away, %", "accuracy, %", False, curves)
+
+    def bars(number: int, title: str, wanted: Callable[[CellResult], bool], layer: str) -> StudyFigure:
+        chosen = [r for r in ok if wanted(r)]
+        curves = _curves(
+            chosen, "latency_ms", lambda r: str(getattr(r.cell, layer)),
+            lambda r: f"{r.cell.model} {r.cell.optimization}",
+        )  # fmt: skip
+        return StudyFigure(number, title, "model and optimization", "latency, ms", True, curves)
+
+    return (
+        ladder(3, "weight_pruning"),
+        ladder(4, "channel_pruning"),
+        bars(5, "Time by algorithm, untuned", lambda r: r.cell.system == UNTUNED and _here(r), "algorithm"),
+        bars(6, "Time by algorithm, tuned", lambda r: r.cell.system == TUNED and _here(r), "algorithm"),
+        bars(7, "Time by hardware", lambda r: r.cell.algorithm == "any", "hardware"),
+    )
+
+
+def _here(result: CellResult) -> bool:
+    return result.cell.hardware == "cpu:1"
+
+
+def _curves(
+    results: Sequence[CellResult], figure: str, name: Callable[[CellResult], str],
+    place: Callable[[CellResult], Any],
+) -> tuple[StudyCurve, ...]:  # fmt: skip
+    """A curve for each name; of several cells at one place the first counts."""
+    points: dict[str, dict[Any, Metric]] = defaultdict(dict)
+    for result in results:
+        x = place(result)
+        if x is not None and figure in result.figures:
+            points[name(result)].setdefault(x, result.figures[figure])
+    found = []
+    for label, at in points.items():
+        if len(at) > 1 or isinstance(next(iter(at)), str):
+            xs = tuple(sorted(at) if not isinstance(next(iter(at)), str) else at)
+            metrics = [at[x] for x in xs]
+            found.append(StudyCurve(label, xs, *(tuple(getattr(m, part) for m in metrics)
+                                            for part in ("value", "low", "high"))))  # fmt: skip
+    return tuple(found)
+
+
+def draw(figure: StudyFigure, path: Path) -> None:
+    """A figure as PNG; MissingExtra without matplotlib."""
+    try:
+        import matplotlib
+        import matplotlib.figure
+    except ImportError as error:
+        raise MissingExtra("figures of a study", "study") from error
+    with matplotlib.rc_context({"text.parse_math": False}), atomic_path(path) as made:
+        canvas = matplotlib.figure.Figure(figsize=(8, 4.5), layout="constrained")
+        _draw(figure, canvas.add_subplot())
+        canvas.savefig(made, format="png", dpi=120)
+
+
+def _draw(figure: StudyFigure, axes: Any) -> None:
+    names = list(dict.fromkeys(x for curve in figure.curves for x in curve.x))
+    width = 0.8 / max(1, len(figure.curves))
+    for number, curve in enumerate(figure.curves):
+        errors = ([v - low for v, low in zip(curve.y, curve.low)],
+                  [high - v for v, high in zip(curve.y, curve.high)])  # fmt: skip
+        if figure.bars:
+            at = [names.index(x) + (number + 0.5) * width - 0.4 for x in curve.x]
+            axes.bar(at, curve.y, width, yerr=errors, label=printable(curve.name, 40))
+        else:
+            axes.errorbar(curve.x, curve.y, yerr=errors, marker="o", label=printable(curve.name, 40))
+    if figure.bars:
+        axes.set_xticks(range(len(names)), [printable(name, 40) for name in names], rotation=45, ha="right")
+    axes.set(title=f"Figure {figure.number}: {figure.title}", xlabel=figure.across, ylabel=figure.up)
+    if figure.curves:
+        axes.legend(fontsize="small")
+
+
+def write_tables(results: Sequence[CellResult], folder: Path) -> None:
+    """tables.html, tables.md and tables.tex."""
+    found = tables(results)
+    style = "<style>body{font:14px sans-serif}td,th,caption{padding:2px 8px;text-align:left}</style>"
+    head = f'<!doctype html>\n<meta charset="utf-8">\n<title>Tables of the study</title>\n{style}\n'
+    write_text(folder / "tables.html", head + "\n".join(table.html() for table in found))
+    write_text(folder / "tables.md", "\n".join(table.markdown() for table in found))
+    write_text(folder / "tables.tex", "\n".join(table.latex() for table in found))
+
+
+def write_figures(results: Sequence[CellResult], folder: Path) -> None:
+    """figure-3.png to figure-7.png, those that have anything to show."""
+    for figure in figures(results):
+        if figure.curves:
+            draw(figure, folder / f"figure-{figure.number}.png")

@@ -1,0 +1,135 @@
+"""A study runs cell by cell: failures keep their reasons, and what is known is not run again."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from command_line import images, started, tensmith, tiny_model
+from tensmith.errors import MissingExtra
+from tensmith.study import run
+from tensmith.study.materials import Materials
+from tensmith.study.plan import StudyPlan, cells, read_plan
+from tensmith.study.results import Results, write_parquet
+from tensmith.study.run import DATABASE, StudyRun, run_study
+
+TEXT = """name: tiny
+datasets: [{name: noise, data: "npz:noise.npz", samples: 40, calibration: 16}]
+models: [{name: tiny, path: tiny.onnx, dataset: noise, preprocess: raw}]
+optimizations: [none, {weight_pruning: 60}]
+systems: [onnxruntime]
+hardware: [cpu, "estimated:host"]
+method: {runs: 5, seconds: 0}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    onnx.save(tiny_model(), folder / "tiny.onnx")
+    labels = np.random.default_rng(2).integers(0, 4, 240)
+    np.savez(folder / "noise.npz", x_train=images()[:160], y_train=labels[:160],
+             x_test=images()[160:], y_test=labels[160:])  # fmt: skip
+    (folder / "study.yaml").write_text(TEXT.replace("[onnxruntime]", "[onnxruntime, untuned]"))
+    return folder
+
+
+def plan_of(place: Path) -> StudyPlan:
+    return read_plan(place / "study.yaml")
+
+
+@pytest.fixture(scope="module")
+def done(place: Path) -> StudyRun:
+    return run_study(plan_of(place), place, place / "out")
+
+
+def test_every_cell_has_a_result(done: StudyRun) -> None:
+    assert [result.cell for result in done.results] == done.cells and len(done.cells) == 6
+    assert not any(result.failed for result in done.results)
+    for result in done.results:
+        estimated = result.cell.hardware.startswith("estimated")
+        assert result.figures["latency_ms"].evidence == ("estimated" if estimated else "measured")
+        sparse = result.cell.optimization != "none"
+        assert (result.figures["expected"].value > 1.5) == sparse
+        assert (result.figures["drop"].value == 0) or sparse
+
+
+def test_what_is_known_is_not_run_again_but_for_altered_rows(
+    done: StudyRun, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    usual = run._measured
+    monkeypatch.setattr(run, "_measured", lambda p, cell, m: ran.append(cell.id) or usual(p, cell, m))
+    again = run_study(plan_of(place), place, place / "out")
+    assert ran == [] and again.results == done.results
+    victim = next(cell for cell in done.cells if cell.hardware.startswith("estimated"))
+    with sqlite3.connect(place / "out" / DATABASE) as database:
+        database.execute("UPDATE rows SET body = replace(body, 'tiny', 'tidy') WHERE name = ?", (victim.id,))
+    again = run_study(plan_of(place), place, place / "out")
+    assert ran == [victim.id] and len(again.results) == 6
+
+
+def test_a_failure_keeps_its_reason_and_stops_nobody(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, calls = run._measured, []
+
+    def failing(plan: StudyPlan, cell: object, materials: Materials) -> object:
+        calls.append(cell)
+        if len(calls) == 1:
+            raise ZeroDivisionError("the device was lost")
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return usual(plan, cell, materials)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(run, "_measured", failing)
+    plan = plan_of(place).model_copy(update={"systems": ("untuned",), "hardware": ("estimated:host",),
+                                             "optimizations": ("none", "float16", "int8")})  # fmt: skip
+    found = run_study(plan, place, tmp_path)
+    assert found.interrupted and len(found.cells) == 3
+    assert [result.reason for result in found.results] == ["ZeroDivisionError: the device was lost", ""]
+    # The failed cell rests, the interrupted one is taken up; with `retry` both.
+    assert len(run_study(plan, place, tmp_path).results) == 3 and len(calls) == 4
+    assert not any(r.failed for r in run_study(plan, place, tmp_path, retry=True).results)
+    assert len(calls) == 5
+
+
+def test_a_model_that_is_not_there_is_the_reason_of_its_cells(place: Path, tmp_path: Path) -> None:
+    plan = plan_of(place)
+    gone = plan.models[0].model_copy(update={"path": "gone.onnx"})
+    plan = plan.model_copy(update={"models": (gone,), "hardware": ("estimated:host",)})
+    assert all("gone.onnx" in r.reason for r in run_study(plan, place, tmp_path).results)
+
+
+def test_a_killed_study_goes_on_where_it_was(place: Path, tmp_path: Path) -> None:
+    arguments = ("study", place / "study.yaml", "--output", tmp_path / "out", "--json")
+    with started(*arguments, folder=place) as process:
+        deadline, kept = time.monotonic() + 120, 0
+        while kept < 2 and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.1)
+            if (tmp_path / "out" / DATABASE).exists():
+                results = Results(tmp_path / "out" / DATABASE)
+                kept = len(results.of(cells(plan_of(place))))
+                results.close()
+        process.kill()
+    assert kept >= 2
+    finished = tensmith(*arguments, folder=place)
+    assert finished.returncode == 0, finished.stderr
+    assert len(json.loads(finished.stdout)["results"]) == 6
+
+
+def test_parquet_names_its_extra_or_holds_a_row_a_cell(done: StudyRun, tmp_path: Path) -> None:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        with pytest.raises(MissingExtra, match="study"):
+            write_parquet(done.results, tmp_path / "r.parquet")
+        return
+    write_parquet(done.results, tmp_path / "r.parquet")
+    assert parquet.read_table(tmp_path / "r.parquet").num_rows == 6

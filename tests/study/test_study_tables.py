@@ -1,0 +1,84 @@
+"""Tables, figures and observations of results whose law is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from study_sample import EXPECTED, GAINED, LOST, MODELS, results
+
+from tensmith.study.observations import observations
+from tensmith.study.results import CellResult
+from tensmith.study.tables import elbows, figures, reached, tables, write_figures, write_tables
+
+# What the sample was made to say, by the number of the observation.
+SAID = {
+    1: "holds", 2: "not enough data", 3: "holds", 4: "holds", 5: "holds", 6: "holds", 7: "holds",
+    9: "holds", 10: "holds", 11: "holds", 12: "holds", 13: "holds",
+}  # fmt: skip
+
+
+def test_elbows_are_the_last_rungs_that_hold() -> None:
+    found = {(elbow.model, elbow.kind): elbow for elbow in elbows(results())}
+    assert len(found) == 2 * len(MODELS)
+    for (_, kind), elbow in found.items():
+        assert elbow.amount == {"weight_pruning": 95, "channel_pruning": 20}[kind] and elbow.certain
+
+
+def test_shares_are_against_the_dense_model_in_a_like_cell() -> None:
+    found = reached(results())
+    assert len(found) == 5 * 7 * 2 * 2
+    for one in found:
+        name = one.result.cell.optimization
+        assert one.speedup == pytest.approx(GAINED[name])
+        assert one.share == pytest.approx(GAINED[name] / EXPECTED[name])
+
+
+def test_the_observations_say_what_the_results_were_made_to() -> None:
+    found = {one.number: one for one in observations(results())}
+    assert sorted(found) == list(range(1, 14))
+    assert {number: found[number].answer for number in SAID} == SAID
+    assert "[" in found[12].numbers and found[12].numbers.startswith("median 2")
+
+
+def test_contrary_results_turn_the_observations() -> None:
+    def contrary(result: CellResult) -> CellResult:
+        """Tuning slows down, and drops are turned around."""
+        if result.failed:
+            return result
+        slower = 4.0 if result.cell.system == "tuned" else 1.0
+        figure = dict(result.figures)
+        metric = figure["latency_ms"]
+        figure["latency_ms"] = replace(metric, value=metric.value * slower, low=metric.low * slower,
+                                   high=metric.high * slower)  # fmt: skip
+        if result.cell.optimization == "float16":
+            figure["drop"] = replace(figure["drop"], value=5.0, low=4.0, high=6.0)
+        return replace(result, figures=figure)
+
+    found = {one.number: one.answer for one in observations(map(contrary, results()))}
+    assert found[12] == "does not hold" and found[9] == "does not hold"
+    assert all(one.answer == "not enough data" for one in observations([]))
+
+
+def test_the_five_tables_in_three_languages(tmp_path: Path) -> None:
+    made = {table.number: table for table in tables(results())}
+    assert sorted(made) == [2, 3, 4, 5, 6]
+    assert len(made[2].rows) == len(MODELS) and made[3].rows[0][2] == "95%"
+    assert made[4].rows[0][3].startswith(f"{90 - LOST['int8_uncalibrated']:g} [")
+    assert [row[3:6:2] for row in made[5].rows[:9:8]] == [("gemm", "gemm"), ("direct", "gemm")]
+    write_tables(results(), tmp_path)
+    assert (tmp_path / "tables.html").read_text().count("<table>") == 5
+    assert "| model | pruning | elbow |" in (tmp_path / "tables.md").read_text()
+    latex = (tmp_path / "tables.tex").read_text()
+    assert latex.count("\\begin{tabular}") == 5 and "weight\\_pruning" in latex and "95\\%" in latex
+
+
+def test_figures_hold_what_was_measured(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    made = {figure.number: figure for figure in figures(results())}
+    assert [made[n].curves[0].x for n in (3, 4)] == [(0, 50, 95), (0, 20, 50)]
+    assert {curve.name for curve in made[5].curves} == {"direct", "gemm"}
+    write_figures(results(), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"figure-{n}.png" for n in (3, 4, 5, 6)]
+    assert (tmp_path / "figure-3.png").read_bytes().startswith(b"\x89PNG")
