@@ -33,7 +33,7 @@ from tensmith.evaluate import latency
 from tensmith.ir import Program
 from test_floors import FLOOR_OF
 
-MOST_RETURNS = 11
+MOST_RETURNS = 10
 _CANDIDATES = 10
 _ROAD, _RUNS = 6, 4
 _DEPTH = 3

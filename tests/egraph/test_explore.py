@@ -11,7 +11,7 @@ from tensmith.equality.programs import compare_programs
 from tensmith.ir import Program, make_node
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import Traced, replay_exact, simplified, stepped
-from tensmith.search.strategies.explored import distance
+from tensmith.search.strategies.distance import distance
 
 pytest.importorskip("highspy")
 

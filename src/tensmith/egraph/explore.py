@@ -66,11 +66,7 @@ class Explored:
     @property
     def gap(self) -> float | None:
         """By which share of the optimum the program found may be dearer; None where no bound is known."""
-        return self.gap_of(self.cost)
-
-    def gap_of(self, cost: float) -> float | None:
-        """The same of another program of the space, which costs so much."""
-        return max(0.0, cost / self.bound - 1) if self.bound > 0 else None
+        return max(0.0, self.cost / self.bound - 1) if self.bound > 0 else None
 
 
 def saturate(program: Program, cost: Cost, reach: Reach = Reach()) -> Explored:

@@ -12,7 +12,8 @@ from tensmith.egraph.explore import Reach, enumerate_all
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan
 from tensmith.search.strategies.beam import searched
-from tensmith.search.strategies.explored import beginning_with, saturated, told
+from tensmith.search.strategies.distance import told
+from tensmith.search.strategies.explored import beginning_with, saturated
 from tensmith.search.strategies.genetic import evolved
 from tensmith.search.strategy import BOUNDING, Quest, strategy
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tensmith.egraph.explore import Reach, enumerate_all
 from tensmith.search.beam import beam_search
 from tensmith.search.candidate import Candidate
-from tensmith.search.strategies.explored import SOLVER, beginning_with, saturated, told
+from tensmith.search.strategies.distance import told
+from tensmith.search.strategies.explored import SOLVER, beginning_with, saturated
 from tensmith.search.strategy import BOUNDING, Quest, strategy
 
 

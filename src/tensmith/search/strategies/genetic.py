@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tensmith.search.candidate import Candidate
 from tensmith.search.genetic import genetic_search
-from tensmith.search.strategies.explored import saturated, told
+from tensmith.search.strategies.distance import told
+from tensmith.search.strategies.explored import saturated
 from tensmith.search.strategy import BOUNDING, Quest, strategy
 
 
