@@ -75,7 +75,7 @@ def front(found: Results) -> Iterator[str]:
     yield (
         f"What came out for ResNet-20 on CIFAR-10 in {found['fronts']['settings']['time_budget']} "
         "(one thread; accuracy on test images that never guide the search, but a point that breaks the "
-        "budget on them is dropped):"
+        "budget on them is marked as beyond it, or dropped where it loses over four times as much):"
     )
     yield "".join(f"    {line}\n" if line else "\n" for line in table.splitlines()).rstrip("\n")
     yield "![The front of ResNet-20 beside plain int8](benchmarks/results/fronts.png)"
