@@ -63,6 +63,7 @@ def _rule_row(rule: Rule) -> str:
     else:
         proved, refuted = len(list(rule.obligations())), len(list(rule.twins()))
         why = f"cases proved: {proved}; wrong twins refuted: {refuted}"
+    why += f"; found by {rule.found}" if rule.found else ""
     return f"| `{rule.name}` | {_cell(what)} | {_cell(why)} |"
 
 

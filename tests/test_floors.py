@@ -19,7 +19,7 @@ FLOORS = (
     {"rewrite", "equality", "backend", "frontend", "hardware", "kernel"},
     {"verify", "engine", "egraph", "workers"},
     {"evaluate", "tune"},
-    {"search", "config"},
+    {"search", "config", "discovery"},
     {"deploy", "request", "compression", "preview", "explain", "diagnosis", "suggestion", "lifting"}
     | {"superoptimize", "study"},
     {"cli"},

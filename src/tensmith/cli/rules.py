@@ -1,22 +1,50 @@
-"""`tensmith rules`: the exact rules, and why each is known to hold."""
+"""`tensmith rules`: the exact rules, why each is known to hold, and the search for more."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tensmith.cli.command import Answer, command
+from tensmith.cli.progress import progress
 
 
 @command(example="tensmith rules --family algebra")
 def rules(
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[MODEL]...", help="With --discover: .onnx files to rank what is found by."),
+    ] = None,
     family: Annotated[str | None, typer.Option(help="Only the rules of this family.")] = None,
+    discover: Annotated[
+        bool, typer.Option("--discover", help="Look for rules that those there are do not imply.")
+    ] = False,
+    vocabulary: Annotated[
+        str | None, typer.Option(help="With --discover: what terms are made of. [default: all there are]")
+    ] = None,
+    ops: Annotated[
+        str | None, typer.Option(metavar="OP,OP", help="With --discover: terms of these elementwise ops.")
+    ] = None,
+    size: Annotated[int, typer.Option(help="With --discover: the most ops of a term.")] = 2,
+    time_budget: Annotated[
+        str, typer.Option(metavar="TIME", help="With --discover: at most so long for a vocabulary.")
+    ] = "60s",
 ) -> Answer:
-    """List the exact rules: what each says, where it applies, and how many cases of it are proved."""
+    """List the exact rules: what each says, where it applies, and how many cases of it are proved.
+
+    With --discover small terms are enumerated, those that compute the same are proved equal for all sizes,
+    and what the rules there are imply is left out. The rest is printed as lines for a file of rules, those
+    first that save most in the models given.
+    """
     from tensmith.errors import UsageError
     from tensmith.verify.prove import listed
 
+    if discover:
+        return _discovered(models or [], vocabulary, ops, size, time_budget)
+    if models or vocabulary or ops:
+        raise UsageError("models, --vocabulary and --ops say what --discover looks at; give it too")
     found = listed()
     families = sorted({row["family"] for row in found})
     if family is not None and family not in families:
@@ -24,3 +52,45 @@ def rules(
     kept = [row for row in found if family in (None, row["family"])]
     lines = [f"{row['name']} ({row['family']}, {row['phase']}): {row['says']}" for row in kept]
     return Answer({"rules": kept}, lines)
+
+
+def _discovered(models: list[Path], name: str | None, ops: str | None, size: int, budget: str) -> Answer:
+    from tensmith.config import parse_seconds
+    from tensmith.discovery.selection import discover, ranked
+    from tensmith.discovery.vocabulary import VOCABULARIES, of_ops
+    from tensmith.discovery.written import written
+    from tensmith.errors import UsageError
+    from tensmith.evaluate.count import node_seconds
+    from tensmith.frontend.onnx import read_onnx
+    from tensmith.hardware import load_target
+    from tensmith.rewrite.trail import simplify
+
+    if not 1 <= size <= 4:
+        raise UsageError("--size is a whole number from 1 to 4; terms grow a hundredfold with each")
+    if name is not None and name not in VOCABULARIES:
+        raise UsageError(f"no vocabulary is called '{name}'; there are {', '.join(VOCABULARIES)}")
+    chosen = [of_ops(ops.split(","))] if ops else [VOCABULARIES[name]] if name else [*VOCABULARIES.values()]
+    seconds = parse_seconds(budget)
+    with progress("reading the models") as tell:
+        programs = [simplify(read_onnx(model)).program for model in models]
+        searched = []
+        for each in chosen:
+            tell(f"terms of the vocabulary {each.name}")
+            searched.append(discover(each, size, seconds))
+        tell("ranking")
+        found = [law for one in searched for law in one.kept]
+        rows = ranked(found, programs, node_seconds(load_target("host"))) if programs else found
+    document = {
+        "searched": [
+            {"vocabulary": s.vocabulary, "terms": s.terms, "candidates": s.candidates, "implied": s.implied,
+             "unproved": s.unproved, "found": len(s.kept), "ended": s.ended}
+            for s in searched
+        ],
+        "found": [
+            {"statement": row.statement, "law": written(row), "vocabulary": row.vocabulary.name,
+             "proved": row.how, "saved": row.saved, "sites": row.sites, "saves": row.saves}
+            for row in rows
+        ],
+    }  # fmt: skip
+    shown = [written(row) + (f"  # {row.sites} sites" if row.sites else "") for row in rows]
+    return Answer(document, [*shown, "", *(one.sentence for one in searched)])

@@ -199,11 +199,13 @@ def windows(program: Program, keys: Mapping[str, Key]) -> Iterator[Hashable]:
 
 
 def signature(program: Program, hashes: ArrayHashes) -> str:
-    """A hash of what a program computes in which way: names of values do not count."""
+    """A hash of what a program computes in which way. Names of values do not count, nor does the order of
+    operands where an op has none."""
     known = {"": "", **{name: f"input {name}" for name in program.inputs}}
     known |= {name: hashes(array) for name, array in program.constants.items()}
     for node in program.nodes:
-        text = repr((_label(node), tuple(known[name] for name in node.inputs)))
+        read = [known[name] for name in node.inputs]
+        text = repr((_label(node), sorted(read) if node.traits.commutative else read))
         whole = sha256_bytes(text.encode())
         known.update((name, f"{whole} {at}") for at, name in enumerate(node.outputs) if name)
     return sha256_bytes(" ".join(known[name] for name in program.outputs).encode())

@@ -277,14 +277,15 @@ def law(
     order: int = 50,
     phase: Phase = "simplify",
     says: str = "",
+    found: str = "",
     **details: Any,
 ) -> None:
     """Registers an exact rule; see `lemma` for its details.
 
-    says: what it does, where the line of algebra does not tell.
+    says: what it does, where the line of algebra does not tell. found: see Rule.
     """
     made = lemma(name, left, right, wrong, **details)
-    _register(made, order, phase, says or f"{made.statement}.")
+    _register(made, order, phase, says or f"{made.statement}.", found)
 
 
 def family(
@@ -294,6 +295,7 @@ def family(
     order: int = 50,
     phase: Phase = "simplify",
     says: str = "",
+    found: str = "",
     **details: Any,
 ) -> None:
     """Registers one rule of several lines (left, right, wrong), alike for all of a family of ops."""
@@ -302,12 +304,12 @@ def family(
         for number, (left, right, wrong) in enumerate(lines, start=1)
     ]
     made = Family(name, members)
-    _register(made, order, phase, says or f"{made.statement}.")
+    _register(made, order, phase, says or f"{made.statement}.", found)
 
 
-def _register(made: Law | Family, order: int, phase: Phase, says: str) -> None:
+def _register(made: Law | Family, order: int, phase: Phase, says: str, found: str) -> None:
     assert made.roots, f"the left side of '{made.name}' is no op that could be matched"
-    made.order, made.phase, made.__doc__ = order, phase, says
+    made.order, made.phase, made.__doc__, made.found = order, phase, says, found
     EXACT.add(made.name, made)
 
 

@@ -71,6 +71,8 @@ class Rule(ABC):
     phase: Phase = "simplify"
     # Rules of a phase are tried in rising order.
     order: int = 50
+    # How it was found, where it was not written down by somebody who knew it: "enumeration" (see discovery).
+    found: str = ""
     # A rule that changes no formula says here why it is sound; every other rule has obligations.
     structural: ClassVar[str] = ""
 

@@ -168,21 +168,17 @@ class Match:
         return Const(np.asarray(value, dtype=self.type(like).numpy))
 
 
+# What is still to be matched: parts of a pattern, each against a value.
+_Pending: TypeAlias = tuple[tuple[Term, str], ...]
+
+
 def match(term: Term, program: Program, value: str) -> Match | str:
     """The match of `term` rooted at `value`, or why there is none."""
-    node = program.producers.get(value)
-    if not isinstance(term, Use | AnyElementwise) or node is None or not _could_be(term, node):
+    if not isinstance(term, Use | AnyElementwise):
         return ""
-    found: str = ""
-    for attempt in _orders(term, node):
-        state = Match(program)
-        reason = _match_use(term, node, attempt, state, root=True)
-        if reason is None:
-            reason = _read_twice(state)
-        if reason is None:
-            return state
-        found = found or reason
-    return found
+    state = Match(program)
+    reason = _match(((term, value),), state)
+    return state if reason is None else reason
 
 
 def _read_twice(state: Match) -> str | None:
@@ -205,11 +201,38 @@ def _orders(term: Use | AnyElementwise, node: Node) -> Iterator[tuple[str, ...]]
         yield node.inputs[::-1]
 
 
-def _match_use(
-    term: Use | AnyElementwise, node: Node, inputs: tuple[str, ...], state: Match, root: bool = False
-) -> str | None:
-    """None on success, else why not ("" where the program is nothing like the pattern)."""
-    if not root:
+def _match(pending: _Pending, state: Match) -> str | None:
+    """None on success, else why not ("" where the program is nothing like the pattern).
+
+    Operands that an op takes in any order are tried in both, with all that is still to be matched.
+    """
+    if not pending:
+        return _read_twice(state)
+    (term, name), *rest = pending
+    if not isinstance(term, Use | AnyElementwise):
+        reason = _match_leaf(term, name, state)
+        return _match(tuple(rest), state) if reason is None else reason
+    node = state.program.producers.get(name)
+    if node is None or not _could_be(term, node):
+        return ""
+    reason = _refused(term, node, state)
+    if reason is not None:
+        return reason
+    found = ""
+    for inputs in _orders(term, node):
+        before = dict(state.values), dict(state.attrs), list(state.nodes), dict(state.functions)
+        _note(term, node, state)
+        reason = _match((*zip(term.args, inputs + ("",) * (len(term.args) - len(inputs))), *rest), state)
+        if reason is None:
+            return None
+        found = found or reason
+        state.values, state.attrs, state.nodes, state.functions = before
+    return found
+
+
+def _refused(term: Use | AnyElementwise, node: Node, state: Match) -> str | None:
+    """Why a node cannot be the one of a use, whatever its operands are."""
+    if state.nodes:  # it is not the root: nobody else may read it
         if state.program.uses(node.output) > 1:
             return f"'{node.output}' ({node.op}) is also used elsewhere"
         if any(name in state.program.outputs for name in node.outputs):
@@ -217,27 +240,29 @@ def _match_use(
     if any(node.outputs[1:]):
         return f"'{node.output}' ({node.op}) has further outputs"
     if isinstance(term, AnyElementwise):
-        before = state.functions.setdefault(term.function, node)
+        before = state.functions.get(term.function, node)
         if (before.op, freeze(before.attrs)) != (node.op, freeze(node.attrs)):
             return f"{node.op} is another function than {before.op}"
-    elif isinstance(term.attrs, str):
-        state.attrs[term.attrs] = node.attrs
-    elif term.attrs is not None:
+    elif term.attrs is not None and not isinstance(term.attrs, str):
         for name, wanted in term.attrs.items():
             if node.attrs.get(name) != wanted:
                 return f"{node.op} has {name}={node.attrs.get(name)}, not {wanted}"
-    state.nodes.append(node)
-    given = inputs + ("",) * (len(term.args) - len(inputs))
-    if any(given[len(term.args) :]):
+    if any(node.inputs[len(term.args) :]):
         return f"{node.op} has more inputs than the rule knows"
-    for arg, name in zip(term.args, given):
-        reason = _match_arg(arg, name, state)
-        if reason is not None:
-            return reason
     return None
 
 
-def _match_arg(arg: Term, name: str, state: Match) -> str | None:
+def _note(term: Use | AnyElementwise, node: Node, state: Match) -> None:
+    """Writes down the node of a use."""
+    state.nodes.append(node)
+    if isinstance(term, AnyElementwise):
+        state.functions.setdefault(term.function, node)
+    elif isinstance(term.attrs, str):
+        state.attrs[term.attrs] = node.attrs
+
+
+def _match_leaf(arg: Term, name: str, state: Match) -> str | None:
+    """As _match, of a part of a pattern that is no use of an op."""
     match arg:
         case None:
             return "" if name else None
@@ -246,9 +271,7 @@ def _match_arg(arg: Term, name: str, state: Match) -> str | None:
                 return ""
             if name and arg.static and name not in state.program.static_values:
                 return f"'{name}' is not computed from constants alone"
-            if state.values.setdefault(arg.name, name) != name:
-                return ""
-            return None
+            return None if state.values.setdefault(arg.name, name) == name else ""
         case Const(value):
             known = state.program.constants.get(name)
             same = known is not None and known.shape == value.shape and bool(np.all(known == value))
@@ -257,19 +280,6 @@ def _match_arg(arg: Term, name: str, state: Match) -> str | None:
             return None if uniform(state.program, name) == value else ""
         case ConstantTable() | Later():
             return ""
-        case Use() | AnyElementwise():
-            node = state.program.producers.get(name)
-            if node is None or not _could_be(arg, node):
-                return ""
-            before = (dict(state.values), dict(state.attrs), list(state.nodes), dict(state.functions))
-            reason: str | None = ""
-            for attempt in _orders(arg, node):
-                reason = _match_use(arg, node, attempt, state)
-                if reason is None:
-                    return None
-                state.values, state.attrs = dict(before[0]), dict(before[1])
-                state.nodes, state.functions = list(before[2]), dict(before[3])
-            return reason
     raise TypeError(f"not a term: {arg!r}")
 
 

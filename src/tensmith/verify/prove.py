@@ -85,4 +85,5 @@ def _described(rule: Rule) -> dict[str, Any]:
         "says": says,
         "conditions": getattr(rule, "conditions", []),
         "evidence": evidence,
+        "found": rule.found,
     }

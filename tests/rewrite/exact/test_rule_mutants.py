@@ -13,7 +13,7 @@ from tensmith.verify.instances import run_instances
 from tensmith.verify.rules import judge
 
 # Of five rules each is one here.
-_SOME = list(EXACT)[::5]
+_SOME = list(EXACT)[2::5]
 
 
 def test_a_rule_has_mutants_of_many_kinds() -> None:

@@ -1,0 +1,66 @@
+"""Laws as text that declares them: lines for a file of rules (see CONTRIBUTING.md, "An exact rule")."""
+
+from __future__ import annotations
+
+import keyword
+
+from tensmith.discovery.selection import Discovery
+from tensmith.discovery.vocabulary import variables_of
+from tensmith.rewrite.term import Const, Number, Term, Use, Var
+
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@"}
+
+
+def written(found: Discovery) -> str:
+    """law("name", left, right, wrong=..., ...), with variables in capital letters."""
+    shapes = [f'{name}="{words}"' for name, words in found.vocabulary.conditions(found.left).items()]
+    instance = found.vocabulary.instance
+    used = set(variables_of(found.left))
+    types = {name: dtype for name, dtype in instance.dtypes.items() if name in used}
+    given = f", given=[Instance({instance.name!r}, {dict(instance.shapes)}, dtypes={types})]"
+    parts = [f'"{_name(found.left)}"', _text(found.left), _text(found.right), f"wrong={_text(found.wrong)}"]
+    return f"law({', '.join([*parts, *shapes])}{given if types else ''}, found='enumeration')"
+
+
+def _name(term: Term) -> str:
+    """The ops of a term, outermost first, and its variables."""
+
+    def words(part: Term) -> list[str]:
+        if isinstance(part, Use):
+            return [part.op, *(word for arg in part.args for word in words(arg))]
+        return [part.name] if isinstance(part, Var) else []
+
+    return "_".join(words(term))
+
+
+def _text(term: Term) -> str:
+    match term:
+        case Var(name):
+            return name.upper()
+        case Number(value):
+            return f"{value:g}"
+        case Const(value):
+            return f"np.array({value.tolist()})"
+        case Use("neg", (arg,)):
+            return f"-{_operand(arg)}"
+        case Use(op, (left, right)) if op in _SIGNS and _signed(left, right):
+            return f"{_operand(left)} {_SIGNS[op]} {_operand(right)}"
+        case Use(op, args, attrs):
+            texts = list(map(_text, args))
+            last = [f"attrs={dict(attrs)}"] if isinstance(attrs, dict) else []
+            if keyword.iskeyword(op):
+                return f'Use("{op}", ({", ".join(texts)},))'
+            return f"ops.{op}({', '.join([*texts, *last])})"
+    raise TypeError(f"no term of an enumeration: {term!r}")
+
+
+def _signed(left: Term, right: Term) -> bool:
+    """Whether an operand is a term, so that Python's sign between them makes one."""
+    return any(isinstance(side, Var | Use) for side in (left, right))
+
+
+def _operand(term: Term) -> str:
+    match term:
+        case Use(op) if op in (*_SIGNS, "neg"):
+            return f"({_text(term)})"
+    return _text(term)
