@@ -152,7 +152,7 @@ def test_an_unknown_kind_of_data(place: Path) -> None:
 
 def test_data_that_does_not_fit_the_model(place: Path) -> None:
     np.savez(place / "tiny.npz", x=images(size=9), y=np.arange(240) % 4)
-    refused(compress(place), 1, "the data does not fit the model", "[240, 3, 9, 9]"[6:], "'x'")
+    refused(compress(place), 1, "the data does not fit the model", "[3, 9, 9]", "'x'")
     assert not (place / "out").exists()
 
 

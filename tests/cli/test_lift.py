@@ -97,7 +97,7 @@ def test_a_file_that_is_no_program(folder: Path) -> None:
     result = tensmith("lift", "bad.py", "--to", "numpy", folder=folder)
     assert result.returncode == 1 and "bad.py:1:7:" in result.stderr
     result = tensmith("lift", "gone.py", "--to", "numpy", folder=folder)
-    assert result.returncode == 1 and "cannot read gone.py" in result.stderr
+    assert result.returncode == 1 and "gone.py:1:1: cannot be read" in result.stderr
 
 
 def test_the_certificate_is_checked_again(folder: Path) -> None:

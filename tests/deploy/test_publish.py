@@ -180,6 +180,8 @@ def test_best_is_one_within_the_budgets_and_else_the_original(tmp_path: Path, fi
     original["trail"], small["trail"] = [], [{"rule": "half", "kind": "lossy", "site": "*", "params": {}}]
     smaller = {**small["metrics"], "packed_bytes": {**small["metrics"]["packed_bytes"], "value": 1, "low": 1}}
     beyond |= {"within_budget": False, "metrics": smaller, "trail": small["trail"]}
+    for within in (small, original):
+        within["within_budget"] = True
     publish(tmp_path, {**found, "knee": "beyond"})
     front = Front.read(tmp_path)
     assert [point.within_budget for point in front.points] == [True, True, False]

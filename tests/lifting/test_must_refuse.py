@@ -122,7 +122,7 @@ MALFORMED = {
 }
 
 
-@pytest.mark.timeout(60)  # an answer takes less than 5 s; what hangs ends here
+@pytest.mark.timeout(180)  # an answer takes some 5 s on a quiet machine; what hangs ends here
 @pytest.mark.parametrize("name", MALFORMED)
 def test_malformed_files_are_answered_in_time(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

@@ -31,7 +31,9 @@ class ImageForm:
     dtype: np.dtype
 
     @staticmethod
-    def of(shape: Sequence[int | None], dtype: np.dtype, image: tuple[int, int, int]) -> ImageForm:
+    def of(
+        shape: Sequence[int | None], dtype: np.dtype, image: tuple[int, int, int], name: str = ""
+    ) -> ImageForm:
         """The form under which an image [channels, height, width] fits an input of that shape (None: any).
 
         Channels first where both orders fit; the image's own channels before others. DataError if none does.
@@ -51,8 +53,8 @@ class ImageForm:
                     return ImageForm(order, channels, dtype)
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
         raise DataError(
-            f"images of {own} channels and {height} x {width} pixels do not fit the model's input "
-            f"[{wanted}], channels first, last or flat; give images of the size that the model takes"
+            f"the data does not fit the model: its images are [{own}, {height}, {width}], and input '{name}' "
+            f"takes [{wanted}], channels first, last or flat; give images of the size that it takes"
         )
 
     def coloured(self, images: Array) -> Array:

@@ -75,11 +75,11 @@ class Task:
 
 def image_form(program: Program, view: Subset) -> ImageForm:
     """How the images of a view go into a program of one input; DataError if they do not fit."""
-    (type_,) = program.inputs.values()
+    ((name, type_),) = program.inputs.items()
     images = next(iter(view.batches(1))).inputs
     assert not isinstance(images, Mapping)
     shape = [size if isinstance(size, int) else None for size in type_.dims]
-    return ImageForm.of(shape, type_.numpy, images.shape[1:])
+    return ImageForm.of(shape, type_.numpy, images.shape[1:], name)
 
 
 def choose_measure(dataset: Dataset, wanted: str, evaluation: Callable[..., float] | None) -> Measure:

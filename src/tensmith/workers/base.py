@@ -21,6 +21,8 @@ from tensmith.errors import DataError, EngineError, ModelError, OutputError, Ten
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
 
+# So often whoever waits for workers listens for Ctrl-C.
+_GLANCE_SECONDS = 0.2
 # A worker that takes longer for a job counts as lost.
 PATIENCE_SECONDS = 1800.0
 # A job whose worker died so often is to blame itself.
@@ -131,7 +133,8 @@ class Workers(Ending):
             thread.start()
         try:
             for thread in threads:
-                thread.join()
+                while thread.is_alive():  # a library may have made waiting deaf to signals (SA_RESTART)
+                    thread.join(_GLANCE_SECONDS)
         except BaseException:
             stop()
             for worker in list(self._workers):
