@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tensmith.cli.command import Answer, command
+from tensmith.cli.options import TimeBudget
 from tensmith.cli.progress import progress
 
 
@@ -28,9 +29,7 @@ def rules(
         str | None, typer.Option(metavar="OP,OP", help="With --discover: terms of these elementwise ops.")
     ] = None,
     size: Annotated[int, typer.Option(help="With --discover: the most ops of a term.")] = 2,
-    time_budget: Annotated[
-        str, typer.Option(metavar="TIME", help="With --discover: at most so long for a vocabulary.")
-    ] = "60s",
+    time_budget: TimeBudget = "60s",
 ) -> Answer:
     """List the exact rules: what each says, where it applies, and how many cases of it are proved.
 

@@ -49,11 +49,6 @@ class Pair:
     left: Known
     right: Known
 
-    @property
-    def size(self) -> int:
-        """Ops on both sides."""
-        return self.left.size + self.right.size
-
 
 @dataclass
 class Enumeration:

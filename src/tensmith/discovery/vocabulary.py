@@ -13,8 +13,9 @@ from tensmith.errors import UsageError
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.logic import Logical
+from tensmith.rewrite.case import Case
 from tensmith.rewrite.law import Instance, lemma
-from tensmith.rewrite.term import Case, Term, Use, Var, ops
+from tensmith.rewrite.term import Term, Use, Var, ops
 
 
 @dataclass(frozen=True)

@@ -9,24 +9,29 @@ rounding the inputs to 32 bits would change (or 1e-9 of the largest number, far 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from tensmith.equality import sampling
-from tensmith.equality.programs import FieldCheck, compare_programs
+from tensmith.equality.programs import MOST_PRIMES, FieldCheck, compare_programs
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
-from tensmith.ir import Program
+from tensmith.ir import Node, Program
 from tensmith.ir.interpreter import interpret
 from tensmith.ir.op import Typed
 from tensmith.ir.types import TensorType
 
-# Multiply-adds and elements up to which a field is cheap, and up to which anything is run.
+# Multiply-adds and elements up to which a field is cheap, of all primes together, and up to which anything is
+# run. They count work, not seconds: what is found of two programs does not hang on how busy a machine is.
 _FIELD_WORK = 1 << 28
+_ALL_PRIMES_WORK = 1 << 27
 _MOST_WORK = 1 << 36
+# Steps of a fold up to which the degrees of what it computes are bounded in no time.
+_MOST_STEPS = 4
 _TOLERANCE = 1e-9
 _ULP = 2.0**-23
 _ROUNDS = 2
@@ -47,24 +52,34 @@ def compare_regions(left: Program, right: Program, seed: int = 0, field: bool = 
     whole = all(type_.floating for type_ in inputs.values())
     # What rounds or saturates, a field knows nothing of.
     rounds = any(node.traits.rounds for program in (left, right) for node in program.nodes)
-    if field and whole and not rounds and work <= _FIELD_WORK:
-        found = compare_programs(left, right, seed=seed, seconds=1.0)
+    steps = max((node.definition.steps(call) for p in (left, right) for node, call in _calls(p)), default=1)
+    if field and whole and not rounds and work <= _FIELD_WORK and steps <= _MOST_STEPS:
+        most = max(2, min(MOST_PRIMES, _ALL_PRIMES_WORK // max(work, 1)))
+        found = compare_programs(left, right, seed=seed, most=most, seconds=math.inf)
         if found.equal and found.error_probability < 1:
             return found
     return _in_numbers(left, right, seed)
 
 
+def _calls(program: Program) -> Iterator[tuple[Node, Typed]]:
+    """The nodes that TensIR knows, each as a use at fixed sizes."""
+    for node in program.nodes:
+        if node.opaque is None:
+            given = [program.facts[name] if name else None for name in node.inputs]
+            types = tuple(fact.type if fact else None for fact in given)
+            values = tuple(fact.value if fact else None for fact in given)
+            yield node, Typed(node.attrs, types, values, len(node.outputs))
+
+
 def _work(program: Program) -> int:
     """Multiply-adds and elements of all values, the largest count of a program."""
-    total = 0
-    for node in program.nodes:
-        types = tuple(program.facts[name].type if name else None for name in node.inputs)
-        outputs = tuple(program.facts[name].type if name else None for name in node.outputs)
-        values = tuple(program.facts[name].value if name else None for name in node.inputs)
-        if node.opaque is None:
-            total += node.definition.cost(Typed(node.attrs, types, values, len(outputs)), outputs)
-        total += sum(int(np.prod(type_.static or ())) for type_ in (*types, *outputs) if type_ is not None)
-    return total
+    total = sum(
+        node.definition.cost(call, tuple(program.facts[name].type if name else None for name in node.outputs))
+        for node, call in _calls(program)
+    )
+    moved = [name for node in program.nodes for name in (*node.inputs, *node.outputs) if name]
+    types = [program.facts[name].type for name in moved]
+    return total + sum(int(np.prod(type_.static or ())) for type_ in types if type_ is not None)
 
 
 def _in_numbers(left: Program, right: Program, seed: int) -> FieldCheck:

@@ -33,23 +33,16 @@ from tensmith.formula.walk import free_variables
 
 def prove_equal(left: Formula, right: Formula, ranges: Ranges | None = None, timeout_ms: int = 5000) -> bool:
     """Whether z3 proves the two formulas equal for all sizes in range."""
-    solver = obligation(left, right, ranges or Ranges(), timeout_ms)
+    solver = _refutation(left, right, ranges or Ranges(), timeout_ms)
     return solver is not None and solver.check() == z3.unsat
 
 
-def smt_text(left: Formula, right: Formula, ranges: Ranges | None = None) -> str:
-    """The negated equality as SMT-LIB 2, for any solver: unsat means equal. Empty if ranks differ."""
-    solver = obligation(left, right, ranges or Ranges(), 0)
-    return "" if solver is None else str(solver.to_smt2())
-
-
-def obligation(left: Formula, right: Formula, ranges: Ranges, timeout_ms: int) -> z3.Solver | None:
+def _refutation(left: Formula, right: Formula, ranges: Ranges, timeout_ms: int) -> z3.Solver | None:
     """A solver holding the ranges and the negation of left = right; None if the ranks differ."""
     if left.rank != right.rank:
         return None
     solver = z3.Solver()
-    if timeout_ms:
-        solver.set("timeout", timeout_ms)
+    solver.set("timeout", timeout_ms)
     names = [f"{OUTPUT}{axis}" for axis in range(left.rank)]
     writer = _Writer(ranges, set(names))
     at = tuple(map(Poly.symbol, names))

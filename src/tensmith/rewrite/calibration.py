@@ -95,6 +95,10 @@ class Calibration(Protocol):
     def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
         """Per-channel means (axis 1; the last axis where the rank is below 3) of the named values: [C]."""
 
+    def trained(self, weights: str) -> Mapping[str, Array]:
+        """The arrays of that hash that training found, by the constants they replace; ProgramError if they
+        are not at hand."""
+
 
 Kind: TypeAlias = Literal["histogram", "moment", "mean"]
 Statistic: TypeAlias = "Histogram | Moment | Array"
@@ -140,3 +144,7 @@ class Listening:
         names = list(values)
         self.asked += [Question(program, "mean", name) for name in names]
         return self.source.means(program, names)
+
+    def trained(self, weights: str) -> Mapping[str, Array]:
+        """See Calibration; no statistic, and so not noted."""
+        return self.source.trained(weights)

@@ -21,18 +21,8 @@ from tensmith.ir.op import OPS, Node
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import DTYPES, TensorType
-from tensmith.rewrite.term import (
-    AnyElementwise,
-    Case,
-    Const,
-    ConstantTable,
-    Later,
-    Number,
-    Term,
-    Use,
-    Var,
-    resolve,
-)
+from tensmith.rewrite.case import Case
+from tensmith.rewrite.term import AnyElementwise, Const, ConstantTable, Number, Term, Use, Var, resolve
 
 RESULT = "the result"
 # Some elements are these, so that there are ties, zeros and both signs.
@@ -60,7 +50,7 @@ class Numbers:
     def program(self, term: Term) -> Program:
         """The program that computes a term as its output RESULT; ProgramError where it is none."""
         builder = _Builder(self)
-        root = builder.value(term)
+        root = builder.value(resolve(term, self.case))
         nodes = (*builder.nodes, Node("identity", (root,), (RESULT,)))
         constants = {n: a for n, a in self.arrays.items() if n not in self.given}
         types = {name: TensorType.of(array) for name, array in self.inputs.items()}
@@ -191,8 +181,6 @@ class _Builder:
                 return self._constant(array.astype(self.numbers.arrays[var.name].dtype))
             case Number(number):
                 return self._constant(np.asarray(number, like or np.float32))
-            case Later():
-                return self.value(resolve(part, self.numbers.case), like)
             case AnyElementwise(_, args):  # any function will do
                 return self.value(Use("tanh" if len(args) == 1 else "sub", args), like)
             case Use():
@@ -207,14 +195,13 @@ class _Builder:
         return name
 
     def _use(self, use: Use) -> str:
-        case = self.numbers.case
-        attrs = case.attrs[use.attrs] if isinstance(use.attrs, str) else (use.attrs or {})
+        assert not isinstance(use.attrs, str)
         like = self._float_type(use) if isinstance(OPS[use.op], Elementwise) else None
         inputs = [self.value(arg, like) for arg in use.args]
         while inputs and not inputs[-1]:
             inputs.pop()
         name = f"value {len(self.nodes)}"
-        fixed = {key: _concrete(item, self.numbers.sizes) for key, item in attrs.items()}
+        fixed = {key: _concrete(item, self.numbers.sizes) for key, item in (use.attrs or {}).items()}
         self.nodes.append(make_node(use.op, inputs, [name], fixed))
         return name
 

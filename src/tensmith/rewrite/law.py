@@ -25,21 +25,20 @@ from tensmith.ir import Node, Program
 from tensmith.ir.edits import Edit, facts_after
 from tensmith.ir.interpreter import interpret
 from tensmith.ir.op import Attrs
+from tensmith.rewrite.case import Case, constant
+from tensmith.rewrite.match import Match, build
 from tensmith.rewrite.pattern import PatternRule, claim
 from tensmith.rewrite.rule import EXACT, FormulaObligation, NodeRule, Phase, Rule
 from tensmith.rewrite.term import (
     AnyElementwise,
-    Case,
+    Bindings,
     Const,
     ConstantTable,
     Later,
-    Match,
     Number,
     Term,
     Use,
     Var,
-    build,
-    constant,
     ops,
     resolve,
     show,
@@ -77,6 +76,8 @@ Given: TypeAlias = Sequence[Instance]
 
 # Tensors of one shape: elementwise laws hold for any, as they are about one element.
 MATRIX: Given = (Instance("matrix", {"": "M N"}),)
+# Of the shapes that a law names, no size 0.
+NOT_EMPTY: Given = (Instance("not empty", {}, lower=dict.fromkeys("BIJKLN", 1)),)
 
 
 class Law(PatternRule):
@@ -116,11 +117,11 @@ class Law(PatternRule):
         """The pattern."""
         return self._left
 
-    def right(self, m: Match | Case) -> Term:
+    def right(self, m: Bindings) -> Term:
         """What replaces it."""
         return resolve(self._right, m)
 
-    def wrong(self, m: Match | Case) -> Term:
+    def wrong(self, m: Bindings) -> Term:
         """The twin."""
         return resolve(self._wrong, m)
 
@@ -316,12 +317,23 @@ def _register(made: Law | Family, order: int, phase: Phase, says: str, found: st
 # Parts of right sides
 
 
-def filled(number: float, like: Var, shape: Callable[[Match | Case], Sequence[Dim]] | None = None) -> Later:
+def filled(number: float, like: Var, shape: Callable[[Bindings], Sequence[Dim]] | None = None) -> Later:
     """One number in the shape and the type of a variable, or in another shape."""
 
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         sizes = m.shape(like) if shape is None else shape(m)
         return ops.expand(ConstantTable((), lambda: number, like), literal(sizes))
+
+    return Later(make, f"{number:g}")
+
+
+def everywhere(number: float, like: Var, shape: Callable[[Bindings], Sequence[Dim]] | None = None) -> Later:
+    """One number in place of all that was matched; `shape` as above is what a proof knows of it."""
+
+    def make(m: Bindings) -> Term:
+        if isinstance(m, Match):
+            return filled(number, like, lambda _: m.program.type(m.nodes[0].output).dims)
+        return filled(number, like, shape)
 
     return Later(make, f"{number:g}")
 
@@ -337,9 +349,9 @@ def shaped(x: Term, sizes: Sequence[Dim]) -> Use:
     return ops.reshape(x, literal(sizes))
 
 
-def at_once(part: Term, m: Match | Case) -> Term:
+def at_once(part: Term, m: Bindings) -> Term:
     """What constants alone go into, computed when the rule is applied: it must round nowhere."""
-    if isinstance(m, Case) or isinstance(part, Var):
+    if not isinstance(m, Match) or isinstance(part, Var):
         return part
     nodes, new, root = build(resolve(part, m), m, [next(m.program.fresh("constant"))])
     read = {name: m.program.constants[name] for name in m.values.values() if name in m.program.constants}
@@ -360,7 +372,7 @@ def flat(vector: Term) -> Later:
 def along(vector: Term, axis: int, like: Var) -> Later:
     """The elements of a tensor along one axis, in as many dimensions as `like` has."""
 
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         shape = np.ones(len(m.shape(like)), dtype=np.int64)
         shape[axis] = -1
         return ops.reshape(vector, shape)

@@ -14,7 +14,10 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.rule import EVERYWHERE, Kind, Step
 
 # The order in which methods act on one program, whatever order the search found them in.
-STRUCTURE, WEIGHTS, NUMBERS = 1, 2, 3
+STRUCTURE, WEIGHTS, NUMBERS, TRAINING = 1, 2, 3, 4
+
+# Bits of all weights that are worth trying where training follows.
+_CHALLENGING_BITS = (4, 3, 2)
 
 
 @dataclass(frozen=True)
@@ -84,12 +87,15 @@ class Method(ABC):
 
     name: ClassVar[str]
     kind: ClassVar[Kind] = "lossy"
-    # STRUCTURE changes shapes, WEIGHTS changes constants only, NUMBERS changes element types.
+    # STRUCTURE changes shapes, WEIGHTS changes constants only, NUMBERS changes element types, TRAINING what
+    # constants of any type hold.
     stage: ClassVar[int]
     # One sentence for the report: what the method gives up and for what.
     promise: ClassVar[str]
     # Its steps take `bits` and `skip` by layer: a search walks down a line of ever fewer bits.
     graded: ClassVar[bool] = False
+    # The zeros that it makes are worth something as such: whoever changes weights later leaves them.
+    zeros: ClassVar[bool] = False
     # Its steps settle the bits of weights: no line is walked beside them.
     settles_bits: ClassVar[bool] = False
 
@@ -133,6 +139,17 @@ class Method(ABC):
         skip = prospect.most_sensitive(sites, len(step.params.get("skip", ())))
         if skip is not None:
             yield Form(plan.having(replace(step, params={**step.params, "skip": skip})), plan.family)
+
+    def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """What a plan may become with so much of the method that only training brings it back."""
+        step = plan.find(self.name) if self.graded else None
+        if step is None or plan.graded is not step:
+            return
+        kept = {key: value for key, value in step.params.items() if key != "bits"}
+        for bits in _CHALLENGING_BITS:
+            if bits < step.params.get("default_bits", 8):
+                params = {**kept, "default_bits": bits, "scales": "mse", "rounding": "compensated"}
+                yield Form(plan.having(replace(step, params=params)), plan.family)
 
     def step(self, site: str = EVERYWHERE, **params: Any) -> Step:
         """A step of the method."""

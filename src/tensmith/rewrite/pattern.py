@@ -10,8 +10,10 @@ from tensmith.formula.bounds import Ranges
 from tensmith.ir import Node, Program
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.rewrite.case import Case, formula
+from tensmith.rewrite.match import Match, build, match
 from tensmith.rewrite.rule import Edit, FormulaObligation, NodeRule
-from tensmith.rewrite.term import AnyElementwise, Case, Match, Term, Use, Var, build, formula, match
+from tensmith.rewrite.term import AnyElementwise, Bindings, Term, Use, Var
 
 ELEMENTWISE = frozenset(name for name, op in OPS.items() if isinstance(op, Elementwise))
 
@@ -28,10 +30,10 @@ class PatternRule(NodeRule):
         """The pattern to find."""
 
     @abstractmethod
-    def right(self, m: Match | Case) -> Term:
+    def right(self, m: Bindings) -> Term:
         """What replaces it."""
 
-    def wrong(self, m: Match | Case) -> Term:
+    def wrong(self, m: Bindings) -> Term:
         """A plausible mistake in `right`: the wrong twin, which must be refuted."""
         raise NotImplementedError(f"rule '{self.name}' has no wrong twin")
 

@@ -16,7 +16,8 @@ from tensmith.ir import Node, Program
 from tensmith.ir.edits import Edit as Edit
 from tensmith.ir.edits import edited
 from tensmith.registry import Registry
-from tensmith.rewrite.term import Case, Term
+from tensmith.rewrite.case import Case
+from tensmith.rewrite.term import Term
 
 Kind = Literal["exact", "lossy"]
 Phase = Literal["simplify", "fold", "offer", "form", "lower"]
@@ -212,11 +213,11 @@ EXACT = ExactRules()
 Class = TypeVar("Class", bound=type[Rule])
 
 
-def exact(name: str) -> Callable[[Class], Class]:
+def exact(name: str, *, order: int = 50, phase: Phase = "simplify") -> Callable[[Class], Class]:
     """Registers an exact rule class."""
 
     def register(cls: Class) -> Class:
-        cls.name = name
+        cls.name, cls.order, cls.phase = name, order, phase
         EXACT.add(name, cls())
         return cls
 

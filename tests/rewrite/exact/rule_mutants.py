@@ -16,8 +16,9 @@ from tensmith.errors import TensmithError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Poly
+from tensmith.rewrite.case import Case, formula
 from tensmith.rewrite.rule import FormulaObligation, Rule
-from tensmith.rewrite.term import AnyElementwise, Case, Const, ConstantTable, Number, Term, Use, formula
+from tensmith.rewrite.term import AnyElementwise, Const, ConstantTable, Number, Term, Use
 
 _SWAPS = (
     ("add", "sub"), ("mul", "div"), ("max", "min"), ("less", "greater"), ("and", "or"), ("exp", "log"),

@@ -8,8 +8,9 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.law import law
+from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import Edit, NodeRule, exact
-from tensmith.rewrite.term import Case, Later, Match, Number, Term, Use, Var, ops
+from tensmith.rewrite.term import Bindings, Later, Number, Term, Use, Var, ops
 
 X = Var("x")
 LOW, HIGH = Var("low", static=True, optional=True), Var("high", static=True, optional=True)
@@ -42,7 +43,7 @@ law("square", X**2, X * X, X + X, when=_part_of_normalization, order=42,
 law("relu_of_relu", ops.relu(ops.relu(X)), ops.relu(X), X, phase="fold", order=5)
 
 
-def _bounds(m: Match | Case, low: Var, high: Var) -> Bounds | None:
+def _bounds(m: Bindings, low: Var, high: Var) -> Bounds | None:
     """The two bounds of a clip, infinite where left out; None where not known."""
     found = []
     for var, free in ((low, -np.inf), (high, np.inf)):
@@ -64,7 +65,7 @@ def _in_order(m: Match) -> str | None:
     return None if inner[0] <= inner[1] and outer[0] <= outer[1] else "a lower bound is above an upper one"
 
 
-def _both(m: Match | Case, *, inner_counts: bool) -> Term:
+def _both(m: Bindings, *, inner_counts: bool) -> Term:
     inner, outer = _bounds(m, LOW, HIGH), _bounds(m, LEAST, MOST)
     assert inner is not None and outer is not None
     return _clip(*(min(max(bound, outer[0]), outer[1]) for bound in inner)) if inner_counts else _clip(*outer)
@@ -88,7 +89,7 @@ def _above_zero(m: Match) -> str | None:
     return None if bounds[1] >= max(bounds[0], 0) else "the upper bound is below the lower one"
 
 
-def _from(m: Match | Case, least: float) -> Term:
+def _from(m: Bindings, least: float) -> Term:
     bounds = _bounds(m, LOW, HIGH)
     assert bounds is not None
     return _clip(max(bounds[0], least), bounds[1])
@@ -102,11 +103,10 @@ law("clip_of_relu",
     says="clip(relu(x), a, b) = clip(x, max(a, 0), b), where b is not below 0.")  # fmt: skip
 
 
-@exact("cast_like_to_cast")
+@exact("cast_like_to_cast", order=5)
 class CastLikeToCast(NodeRule):
     """cast_like(x, y) = cast(x) to the element type of y, which typing knows."""
 
-    order = 5
     roots = frozenset({"cast_like"})
     structural = "an element type is no formula: both ops convert by the same function"
 

@@ -13,7 +13,8 @@ import numpy as np
 from tensmith.ir.ops.elementwise import single
 from tensmith.rewrite.exact.activation import floating
 from tensmith.rewrite.law import family, law
-from tensmith.rewrite.term import Case, Later, Match, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, Later, Var, ops
 from tensmith.rewrite.values import uniform
 
 X, Y = Var("x"), Var("y")
@@ -23,7 +24,7 @@ real: Any = partial(law, **_fold)
 reals: Any = partial(family, **_fold)
 
 
-def number(m: Match | Case, var: Var) -> float:
+def number(m: Bindings, var: Var) -> float:
     """The one number that a constant is; no number where it is none."""
     if isinstance(m, Match):
         found = uniform(m.program, m.values[var.name])
@@ -115,7 +116,7 @@ def _slope(m: Match) -> str | None:
     return None if m.program.type(m.nodes[0].output) == m.type(X) else "the slope broadcasts"
 
 
-def _leaky(m: Match | Case, *captures: str) -> float:
+def _leaky(m: Bindings, *captures: str) -> float:
     return float(np.prod([m.attrs[name]["alpha"] for name in captures]))
 
 

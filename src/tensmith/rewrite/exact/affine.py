@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tensmith.rewrite.exact.products import CONV, GEMM, B, W, X, conv, gemm
 from tensmith.rewrite.law import along, conv_instances, flat, gemm_instances, law
-from tensmith.rewrite.term import Later, Match, Var
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Later, Var
 from tensmith.rewrite.values import uniform
 
 C, ZEROS = Var("c", static=True), Var("zeros", static=True)

@@ -7,8 +7,9 @@ constants; no form does.
 from __future__ import annotations
 
 from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.law import Instance, family, filled, law
-from tensmith.rewrite.term import Case, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.law import Instance, everywhere, family, filled, law
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Term, Use, Var, ops
 
 X, Y, Z, V = Var("x"), Var("y"), Var("z"), Var("v")
 C, D = Var("c", static=True), Var("d", static=True)
@@ -230,18 +231,9 @@ def _fixed(m: Match) -> str | None:
     return floating(m) if m.program.type(m.nodes[0].output).static is not None else "the shape is not known"
 
 
-def _zeros(number: float) -> Later:
-    def make(m: Match | Case) -> Term:
-        if isinstance(m, Case):
-            return filled(number, X)
-        return filled(number, X, lambda _: m.program.type(m.nodes[0].output).dims)
-
-    return Later(make, f"{number:g}")
-
-
 family(
     "product_with_zero",
-    [(X * 0, _zeros(0), _zeros(1)), (0 / X, _zeros(0), _zeros(1))],
+    [(X * 0, everywhere(0, X), everywhere(1, X)), (0 / X, everywhere(0, X), everywhere(1, X))],
     when=_fixed,
     says="x * 0 = 0 and 0 / x = 0, of numbers.",
 )

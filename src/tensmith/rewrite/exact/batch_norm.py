@@ -9,7 +9,8 @@ import numpy as np
 
 from tensmith.rewrite.exact.products import B, W, X, conv, gemm
 from tensmith.rewrite.law import along, attribute, conv_instances, gemm_instances, law
-from tensmith.rewrite.term import Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Later, Term, Use, Var, ops
 
 SCALE, SHIFT = Var("scale", static=True), Var("shift", static=True)
 MEAN, VARIANCE = Var("mean", static=True), Var("variance", static=True)

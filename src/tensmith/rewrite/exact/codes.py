@@ -73,12 +73,10 @@ def _byte(name: str, low: int, high: int) -> Callable[..., Scalar]:
 _BYTES = {"u8": (0, 255), "i8": (-128, 127)}
 
 
-@exact("codes_made_unsigned")
+@exact("codes_made_unsigned", order=30, phase="lower")
 class CodesMadeUnsigned(NodeRule):
     """Signed codes that dequantizations alone read are unsigned: 128 is added, to zero points too."""
 
-    phase = "lower"
-    order = 30
     roots = _ENCODERS
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
@@ -123,12 +121,10 @@ def _raised(zero: Term, by: int) -> Use:
     return ops.cast(wide, attrs={"to": _U8})
 
 
-@exact("parts_quantized")
+@exact("parts_quantized", order=31, phase="lower")
 class PartsQuantized(NodeRule):
     """quantize(concat(x, y)) = concat(quantize(x), quantize(y)), so that parts are written as bytes."""
 
-    phase = "lower"
-    order = 31
     roots = _ENCODERS
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
@@ -148,12 +144,10 @@ class PartsQuantized(NodeRule):
         yield _JOINED
 
 
-@exact("codes_again")
+@exact("codes_again", order=32, phase="lower")
 class CodesAgain(NodeRule):
     """quantize(dequantize(x)) = x, on one grid."""
 
-    phase = "lower"
-    order = 32
     roots = _ENCODERS
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
@@ -180,12 +174,9 @@ class CodesAgain(NodeRule):
             yield lemma("again", left, CODES, ops.max(CODES, Z), given=[given])
 
 
-@exact("dequantized_behind")
+@exact("dequantized_behind", order=33, phase="lower")
 class DequantizedBehind(NodeRule):
     """f(dequantize(x)) = dequantize(f(x)), where f only moves, joins or selects by order, on one grid."""
-
-    phase = "lower"
-    order = 33
 
     @property
     def roots(self) -> frozenset[str]:  # type: ignore[override]

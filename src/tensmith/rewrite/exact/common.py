@@ -15,14 +15,13 @@ from tensmith.rewrite.values import freeze
 _SAMPLE = 16
 
 
-@exact("common_subexpressions")
+@exact("common_subexpressions", order=3)
 class CommonSubexpressions(ProgramRule):
     """Nodes with equal ops, attributes and inputs become one; equal constants become one.
 
     Opaque nodes stay, as they may draw random numbers.
     """
 
-    order = 3
     structural = "ops are pure functions: equal inputs and attributes give equal outputs"
 
     def rewrite(self, program: Program) -> Program | None:

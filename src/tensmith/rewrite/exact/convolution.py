@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.formula.expr import Expr, Read, guard
 from tensmith.formula.poly import Poly
 from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.exact.products import CONV, B, W, X, conv
+from tensmith.rewrite.exact.products import CONV, B, W, X, conv, shift_law, sign_laws
 from tensmith.rewrite.exact.shortcut import cuts, slice_operands
-from tensmith.rewrite.law import Instance, along, conv_instances, family, flat, law
-from tensmith.rewrite.term import Case, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.law import Instance, along, conv_instances, family, law
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 Y, V, C, D = Var("y"), Var("v", static=True), Var("c", static=True), Var("d", static=True, optional=True)
 WHOLE = conv_instances((1, 2), grouped=False)
@@ -85,17 +85,7 @@ law(
 
 # Signs, scales and shifts
 
-law(
-    "negative_of_conv",
-    -conv(X, W, B),
-    conv(X, -W, -B),
-    conv(X, -W, B),
-    given=CONV,
-    order=24,
-    when=lambda m: None if m.has(B) else "",
-)
-law("negative_of_bare_conv", -ops.conv(X, W, attrs="conv"), conv(X, -W), conv(X, W), given=CONV, order=24)
-law("negative_before_conv", conv(-X, W, B), conv(X, -W, B), conv(X, W, B), given=CONV, order=24)
+sign_laws("conv", conv, CONV)
 law(
     "div_before_conv",
     conv(X / C, W, B),
@@ -134,22 +124,19 @@ def _unpadded(m: Match) -> str | None:
     return None if plain and attrs["group"] == 1 else "it pads with zeros, or has groups"
 
 
-def _seen(m: Match | Case) -> Term:
+def _seen(m: Bindings) -> Term:
     rest = np.arange(1, len(m.shape(W)), dtype=np.int64)
     return ops.reduce_sum(W * along(C, 1, W), rest, attrs={"keepdims": 0})
 
 
 _SEEN = Later(_seen, "sum(w * c)")
-family(
-    "shift_before_conv",
-    [
-        (conv(X + C, W, B), conv(X, W, B + _SEEN), conv(X, W, B - _SEEN)),
-        (conv(X - C, W, B), conv(X, W, B - _SEEN), conv(X, W, B + _SEEN)),
-    ],
+shift_law(
+    "conv",
+    conv,
+    _SEEN,
     given=BARE,
     c="1 C *1",
     when=_unpadded,
-    order=24,
     says="conv(x + c, w, b) = conv(x, w, b + sum(w * c)), without padding, which puts zeros.",
 )
 
@@ -170,7 +157,7 @@ def _pointwise(m: Match, capture: str, weights: Var) -> bool:
     )
 
 
-def _mixed(m: Match | Case, left: str, rank: int) -> str:
+def _mixed(m: Bindings, left: str, rank: int) -> str:
     space = "xyz"[: rank - 2]
     return f"km{space},mc->kc{space}" if left == "w" else f"km,mc{space}->kc{space}"
 
@@ -182,7 +169,7 @@ def _matrix(weights: Var) -> Later:
 def _after(biased: bool) -> Later:
     """conv(x, w, b), then the pointwise v with bias d: the filters mixed."""
 
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         filters = ops.einsum(_matrix(V), W, attrs={"equation": _mixed(m, "v", len(m.shape(W)))})
         seen = ops.matmul(_matrix(V), B)
         return ops.conv(X, filters, (seen + D if m.has(B) else D) if biased else D, attrs=m.attrs["conv"])
@@ -224,7 +211,7 @@ law(
 
 
 def _before(turned: bool) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         equation = _mixed(m, "w", len(m.shape(W)))
         filters = ops.einsum(W, _matrix(V), attrs={"equation": equation})
         return ops.conv(X, -filters if turned else filters, B, attrs=m.attrs["conv"])
@@ -256,7 +243,7 @@ _CUT = slice_operands("cut")
 _FAR = 2**63 - 1
 
 
-def _steps(m: Match | Case) -> tuple[int, ...] | None:
+def _steps(m: Bindings) -> tuple[int, ...] | None:
     """The steps of a slice of whole images from their first element on; None if it is another."""
     rank = len(m.shape(W))
     found = cuts(m, _CUT, rank)
@@ -266,7 +253,7 @@ def _steps(m: Match | Case) -> tuple[int, ...] | None:
 
 
 def _strided(off: int) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         attrs, steps = m.attrs["conv"], _steps(m)
         assert steps is not None
         now = attrs["strides"] or (1,) * len(steps)
@@ -329,187 +316,11 @@ law(
     says="conv(x[:, :, ::s], w, b), w of size 1, = conv(x, w, b) of stride s.",
 )
 
-# Larger and smaller kernels
-
-
-def _grown(weights: Var, like: str) -> Later:
-    """Filters of size 1 in the middle of zeros, as large as others."""
-
-    def make(m: Match | Case) -> Term:
-        n = len(m.shape(W)) - 2
-        return ops.pad(weights, np.array([0, 0, *(1,) * n] * 2))
-
-    return Later(make, f"pad({weights.name})")
-
-
-def _by_one(m: Match) -> str | None:
-    n, attrs = len(m.shape(W)) - 2, m.attrs["conv"]
-    same = (attrs["strides"] or (1,) * n) == (m.attrs["unit"]["strides"] or (1,) * n)
-    fits = (
-        m.shape(W)[2:] == (3,) * n
-        and (attrs["pads"] or ()) == (1,) * (2 * n)
-        and m.attrs["unit"]["group"] == 1
-    )
-    plain = not any(m.attrs["unit"]["pads"] or ()) and all(d == 1 for d in attrs["dilations"] or ())
-    one = m.shape(V)[2:] == (1,) * n and attrs["auto_pad"] == m.attrs["unit"]["auto_pad"] == "NOTSET"
-    return None if same and fits and plain and one and attrs["group"] == 1 else "not of sizes 3 and 1, alike"
-
-
-def _with_unit(sign: Callable[[Term, Term], Use]) -> Later:
-    return Later(
-        lambda m: ops.conv(X, sign(W, _grown(V, "w")), B, attrs=m.attrs["conv"]), "conv(x, w + pad(v), b)"
-    )
-
-
-_THREES = [
-    Instance(
-        f"{n}d",
-        {"x": "N C *H+1", "w": f"K C{' 3' * n}", "v": f"K C{' 1' * n}", "b": "K"},
-        n,
-        sample={
-            "conv": {"strides": (2,) * n, "pads": (1,) * (2 * n), "dilations": (1,) * n, "group": 1},
-            "unit": {"strides": (2,) * n, "group": 1},
-        },
-        example=True,
-    )
-    for n in (1, 2)
-]
-law(
-    "pointwise_beside_conv",
-    conv(X, W, B) + ops.conv(X, V, attrs="unit"),
-    _with_unit(ops.add),
-    _with_unit(ops.sub),
-    given=_THREES,
-    when=_by_one,
-    order=33,
-    says="conv(x, w, b) + conv(x, v) = conv(x, w + pad(v), b), w of size 3 padded by 1, v of size 1 (Ding "
-    "et al. 2021, RepVGG).",
-)
-
-
-def _identity(m: Match | Case, number: float) -> Term:
-    from tensmith.rewrite.term import ConstantTable
-
-    shape = m.shape(W)
-    middle = [1] * (len(shape) - 2)
-
-    def element(k: Poly, c: Poly, *r: Poly) -> Expr:
-        return guard((k - c, c - k, *(p for a, b in zip(r, middle) for p in (a - b, b - a))), number)
-
-    return ConstantTable(tuple(shape), element, like=W)
-
-
-def _skips(m: Match) -> str | None:
-    n, attrs = len(m.shape(W)) - 2, m.attrs["conv"]
-    known = all(isinstance(size, int) for size in m.shape(W))
-    plain = (
-        all(s == 1 for s in (*(attrs["strides"] or ()), *(attrs["dilations"] or ()))) and attrs["group"] == 1
-    )
-    fits = (
-        m.shape(W)[2:] == (3,) * n
-        and (attrs["pads"] or ()) == (1,) * (2 * n)
-        and m.shape(W)[0] == m.shape(W)[1]
-    )
-    return (
-        None
-        if known and plain and fits and attrs["auto_pad"] == "NOTSET"
-        else "not of size 3 that keeps the shape"
-    )
-
-
-def _with_skip(number: float) -> Later:
-    return Later(
-        lambda m: ops.conv(X, W + _identity(m, number), B, attrs=m.attrs["conv"]), "conv(x, w + identity, b)"
-    )
-
-
-law(
-    "identity_beside_conv",
-    conv(X, W, B) + X,
-    _with_skip(1),
-    _with_skip(2),
-    given=[
-        replace(
-            i,
-            shapes={**i.shapes, "x": "N C *H+1", "w": f"C C{' 3' * i.dims}", "b": "C"},
-            sample={"conv": {**i.sample["conv"], "strides": (1,) * i.dims}},
-        )
-        for i in _THREES
-    ],
-    when=_skips,
-    order=33,
-    says="conv(x, w, b) + x = conv(x, w + e, b), e[k, c] = 1 in the middle where k = c, else "
-    "0 (Ding et al. 2021, RepVGG).",
-    phase="form",
-)
-
-
-def _rim(m: Match) -> str | None:
-    """Filters of size 3 or more whose outermost ring is zero, and padding for it."""
-    value, attrs = m.value(W), m.attrs["conv"]
-    if (
-        value is None
-        or value.ndim < 3
-        or min(value.shape[2:]) < 3
-        or value.dtype.kind != "f"
-        or not value.size
-    ):
-        return ""
-    inner = value[(slice(None), slice(None), *(slice(1, -1),) * (value.ndim - 2))]
-    wide = all(
-        p >= d for p, d in zip(attrs["pads"] or (0,), 2 * (attrs["dilations"] or (1,) * (value.ndim - 2)))
-    )
-    if np.count_nonzero(inner) != np.count_nonzero(value) or attrs["auto_pad"] != "NOTSET":
-        return "the rim of the filters is not zero"
-    return None if wide and attrs["pads"] else "the padding is narrower than the rim"
-
-
-def _without_rim(off: int) -> Later:
-    def make(m: Match | Case) -> Term:
-        n, attrs = len(m.shape(W)) - 2, m.attrs["conv"]
-        ends, axes = np.full(n, -1), np.arange(2, 2 + n)
-        pads = tuple(p - d + off for p, d in zip(attrs["pads"], 2 * (attrs["dilations"] or (1,) * n)))
-        given = {**attrs, "pads": pads, "kernel_shape": None}
-        return ops.conv(X, ops.slice(W, np.full(n, 1), ends, axes), B, attrs=given)
-
-    return Later(make, "conv(x, w[1:-1], b)")
-
-
-def _cored(n: int) -> Callable[..., Expr]:
-    def element(k: Poly, c: Poly, *r: Poly) -> Expr:
-        inside = [p for a, axis in zip(r, range(n)) for p in (a - 1, Poly.symbol(f"R{axis}") - a)]
-        return guard(inside, Read("core", (k, c, *r)))
-
-    return element
-
-
-law(
-    "zero_rim",
-    conv(X, W, B),
-    _without_rim(0),
-    _without_rim(1),
-    given=[
-        Instance(
-            f"{n}d",
-            {"x": "N C *H+9", "w": "K C *R+2", "b": "K"},
-            n,
-            elements={"w": _cored(n)},
-            lower={f"R{axis}": 1 for axis in range(n)},
-            example=True,
-            sample={"conv": {"strides": (2,) * n, "pads": (1,) * (2 * n), "dilations": (1,) * n, "group": 1}},
-        )
-        for n in (1, 2)
-    ],
-    when=_rim,
-    order=29,
-    says="conv(x, w, b, pads) = conv(x, w[1:-1], b, pads - dilation), the rim of w zero.",
-)
-
 # As matrix products
 
 
 def _rows(number: float) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         product = ops.matmul(_matrix(W), ops.reshape(X, np.array([0, 0, -1])))
         return product if number == 1 else product * number
 
@@ -541,7 +352,7 @@ def _covers(m: Match) -> str | None:
 
 
 def _covering(keep: bool) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         # [N, C, *H] and [K, C, *H] as matrices; a product, and ones for the image's axes.
         n = len(m.shape(W)) - 2
         product = ops.gemm(ops.flatten(X), ops.flatten(W), B, attrs={"transB": 1})
@@ -591,7 +402,7 @@ law(
 )
 
 
-def _swapped(m: Match | Case, filters: bool) -> Term:
+def _swapped(m: Bindings, filters: bool) -> Term:
     attrs = dict(m.attrs["conv"])
     for name in ("strides", "dilations"):
         if attrs.get(name):
@@ -603,100 +414,6 @@ def _swapped(m: Match | Case, filters: bool) -> Term:
     weights = ops.transpose(W, attrs={"perm": (0, 1, 3, 2)}) if filters else W
     return ops.conv(X, weights, B, attrs=attrs)
 
-
-# Transposed convolutions
-
-DECONV = [
-    Instance(
-        f"{n}d",
-        {"x": "N C *H", "w": "C K *R", "b": "K"},
-        n,
-        sample={"deconv": {"strides": (2,) * n, "pads": (1,) * (2 * n), "group": 1}},
-        example=True,
-        lower={f"{s}{axis}": 3 for s in "HR" for axis in range(n)},
-    )
-    for n in (1, 2)
-]
-
-
-def deconv(*args: Term) -> Use:
-    """A transposed convolution."""
-    return ops.conv_transpose(*args, attrs="deconv")
-
-
-def _one_group(m: Match) -> str | None:
-    filters = m.shape(W)
-    fits = m.attrs["deconv"]["group"] == 1 and m.shape(C) == (filters[1], *(1,) * (len(filters) - 2))
-    return None if fits else "it has groups, or not one number a channel"
-
-
-family(
-    "constant_into_deconv",
-    [
-        (deconv(X, W, B) + C, deconv(X, W, B + flat(C)), deconv(X, W, B - flat(C))),
-        (deconv(X, W, B) - C, deconv(X, W, B - flat(C)), deconv(X, W, B + flat(C))),
-        (deconv(X, W, B) * C, deconv(X, W * along(C, 1, W), B * flat(C)), deconv(X, W, B * flat(C))),
-    ],
-    given=[replace(i, shapes={**i.shapes, "c": f"K{' 1' * i.dims}"}) for i in DECONV],
-    when=_one_group,
-    order=24,
-    says="conv_transpose(x, w, b) + c = conv_transpose(x, w, b + c), and so with minus and times.",
-)
-law(
-    "scale_before_deconv",
-    deconv(X * C, W, B),
-    deconv(X, W * along(C, 0, W), B),
-    deconv(X, W, B),
-    given=[replace(i, shapes={**i.shapes, "c": f"C{' 1' * i.dims}"}) for i in DECONV],
-    order=24,
-    when=lambda m: (
-        None if m.shape(C) == (m.shape(W)[0], *(1,) * (len(m.shape(W)) - 2)) else "not one a channel"
-    ),
-    says="conv_transpose(x * c, w, b) = conv_transpose(x, w * c, b), c one number a channel.",
-)
-law("negative_before_deconv", deconv(-X, W, B), deconv(X, -W, B), deconv(X, W, B), given=DECONV, order=24)
-law(
-    "common_deconv_image",
-    deconv(X, W, B) + ops.conv_transpose(X, V, attrs="other"),
-    deconv(X, W + V, B),
-    deconv(X, W - V, B),
-    order=32,
-    w="C K *R",
-    v="C K *R",
-    given=[replace(i, sample={**i.sample, "other": i.sample["deconv"]}, example=False) for i in DECONV],
-    when=lambda m: (
-        None
-        if {**m.attrs["deconv"], "kernel_shape": None} == {**m.attrs["other"], "kernel_shape": None}
-        else "other attributes"
-    ),
-)
-
-
-def _batch_norm_into_deconv(wrong: bool) -> Later:
-    def make(m: Match | Case) -> Term:
-        scale, shift, mean, variance = (
-            Var(name, static=True) for name in ("scale", "shift", "mean", "variance")
-        )
-        factor = scale / ops.sqrt(variance + m.attrs["bn"]["epsilon"])
-        bias = (B - (shift if wrong else mean)) * factor + shift if m.has(B) else shift - mean * factor
-        return ops.conv_transpose(X, W * along(factor, 1, W), bias, attrs=m.attrs["deconv"])
-
-    return Later(make, "conv_transpose(x, w * f, (b - mean) * f + shift)")
-
-
-_STATISTICS = dict.fromkeys(("scale", "shift", "mean", "variance"), "K")
-law(
-    "batch_norm_into_deconv",
-    ops.batch_normalization(deconv(X, W, B), *(Var(name, static=True) for name in _STATISTICS), attrs="bn"),
-    _batch_norm_into_deconv(False),
-    _batch_norm_into_deconv(True),
-    order=20,
-    given=[
-        replace(i, shapes={**i.shapes, **_STATISTICS}, sample={**i.sample, "bn": {"epsilon": 2.0**-17}})
-        for i in DECONV
-    ],
-    when=lambda m: None if m.attrs["deconv"]["group"] == 1 else "it has groups",
-)
 
 # Groups
 
@@ -736,7 +453,7 @@ law(
 )
 
 
-def _scaled(m: Match | Case, operation: Callable[[Term, Term], Use]) -> Term:
+def _scaled(m: Bindings, operation: Callable[[Term, Term], Use]) -> Term:
     n = len(m.shape(W)) - 2
     column = np.array([-1, *(1,) * n])
     product = operation(X, ops.reshape(W, column))

@@ -8,11 +8,10 @@ from tensmith.ir import Program
 from tensmith.rewrite.rule import ProgramRule, exact
 
 
-@exact("dead_code")
+@exact("dead_code", order=0)
 class DeadCode(ProgramRule):
     """Nodes and constants that no output depends on are removed."""
 
-    order = 0
     structural = "a program means its outputs, and no op has a side effect"
 
     def rewrite(self, program: Program) -> Program | None:

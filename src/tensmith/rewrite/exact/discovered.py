@@ -17,7 +17,8 @@ import numpy as np
 from tensmith.rewrite.exact.activation import floating
 from tensmith.rewrite.exact.reductions import AXES, axes_of, known, reduce
 from tensmith.rewrite.law import Instance, family, law, matmul_instances
-from tensmith.rewrite.term import Match, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Var, ops
 
 X, Y, Z, R, W = Var("x"), Var("y"), Var("z"), Var("r"), Var("w")
 _found: dict[str, Any] = {"found": "enumeration", "when": floating}

@@ -13,8 +13,9 @@ from tensmith.ir.op import OPS
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.shared import broadcast_shapes
 from tensmith.rewrite.law import Instance, law, lemma
+from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
-from tensmith.rewrite.term import AnyElementwise, Match, Var, ops
+from tensmith.rewrite.term import AnyElementwise, Var, ops
 
 X, Y = Var("x"), Var("y")
 C, D = Var("c", static=True), Var("d", static=True)
@@ -54,11 +55,10 @@ law("add_constants", (X + C) + D, X + (C + D), X + (C - D), when=_no_larger, ord
 law("multiply_constants", (X * C) * D, X * (C * D), X * (C / D), when=_no_larger, order=43)
 
 
-@exact("expand_before_elementwise")
+@exact("expand_before_elementwise", order=44)
 class ExpandBeforeElementwise(NodeRule):
     """f(expand(x), y) = f(x, y), where y gives f its shape anyway."""
 
-    order = 44
     roots = ELEMENTWISE
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:

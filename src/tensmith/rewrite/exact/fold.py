@@ -20,7 +20,7 @@ _GROWTH = 1 << 17
 _FLOATS = Floats()
 
 
-@exact("fold_constants")
+@exact("fold_constants", phase="fold")
 class FoldConstants(ProgramRule):
     """Values computed from constants alone become constants, whole trees at once.
 
@@ -28,7 +28,6 @@ class FoldConstants(ProgramRule):
     number, or a transposed second copy of weights that something else reads too.
     """
 
-    phase = "fold"
     structural = "the ops that define a value are run, in float64, and the result is rounded once"
 
     def rewrite(self, program: Program) -> Program | None:

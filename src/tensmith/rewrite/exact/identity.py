@@ -93,11 +93,9 @@ for _number, _either, *_ops in (
     finders(*_ops)(_neutral(_number, either=_either))
 
 
-@exact("no_operation")
+@exact("no_operation", order=4)
 class NoOperation(ProgramRule):
     """A node whose output is one of its inputs, in value and in type, is cut out."""
-
-    order = 4
 
     def rewrite(self, program: Program) -> Program | None:
         """Every such node at once."""

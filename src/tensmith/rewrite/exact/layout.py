@@ -12,9 +12,11 @@ import numpy as np
 
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.ops.shared import normal_axis
+from tensmith.rewrite.case import Case
 from tensmith.rewrite.exact.shortcut import cuts, slice_operands
 from tensmith.rewrite.law import Instance, family, law
-from tensmith.rewrite.term import AnyElementwise, Case, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import AnyElementwise, Bindings, Later, Term, Use, Var, ops
 
 X, Y, Z = Var("x"), Var("y"), Var("z")
 S, AXES, PADS, MORE = Var("s"), Var("axes"), Var("pads"), Var("more")
@@ -156,7 +158,7 @@ law(
 # Concatenations
 
 
-def _axis(m: Match | Case, *captures: str) -> list[int]:
+def _axis(m: Bindings, *captures: str) -> list[int]:
     return [normal_axis(m.attrs[name]["axis"], len(m.shape(X))) for name in captures]
 
 
@@ -205,7 +207,7 @@ law(
 )
 
 
-def _turned(m: Match | Case, swapped: bool) -> Term:
+def _turned(m: Bindings, swapped: bool) -> Term:
     rank = len(m.shape(X))
     perm = m.attrs["x"]["perm"] or tuple(reversed(range(rank)))
     axis = perm[normal_axis(m.attrs["join"]["axis"], rank)]
@@ -213,7 +215,7 @@ def _turned(m: Match | Case, swapped: bool) -> Term:
     return ops.transpose(ops.concat(*parts, attrs={"axis": axis}), attrs={"perm": perm})
 
 
-def _bounds(m: Match | Case, operands: Sequence[Var], axis: int) -> tuple[Any, Any] | None:
+def _bounds(m: Bindings, operands: Sequence[Var], axis: int) -> tuple[Any, Any] | None:
     """The first and the last but one position that a slice takes along an axis, in steps of 1."""
     rank = len(m.shape(X))
     if isinstance(m, Case):
@@ -243,7 +245,7 @@ def _right(m: Match) -> str | None:
 
 
 def _part(which: Var, off: int = 0) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         axis = _axis(m, "join")[0]
         found = _bounds(m, _CUT, axis)
         assert found is not None
@@ -311,8 +313,8 @@ def _touching(m: Match) -> tuple[int, int, int] | None:
 
 
 def _whole(off: int) -> Later:
-    def make(m: Match | Case) -> Term:
-        if isinstance(m, Case):
+    def make(m: Bindings) -> Term:
+        if not isinstance(m, Match):
             starts, ends = np.array([_A]), np.array([_A + _B + C - off])
             return ops.slice(X, starts, ends, np.array([1]), np.array([1]))
         found = _touching(m)
@@ -350,7 +352,7 @@ law(
 # Pads, copies
 
 
-def _padded_twice(m: Match | Case, off: int) -> Term:
+def _padded_twice(m: Bindings, off: int) -> Term:
     first, second = m.value(PADS), m.value(MORE)
     assert first is not None and second is not None
     return ops.pad(X, first + second + off, attrs={"mode": "constant"})
@@ -401,7 +403,7 @@ law(
 )
 
 
-def _wider_shape(m: Match | Case) -> np.ndarray | None:
+def _wider_shape(m: Bindings) -> np.ndarray | None:
     first, second = m.value(S), m.value(MORE)
     if first is None or second is None or first.dtype == object or second.dtype == object:
         return None
@@ -414,7 +416,7 @@ def _meet(first: np.ndarray, second: np.ndarray) -> np.ndarray | None:
     return np.where(a == 1, b, a) if np.all((a == b) | (a == 1) | (b == 1)) else None
 
 
-def _wider(m: Match | Case, _: int) -> Term:
+def _wider(m: Bindings, _: int) -> Term:
     shape = _wider_shape(m)
     assert shape is not None
     return ops.expand(X, shape)
@@ -431,24 +433,18 @@ def _inverse(m: Match) -> str | None:
     return None if same else "other blocks"
 
 
-law(
-    "depth_to_space_of_space_to_depth",
-    ops.depth_to_space(ops.space_to_depth(X, attrs="there"), attrs="back"),
-    X,
-    -X,
-    order=10,
-    when=_inverse,
-    given=[Instance("even", {"x": "N C 2*H 2*W"}, sample=_BLOCK, lower=dict.fromkeys("NCHW", 1))],
-)
-law(
-    "space_to_depth_of_depth_to_space",
-    ops.space_to_depth(ops.depth_to_space(X, attrs="there"), attrs="back"),
-    X,
-    -X,
-    order=10,
-    when=_inverse,
-    given=[Instance("fourfold", {"x": "N 4*C H W"}, sample=_BLOCK, lower=dict.fromkeys("NCHW", 1))],
-)
+for _there, _back, _shape in (
+    ("space_to_depth", "depth_to_space", "N C 2*H 2*W"), ("depth_to_space", "space_to_depth", "N 4*C H W"),
+):  # fmt: skip
+    law(
+        f"{_back}_of_{_there}",
+        Use(_back, (Use(_there, (X,), "there"),), "back"),
+        X,
+        -X,
+        order=10,
+        when=_inverse,
+        given=[Instance("blocks", {"x": _shape}, sample=_BLOCK, lower=dict.fromkeys("NCHW", 1))],
+    )
 
 
 def _halves(x: Term, name: str) -> Use:
@@ -537,7 +533,7 @@ law(
 )
 
 
-def _turned_first(m: Match | Case, sign: int) -> Term:
+def _turned_first(m: Bindings, sign: int) -> Term:
     value = m.value(S)
     assert value is not None
     perm = m.attrs["turn"]["perm"] or tuple(reversed(range(len(value))))

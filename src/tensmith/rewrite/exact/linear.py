@@ -13,18 +13,18 @@ from tensmith.formula.expr import Expr, Read, guard
 from tensmith.formula.poly import Dim, Poly, product
 from tensmith.ir.ops.shared import broadcast_shapes
 from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.exact.products import B, W, gemm
+from tensmith.rewrite.exact.products import GEMM, B, W, gemm, shift_law, sign_laws
 from tensmith.rewrite.law import (
     Instance,
     along,
+    everywhere,
     family,
-    filled,
     flat,
-    gemm_instances,
     law,
     matmul_instances,
 )
-from tensmith.rewrite.term import Case, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X, Y, Z, V, U = Var("x"), Var("y"), Var("z"), Var("v", static=True), Var("u", static=True)
 C, D = Var("c", static=True), Var("d", static=True)
@@ -130,7 +130,6 @@ law(
     X @ W + Y @ V,
     join(-1, X, Y) @ join(0, W, V),
     join(-1, X, Y) @ join(0, V, W),
-    given=[Instance("matrices", {"x": "N C", "y": "N D", "w": "C K", "v": "D K"})],
     twin=[Instance("matrices", {"x": "N C", "y": "N C", "w": "C K", "v": "C K"})],
     x="N C",
     y="N D",
@@ -232,13 +231,11 @@ def _a_column(m: Match) -> str | None:
 
 # gemm
 
-GEMM = gemm_instances()
-
 
 def _side(operation: Callable[[Term, Term], Use], column: bool) -> Later:
     """W scaled by c, along its columns or its rows, whichever way round it lies."""
 
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         axis = 1 if column != bool(m.attrs["gemm"]["transB"]) else 0
         return operation(W, along(C, axis, W))
 
@@ -262,35 +259,17 @@ family(
         (gemm(X * C, W, B), gemm(X, _side(ops.mul, False), B), gemm(X, _side(ops.div, False), B)),
         (gemm(X / C, W, B), gemm(X, _side(ops.div, False), B), gemm(X, _side(ops.mul, False), B)),
     ],
-    given=gemm_instances(),
+    given=GEMM,
     c="1 C",
     x="N C",
     order=24,
     says="gemm(x * c, w, b) = gemm(x, c * w, b), c one number a row of w.",
 )
 _SEEN = Later(lambda m: W @ flat(C) if m.attrs["gemm"]["transB"] else flat(C) @ W, "c @ w")
-family(
-    "shift_before_gemm",
-    [
-        (gemm(X + C, W, B), gemm(X, W, B + _SEEN), gemm(X, W, B - _SEEN)),
-        (gemm(X - C, W, B), gemm(X, W, B - _SEEN), gemm(X, W, B + _SEEN)),
-    ],
-    given=gemm_instances(),
-    c="1 C",
-    x="N C",
-    order=24,
-    says="gemm(x + c, w, b) = gemm(x, w, c @ w + b).",
+shift_law(
+    "gemm", gemm, _SEEN, given=GEMM, c="1 C", x="N C", says="gemm(x + c, w, b) = gemm(x, w, c @ w + b)."
 )
-law(
-    "negative_of_gemm",
-    -gemm(X, W, B),
-    gemm(X, -W, -B),
-    gemm(X, -W, B),
-    given=gemm_instances(),
-    order=24,
-    when=lambda m: None if m.has(B) else "",
-)
-law("negative_before_gemm", gemm(-X, W, B), gemm(X, -W, B), gemm(X, W, B), given=gemm_instances(), order=24)
+sign_laws("gemm", gemm, GEMM)
 
 
 def _narrow(m: Match) -> str | None:
@@ -372,11 +351,11 @@ law(
 )
 
 
-def _column(m: Match | Case) -> Use:
+def _column(m: Bindings) -> Use:
     return ops.slice(W, np.array([0]), np.array([1]), np.array([1]))
 
 
-def _wide(m: Match | Case) -> np.ndarray:
+def _wide(m: Bindings) -> np.ndarray:
     width = m.shape(W)[-1]
     return np.array([1, width], dtype=object if isinstance(width, Poly) else np.int64)
 
@@ -387,16 +366,16 @@ def _dead(value: np.ndarray) -> int:
     return len(value) - (int(alive[-1]) + 1 if len(alive) else 0)
 
 
-def _alive(m: Match | Case) -> Dim:
+def _alive(m: Bindings) -> Dim:
     value = m.value(W)
-    if isinstance(m, Case):
+    if not isinstance(m, Match):
         return Poly.symbol("K")
     assert value is not None
     return len(value) - _dead(value)
 
 
 def _first(x: Term, axis: int, off: int = 0) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         end = _alive(m) - off
         ends = np.array([end], dtype=object if isinstance(end, Poly) else np.int64)
         return ops.slice(x, np.array([0]), ends, np.array([axis]))
@@ -424,20 +403,15 @@ law(
 )
 
 
-def _nothing(number: float) -> Later:
-    def make(m: Match | Case) -> Term:
-        if isinstance(m, Case):
-            return filled(number, X, lambda c: (*c.shape(X)[:-1], c.shape(W)[-1]))
-        return filled(number, X, lambda _: m.program.type(m.nodes[0].output).dims)
-
-    return Later(make, f"{number:g}")
+def _of_product(m: Bindings) -> tuple[Dim, ...]:
+    return (*m.shape(X)[:-1], m.shape(W)[-1])
 
 
 law(
     "zero_weights",
     X @ W,
-    _nothing(0),
-    _nothing(1),
+    everywhere(0, X, _of_product),
+    everywhere(1, X, _of_product),
     given=matmul_instances(w="C K"),
     values=[{"w": 0}],
     order=30,
@@ -503,53 +477,4 @@ law(
     when=_views,
     order=13,
     says="reshape(reshape(x, [n*m, c]) @ w, [n, m, k]) = x @ w.",
-)
-
-# einsum: ONNX Runtime takes no empty operands
-
-_ONES = dict.fromkeys("BIJK", 1)
-
-
-def _einsum(equation: str, *args: Term) -> Use:
-    return ops.einsum(*args, attrs={"equation": equation})
-
-
-_IJ = [Instance("matrices", {"x": "I K", "y": "K J"}, lower=_ONES)]
-_SQ = [Instance("squares", {"x": "I I", "y": "I I"}, lower=_ONES)]
-law("einsum_to_matmul", _einsum("ij,jk->ik", X, Y), X @ Y, Y @ X, given=_IJ, twin=_SQ, x="I K", y="K J")
-law(
-    "einsum_to_batched_matmul",
-    _einsum("bij,bjk->bik", X, Y),
-    X @ Y,
-    Y @ X,
-    given=[Instance("batch", {"x": "B I K", "y": "B K J"}, lower=_ONES)],
-    twin=[Instance("batch", {"x": "B I I", "y": "B I I"}, lower=_ONES)],
-    x="B I K",
-    y="B K J",
-)
-law(
-    "einsum_to_transpose",
-    _einsum("ij->ji", X),
-    turned(X),
-    X,
-    given=[Instance("matrix", {"x": "I J"}, lower=_ONES)],
-    twin=[Instance("square", {"x": "I I"}, lower=_ONES)],
-)
-for _name, _kept in (("trace_of_product", ""), ("diagonal_of_product", "i")):
-    law(
-        _name,
-        _einsum(f"ii->{_kept}", X @ Y),
-        _einsum(f"ij,ji->{_kept}", X, Y),
-        _einsum(f"ij,ij->{_kept}", X, Y),
-        given=[Instance("matrices", {"x": "I J", "y": "J I"}, lower=_ONES)],
-        twin=_SQ,
-        x="I J",
-        y="J I",
-    )
-law(
-    "trace_of_transposed",
-    _einsum("ii->", turned(X)),
-    _einsum("ii->", X),
-    _einsum("ij->", X),
-    given=[Instance("square", {"x": "I I"}, lower=_ONES)],
 )

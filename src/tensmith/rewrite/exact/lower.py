@@ -16,7 +16,8 @@ import numpy as np
 from tensmith.formula.poly import Dim, Poly, product
 from tensmith.ir.ops.sizes import quotient
 from tensmith.rewrite.law import Instance, at_once, law, shaped
-from tensmith.rewrite.term import Case, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X = Var("x")
 lower: Any = partial(law, phase="lower", order=20)
@@ -43,7 +44,7 @@ def _split(x: Term, before: Sequence[Dim], order: Sequence[int], after: Sequence
     return shaped(ops.transpose(shaped(x, before), attrs={"perm": tuple(order)}), after)
 
 
-def _to_space(m: Match | Case, swapped: bool) -> Use:
+def _to_space(m: Bindings, swapped: bool) -> Use:
     """Rows and columns of a block are taken for each other where `swapped`."""
     n, c, h, w = m.shape(X)
     b = m.attrs["blocks"]["blocksize"]
@@ -55,7 +56,7 @@ def _to_space(m: Match | Case, swapped: bool) -> Use:
     return _split(X, before, (0, channel, *rows), (n, k, h * b, w * b))
 
 
-def _to_depth(m: Match | Case, swapped: bool) -> Use:
+def _to_depth(m: Bindings, swapped: bool) -> Use:
     n, c, h, w = m.shape(X)
     b = m.attrs["blocks"]["blocksize"]
     rows, columns = quotient([h], [b]), quotient([w], [b])
@@ -83,7 +84,7 @@ for _name, _left, _made, _image in (
 SCALE, SHIFT = Var("scale"), Var("shift")
 
 
-def _rows(m: Match | Case, groups: Dim, shift: Term) -> Use:
+def _rows(m: Bindings, groups: Dim, shift: Term) -> Use:
     """A row for each group of channels, normalized; then a scale and a bias a channel."""
     batch, channels, *space = m.shape(X)
     positions, attrs = product(space), {"epsilon": m.attrs["norm"]["epsilon"]}
@@ -141,14 +142,14 @@ CODES, S = Var("codes", static=True), Var("s", static=True)
 Z = Var("z", static=True, optional=True)
 
 
-def _transposed(m: Match | Case, axis: int) -> Use:
+def _transposed(m: Bindings, axis: int) -> Use:
     """Codes, and scales and zero points of blocks, transposed; those of rows or columns as they are."""
     parts = [ops.transpose(v) if len(m.shape(v)) == 2 else v for v in (CODES, S, Z) if m.has(v)]
     attrs = {**m.attrs["codes"], "axis": axis}
     return ops.dequantize_linear(*(at_once(part, m) for part in parts), attrs=attrs)
 
 
-def _other_axis(m: Match | Case) -> int:
+def _other_axis(m: Bindings) -> int:
     return int(1 - m.attrs["codes"]["axis"] % 2)
 
 

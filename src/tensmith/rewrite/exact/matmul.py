@@ -11,8 +11,9 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.product import Product
 from tensmith.rewrite.exact.products import B, W, X, gemm
 from tensmith.rewrite.law import Instance, along, attribute, law, lemma, matmul_instances
+from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
-from tensmith.rewrite.term import Later, Match, Var, ops
+from tensmith.rewrite.term import Later, Var, ops
 from tensmith.rewrite.values import owned
 
 Y, V, C = Var("y"), Var("v", static=True), Var("c", static=True)
@@ -61,7 +62,7 @@ def _bare(node: Node) -> bool:
     return product is not None and product.bare
 
 
-@exact("scale_before_weights")
+@exact("scale_before_weights", phase="offer")
 class ScaleBeforeWeights(NodeRule):
     """(x * c) @ w = x @ (c * w), c one number a row of w: the gain of a normalization, for instance.
 
@@ -69,7 +70,6 @@ class ScaleBeforeWeights(NodeRule):
     a normalization with its gain.
     """
 
-    phase = "offer"
     roots = frozenset({"mul"})
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:

@@ -71,11 +71,10 @@ def _joined(nodes: Sequence[Node], output: str, names: Iterator[str]) -> list[No
     return [*made, replace(nodes[0], inputs=tuple(inputs), outputs=(output,))]
 
 
-@exact("merge_concatenated")
+@exact("merge_concatenated", order=36)
 class MergeConcatenated(NodeRule):
     """concat(conv(x, w), conv(x, v)) = conv(x, concat(w, v)); also of matmuls, and under one activation."""
 
-    order = 36
     roots = frozenset({"concat"})
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
@@ -137,8 +136,6 @@ _WINDOWS = [
 class _MergeParallel(NodeRule):
     """Products of one value become one product and a split. An offer: fewer, larger products."""
 
-    phase = "offer"
-
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """At the first of several alike products of a value."""
         alike = [
@@ -179,14 +176,14 @@ def _cut(x: Term, start: Poly, end: Poly) -> Use:
     return ops.slice(x, np.array([start], dtype=object), np.array([end], dtype=object), np.array([1]))
 
 
-@exact("merge_parallel_matmuls")
+@exact("merge_parallel_matmuls", phase="offer")
 class MergeParallelMatmuls(_MergeParallel):
     """(x @ w, x @ v) = split(x @ concat(w, v))."""
 
     roots = frozenset({"matmul"})
 
 
-@exact("merge_parallel_convs")
+@exact("merge_parallel_convs", phase="offer")
 class MergeParallelConvs(_MergeParallel):
     """(conv(x, w), conv(x, v)) = split(conv(x, concat(w, v)))."""
 

@@ -14,7 +14,8 @@ import numpy as np
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.exact.activation import floating
 from tensmith.rewrite.law import Instance, family, filled, flat, law
-from tensmith.rewrite.term import Case, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X, Y = Var("x"), Var("y")
 G, B, C = Var("g", static=True), Var("b", static=True, optional=True), Var("c", static=True)
@@ -99,7 +100,7 @@ def _same_axis(m: Match) -> str | None:
     return None if 0 not in m.shape(X) else "there are no elements"
 
 
-def _axis(m: Match | Case) -> int:
+def _axis(m: Bindings) -> int:
     axes = m.value(Var("axes"))
     assert axes is not None
     return int(axes[0])
@@ -153,7 +154,7 @@ def _over_softmax(m: Match) -> str | None:
     return None if whole and same else "another axis, or sizes that are not known"
 
 
-def _ones(m: Match | Case, number: float) -> Term:
+def _ones(m: Bindings, number: float) -> Term:
     axis = _axis(m)
     return filled(
         number, X, lambda c: [1 if a == axis % len(c.shape(X)) else d for a, d in enumerate(c.shape(X))]
@@ -253,7 +254,7 @@ def _few(m: Match) -> str | None:
     return None if known and len(m.shape(X)) > 1 else "not the parts of a normalization over the last axis"
 
 
-def _rms(m: Match | Case, gain: Term) -> Term:
+def _rms(m: Bindings, gain: Term) -> Term:
     epsilon = float(np.asarray(m.value(Var("epsilon"))).reshape(-1)[0])
     return ops.rms_normalization(X, gain, attrs={"axis": -1, "epsilon": epsilon})
 
@@ -382,7 +383,7 @@ law(
 )
 
 
-def _once(m: Match | Case, right: bool) -> Term:
+def _once(m: Bindings, right: bool) -> Term:
     scale, shift, mean, variance = (Var(n, static=True) for n in ("scale2", "shift2", "mean2", "variance2"))
     factor = scale / ops.sqrt(variance + m.attrs["second"]["epsilon"])
     return batch(X, SCALE * factor, (SHIFT - mean) * factor + (shift if right else mean))

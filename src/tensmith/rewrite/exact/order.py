@@ -10,7 +10,8 @@ from typing import Any
 
 from tensmith.rewrite.exact.activation import floating
 from tensmith.rewrite.law import Instance, family, law
-from tensmith.rewrite.term import Match, Term, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Term, Use, Var, ops
 from tensmith.rewrite.values import uniform
 
 X, Y, Z = Var("x"), Var("y"), Var("z")

@@ -15,7 +15,8 @@ from tensmith.ir.ops.sizes import as_ints, is_negative
 from tensmith.ir.ops.slicing import full_pads
 from tensmith.rewrite.exact.products import B, W, X, conv
 from tensmith.rewrite.law import Instance, conv_instances, law
-from tensmith.rewrite.term import Case, Later, Match, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, Later, Use, Var, ops
 from tensmith.rewrite.values import uniform
 
 PADS, FILL, AXES = Var("pads"), Var("fill", optional=True), Var("axes", optional=True)
@@ -47,7 +48,7 @@ def _spatial(m: Match, rank: int) -> str | None:
     return "channels or images are padded" if any((*found[0][:2], *found[1][:2])) else None
 
 
-def _widened(m: Match | Case, attrs: Mapping[str, Any], rank: int, turned: bool = False) -> dict[str, Any]:
+def _widened(m: Bindings, attrs: Mapping[str, Any], rank: int, turned: bool = False) -> dict[str, Any]:
     """The window's attributes with the pad's widths added (ends for begins if `turned`)."""
     begins, ends = full_pads(rank, m.value(PADS), m.value(AXES) if m.has(AXES) else None)
     outer = (*ends[2:], *begins[2:]) if turned else (*begins[2:], *ends[2:])
@@ -75,7 +76,7 @@ def _into_conv(m: Match) -> str | None:
 
 
 def _padding_conv(turned: bool) -> Later:
-    def make(m: Match | Case) -> Use:
+    def make(m: Bindings) -> Use:
         attrs = dict(m.attrs["conv"])
         if attrs.get("auto_pad") == "VALID":
             attrs |= {"auto_pad": "NOTSET", "pads": None}
@@ -104,7 +105,7 @@ def _into_pool(m: Match) -> str | None:
 
 
 def _padding_pool(count: int) -> Later:
-    def make(m: Match | Case) -> Use:
+    def make(m: Bindings) -> Use:
         attrs = _widened(m, m.attrs["pool"], len(m.shape(X)))
         return ops.average_pool(X, attrs={**attrs, "count_include_pad": count})
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tensmith.rewrite.law import Instance, law
-from tensmith.rewrite.term import Case, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X, AXES = Var("x"), Var("axes")
 
@@ -39,7 +40,7 @@ law("mean_to_pool",
 
 
 def _reduced(op: str) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         made: Use = getattr(ops, op)(X, np.arange(2, len(m.shape(X))), attrs={"keepdims": 0})
         return made
 

@@ -15,7 +15,8 @@ from tensmith.rewrite.exact.activation import floating
 from tensmith.rewrite.exact.convolution import _pointwise as pointwise
 from tensmith.rewrite.exact.products import B, W, conv
 from tensmith.rewrite.law import Instance, family, law
-from tensmith.rewrite.term import Case, ConstantTable, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, ConstantTable, Later, Term, Use, Var, ops
 
 X, C = Var("x"), Var("c", static=True)
 IMAGES = [Instance(f"{n}d", {"x": "N C *H+1"}, n) for n in (1, 2)]
@@ -194,7 +195,7 @@ _of_one(
 
 
 def _strided(off: int) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         n = len(m.shape(X)) - 2
         steps = np.array(m.attrs["pool"]["strides"] or (1,) * n) + off
         return ops.slice(X, np.zeros(n, np.int64), np.full(n, 2**63 - 1), np.arange(2, 2 + n), steps)
@@ -251,7 +252,7 @@ law(
 def _as_filters(scale: float) -> Later:
     """A depthwise convolution with one number in all of its filters."""
 
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         kernel, channels = m.attrs["pool"]["kernel_shape"], m.shape(X)[1]
         share = ConstantTable((channels, 1, *kernel), lambda *_: scale, like=X)
         steps = m.attrs["pool"]["strides"] or (1,) * len(kernel)

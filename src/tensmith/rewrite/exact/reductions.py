@@ -17,7 +17,8 @@ from tensmith.formula.poly import Poly
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.exact.activation import floating
 from tensmith.rewrite.law import Instance, family, law
-from tensmith.rewrite.term import Case, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X, Y, W = Var("x"), Var("y"), Var("w", static=True)
 C, AXES, MORE = Var("c", static=True), Var("axes"), Var("more")
@@ -31,7 +32,7 @@ def reduce(kind: str, x: Term, axes: Any = AXES, attrs: Any = "reduce") -> Use:
     return made
 
 
-def axes_of(m: Match | Case, capture: str, var: Var, rank: int) -> tuple[int, ...] | None:
+def axes_of(m: Bindings, capture: str, var: Var, rank: int) -> tuple[int, ...] | None:
     """The axes that are reduced, in order; None where they are not known."""
     if not m.has(var):
         return () if m.attrs[capture].get("noop_with_empty_axes") else tuple(range(rank))
@@ -141,7 +142,7 @@ law(
 
 
 def _both(off: int, kind: str) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         rank, keep = len(m.shape(X)), m.attrs["first"]["keepdims"]
         first = axes_of(m, "first", AXES, rank)
         assert first is not None
@@ -202,7 +203,7 @@ family(
 
 
 def _permuted(kind: str, off: int) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         rank = len(m.shape(X))
         perm = m.attrs["perm"]["perm"] or tuple(reversed(range(rank)))
         axes = axes_of(m, "reduce", AXES, rank)
@@ -264,7 +265,7 @@ family(
 
 
 def _dropped(scale: float = 1) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         axes = axes_of(m, "reduce", AXES, len(m.shape(X)))
         assert axes is not None
         y = X if m.attrs["reduce"]["keepdims"] else ops.squeeze(X, np.array(axes))
@@ -365,7 +366,7 @@ def _rows(m: Match) -> str | None:
 def _reduced_rows(kind: str, scale: float) -> Later:
     """The rows of x reduced, and kept as one row where the result keeps it."""
 
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         row = reduce(kind, X, np.array([-2]), attrs={"keepdims": m.attrs["reduce"]["keepdims"]})
         return row @ (W * scale) if scale != 1 else row @ W
 
@@ -405,7 +406,7 @@ def _columns(m: Match) -> str | None:
 
 
 def _reduced_columns(kind: str, axis: int) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         keep = m.attrs["reduce"]["keepdims"]
         return X @ reduce(kind, W, np.array([axis]), attrs={"keepdims": keep})
 
@@ -524,7 +525,7 @@ law(
 
 
 def _joined(kind: str, meet: Callable[..., Use]) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         return meet(reduce(kind, X), reduce(kind, Y))
 
     return Later(make, f"{kind} of each")
@@ -571,7 +572,7 @@ law(
 
 
 def _joined_results(kind: str, swapped: bool) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         parts = (reduce(kind, X), reduce(kind, Y))
         return ops.concat(*(parts[::-1] if swapped else parts), attrs="join")
 
@@ -635,7 +636,7 @@ def _new_axes(m: Match) -> str | None:
     return None if grown and set(axes) <= grown else "other axes are reduced too"
 
 
-def _once(m: Match | Case) -> Term:
+def _once(m: Bindings) -> Term:
     """x, expanded along what is not reduced, without what is."""
     axes = axes_of(m, "reduce", AXES, len(m.shape(X)))
     assert axes is not None
@@ -703,7 +704,7 @@ def _end(m: Match) -> str | None:
 
 
 def _total(scale: float) -> Later:
-    def make(m: Match | Case) -> Term:
+    def make(m: Bindings) -> Term:
         y = ops.reduce_sum(X, np.asarray(m.value(_AXIS)).reshape(-1), attrs=_KEEP)
         return y if scale == 1 else y * scale
 

@@ -40,11 +40,10 @@ def literal_shape(source: Sequence[Dim], target: Sequence[Dim]) -> Array | None:
     return np.array(list(numbers), dtype=np.int64)
 
 
-@exact("merge_reshapes")
+@exact("merge_reshapes", order=14)
 class MergeReshapes(NodeRule):
     """reshape(reshape(x, s), t) = reshape(x, t); also of flatten, squeeze and unsqueeze."""
 
-    order = 14
     roots = RENAMING
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
@@ -98,11 +97,10 @@ def _plain(node: Node) -> bool:
     return reduction is not None and bool(reduction.takes)
 
 
-@exact("reduction_drops_axes")
+@exact("reduction_drops_axes", order=15)
 class ReductionDropsAxes(NodeRule):
     """reshape(reduce(x, axes)) = reduce(x, axes) without the reduced axes, where that is the shape."""
 
-    order = 15
     roots = RENAMING
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:

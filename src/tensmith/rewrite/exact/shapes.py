@@ -13,18 +13,18 @@ from tensmith.ir import Program
 from tensmith.ir.ops.shape import Reshape
 from tensmith.rewrite.exact.reshape import literal_shape
 from tensmith.rewrite.law import Condition, Instance, law
+from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import ProgramRule, exact
-from tensmith.rewrite.term import Case, Later, Match, Use, Var, ops
+from tensmith.rewrite.term import Bindings, Later, Use, Var, ops
 from tensmith.rewrite.values import known
 
 X, TARGET = Var("x"), Var("target")
 
 
-@exact("known_values")
+@exact("known_values", order=1)
 class KnownValues(ProgramRule):
     """Integer and boolean values that typing computes become constants: sizes, axes, bounds, masks."""
 
-    order = 1
     structural = "typing computes a value by running the op that defines it, on sizes instead of arrays"
 
     def rewrite(self, program: Program) -> Program | None:
@@ -46,10 +46,10 @@ class KnownValues(ProgramRule):
 
 # A shape operand that is computed at run time, though its symbolic sizes need not be told.
 
-Literal = Callable[[Match | Case], Array | None]
+Literal = Callable[[Bindings], Array | None]
 
 
-def _reshape_literal(m: Match | Case) -> Array | None:
+def _reshape_literal(m: Bindings) -> Array | None:
     """See literal_shape."""
     value = m.value(TARGET)
     assert value is not None
@@ -57,7 +57,7 @@ def _reshape_literal(m: Match | Case) -> Array | None:
     return literal_shape(m.shape(X), tuple(map(simplify_dim, target)))
 
 
-def _expand_literal(m: Match | Case) -> Array | None:
+def _expand_literal(m: Bindings) -> Array | None:
     """1 for each size that x has."""
     value = m.value(TARGET)
     assert value is not None
@@ -83,7 +83,7 @@ def _sayable(literal: Literal) -> Condition:
 
 
 def _said(use: Callable[[Array], Use], literal: Literal, text: str) -> Later:
-    def make(m: Match | Case) -> Use:
+    def make(m: Bindings) -> Use:
         numbers = literal(m)
         assert numbers is not None
         return use(numbers)

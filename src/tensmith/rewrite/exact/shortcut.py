@@ -15,7 +15,8 @@ from tensmith.ir.ops.sizes import as_dims, as_ints
 from tensmith.ir.ops.slicing import full_pads, resolve_slice
 from tensmith.rewrite.exact.pad import AXES, FILL, PADS, zero_pads
 from tensmith.rewrite.law import Instance, law
-from tensmith.rewrite.term import Case, ConstantTable, Later, Match, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, ConstantTable, Later, Use, Var, ops
 
 # Axis -> (start, end, step), as ONNX Slice takes them.
 Cuts = Mapping[int, tuple[int, int, int]]
@@ -30,7 +31,7 @@ def slice_operands(prefix: str) -> tuple[Var, ...]:
     return tuple(Var(f"{prefix}_{part}", optional=part in ("axes", "steps")) for part in _PARTS)
 
 
-def cuts(m: Match | Case, operands: Sequence[Var], rank: int) -> Cuts | None:
+def cuts(m: Bindings, operands: Sequence[Var], rank: int) -> Cuts | None:
     """What a slice does to each axis it names; None where that is not known in numbers."""
     values = [m.value(var) if m.has(var) else None for var in operands]
     if any(m.has(var) and (v is None or v.dtype == object) for var, v in zip(operands, values)):
@@ -73,19 +74,19 @@ def _operands(found: Cuts) -> list[Array]:
 _OUTER, _INNER = slice_operands("outer"), slice_operands("inner")
 
 
-def _both(m: Match | Case) -> Cuts | None:
+def _both(m: Bindings) -> Cuts | None:
     rank = len(m.shape(X))
     first, second = cuts(m, _INNER, rank), cuts(m, _OUTER, rank)
     shape = tuple(map(simplify_dim, m.shape(X)))
     return None if first is None or second is None else _merged(shape, first, second)
 
 
-def _outer(m: Match | Case) -> Cuts | None:
+def _outer(m: Bindings) -> Cuts | None:
     return cuts(m, _OUTER, len(m.shape(X)))
 
 
-def _once(which: Callable[[Match | Case], Cuts | None], text: str) -> Later:
-    def make(m: Match | Case) -> Use:
+def _once(which: Callable[[Bindings], Cuts | None], text: str) -> Later:
+    def make(m: Bindings) -> Use:
         found = which(m)
         assert found is not None
         return ops.slice(X, *_operands(found))
@@ -136,7 +137,7 @@ def _strided_shortcut(m: Match) -> str | None:
 def _conv(shift: int) -> Later:
     """A strided convolution of size 1; the channels land `shift` too far."""
 
-    def make(m: Match | Case) -> Use:
+    def make(m: Bindings) -> Use:
         shape = m.shape(X)
         spatial, channels = len(shape) - 2, shape[1]
         found = cuts(m, _CUT, len(shape)) or {}

@@ -9,8 +9,9 @@ from typing import TypeGuard
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.exact.elementwise import ELEMENTWISE, pointwise_source
 from tensmith.rewrite.law import Given, Instance, law, lemma
+from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
-from tensmith.rewrite.term import AnyElementwise, Case, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.term import AnyElementwise, Bindings, Later, Term, Use, Var, ops
 
 Perm = tuple[int, ...]
 
@@ -56,7 +57,7 @@ _INVERSE: tuple[tuple[Perm, Perm], ...] = (((1, 0), (1, 0)), ((0, 2, 3, 1), (0, 
 def _one(first: str, second: str) -> Later:
     """x transposed as `first` says, then as `second`, at once."""
 
-    def make(m: Match | Case) -> Use:
+    def make(m: Bindings) -> Use:
         perms = [order(m.attrs[name]["perm"], len(m.shape(X))) for name in (first, second)]
         return ops.transpose(X, attrs={"perm": composed(*perms)})
 
@@ -76,11 +77,10 @@ def _turn(x: Term, perm: Perm) -> Use:
     return ops.transpose(x, attrs={"perm": perm})
 
 
-@exact("transposes_through_elementwise")
+@exact("transposes_through_elementwise", order=11)
 class TransposesThroughElementwise(NodeRule):
     """transpose(f(transpose(x, p)), q) = transpose(f(x), p[q]), f a chain of functions of one element."""
 
-    order = 11
     roots = frozenset({"transpose"})
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
@@ -115,11 +115,10 @@ class TransposesThroughElementwise(NodeRule):
         yield lemma("any function", left, right, wrong, given=_CUBE)
 
 
-@exact("transposes_joined")
+@exact("transposes_joined", order=12)
 class TransposesJoined(NodeRule):
     """f(transpose(x, p), transpose(y, p)) = transpose(f(x, y), p)."""
 
-    order = 12
     roots = ELEMENTWISE
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
@@ -151,7 +150,7 @@ def _into_gemm(name: str, left: Use, turn: str, says: str) -> None:
     """A gemm with a transposed operand that is not computed from constants alone reads it the other way."""
 
     def turned(attribute: str) -> Later:
-        def make(m: Match | Case) -> Use:
+        def make(m: Bindings) -> Use:
             attrs = {"transA": 0, "transB": 0, **m.attrs["gemm"]}
             return ops.gemm(X, B, C, attrs={**attrs, attribute: 1 - attrs[attribute]})
 

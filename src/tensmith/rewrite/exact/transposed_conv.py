@@ -17,19 +17,20 @@ from tensmith.ir.op import OPS
 from tensmith.ir.ops.conv_transpose import transposed_window
 from tensmith.ir.ops.sizes import as_ints, quotient
 from tensmith.rewrite.law import Instance, at_once, law, literal, shaped
-from tensmith.rewrite.term import Case, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X, W, B = Var("x"), Var("w", static=True), Var("b", static=True, optional=True)
 Sizes = Sequence[Dim]
 
 
-def _window(m: Match | Case) -> tuple[Sizes, Sizes, Sizes, Sizes]:
+def _window(m: Bindings) -> tuple[Sizes, Sizes, Sizes, Sizes]:
     """Strides, dilations, pads in front, output sizes."""
     attrs = {**OPS["conv_transpose"].attributes, **m.attrs["up"]}
     return transposed_window(attrs, m.shape(X)[2:], m.shape(W)[2:])
 
 
-def _begins(m: Match | Case) -> list[Dim]:
+def _begins(m: Bindings) -> list[Dim]:
     """The convolution's pads in front. At stride 1 it begins behind the pad; phases are cut afterwards."""
     strides, dilations, pads, _ = _window(m)
     taps = _taps(m, strides)
@@ -37,11 +38,11 @@ def _begins(m: Match | Case) -> list[Dim]:
     return [simplify_dim(d * (Poly.of(t) - 1) - (p if s == 1 else 0)) for s, d, p, t in parts]
 
 
-def _taps(m: Match | Case, strides: Sizes) -> list[Dim]:
+def _taps(m: Bindings, strides: Sizes) -> list[Dim]:
     return [simplify_dim((Poly.of(k) + s - 1) // s) for k, s in zip(m.shape(W)[2:], strides)]
 
 
-def _as_convolution(m: Match | Case, turned: bool) -> Use:
+def _as_convolution(m: Bindings, turned: bool) -> Use:
     """Without the taps `turned` around it is the twin."""
     (batch, _, *spatial), filters, groups = m.shape(X), m.shape(W)[1], m.attrs["up"]["group"]
     strides, dilations, pads, out = _window(m)
@@ -70,7 +71,7 @@ def _not_negative(size: Poly) -> Dim:
     return size if size.constant is None else max(0, size.constant)
 
 
-def _phases(m: Match | Case, strides: Sizes, groups: Dim, turned: bool) -> Use:
+def _phases(m: Bindings, strides: Sizes, groups: Dim, turned: bool) -> Use:
     """Filters [C, K/groups, taps...] as [K * phases, C/groups, ceil(taps / s)...], each turned around."""
     channels, filters, *kernel = m.shape(W)
     taps, n = _taps(m, strides), len(strides)
@@ -88,7 +89,7 @@ def _phases(m: Match | Case, strides: Sizes, groups: Dim, turned: bool) -> Use:
     return shaped(ops.transpose(split, attrs={"perm": order}), (rows, each, *taps))
 
 
-def _repeated(m: Match | Case, times: int) -> Use:
+def _repeated(m: Bindings, times: int) -> Use:
     """A channel's bias for each of its phases."""
     (channels,) = m.shape(B)
     columns = ops.expand(shaped(B, (channels, 1)), literal((channels, times)))

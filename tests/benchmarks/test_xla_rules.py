@@ -6,9 +6,9 @@ import csv
 from pathlib import Path
 
 import pytest
+from benchmarks.rules.xla import ENTRIES
 
 from tensmith.rewrite.rule import EXACT
-from tensmith.rewrite.xla import ENTRIES
 from tensmith.verify.rules import judge
 
 

@@ -1,0 +1,66 @@
+"""Einstein sums that are products: two operands at a time, and what is known of a product's diagonal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensmith.rewrite.exact.linear import turned
+from tensmith.rewrite.law import NOT_EMPTY, Given, Instance, law
+from tensmith.rewrite.term import Term, Use, Var, ops
+
+X, Y, Z = Var("x"), Var("y"), Var("z")
+
+# ONNX Runtime takes no empty operands.
+_ONES = dict.fromkeys("BIJK", 1)
+
+
+def _einsum(equation: str, *args: Term) -> Use:
+    return ops.einsum(*args, attrs={"equation": equation})
+
+
+def _rows(x: Term) -> Use:
+    return ops.reduce_sum(x, np.array([1]), attrs={"keepdims": 0})
+
+
+def _product(name: str, equation: str, right: Term, wrong: Term, twin: Given = ()) -> None:
+    """An Einstein sum of x, y, ... is `right`; the equation says the shapes."""
+    letters = dict(zip("xyz", equation.partition("->")[0].split(",")))
+    shapes: dict[str, Any] = {operand: " ".join(word).upper() for operand, word in letters.items()}
+    law(name, _einsum(equation, *map(Var, shapes)), right, wrong, given=NOT_EMPTY, twin=twin, **shapes)
+
+
+_SQ = [Instance("squares", {"x": "I I", "y": "I I"}, lower=_ONES)]
+_BATCH = [Instance("batch", {"x": "B I I", "y": "B I I"}, lower=_ONES)]
+_product("einsum_to_matmul", "ij,jk->ik", X @ Y, Y @ X, _SQ)
+_product("einsum_to_batched_matmul", "bij,bjk->bik", X @ Y, Y @ X, _BATCH)
+_product("einsum_of_three", "ij,jk,kl->il", (X @ Y) @ Z, (X @ Y) @ (Z * 2))
+_product("einsum_of_form", "i,ij,j->", X @ (Y @ Z), X @ (Y @ (Z * 2)))
+_product("einsum_of_forms", "ni,ij,nj->n", _rows((X @ Y) * Z), _rows((X @ Y) + Z))
+law(
+    "einsum_to_transpose",
+    _einsum("ij->ji", X),
+    turned(X),
+    X,
+    given=[Instance("matrix", {"x": "I J"}, lower=_ONES)],
+    twin=[Instance("square", {"x": "I I"}, lower=_ONES)],
+)
+for _name, _kept in (("trace_of_product", ""), ("diagonal_of_product", "i")):
+    law(
+        _name,
+        _einsum(f"ii->{_kept}", X @ Y),
+        _einsum(f"ij,ji->{_kept}", X, Y),
+        _einsum(f"ij,ij->{_kept}", X, Y),
+        given=NOT_EMPTY,
+        twin=_SQ,
+        x="I J",
+        y="J I",
+    )
+law(
+    "trace_of_transposed",
+    _einsum("ii->", turned(X)),
+    _einsum("ii->", X),
+    _einsum("ij->", X),
+    given=[Instance("square", {"x": "I I"}, lower=_ONES)],
+)

@@ -1,0 +1,189 @@
+"""Filters that grow by others beside them (RepVGG), and filters whose rim is zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from tensmith.formula.expr import Expr, Read, guard
+from tensmith.formula.poly import Poly
+from tensmith.rewrite.exact.products import B, W, X, conv
+from tensmith.rewrite.law import Instance, law
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Bindings, ConstantTable, Later, Term, Use, Var, ops
+
+V = Var("v", static=True)
+
+
+def _grown(weights: Var, like: str) -> Later:
+    """Filters of size 1 in the middle of zeros, as large as others."""
+
+    def make(m: Bindings) -> Term:
+        n = len(m.shape(W)) - 2
+        return ops.pad(weights, np.array([0, 0, *(1,) * n] * 2))
+
+    return Later(make, f"pad({weights.name})")
+
+
+def _by_one(m: Match) -> str | None:
+    n, attrs = len(m.shape(W)) - 2, m.attrs["conv"]
+    same = (attrs["strides"] or (1,) * n) == (m.attrs["unit"]["strides"] or (1,) * n)
+    fits = (
+        m.shape(W)[2:] == (3,) * n
+        and (attrs["pads"] or ()) == (1,) * (2 * n)
+        and m.attrs["unit"]["group"] == 1
+    )
+    plain = not any(m.attrs["unit"]["pads"] or ()) and all(d == 1 for d in attrs["dilations"] or ())
+    one = m.shape(V)[2:] == (1,) * n and attrs["auto_pad"] == m.attrs["unit"]["auto_pad"] == "NOTSET"
+    return None if same and fits and plain and one and attrs["group"] == 1 else "not of sizes 3 and 1, alike"
+
+
+def _with_unit(sign: Callable[[Term, Term], Use]) -> Later:
+    return Later(
+        lambda m: ops.conv(X, sign(W, _grown(V, "w")), B, attrs=m.attrs["conv"]), "conv(x, w + pad(v), b)"
+    )
+
+
+_THREES = [
+    Instance(
+        f"{n}d",
+        {"x": "N C *H+1", "w": f"K C{' 3' * n}", "v": f"K C{' 1' * n}", "b": "K"},
+        n,
+        sample={
+            "conv": {"strides": (2,) * n, "pads": (1,) * (2 * n), "dilations": (1,) * n, "group": 1},
+            "unit": {"strides": (2,) * n, "group": 1},
+        },
+        example=True,
+    )
+    for n in (1, 2)
+]
+law(
+    "pointwise_beside_conv",
+    conv(X, W, B) + ops.conv(X, V, attrs="unit"),
+    _with_unit(ops.add),
+    _with_unit(ops.sub),
+    given=_THREES,
+    when=_by_one,
+    order=33,
+    says="conv(x, w, b) + conv(x, v) = conv(x, w + pad(v), b), w of size 3 padded by 1, v of size 1 (Ding "
+    "et al. 2021, RepVGG).",
+)
+
+
+def _identity(m: Bindings, number: float) -> Term:
+    shape = m.shape(W)
+    middle = [1] * (len(shape) - 2)
+
+    def element(k: Poly, c: Poly, *r: Poly) -> Expr:
+        return guard((k - c, c - k, *(p for a, b in zip(r, middle) for p in (a - b, b - a))), number)
+
+    return ConstantTable(tuple(shape), element, like=W)
+
+
+def _skips(m: Match) -> str | None:
+    n, attrs = len(m.shape(W)) - 2, m.attrs["conv"]
+    known = all(isinstance(size, int) for size in m.shape(W))
+    plain = (
+        all(s == 1 for s in (*(attrs["strides"] or ()), *(attrs["dilations"] or ()))) and attrs["group"] == 1
+    )
+    fits = (
+        m.shape(W)[2:] == (3,) * n
+        and (attrs["pads"] or ()) == (1,) * (2 * n)
+        and m.shape(W)[0] == m.shape(W)[1]
+    )
+    return (
+        None
+        if known and plain and fits and attrs["auto_pad"] == "NOTSET"
+        else "not of size 3 that keeps the shape"
+    )
+
+
+def _with_skip(number: float) -> Later:
+    return Later(
+        lambda m: ops.conv(X, W + _identity(m, number), B, attrs=m.attrs["conv"]), "conv(x, w + identity, b)"
+    )
+
+
+law(
+    "identity_beside_conv",
+    conv(X, W, B) + X,
+    _with_skip(1),
+    _with_skip(2),
+    given=[
+        replace(
+            i,
+            shapes={**i.shapes, "x": "N C *H+1", "w": f"C C{' 3' * i.dims}", "b": "C"},
+            sample={"conv": {**i.sample["conv"], "strides": (1,) * i.dims}},
+        )
+        for i in _THREES
+    ],
+    when=_skips,
+    order=33,
+    says="conv(x, w, b) + x = conv(x, w + e, b), e[k, c] = 1 in the middle where k = c, else "
+    "0 (Ding et al. 2021, RepVGG).",
+    phase="form",
+)
+
+
+def _rim(m: Match) -> str | None:
+    """Filters of size 3 or more whose outermost ring is zero, and padding for it."""
+    value, attrs = m.value(W), m.attrs["conv"]
+    if (
+        value is None
+        or value.ndim < 3
+        or min(value.shape[2:]) < 3
+        or value.dtype.kind != "f"
+        or not value.size
+    ):
+        return ""
+    inner = value[(slice(None), slice(None), *(slice(1, -1),) * (value.ndim - 2))]
+    wide = all(
+        p >= d for p, d in zip(attrs["pads"] or (0,), 2 * (attrs["dilations"] or (1,) * (value.ndim - 2)))
+    )
+    if np.count_nonzero(inner) != np.count_nonzero(value) or attrs["auto_pad"] != "NOTSET":
+        return "the rim of the filters is not zero"
+    return None if wide and attrs["pads"] else "the padding is narrower than the rim"
+
+
+def _without_rim(off: int) -> Later:
+    def make(m: Bindings) -> Term:
+        n, attrs = len(m.shape(W)) - 2, m.attrs["conv"]
+        ends, axes = np.full(n, -1), np.arange(2, 2 + n)
+        pads = tuple(p - d + off for p, d in zip(attrs["pads"], 2 * (attrs["dilations"] or (1,) * n)))
+        given = {**attrs, "pads": pads, "kernel_shape": None}
+        return ops.conv(X, ops.slice(W, np.full(n, 1), ends, axes), B, attrs=given)
+
+    return Later(make, "conv(x, w[1:-1], b)")
+
+
+def _cored(n: int) -> Callable[..., Expr]:
+    def element(k: Poly, c: Poly, *r: Poly) -> Expr:
+        inside = [p for a, axis in zip(r, range(n)) for p in (a - 1, Poly.symbol(f"R{axis}") - a)]
+        return guard(inside, Read("core", (k, c, *r)))
+
+    return element
+
+
+law(
+    "zero_rim",
+    conv(X, W, B),
+    _without_rim(0),
+    _without_rim(1),
+    given=[
+        Instance(
+            f"{n}d",
+            {"x": "N C *H+9", "w": "K C *R+2", "b": "K"},
+            n,
+            elements={"w": _cored(n)},
+            lower={f"R{axis}": 1 for axis in range(n)},
+            example=True,
+            sample={"conv": {"strides": (2,) * n, "pads": (1,) * (2 * n), "dilations": (1,) * n, "group": 1}},
+        )
+        for n in (1, 2)
+    ],
+    when=_rim,
+    order=29,
+    says="conv(x, w, b, pads) = conv(x, w[1:-1], b, pads - dilation), the rim of w zero.",
+)
