@@ -16,7 +16,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "tensmith"
 
 # File -> (how many lines compare names, why). `lifting` is not counted: it has a term language of its own.
 LEFT = {
-    "rewrite/term.py": (3, "the matcher of patterns itself, and sums and products without an operand"),
+    "rewrite/match.py": (2, "the matcher of patterns itself"),
+    "rewrite/term.py": (1, "sums and products without an operand"),
     "rewrite/rule.py": (1, "rules are offered nodes of the ops that they declare"),
     "backend/native/steps/sums.py": (1, "the one test for sums of two values, for all epilogues"),
     "backend/native/steps/parts.py": (2, "a padding of a slice is one copy"),
@@ -31,8 +32,9 @@ LEFT = {
     "rewrite/lossy/placement.py": (2, "the ops for which engines have 8-bit kernels"),
     "rewrite/lossy/tables.py": (1, "a lookup of rows as codes is written with the same op"),
     "rewrite/lossy/weights.py": (1, "weights that are stored turned"),
+    "verify/difference.py": (1, "a mask is what is added before a softmax"),
 }
-MOST = 22
+MOST = 23
 
 
 def is_op(expr: ast.expr) -> bool:

@@ -37,6 +37,7 @@ _WORDS = ("", "NOTSET", "SAME_UPPER", "constant", "add", "x" * 50)
 UNABLE = (
     "NOT_IMPLEMENTED", "is under development", "No Op registered", "Could not find an implementation",
     "No corresponding Numpy type", "Failed to allocate memory", "rotary_embedding_dim",
+    "Batchwise recurrent operations",
     "saturate",  # only small floats have it, the standard says of others that it is ignored
 )  # fmt: skip
 # Uses with several right answers: elements in any order.

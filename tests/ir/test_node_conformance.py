@@ -19,9 +19,15 @@ def outcomes() -> list[NodeTestResult]:
     return run_all()
 
 
+# Refused by name: ONNX's own converter changes what it means.
+REFUSED = {"test_scan_sum": "Scan of opset 8"}
+
+
 @pytest.mark.xdist_group("node_conformance")
 def test_every_claimed_node_test_passes(outcomes: list[NodeTestResult]) -> None:
-    assert {outcome.case: outcome.failure for outcome in outcomes if outcome.failure} == {}
+    failures = {outcome.case: outcome.failure for outcome in outcomes if outcome.failure}
+    assert all(words in failures.pop(case) for case, words in REFUSED.items())
+    assert failures == {}
     assert sum(outcome.claimed for outcome in outcomes) > 1000
 
 

@@ -12,6 +12,7 @@ from onnx import AttributeProto
 
 from tensmith.errors import ModelError, ProgramError
 from tensmith.formula.arith import Array
+from tensmith.frontend.onnx_control import ControlFlow
 from tensmith.frontend.onnx_file import OnnxFile, open_onnx
 from tensmith.frontend.onnx_order import in_order
 from tensmith.frontend.onnx_tensor import ExternalFiles, read_attribute, read_sparse, read_tensor
@@ -61,6 +62,7 @@ class _Reader:
         self.nodes: list[Node] = []
         self.known: dict[Node, tuple[tuple[Any, ...], tuple[Facts, ...]]] = {}
         self.taken: set[str] = set()
+        self.control = ControlFlow(self._value, self._size, self._free_name)
 
     def program(self) -> Program:
         """The whole program."""
@@ -73,8 +75,7 @@ class _Reader:
         inputs = self._inputs()
         self.stated = Stated(self.model, self.symbols)
         self.taken = set(self.facts) | {name for node in self.graph.node for name in node.output}
-        for proto in in_order(self.graph.node, set(self.facts), self.label):
-            self._read_node(proto)
+        self._read_nodes(self.graph.node)
         outputs = self._outputs()
         return Program(
             name=self.graph.name or "program", inputs=inputs, outputs=outputs, nodes=tuple(self.nodes),
@@ -89,6 +90,16 @@ class _Reader:
         if name in self.facts:
             raise ModelError(f"{self.label} defines the value '{name}' twice; export it again")
         self.facts[name] = facts
+
+    def _value(self, name: str) -> Array | None:
+        value = self.facts[name].value if name in self.facts else None
+        return value if value is None or value.dtype != object else None
+
+    def _size(self, name: str, axis: int) -> int | None:
+        type_ = self.facts[name].type if name in self.facts else None
+        shape = () if type_ is None or type_.shape is None else type_.shape
+        size = shape[axis] if -len(shape) <= axis < len(shape) else None
+        return size if isinstance(size, int) else None
 
     def _define_constant(self, name: str, array: Array) -> None:
         self._define(name, constant_facts(array))
@@ -146,9 +157,17 @@ class _Reader:
 
     # Nodes
 
+    def _read_nodes(self, protos: Sequence[onnx.NodeProto]) -> None:
+        for proto in in_order(protos, set(self.facts), self.label):
+            self._read_node(proto)
+
     def _read_node(self, proto: onnx.NodeProto) -> None:
         if not any(proto.output):
             return  # a pure node that defines nothing
+        expanded = self.control.expanded(proto)
+        if expanded is not None:
+            self._read_nodes(expanded)
+            return
         if proto.op_type == "Constant" and standard_domain(proto.domain) == "":
             self._define_constant(proto.output[0], self._constant(proto))
             return

@@ -6,7 +6,7 @@ only one that ONNX's checker has passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import onnx
 import onnx.inliner
@@ -23,6 +23,11 @@ _SMALL_BYTES = 1024
 
 def converted(model: onnx.ModelProto, version: int, label: str) -> onnx.ModelProto:
     """A model of an older opset at the oldest that tensmith imports. Raises ModelError."""
+    if version < 9 and any(node.op_type == "Scan" for node in _all_nodes(model.graph)):
+        raise ModelError(
+            f"{label} has a Scan of opset {version}, over a batch, which nothing converts; "
+            "export it again at opset 9 or newer"
+        )
     try:
         return _run(lambda light: onnx.version_converter.convert_version(light, OLDEST_OPSET), model)
     except Exception as error:  # the converter raises whatever its C++ adapters throw
@@ -30,6 +35,14 @@ def converted(model: onnx.ModelProto, version: int, label: str) -> onnx.ModelPro
             f"{label} is at opset {version} and cannot be converted to {OLDEST_OPSET}: "
             f"{_first_line(error)}; export it again at opset {OLDEST_OPSET} or newer"
         ) from error
+
+
+def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Its nodes and those of graphs in them."""
+    for node in graph.node:
+        yield node
+        for inner in subgraphs(node):
+            yield from _all_nodes(inner)
 
 
 def inlined(model: onnx.ModelProto, label: str) -> onnx.ModelProto:

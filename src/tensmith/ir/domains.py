@@ -37,13 +37,13 @@ FLAG = one_of(0, 1)
 
 _FLAGS = (
     "allowzero", "antialias", "ceil_mode", "count_include_pad", "detect_negative", "detect_positive",
-    "exclude_outside", "exclusive", "fmod", "interleaved", "is_causal", "keepdims", "largest",
-    "noop_with_empty_axes", "reverse", "saturate", "select_last_index", "sorted", "storage_order",
-    "training_mode", "transA", "transB", "upper",
+    "exclude_outside", "exclusive", "fmod", "input_forget", "interleaved", "is_causal", "keepdims",
+    "largest", "layout", "linear_before_reset", "noop_with_empty_axes", "reverse", "saturate",
+    "select_last_index", "sorted", "storage_order", "training_mode", "transA", "transB", "upper",
 )  # fmt: skip
 _POSITIVE = (
-    "K", "N", "blocksize", "dilations", "group", "kernel_shape", "kv_num_heads", "num_groups", "num_heads",
-    "num_outputs", "p", "q_num_heads", "strides",
+    "K", "N", "blocksize", "dilations", "group", "hidden_size", "kernel_shape", "kv_num_heads",
+    "num_groups", "num_heads", "num_outputs", "p", "q_num_heads", "strides",
 )  # fmt: skip
 _BY_NAME: Mapping[str, Domain] = {
     **dict.fromkeys(_FLAGS, FLAG),
@@ -56,12 +56,13 @@ _BY_NAME: Mapping[str, Domain] = {
     "softcap": Domain("not negative", lambda value: value >= 0 and math.isfinite(value)),
     "softmax_precision": one_of(1, 10, 11, 16),
     "approximate": one_of("none", "tanh"),
-    "direction": one_of("LEFT", "RIGHT"),
+    "direction": one_of("forward", "reverse", "bidirectional"),
     "round_mode": one_of("up", "down", "nearest"),
 }
 # Op and attribute, where the name alone does not tell.
 _OF_OP: Mapping[tuple[str, str], Domain] = {
     ("attention", "scale"): POSITIVE_NUMBER,
+    ("bit_shift", "direction"): one_of("LEFT", "RIGHT"),
     ("celu", "alpha"): POSITIVE_NUMBER,
     ("resize", "mode"): one_of("nearest", "linear", "cubic"),
     ("resize", "cubic_coeff_a"): Domain("from -1000 to 1000", lambda value: -1000 <= value <= 1000),

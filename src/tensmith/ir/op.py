@@ -178,6 +178,10 @@ class Op(ABC):
         """
         return None
 
+    def steps(self, call: Typed) -> int:
+        """How often the op applies a function to its own result, at the given static types."""
+        return 1
+
     def cost(self, call: Typed, outputs: tuple[TensorType | None, ...]) -> int:
         """Multiply-adds of the op at the given static types; 0 for data movement and elementwise ops."""
         return 0
@@ -261,8 +265,8 @@ class Node:
 
     @property
     def output(self) -> str:
-        """The first output, which names the node's site."""
-        return self.outputs[0]
+        """The first output that is not omitted, which names the node's site."""
+        return self.outputs[0] or next(filter(None, self.outputs), "")
 
     @property
     def label(self) -> str:

@@ -27,7 +27,7 @@ def captures(proto: onnx.NodeProto) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for graph in subgraphs(proto) for name in _free(graph)))
 
 
-def _definitions(graph: onnx.GraphProto) -> Iterator[str]:
+def definitions(graph: onnx.GraphProto) -> Iterator[str]:
     """Names a graph defines itself."""
     yield from (value.name for value in graph.input)
     yield from (tensor.name for tensor in graph.initializer)
@@ -37,7 +37,7 @@ def _definitions(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def _free(graph: onnx.GraphProto) -> Iterator[str]:
-    own = set(_definitions(graph))
+    own = set(definitions(graph))
     for node in graph.node:
         yield from (name for name in (*node.input, *captures(node)) if name and name not in own)
     yield from (value.name for value in graph.output if value.name not in own)
@@ -73,9 +73,24 @@ def bind(
     return proto
 
 
+def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    """A copy of a node with other names for what it reads, its subgraphs too, and writes."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    _rename_node(copy, names, set(names.values()))
+    return copy
+
+
+def _rename_node(node: onnx.NodeProto, names: Mapping[str, str], reserved: Collection[str]) -> None:
+    node.input[:] = [names.get(name, name) for name in node.input]
+    node.output[:] = [names.get(name, name) for name in node.output]
+    for inner in subgraphs(node):
+        _rename(inner, names, reserved)
+
+
 def _rename(graph: onnx.GraphProto, outer: Mapping[str, str], reserved: Collection[str]) -> None:
     names = dict(outer)
-    own = list(_definitions(graph))
+    own = list(definitions(graph))
     for name in own:
         fresh = name
         while fresh in reserved or (fresh != name and fresh in own):
@@ -84,10 +99,7 @@ def _rename(graph: onnx.GraphProto, outer: Mapping[str, str], reserved: Collecti
     if all(old == new for old, new in names.items()):
         return
     for node in graph.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
-        node.output[:] = [names.get(name, name) for name in node.output]
-        for inner in subgraphs(node):
-            _rename(inner, names, reserved)
+        _rename_node(node, names, reserved)
     for value in (*graph.input, *graph.output, *graph.value_info):
         value.name = names.get(value.name, value.name)
     for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):

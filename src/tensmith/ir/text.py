@@ -9,7 +9,7 @@
     }
 
 Attributes are shown where they differ from the op's default. Small constants are literals; of larger ones
-the text holds base64 ("inline"), a hash ("hash") or nothing ("elide": a text to read, not to parse).
+the text holds base64 ("inline"), a hash ("hash") or nothing ("elide", "structure": to read, not to parse).
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ from tensmith.ir.types import TensorType
 
 __all__ = ["Weights", "array_digest", "parse_program", "print_program"]
 
-Weights: TypeAlias = Literal["inline", "hash", "elide"]
+# How constants are shown that no short literal tells; "structure" shows none but the integers that shape.
+Weights: TypeAlias = Literal["inline", "hash", "elide", "structure"]
+
+# Elements of an array of integers that may shape something.
+_SHAPING = 16
 
 _PLAIN_NAME = re.compile(r"[\w./$-]+(?::+[\w./$-]+)*", re.ASCII)
 
@@ -81,7 +85,7 @@ def _node(program: Program, node: Node, weights: Weights) -> str:
     inputs = ", ".join(f"%{_name(name)}" if name else "_" for name in node.inputs)
     text = f"{outputs} = {_name(node.op)}({inputs})"
     if node.opaque is not None:
-        text += " opaque" if weights == "elide" else f" opaque {base64_text(node.opaque)}"
+        text += " opaque" if weights in ("elide", "structure") else f" opaque {base64_text(node.opaque)}"
     elif attributes := _attributes(node):
         text += f" {{{attributes}}}"
     return f"{text} @{_name(node.name)}" if node.name else text
@@ -126,7 +130,8 @@ def _attribute(value: Any) -> str:
 
 def _constant(array: Array, weights: Weights) -> str:
     """A literal where that is short and exact, else what `weights` asks for."""
-    text = literal(array)
+    shaping = array.dtype.kind in "iub" and array.dtype.itemsize > 1 and array.size <= _SHAPING
+    text = literal(array) if shaping or weights != "structure" else ""
     if text is not None:
         return text
     if weights == "elide":

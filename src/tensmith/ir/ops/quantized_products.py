@@ -6,11 +6,13 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
-from tensmith.formula.expr import Formula, compute
-from tensmith.ir.op import Op, Run, Symbolic, Typed, op
+from tensmith.formula.expr import Expr, Formula, compute
+from tensmith.formula.expr import call as opaque
+from tensmith.formula.poly import Poly
+from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.convolution import Conv, Convolution
 from tensmith.ir.ops.matmul import MatMul
-from tensmith.ir.ops.quantization import centred, to_grid
+from tensmith.ir.ops.quantization import centred, integer_range, read_over_axis, to_grid
 from tensmith.ir.types import TensorType
 
 
@@ -48,13 +50,31 @@ def _matrices(call: Typed, b: int) -> Typed:
     return Typed({}, (call.type(0), call.type(b)), (None, None))
 
 
-def _shifted(q: Formula, zero_point: Formula | None) -> Formula:
-    """q - zero_point, one zero point for the whole tensor."""
+def _shifted(q: Formula, zero_point: Formula | None, axis: int) -> Formula:
+    """q - zero_point, one for all or one along an axis."""
     if zero_point is None:
         return q
-    if zero_point.rank > 0:
-        raise ProgramError("the formula of an integer product takes scalar zero points only")
-    return compute(q.shape, lambda *i: q[i] - zero_point[()])
+    if zero_point.rank > 1:
+        raise ProgramError("the formula of an integer product takes zero points along one axis only")
+    return compute(q.shape, lambda *i: q[i] - read_over_axis(zero_point, i, _along(axis)))
+
+
+def _along(axis: int) -> Attrs:
+    return {"axis": axis, "block_size": 0}
+
+
+def _requantized(call: Symbolic, sums: Formula, channel: int) -> tuple[Formula, ...]:
+    """See requantize."""
+    bounds = integer_range(call.dtype(7))
+    if bounds is None or any(call[i].rank > 1 for i in (1, 4, 6, 7)):
+        raise ProgramError("the formula of an integer product takes scales along one axis only")
+
+    def element(*at: Poly) -> Expr:
+        a, b, y, zero = (read_over_axis(call[i], at, _along(channel)) for i in (1, 4, 6, 7))
+        value = opaque("round", sums[at] * (a * b / y)) + zero
+        return opaque("minimum", opaque("maximum", value, bounds[0]), bounds[1])
+
+    return (compute(sums.shape, element),)
 
 
 @op("matmul_integer", onnx="MatMulInteger", since=10)
@@ -73,8 +93,8 @@ class MatMulInteger(Op):
         return (arith.matmul(a, b).astype(np.int64),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
-        """MatMul's formula of the shifted tensors, for scalar zero points."""
-        a, b = _shifted(call[0], call.get(2)), _shifted(call[1], call.get(3))
+        """MatMul's formula of the shifted tensors."""
+        a, b = _shifted(call[0], call.get(2), -2), _shifted(call[1], call.get(3), -1)
         return MatMul().formula(Symbolic({}, (a, b)))
 
     def cost(self, call: Typed, outputs: tuple[TensorType | None, ...]) -> int:
@@ -100,6 +120,13 @@ class QLinearMatMul(Op):
         a = centred(call[0], matrix_offset(call[2], True), arith)
         b = centred(call[3], matrix_offset(call[5], False), arith)
         return (requantize(call, arith.matmul(a, b), -1, arith),)
+
+    def formula(self, call: Symbolic) -> tuple[Formula, ...]:
+        """MatMul's formula of the shifted tensors, requantized."""
+        a, b = _shifted(call[0], call[2], -2), _shifted(call[3], call[5], -1)
+        if call[1].rank and call[1].shape[0] != 1:
+            raise ProgramError("the formula of an integer product takes one scale for the left matrix")
+        return _requantized(call, MatMul().formula(Symbolic({}, (a, b)))[0], -1)
 
     def cost(self, call: Typed, outputs: tuple[TensorType | None, ...]) -> int:
         """As MatMul."""
@@ -127,8 +154,8 @@ class ConvInteger(Convolution):
         return (_convolve(call, x, w, None, arith).astype(np.int64),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
-        """Conv's formula of the shifted tensors, for scalar zero points."""
-        x, w = _shifted(call[0], call.get(2)), _shifted(call[1], call.get(3))
+        """Conv's formula of the shifted tensors."""
+        x, w = _shifted(call[0], call.get(2), 0), _shifted(call[1], call.get(3), 0)
         return super().formula(Symbolic(call.attrs, (x, w)))
 
 
@@ -154,8 +181,10 @@ class QLinearConv(Convolution):
         return (requantize(call, sums, 1, arith),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
-        """None: the range that saturates is the output's element type's, which a formula does not hold."""
-        raise ProgramError("op 'q_linear_conv' has no formula")
+        """Conv's formula of the shifted tensors and the bias, requantized."""
+        x, w = _shifted(call[0], call[2], 0), _shifted(call[3], call[5], 0)
+        (sums,) = super().formula(Symbolic(call.attrs, (x, w, call.get(8))))
+        return _requantized(call, sums, 1)
 
     def cost(self, call: Typed, outputs: tuple[TensorType | None, ...]) -> int:
         """As Conv."""
