@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks import parts
 from tensmith.kernel import ConvolutionProblem, Epilogue, Isa, Kernel, candidates, host_isa
-from tensmith.kernel.quantized import QuantizationParameters, Rescaling, constants
+from tensmith.kernel.quantized import QuantizationParameters, Requantization, constants
 from tensmith.kernel.toolchain import compile_library
 
 Array = np.ndarray[Any, Any]
@@ -84,7 +84,7 @@ def call(kernel: Kernel) -> Callable[[], object]:
     weights = generator.integers(-127, 128, shape).astype(np.int8)
     image = generator.integers(0, 256, source.size).astype(np.uint8)
     next_grid = QuantizationParameters(0.05 * math.sqrt(p.depth), 0)
-    how = Rescaling(QuantizationParameters(0.02, 0), np.full(p.filters, 0.01, np.float32), next_grid)
+    how = Requantization(QuantizationParameters(0.02, 0), np.full(p.filters, 0.01, np.float32), next_grid)
     words, epilogue = constants(p, kernel.isa, weights, how, curved=False), Epilogue(True)
     text = (
         kernel.isa.prelude

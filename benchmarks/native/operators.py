@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import parts
-from tensmith.backend.native.coverage import OperatorUse, uses
+from benchmarks.native.coverage import OperatorUse, uses
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan

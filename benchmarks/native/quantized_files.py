@@ -6,7 +6,7 @@ Files are made once a folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,19 +48,19 @@ class _Batch:
 class _View:
     """What a calibrator reads batches from: one sample a batch."""
 
-    path: Path
+    samples: Sequence[Arrays]
 
     def batches(self, size: int) -> Iterator[_Batch]:
-        return (_Batch(sample) for sample in _samples(self.path))
+        return map(_Batch, self.samples)
 
 
-def quantized(path: Path, folder: Path) -> Path:
-    """The network at `path` by tensmith's own int8 method."""
+def quantized(path: Path, folder: Path, samples: Sequence[Arrays] = ()) -> Path:
+    """The network at `path` by tensmith's own int8 method, calibrated on SAMPLES samples: made up if none."""
     made = folder / f"{path.stem}_int8.onnx"
     if not made.exists():
         program: Program = simplify(read_onnx(path)).program
         step = Step("int8", EVERYWHERE, {"calibration": "minmax"}, "lossy")
-        calibrator = Calibrator(_View(path), SAMPLES, None, 1)  # type: ignore[arg-type]
+        calibrator = Calibrator(_View(samples or _samples(path)), SAMPLES, None, 1)  # type: ignore[arg-type]
         write_onnx(without_unused(apply_lossy(program, step, calibrator)), made)
     return made
 

@@ -14,7 +14,7 @@ from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Activation, Epilogue
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.quantized import QuantizationParameters, Rescaling, constants
+from tensmith.kernel.quantized import QuantizationParameters, Requantization, constants
 from tensmith.kernel.toolchain import compile_library
 
 Array = np.ndarray[Any, Any]
@@ -27,7 +27,7 @@ class Case:
     problem: ConvolutionProblem
     image: Array
     weights: Array
-    how: Rescaling
+    how: Requantization
     residual: Array | None = None
     activation: Activation | None = None
 
@@ -56,7 +56,7 @@ def sample_case(
         other = generator.integers(0, 256, shape).astype(np.uint8)
     elif residual == "f32":
         other = (generator.standard_normal(shape) * spread).astype(np.float32)
-    how = Rescaling(
+    how = Requantization(
         source, scales, target, bias_codes, bias,
         inner=QuantizationParameters(float(np.float32(spread / 30)), 140) if inner else None,
         residual=QuantizationParameters(float(np.float32(spread / 50)), 31) if residual == "u8" else

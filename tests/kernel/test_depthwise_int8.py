@@ -8,7 +8,7 @@ from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
 
 from tensmith.kernel import ConvolutionProblem, Isa, host_isa, isa_named
 from tensmith.kernel.algorithms.depthwise_int8 import DepthwiseInt8
-from tensmith.kernel.quantized import QuantizationParameters, Rescaling
+from tensmith.kernel.quantized import QuantizationParameters, Requantization
 
 
 def u8(channels: int, height: int, width: int, *sizes: object, **more: object) -> ConvolutionProblem:
@@ -37,7 +37,7 @@ def test_every_class_of_shape(problem: ConvolutionProblem, isa: Isa) -> None:
 def test_extreme_bytes_do_not_saturate_on_the_way() -> None:
     problem = u8(16, 3, 5, (3, 3))
     image, weights = np.full((16, 3, 5), 255, np.uint8), np.full((16, 1, 3, 3), -128, np.int8)
-    how = Rescaling(QuantizationParameters(1.0, 0), np.ones(16, np.float32), None)
+    how = Requantization(QuantizationParameters(1.0, 0), np.ones(16, np.float32), None)
     for isa in ISAS:
         kernel = next(DepthwiseInt8.candidates(problem, isa))
         sums = found(kernel, Case(problem, image, weights, how))

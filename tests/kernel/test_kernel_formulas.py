@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tensmith.formula.bounds import Ranges
-from tensmith.formula.expr import Call, Expr, Formula, Reduce, compute, substitute
+from tensmith.formula.expr import Call, Expr, Formula, Reduce, compute, guard, substitute
 from tensmith.formula.poly import Poly
 from tensmith.kernel import ConvolutionProblem, Isa, isa_named
 from tensmith.kernel.algorithm import ALGORITHMS, Kernel
@@ -23,7 +23,7 @@ from tensmith.kernel.algorithms.gemm import GemmKernel
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
 from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.algorithms.winograd_on_the_fly import WinogradOnTheFly
-from tensmith.kernel.formulas import in_blocks, meaning
+from tensmith.kernel.formulas import meaning
 from tensmith.rewrite.rule import FormulaObligation
 from tensmith.verify.rules import judge
 
@@ -49,6 +49,17 @@ ISAS = [
 ]
 # Their places are proved one by one.
 TILED = {"winograd", "winograd_on_the_fly"}
+
+
+def in_blocks(y: Formula, block: int) -> Formula:
+    """y as [blocks, lanes, height, width], zero in lanes past the channels."""
+    channels, *image = y.shape
+
+    def element(at: Poly, lane: Poly, i: Poly, j: Poly) -> Expr:
+        channel = at * block + lane
+        return guard([channels - 1 - channel], y[channel, i, j])
+
+    return compute((-(-channels // block), block, *image), element)
 
 
 def kernels(problem: ConvolutionProblem, isa: Isa) -> list[Kernel]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, Isa, host_isa, isa_named
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
-from tensmith.kernel.quantized import QuantizationParameters, Rescaling, constants
+from tensmith.kernel.quantized import QuantizationParameters, Requantization, constants
 
 
 def u8(*sizes: object, **more: object) -> ConvolutionProblem:
@@ -48,6 +50,12 @@ def test_every_class_of_shape(problem: ConvolutionProblem, isa: Isa) -> None:
     case = sample_case(problem)
     kernel = next(SpatialPack.candidates(problem, isa))
     within_one_rarely(found(kernel, case), meaning(case))
+
+
+def test_bytes_are_multiplied_in_fours() -> None:
+    two = replace(isa_named("generic"), lanes=2)
+    assert "2 lanes" in str(SpatialPack.lacks(SHAPES[0], two))
+    assert SpatialPack.lacks(SHAPES[0], isa_named("generic")) is None
 
 
 ROWS = [u8(24, 1, 7, 40), u8(18, 1, 13, 100), u8(35, 1, 1, 3), u8(96, 1, 30, 64), u8(3, 1, 5, 21)]
@@ -86,7 +94,7 @@ def test_extreme_bytes_do_not_saturate_on_the_way() -> None:
     image = np.full((64, 1, 5), 255, np.uint8)
     weights = np.full((16, 64, 1, 1), -128, np.int8)
     weights[::2] = 127
-    how = Rescaling(QuantizationParameters(1.0, 0), np.ones(16, np.float32), None)
+    how = Requantization(QuantizationParameters(1.0, 0), np.ones(16, np.float32), None)
     for isa in isas():
         kernel = next(SpatialPack.candidates(problem, isa))
         sums = found(kernel, Case(problem, image, weights, how))
@@ -101,7 +109,7 @@ def test_halves_go_to_even_whatever_the_zero_point() -> None:
     weights = np.zeros((16, 4, 1, 1), np.int8)
     weights[:, 0] = 1
     for zero_point in (0, 1):
-        how = Rescaling(
+        how = Requantization(
             QuantizationParameters(0.5, 0), np.ones(16, np.float32), QuantizationParameters(1.0, zero_point)
         )
         for isa in isas():
@@ -113,7 +121,7 @@ def test_halves_go_to_even_whatever_the_zero_point() -> None:
 def test_sums_beyond_32_bits_are_refused() -> None:
     problem = u8(16, 1, 1, 16)
     weights = np.full((16, 16, 1, 1), 127, np.int8)
-    how = Rescaling(
+    how = Requantization(
         QuantizationParameters(1.0, 0), np.ones(16, np.float32), None, np.full(16, 2**31 - 10, np.int32)
     )
     with pytest.raises(EngineError, match="do not fit 32 bits"):

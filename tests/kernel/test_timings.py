@@ -120,12 +120,10 @@ def test_foreign_entries_count_for_nothing(path: Path, kernel: Kernel) -> None:
     made = Timings(path)
     made.add(kernel, 0, 1e-6)
     assert made._db is not None
-    with made._db:
-        made._db.execute("UPDATE timings SET seconds = 'soon'")
+    made._db.write("UPDATE timings SET seconds = 'soon'")
     assert made.known([kernel], 0) == {}
     for problem in ('{"channels": "many"}', "no JSON", "[]"):
-        with made._db:
-            made._db.execute("UPDATE timings SET problem = ?", (problem,))
+        made._db.write("UPDATE timings SET problem = ?", (problem,))
         with pytest.warns(CacheWarning, match="damaged"):
             assert Timings(path).near(PROBLEM, host_isa(), 0) == []
 
@@ -142,8 +140,8 @@ def test_a_full_disk_loses_no_entry(path: Path, kernel: Kernel) -> None:
     made = Timings(path)
     made.add(kernel, 0, 1e-6)
     assert made._db is not None
-    pages = made._db.execute("PRAGMA page_count").fetchone()[0]
-    made._db.execute(f"PRAGMA max_page_count={pages}")
+    ((pages,),) = made._db.rows("PRAGMA page_count")
+    made._db.rows(f"PRAGMA max_page_count={pages}")
     with pytest.raises(OutputError, match=r"full.*free some space"):
         for memory in range(1, 10_000):
             made.add(kernel, memory, 1e-6)

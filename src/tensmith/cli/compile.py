@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +16,7 @@ from tensmith.cli.progress import progress
 if TYPE_CHECKING:
     from tensmith.backend.native.choose.choosers import Choosing
     from tensmith.backend.native.plan import NativePlan
+    from tensmith.hardware import Target
     from tensmith.ir import Program
     from tensmith.kernel.isa import Isa
 
@@ -38,18 +41,26 @@ def compile(
     mixed: Annotated[
         bool, typer.Option("--mixed", help="Leave to ONNX Runtime what has no kernel, and write for that.")
     ] = False,
+    ram: Annotated[
+        str | None, typer.Option(help="RAM of a microcontroller, such as 64KiB. [default: the target's]")
+    ] = None,
+    flash: Annotated[
+        str | None, typer.Option(help="Flash of a microcontroller, such as 256KiB. [default: the target's]")
+    ] = None,
 ) -> Answer:
     """Compile a model for a device, which need not be at hand: kernels are chosen by estimate.
 
     Writes a folder with a library, a Python loader that needs only NumPy (from model import Model), and the C
     it was made of: model.c and model.h to build into a program, main.c as an example of one. With --mixed, a
     folder with mixed.onnx, which runs in ONNX Runtime 1.16 or newer where libmixed.so, the other file, is
-    registered by SessionOptions.register_custom_ops_library.
+    registered by SessionOptions.register_custom_ops_library. For a microcontroller, model.c and model.h
+    alone: C without a library or allocation, refused where it takes more than --ram or --flash.
     """
     from tensmith.backend.native.choose.choosers import estimated
     from tensmith.backend.native.choose.precision import in_precision, refusal
     from tensmith.backend.native.emit.loader import MOST_THREADS
     from tensmith.cli.sizes import assumed, parse_sizes, with_batch
+    from tensmith.config import parse_bytes
     from tensmith.errors import UsageError
     from tensmith.hardware import load_target
     from tensmith.kernel.isa import target_isa
@@ -68,6 +79,21 @@ def compile(
     chooser = in_precision(estimated, precision)
     if mixed and threads != 1:
         raise UsageError("--mixed compiles for one thread; leave out --threads")
+    if not isa.hosted:
+        if mixed or threads != 1:
+            raise UsageError(
+                f"'{device.name}' runs one thread and no ONNX Runtime; leave out --mixed, --threads"
+            )
+        budget = (
+            parse_bytes(ram) if ram else device.ram_bytes,
+            parse_bytes(flash) if flash else device.flash_bytes,
+        )
+        with progress("compiling"):
+            program = with_batch(model, batch, given)
+            answer = _freestanding(program, device, isa, chooser, folder, budget)
+        return replace(answer, shown=[*answer.shown, *filter(None, [assumed([model], batch, given)])])
+    if ram or flash:
+        raise UsageError(f"--ram and --flash are for microcontrollers, and '{device.name}' is none")
     with progress("compiling"):
         program = with_batch(model, batch, given)
         plans = (
@@ -104,6 +130,36 @@ def _native(program: Program, isa: Isa, chooser: Choosing, threads: int, folder:
         raise EngineError(f"{error}; --mixed compiles the rest, for ONNX Runtime") from error
     write_folder(plan, folder)
     return plan
+
+
+def _freestanding(
+    program: Program,
+    device: Target,
+    isa: Isa,
+    chooser: Choosing,
+    folder: Path,
+    budget: tuple[int, int | None],
+) -> Answer:
+    """Writes C for a device without operating system, if its RAM and flash hold the model."""
+    from tensmith.backend.native.emit.freestanding import FUNCTION, print_freestanding, write_freestanding
+    from tensmith.backend.native.footprint import footprint
+    from tensmith.backend.native.plan import make_plan
+    from tensmith.errors import MissingExtra
+    from tensmith.kernel.image import make_image
+
+    plan = make_plan(program, isa, chooser)
+    takes = footprint(plan, None)
+    takes.require(*budget, plan)
+    with contextlib.suppress(MissingExtra):
+        takes = footprint(plan, make_image(print_freestanding(plan), isa, FUNCTION))
+        takes.require(*budget, plan)
+    write_freestanding(plan, folder)
+    kernels = [str(action.work) for action in plan.kernels]
+    document: dict[str, Any] = {
+        "output": str(folder), "target": device.name, "architecture": isa.architecture, "isa": isa.name,
+        "needs": sorted(isa.needs), **takes.to_json(), "kernels": kernels,
+    }  # fmt: skip
+    return Answer(document, [f"{folder}: {len(kernels)} kernels for {device.name}", f"{takes}"])
 
 
 def _mixed(program: Program, isa: Isa, chooser: Choosing, folder: Path) -> list[NativePlan]:

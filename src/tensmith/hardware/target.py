@@ -49,7 +49,8 @@ class Target(BaseModel):
 
     `peak_gflops` counts a multiply-add as two, over all `cores`, in 1e9 a second; `bandwidth_gbs` is main
     memory's, in 1e9 bytes a second, and `core_bandwidth_gbs` what one core can draw of it. `cache_bytes`
-    lists the data caches, nearest first, as one core sees them. `ram_bytes` is what a program may fill.
+    lists the data caches, nearest first, as one core sees them. `ram_bytes` is what a program may fill,
+    `flash_bytes` what its code and constants may, where they lie apart.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,6 +66,7 @@ class Target(BaseModel):
     core_bandwidth_gbs: PositiveFloat
     cache_bytes: tuple[PositiveInt, ...]
     ram_bytes: PositiveInt
+    flash_bytes: PositiveInt | None = None
     energy: EnergyTable = HOROWITZ_45NM
     sources: Sources
 

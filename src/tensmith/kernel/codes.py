@@ -50,19 +50,25 @@ def code_bytes(codes: Array, dtype: str) -> Array:
 
 def code_functions(name: str) -> str:
     """C functions that turn codes into floats, for an instruction set by name."""
-    return _FUNCTIONS.format(_NIBBLES.get(name, _SHIFTED))
+    return _FUNCTIONS.format(_BYTES.get(name, _CONVERTED), _NIBBLES.get(name, _SHIFTED))
 
 
 _FUNCTIONS = """\
 typedef int8_t vc __attribute__((vector_size(sizeof(vf) / 4), aligned(1), may_alias));
 /* Signed bytes as floats. */
-static inline vf bytes_of(const void *p) {{ return __builtin_convertvector(*(const vc *)p, vf); }}
+static inline vf bytes_of(const void *p) {{ {} }}
 /* The h-th four bits of each lane, lowest first, as a number in -8..7. */
 static inline vf nibble(vi x, int h)
 {{
     {}
 }}
 """
+_CONVERTED = "return __builtin_convertvector(*(const vc *)p, vf);"
+# GCC 12 converts bytes one by one where it is not told the instructions.
+_BYTES = {
+    "avx512": "return (vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));",
+    "avx2": "return (vf)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));",
+}
 _SHIFTED = "return __builtin_convertvector((x << (28 - 4 * h)) >> 28, vf);"
 # A permutation looks at the lowest four bits of each index: it is a table of 16 numbers.
 _NIBBLES = {

@@ -91,17 +91,6 @@ def tap(problem: ConvolutionProblem, i: Poly, j: Poly, u: Poly, v: Poly) -> tupl
     return i * down + u * far, j * across + v * wide
 
 
-def in_blocks(y: Formula, block: int) -> Formula:
-    """y as [blocks, lanes, height, width], zero in lanes past the channels."""
-    channels, *image = y.shape
-
-    def element(at: Poly, lane: Poly, i: Poly, j: Poly) -> Expr:
-        channel = at * block + lane
-        return guard([channels - 1 - channel], y[channel, i, j])
-
-    return compute((-(-channels // block), block, *image), element)
-
-
 def widened(problem: ConvolutionProblem, lanes: int) -> Formula:
     """[wide group, filter, channel, *window]: what `widen_groups` makes, zeros off the diagonal."""
     groups, channels, count = wide_groups(problem, lanes)

@@ -185,6 +185,15 @@ int16x8_t offset = vdupq_n_s16((int16_t)zero[0]);
 
 _OWN = {"avx512": _AVX512, "avx2": _AVX2, "neon": _NEON}
 
+# A lane at a time: bytes 0 and 2, then 1 and 3, as halves of 16 bits, two products each.
+_CORTEX_M_DOT = """\
+UNROLL for (int i = 0; i < LANES; i++) {
+        uint32_t u = (uint32_t)x[i], v = (uint32_t)w[i];
+        int32_t s = __smlad((int16x2_t)__uxtb16(u), (int16x2_t)__sxtb16(v), sums[i]);
+        sums[i] = __smlad((int16x2_t)__uxtb16(u >> 8), (int16x2_t)__sxtb16(v >> 8 | v << 24), s);
+    }
+    return sums;"""
+
 # Features with an instruction for `dot`, the best first, and the instruction.
 _DOT_PRODUCTS = {
     "avx512": {
@@ -199,6 +208,7 @@ _DOT_PRODUCTS = {
 x ^= (int32_t)0x80808080;
     return (vi)vdotq_s32((int32x4_t)sums, (int8x16_t)x, (int8x16_t)w);""",
     },
+    "cortex-m": {"dsp": _CORTEX_M_DOT},
 }
 
 # What `dot` takes off x, where its instruction is none for unsigned bytes.

@@ -39,6 +39,7 @@ class Isa:
     triple: str
     maximum: str  # C expressions of a and b that give b where either is NaN
     minimum: str
+    fused: str  # C expression of a * b + c
 
     @property
     def bytes(self) -> int:
@@ -50,9 +51,11 @@ class Isa:
         """Types and functions that every kernel may use."""
         return _PRELUDE.format(
             header=self.header,
+            library=_HOSTED if self.hosted else _FREESTANDING,
             bytes=self.bytes,
             maximum=self.maximum,
             minimum=self.minimum,
+            fused=self.fused,
             functions=FUNCTIONS + PARTS,
             integers=integer_functions(self.name, self.lanes, self.features),
             codes=code_functions(self.name),
@@ -66,8 +69,13 @@ class Isa:
         return _HEADERS[self.architecture] if self.name != "generic" else ""
 
     @property
+    def hosted(self) -> bool:
+        """Whether an operating system and a C library are there."""
+        return "freestanding" not in self.triple
+
+    @property
     def architecture(self) -> str:
-        """The processor's, as Linux names it."""
+        """The processor's, as Linux names it; of one without Linux, as compilers do."""
         return self.triple.partition("-")[0]
 
     @property
@@ -102,13 +110,36 @@ class Isa:
         return -(-count // self.lanes) * self.lanes
 
 
-_HEADERS = {"x86_64": "#include <immintrin.h>\n", "aarch64": "#include <arm_neon.h>\n"}
+_HEADERS = {
+    "x86_64": "#include <immintrin.h>\n",
+    "aarch64": "#include <arm_neon.h>\n",
+    "thumb": "#include <arm_acle.h>\n",
+}
+
+_HOSTED = "#include <string.h>\n#include <math.h>\n"
+
+# What compilers call of a C library that is not there. Where one is linked, its functions are taken.
+_FREESTANDING = """\
+#include <stddef.h>
+#define INFINITY __builtin_inff()
+#define NAN __builtin_nanf("")
+#define ONE_BY_ONE __asm__ volatile("")
+__attribute__((weak)) void *memcpy(void *restrict to, const void *restrict from, size_t n)
+{
+    char *y = to;
+    for (const char *x = from; n; n--) { *y++ = *x++; ONE_BY_ONE; }
+    return to;
+}
+__attribute__((weak)) void *memset(void *to, int fill, size_t n)
+{
+    for (char *y = to; n; n--) { *y++ = fill; ONE_BY_ONE; }
+    return to;
+}
+"""
 
 _PRELUDE = """\
 #include <stdint.h>
-#include <string.h>
-#include <math.h>
-{header}
+{library}{header}
 #define UNROLL _Pragma("GCC unroll 64")
 #define UNROLL_4 _Pragma("GCC unroll 4")
 #define FETCH(p) __builtin_prefetch(p)
@@ -123,6 +154,8 @@ static inline vf splat(float x) {{ return x - (vf){{0}}; }}
 /* The larger and the smaller of a and b; b where either is not a number. */
 static inline vf vmax(vf a, vf b) {{ return {maximum}; }}
 static inline vf vmin(vf a, vf b) {{ return {minimum}; }}
+/* a * b + c, rounded once where there is an instruction that does so. */
+static inline vf vfma(vf a, vf b, vf c) {{ return {fused}; }}
 {functions}
 {integers}{codes}{bfloats}{halves}"""
 
@@ -138,6 +171,7 @@ _X86_EXTRAS = {
     "avx_vnni": "-mavxvnni",
 }
 _NEON_EXTRAS = ("fp16", "dotprod", "i8mm")
+_CORTEX_M = frozenset({"dsp", "fpv4"})
 _AVX2_FLAGS = ("-mavx2", "-mfma", "-mf16c")
 _AVX512_FLAGS = (*_AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq")
 
@@ -148,6 +182,7 @@ def _avx512(features: frozenset[str]) -> Isa:
         "avx512", 16, 32, frozenset({"avx512f", "avx2", "fma"}) | (features & {"avx512_vnni", "avx512_bf16"}),
         features, (*_AVX512_FLAGS, *extras), "x86_64-linux-gnu",
         "(vf)_mm512_max_ps((__m512)a, (__m512)b)", "(vf)_mm512_min_ps((__m512)a, (__m512)b)",
+        "(vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c)",
     )  # fmt: skip
 
 
@@ -157,6 +192,7 @@ def _avx2(features: frozenset[str]) -> Isa:
         "avx2", 8, 16, frozenset({"avx2", "fma"}) | (features & {"avx_vnni"}),
         features, (*_AVX2_FLAGS, *extras), "x86_64-linux-gnu",
         "(vf)_mm256_max_ps((__m256)a, (__m256)b)", "(vf)_mm256_min_ps((__m256)a, (__m256)b)",
+        "(vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c)",
     )  # fmt: skip
 
 
@@ -166,12 +202,23 @@ def _neon(features: frozenset[str]) -> Isa:
         "neon", 4, 32, frozenset({"neon"}) | (features & set(_NEON_EXTRAS)), features,
         (f"-mcpu=generic{extensions}",), "aarch64-linux-gnu",
         "(vf)vmaxq_f32((float32x4_t)a, (float32x4_t)b)", "(vf)vminq_f32((float32x4_t)a, (float32x4_t)b)",
+        "(vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b)",
     )  # fmt: skip
 
 
 def _generic(triple: str = "x86_64-linux-gnu") -> Isa:
     return Isa(
-        "generic", 4, 16, frozenset(), frozenset(), (), triple, _select(">"), _select("<")
+        "generic", 4, 16, frozenset(), frozenset(), (), triple, _select(">"), _select("<"),
+        "a * b + c",
+    )  # fmt: skip
+
+
+def _cortex_m(features: frozenset[str]) -> Isa:
+    """Armv7E-M: vectors are four numbers, of which few fit; SMLAD makes two products of 16 bits."""
+    fused = ", ".join(f"__builtin_fmaf(a[{lane}], b[{lane}], c[{lane}])" for lane in range(4))
+    return Isa(
+        "cortex-m", 4, 8, _CORTEX_M, features, ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"),
+        "thumb-freestanding-eabihf", _select(">"), _select("<"), f"(vf){{{fused}}}",
     )  # fmt: skip
 
 
@@ -196,9 +243,11 @@ def isa_named(name: str, features: Iterable[str] = ()) -> Isa:
         return _avx2(found | {"avx2", "fma"})
     if name == "neon":
         return _neon(found | {"neon"})
+    if name == "cortex-m":
+        return _cortex_m(found | _CORTEX_M)
     if name == "generic":
         return _generic()
-    raise EngineError(f"unknown instruction set '{name}'; known: avx512, avx2, neon, generic")
+    raise EngineError(f"unknown instruction set '{name}'; known: avx512, avx2, neon, cortex-m, generic")
 
 
 @functools.cache
@@ -209,9 +258,13 @@ def host_isa() -> Isa:
 
 
 def target_isa(target: Target) -> Isa:
-    """The widest instruction set of a device; UsageError if it is no CPU."""
+    """The widest instruction set of a device; UsageError if native code is not made for it."""
     if target.name == HOST:
         return host_isa()
+    if target.kind == "microcontroller":
+        if lacking := sorted(_CORTEX_M - target.isa):
+            raise UsageError(f"'{target.name}' lacks {' and '.join(lacking)}: native code needs a Cortex-M4F")
+        return _cortex_m(target.isa)
     if target.kind != "cpu":
         raise UsageError(
             f"'{target.name}' is a {target.kind}, and native code is made for CPUs; choose another target"

@@ -5,6 +5,7 @@ Filters are worked on in chunks, groups one after the other; no group sees anoth
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -64,9 +65,14 @@ class PlaneKernel(OverPlanes):
     vectors: int
 
     @classmethod
-    def cheapest(cls, problem: ConvolutionProblem, isa: Isa, positions: int) -> Iterator[Kernel]:
-        """Tiles of at most so many positions that fit the registers, cheapest first."""
-        fitting = [cls(problem, isa, *tile) for tile in register_tiles(problem, isa, positions)]
+    @abstractmethod
+    def run(cls, problem: ConvolutionProblem) -> int:
+        """How many positions lie side by side: the most that a tile can have."""
+
+    @classmethod
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
+        """Tiles that fit the registers, cheapest first."""
+        fitting = [cls(problem, isa, *tile) for tile in register_tiles(problem, isa, cls.run(problem))]
         yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
 
     def pack(self, weights: Array) -> Array:

@@ -57,7 +57,7 @@ class QuantizationParameters(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Rescaling:
+class Requantization:
     """Between which grids a convolution works. `target` None leaves real numbers.
 
     `scales` are the filters'; `bias` is in real numbers, `codes` in units of source.scale * scales. `inner`
@@ -75,7 +75,9 @@ class Rescaling:
     late: bool = False
 
 
-def constants(problem: ConvolutionProblem, isa: Isa, weights: Array, how: Rescaling, curved: bool) -> Array:
+def constants(
+    problem: ConvolutionProblem, isa: Isa, weights: Array, how: Requantization, curved: bool
+) -> Array:
     """What the kernel reads beside the weights, as float32 words: a header, then a vector of each field.
 
     weights: int8 [filters, channels/groups, *window]. `curved` if the activation is no clip, and so works on
@@ -92,7 +94,7 @@ def constants(problem: ConvolutionProblem, isa: Isa, weights: Array, how: Rescal
 
 
 def fields(
-    problem: ConvolutionProblem, weights: Array, how: Rescaling, curved: bool
+    problem: ConvolutionProblem, weights: Array, how: Requantization, curved: bool
 ) -> tuple[Array, Array, Array]:
     """(start, factor, offset) of each filter; EngineError where 32 bits would overflow."""
     unit = _unit(how, curved)
@@ -110,12 +112,12 @@ def fields(
     return start, factor, offset
 
 
-def _unit(how: Rescaling, curved: bool) -> float:
+def _unit(how: Requantization, curved: bool) -> float:
     """What a real one is in the numbers that the kernel computes with."""
     return 1.0 if curved or how.target is None else 1 / how.target.scale
 
 
-def _header(how: Rescaling, unit: float) -> Array:
+def _header(how: Requantization, unit: float) -> Array:
     """[zero point, low, high, step; inner low, high, step; residual step, offset]."""
     words = np.zeros(HEADER, np.float32)
     target, inner, residual = how.target or QuantizationParameters(1, 0), how.inner, how.residual
@@ -135,16 +137,17 @@ def finish_code(
     """The C expression of a finished vector of real numbers or grid units, before the last rounding.
 
     `sums` is a vector of integers, `fields` points to the filters' words, of which `read` makes a vector;
-    `residual` is a vector; the header is `h`.
+    `residual` is a vector; the header is `h`. Products are added by `vfma`, which leaves compilers no choice
+    of roundings: bytes are the same on every device that has the instruction.
     """
     factor, offset = (read.format(f"{fields} + {field * lanes}") for field in (1, 2))
-    value = f"__builtin_convertvector({sums}, vf) * {factor}"
-    if not epilogue.late:
-        value = f"{value} + {offset}"
+    numbers, other = f"__builtin_convertvector({sums}, vf)", f"vfma({residual}, splat(h[7]), splat(h[8]))"
+    value = f"vfma({numbers}, {factor}, {offset})"
     if epilogue.inner:
-        value = f"vmin(splat(h[5]), vmax(splat(h[4]), rint_f({value}))) * h[6]"
-    if epilogue.late:
-        value = f"{value} + {offset}"
-    if epilogue.residual:
-        value = f"{value} + ({residual} * h[7] + h[8])"
+        first = f"{numbers} * {factor}" if epilogue.late else value
+        rounded = f"vmin(splat(h[5]), vmax(splat(h[4]), rint_f({first})))"
+        behind = offset if epilogue.late else other if epilogue.residual else None
+        value = f"vfma({rounded}, splat(h[6]), {behind})" if behind else f"{rounded} * h[6]"
+    if epilogue.residual and (epilogue.late or not epilogue.inner):
+        value = f"{value} + {other}"
     return value if epilogue.activation is None else epilogue.activation.apply(value)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from typing import Any
 
 from tensmith import gate
 from tensmith.cache import CacheWarning, user_cache
+from tensmith.database import Database
 from tensmith.errors import OutputError
 from tensmith.files import sha256_bytes
 from tensmith.hardware.cpu import detect_cpu
@@ -44,14 +44,13 @@ class Timings:
     """The database at `path`; it is created by the first `add`, an OutputError if it is damaged or full.
 
     Who only reads takes a damaged or foreign one for none, with a CacheWarning; who is `writing` too is told
-    at once. `cpu` is the model that kernels run
-    on: this machine's if not said.
+    at once. `cpu` is the model that kernels run on: this machine's if not said.
     """
 
     def __init__(self, path: Path | None = None, cpu: str | None = None, *, writing: bool = False) -> None:
         self.path = path or user_cache("timings.sqlite")
         self._cpu = cpu
-        self._db: sqlite3.Connection | None = None
+        self._db: Database | None = None
         self._unusable: OutputError | None = None
         if self.path.exists():
             try:
@@ -94,7 +93,8 @@ class Timings:
         try:
             found = [(distance(problem, _problem(text)), str(name)) for text, name, _ in rows]
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            self._ignore(self._damaged(error))
+            if self._db is not None:
+                self._ignore(self._db.damaged(error))
             return []
         return sorted(near for near in found if 0 < near[0] < math.inf)[:most]
 
@@ -137,53 +137,23 @@ class Timings:
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         if self._unusable is not None:
             raise self._unusable
-        try:
-            database = self._db or self._created()
-            with database:
-                database.execute(statement, values)
-        except sqlite3.OperationalError as error:
-            raise self._unwritable(error) from error
-        except sqlite3.Error as error:
-            raise self._damaged(error) from error
+        (self._db or self._open()).write(statement, values)
 
-    def _created(self) -> sqlite3.Connection:
+    def _open(self) -> Database:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise self._unwritable(error) from error
-        return self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        if self.path.exists():
-            gate.check(self.path, gate.KEPT)
-        try:
-            database = sqlite3.connect(self.path, timeout=_PATIENCE_SECONDS)
-            (version,) = database.execute("PRAGMA user_version").fetchone()
-            if version not in (0, _VERSION):
-                raise OutputError(
-                    f"{self.path} is of another tensmith (schema {version}, this one reads {_VERSION}); "
-                    "remove it to time kernels anew"
-                )
-            if version == 0:
-                database.execute("PRAGMA journal_mode=WAL")
-                database.executescript(f"{_TABLE} PRAGMA user_version={_VERSION};")
-            database.execute("PRAGMA synchronous=FULL")
-            database.execute("PRAGMA trusted_schema=OFF")  # a foreign file's views call nothing
-            database.execute("SELECT count(*) FROM timings")
-        except sqlite3.OperationalError as error:
-            raise self._unwritable(error) from error
-        except sqlite3.Error as error:
-            raise self._damaged(error) from error
-        self._db = database
-        return database
+            raise OutputError(
+                f"cannot use {self.path}: {error.strerror or error}; free some space"
+            ) from error
+        self._db = Database(self.path, gate.KEPT, _TABLE, _VERSION, _PATIENCE_SECONDS)
+        return self._db
 
     def _rows(self, statement: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        if self._db is None:
-            return []
         try:
-            return self._db.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
-            self._ignore(self._damaged(error))
+            return self._db.rows(statement, values) if self._db is not None else []
+        except OutputError as error:
+            self._ignore(error)
             return []
 
     def _ignore(self, reason: OutputError) -> None:
@@ -191,14 +161,6 @@ class Timings:
         self.close()
         self._unusable = reason
         warnings.warn(f"{reason}; until then kernels are chosen without it", CacheWarning, stacklevel=3)
-
-    def _unwritable(self, error: Exception) -> OutputError:
-        return OutputError(f"cannot use {self.path}: {error}; what it held is kept: free some space")
-
-    def _damaged(self, error: Exception) -> OutputError:
-        return OutputError(
-            f"{self.path}, which holds measured kernels, is damaged ({error}); remove it to time them anew"
-        )
 
 
 def _described(problem: ConvolutionProblem) -> str:

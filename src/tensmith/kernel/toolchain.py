@@ -14,7 +14,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,10 @@ MOST_MEMORY = 16 << 30
 _LIBRARY = "kernels.so"
 _PARSED = "parsed.h"
 _HOSTS = ("cc", "gcc", "clang")
+_ZIG = {"-mcpu=cortex-m4": "-mcpu=cortex_m4+vfp4d16sp", "-mfpu=fpv4-sp-d16": "", "-mfloat-abi=hard": ""}
+# For images: functions in sections of their own, nothing for debuggers, and what each takes of the stack.
+_ALONE = ("-ffunction-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-g0",
+          "-fstack-size-section")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,8 +118,13 @@ def _build(isa: Isa, portable: bool = False) -> tuple[Compiler, tuple[str, ...]]
     flags = () if portable else isa.flags
     if not compiler.cross:
         return compiler, (*FLAGS, *flags)
-    flags = tuple(flag.replace("+fp16", "+fullfp16") for flag in flags)  # zig names features as LLVM does
-    return compiler, (*_target(isa), *FLAGS, *flags)
+    return compiler, (*_target(isa), *FLAGS, *_zig_flags(flags))
+
+
+def _zig_flags(flags: Iterable[str]) -> tuple[str, ...]:
+    """Flags of gcc as zig writes them: it names features as LLVM does, all in one word."""
+    written = (_ZIG.get(flag, flag.replace("+fp16", "+fullfp16")) for flag in flags)
+    return tuple(filter(None, written))
 
 
 def _target(isa: Isa) -> tuple[str, ...]:
@@ -157,6 +166,21 @@ def _linked(objects: Sequence[Path], isa: Isa, folder: Path, longest: float) -> 
     linking = ("-shared", "-s", "-o", str(built), *map(str, objects), *alone)
     run_compiler((*compiler.command, *linking), str(folder), longest)
     return built
+
+
+def link_image(text: str, isa: Isa, script: str, keep: str, image: Path) -> None:
+    """Links C `text` for a device without operating system as `script` says, without what `keep` never calls.
+
+    EngineError with the compiler's or the linker's first complaint.
+    """
+    compiler = find_compiler(isa.architecture)
+    with TemporaryFolder("tensmith-cc-") as folder:
+        source, layout = Path(folder) / "unit.c", Path(folder) / "layout.ld"
+        source.write_text(text, encoding="utf-8")
+        layout.write_text(script, encoding="utf-8")
+        linking = ("-nostdlib", f"-Wl,-T,{layout},--entry={keep},--gc-sections", "-o", str(image))
+        flags = (*_target(isa), *OPTIMIZED, *_zig_flags(isa.flags), *_ALONE)
+        run_compiler((*compiler.command, *flags, str(source), *linking), folder)
 
 
 def run_compiler(command: tuple[str, ...], folder: str, longest: float = LONGEST_SECONDS) -> str:

@@ -74,3 +74,19 @@ def test_what_is_not_worth_its_border_is_refused_with_a_reason() -> None:
     made = model([helper.make_node("Relu", ["x"], ["y"])], {"y": (F32, (1, 3, 8, 8))}, {})
     with pytest.raises(EngineError, match="nothing of 'small' is compiled: no product of fixed sizes"):
         regions_of(made)
+
+
+def test_a_recurrent_layer_is_taken_or_left() -> None:
+    """One that clips has no kernel."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "steps"], ["s"]),
+        helper.make_node("LSTM", ["s", "w", "r"], ["a"], hidden_size=8),
+        helper.make_node("Reshape", ["a", "again"], ["b"]),
+        helper.make_node("LSTM", ["b", "v", "u"], ["y"], hidden_size=8, clip=1.0),
+    ]
+    constants = {
+        "steps": np.array([8, 1, 24]), "again": np.array([8, 1, 8]),
+        **weights(w=(1, 32, 24), r=(1, 32, 8), v=(1, 32, 8), u=(1, 32, 8)),
+    }  # fmt: skip
+    (region,) = regions_of(model(nodes, {"y": (F32, (8, 1, 1, 8))}, constants))
+    assert "lstm" in ops(region) and region.inputs == ("x",)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from native_programs import Net, answers
 
-from tensmith.backend.native.prepare.road import prepared
+from tensmith.backend.native.prepare.pipeline import prepared
 from tensmith.ir import Program, TensorType, interpret
 
 TRANSPOSED: list[dict[str, Any]] = [

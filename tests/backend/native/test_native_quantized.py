@@ -190,6 +190,16 @@ def test_signed_bytes_at_the_border_are_refused() -> None:
         make_plan(program, host_isa())
 
 
+def test_sums_of_bytes_lie_where_their_residuals_lay() -> None:
+    net = Net((1, 3, 9, 11))
+    x = net.pair(net.conv(net.pair("x", 2**-4, 113), 20, 3), 2**-4, 77)
+    body = net.pair(net.conv(x, 20, 20), 2**-3, 120)
+    y = net.pair(net.add("add", net.conv(body, 20, 20, 1), x), 2**-3, 130)
+    plan = make_plan(net.program(net.pair(net.conv(y, 17, 20, 1), 2**-2, 99)), host_isa())
+    (added,) = (action for action in plan.kernels if len(action.reads) == 2)
+    assert plan.places[added.reads[1]] == plan.places[added.writes], "x alone is read with a halo"
+
+
 def test_no_number_is_floating_between_8_bit_kernels() -> None:
     for form in (residual, residual_without_own_grid, clipped_between_pairs, pooled_and_joined):
         net = Net((1, 3, 9, 11))

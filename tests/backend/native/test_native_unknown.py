@@ -22,7 +22,7 @@ def test_a_recurrent_layer_is_named(tmp_path: Path) -> None:
         for name, shape in (("w", (1, 16, 3)), ("r", (1, 16, 4)))
     ]
     nodes = [
-        helper.make_node("LSTM", ["x", "w", "r"], ["steps"], name="memory", hidden_size=4),
+        helper.make_node("LSTM", ["x", "w", "r"], ["steps"], name="memory", hidden_size=4, clip=1.0),
         helper.make_node("Transpose", ["steps"], ["y"], perm=[2, 0, 1, 3]),
     ]
     ends = [

@@ -13,7 +13,7 @@ from native_programs import Net, compile_folder
 
 from tensmith.backend.native.emit.loader import Model, ModelError
 from tensmith.backend.native.plan import make_plan
-from tensmith.backend.native.prepare import road
+from tensmith.backend.native.prepare import pipeline
 from tensmith.equality.changes import compare_changes
 from tensmith.errors import EngineError
 from tensmith.ir import Program, TensorType, interpret, make_node
@@ -56,7 +56,7 @@ def known(program: Program) -> dict[str, str]:
 
 
 def test_a_plan_says_what_is_known_of_each_step() -> None:
-    passes = dict.fromkeys(road.PASSES, "checked")
+    passes = dict.fromkeys(pipeline.PASSES, "checked")
     assert known(attended()) == passes
     assert known(signed_pair()) == {**passes, "codes_made_unsigned": "proved"}
     assert known(upsampling()) == {**passes, "transposed_convolution_by_phases": "proved"}
@@ -65,7 +65,7 @@ def test_a_plan_says_what_is_known_of_each_step() -> None:
 def test_a_folder_lists_the_passes_under_prepared(tmp_path: Path) -> None:
     folder = compile_folder(attended(), tmp_path)
     rows = json.loads((folder / "model.json").read_text())["prepared"]
-    assert [row["step"] for row in rows] == list(road.PASSES)
+    assert [row["step"] for row in rows] == list(pipeline.PASSES)
     assert all(row.keys() == {"step", "evidence", "primes", "error_probability", "detail"} for row in rows)
     last = rows[-1]
     assert last["primes"] >= 2 and 0 < last["error_probability"] < 1e-8
@@ -121,8 +121,10 @@ def test_a_wrong_pass_ends_the_compile(
     step: str,
     sabotage: Callable[[Program], Program],
 ) -> None:
-    honest = road.PASSES[step]
-    monkeypatch.setattr(road, "PASSES", {**road.PASSES, step: lambda program: sabotage(honest(program))})
+    honest = pipeline.PASSES[step]
+    monkeypatch.setattr(
+        pipeline, "PASSES", {**pipeline.PASSES, step: lambda program: sabotage(honest(program))}
+    )
     with pytest.raises(EngineError, match=f"preparing step '{step}' changes '.*' at node '"):
         make_plan(build(), host_isa())
 
@@ -138,7 +140,7 @@ def test_a_grid_that_does_not_rise_stays_where_it_is(scale: float) -> None:
     pooled = net.add("max_pool", net.add("dequantize_linear", "x", *grid), kernel_shape=(2, 2))
     again = net.add("dequantize_linear", net.add("quantize_linear", pooled, *grid), *grid)
     program = replace(net.program(again), inputs={"x": TensorType("u8", (1, 2, 4, 4))})
-    after = road.prepared(program)[0]
+    after = pipeline.prepared(program)[0]
     assert not compare_changes(program, after).different
     x = {"x": np.random.default_rng(0).integers(0, 256, (1, 2, 4, 4)).astype(np.uint8)}
     for name, array in interpret(program, x).items():
@@ -156,7 +158,7 @@ def test_values_of_a_model_may_have_the_names_that_steps_give(name: str, op: str
     last = make_node("mul", ("y", name), ("z",))
     net.constants[name] = np.float32(3)
     program = replace(net.program("z"), nodes=(first, last))
-    after = road.prepared(program)[0]
+    after = pipeline.prepared(program)[0]
     x = {"x": np.random.default_rng(0).normal(size=(1, 12, 32)).astype(np.float32)}
     np.testing.assert_allclose(interpret(after, x)["z"], interpret(program, x)["z"], atol=1e-4)
 
@@ -166,6 +168,6 @@ def test_attention_is_equal_up_to_the_rounding_of_its_scale(depth: int) -> None:
     """The root of the scale is no number of 32 bits, and large scores make much of it."""
     net = Net(1, 12, 2 * depth)
     program = net.program(net.add("attention", "x", "x", "x", q_num_heads=2, kv_num_heads=2))
-    passes = {one.step: one.evidence for one in road.prepared(program)[1]}
+    passes = {one.step: one.evidence for one in pipeline.prepared(program)[1]}
     assert passes["decompose"] in ("checked", "tested")
-    assert compare_changes(program, other_scale(road.PASSES["decompose"](program))).different
+    assert compare_changes(program, other_scale(pipeline.PASSES["decompose"](program))).different

@@ -6,9 +6,11 @@ Memory that was just read is in the caches; other memory would have to come ther
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tensmith.backend.native.layout import Action, Layout
 from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.buffer import NO_HALO, Halo
 
 
 def add_in_place(layout: Layout) -> None:
@@ -26,6 +28,8 @@ def add_in_place(layout: Layout) -> None:
         residual, sums = pair
         if touched[residual][1] == phase == touched[sums][0] and _alike(layout, residual, sums):
             layout.parent[sums] = residual, 0
+            halos = (layout.halo.get(root, NO_HALO) for root in pair)
+            layout.halo[residual] = Halo.union(*halos)
             touched[residual][1] = touched[sums][1]
 
 
@@ -55,7 +59,8 @@ def _pair(layout: Layout, actions: list[Action]) -> tuple[str, str] | None:
 
 
 def _alike(layout: Layout, one: str, other: str) -> bool:
-    """Whether two roots are of one size, in the same blocks, with one halo, and in the arena."""
-    outside = {one, other} & (layout.tight | layout.tensors | layout.parameters.keys())
+    """Whether two roots are of one size, in the same blocks, and in the arena, where halos can grow."""
+    outside = {one, other} & (layout.tight | layout.tensors)
     same = layout.images[one].batch == layout.images[other].batch
-    return same and not outside and layout.buffer(one) == layout.buffer(other)
+    buffers = (replace(layout.buffer(root), halo=NO_HALO) for root in (one, other))
+    return same and not outside and next(buffers) == next(buffers)

@@ -69,7 +69,7 @@ class Layout:
     parameters: dict[str, QuantizationParameters]
     lanes: int
     tensors: frozenset[str] = frozenset()
-    dtypes: Mapping[str, str] = field(default_factory=dict)
+    dtypes: dict[str, str] = field(default_factory=dict)
     threads: int = 1
     block: dict[str, int] = field(default_factory=dict)
     parent: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -135,16 +135,21 @@ class Layout:
         else:
             return value
         self.images[name], self.block[name] = images, self.block[value]
+        self._of_type(name, value)
+        return name
+
+    def _of_type(self, name: str, value: str) -> None:
+        """A name has the elements of a value."""
         if value in self.parameters:
             self.parameters[name] = self.parameters[value]
-        return name
+        if value in self.dtypes:
+            self.dtypes[name] = self.dtypes[value]
 
     def _copied(self, value: str, name: str, block: int) -> str:
         """A copy of that name in these blocks, made now unless there is one."""
         if name not in self.block:
             self.images[name], self.block[name] = self.images[value], block
-            if value in self.parameters:
-                self.parameters[name] = self.parameters[value]
+            self._of_type(name, value)
             step = self.encoded.get(value)
             made = Action(_conversion(self, value, block), (value,), name)
             if step is not None:
@@ -167,7 +172,7 @@ def lay_out(
 
     Values with an entry in `dtypes` are tensors.
     """
-    layout = Layout(dict(images), dict(parameters), isa.lanes, frozenset(dtypes), dtypes, threads)
+    layout = Layout(dict(images), dict(parameters), isa.lanes, frozenset(dtypes), dict(dtypes), threads)
     layout.block.update({name: images[name].channels if name in dtypes else 1 for name in inputs})
     layout.tight.update(inputs)
     layout.tight.update(step.source for step in steps if isinstance(step, Rename))
@@ -240,11 +245,11 @@ def _action(
         bias[: len(step.bias)] = step.bias
     numbers = bias if step.bias is not None else None
     inner, late = False, False
-    if step.rescaling is not None:
+    if step.requantization is not None:
         curved = step.activation is not None
         if step.table is None:
-            numbers = constants(step.problem, isa, step.weights, step.rescaling, curved)
-        inner, late = step.rescaling.inner is not None, step.rescaling.late
+            numbers = constants(step.problem, isa, step.weights, step.requantization, curved)
+        inner, late = step.requantization.inner is not None, step.requantization.late
     weights = kernel.pack(step.weights)
     return Action(kernel, reads, writes, step.activation, weights, numbers, inner, late, beside, step.table)
 

@@ -16,7 +16,7 @@ from tensmith.backend.native.choose.choosers import Chooser, estimated
 from tensmith.backend.native.images import Images
 from tensmith.backend.native.in_place import add_in_place
 from tensmith.backend.native.layout import Action, Layout, lay_out
-from tensmith.backend.native.prepare.road import PassRecord, prepared
+from tensmith.backend.native.prepare.pipeline import PassRecord, prepared
 from tensmith.backend.native.steps.graph import seen, step_graph
 from tensmith.backend.native.steps.grouping import group
 from tensmith.backend.native.steps.placement import placed
@@ -49,7 +49,8 @@ class BufferPlace:
 class NativePlan:
     """Actions with the place of everything they touch. Offsets into arena and weights are in bytes.
 
-    `prepared` is what is known of the passes that made `program`.
+    `lifetimes` are of what lies in the arena, by phases. `prepared` is what is known of the passes that made
+    `program`.
     """
 
     program: Program
@@ -58,6 +59,7 @@ class NativePlan:
     places: dict[str, BufferPlace]
     scratch: dict[int, int]
     arena_bytes: int
+    lifetimes: dict[str, Lifetime]
     weights: Array
     weight_offsets: dict[tuple[int, str], int]
     prepared: tuple[PassRecord, ...]
@@ -133,13 +135,15 @@ def make_plan(
     ends = tuple(program.inputs), program.outputs
     layout = lay_out(steps, images, graph.quantized, *ends, isa, choose, dtypes, threads)
     add_in_place(layout)
-    places, scratch, arena_bytes = _memory(layout, program)
+    places, scratch, arena_bytes, spans = _memory(layout, program)
     weights, offsets = _weights(layout.actions)
-    return NativePlan(program, isa, layout, places, scratch, arena_bytes, weights, offsets, passes)
+    return NativePlan(program, isa, layout, places, scratch, arena_bytes, spans, weights, offsets, passes)
 
 
-def _memory(layout: Layout, program: Program) -> tuple[dict[str, BufferPlace], dict[int, int], int]:
-    """Every value's place, each action's scratch memory, and the bytes of the arena."""
+def _memory(
+    layout: Layout, program: Program
+) -> tuple[dict[str, BufferPlace], dict[int, int], int, dict[str, Lifetime]]:
+    """Every value's place, each action's scratch memory, the bytes of the arena, and what lies there when."""
     outside = {
         name: BufferPlace("inputs", index, _size(layout.images[name]))
         for index, name in enumerate(program.inputs)
@@ -192,7 +196,7 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, BufferPlace], d
         for index in range(len(layout.actions))
         if (name := f"scratch {index}") in offsets
     }
-    return places, scratch, total
+    return places, scratch, total, spans
 
 
 def _size(images: Images) -> int:

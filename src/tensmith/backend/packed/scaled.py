@@ -31,6 +31,7 @@ _MAX_VALUE = 2047
 _LIMIT = 1 << 41
 _REACH = 32  # a row's or column's level lies within this of the tensor's
 _LEVEL_DEGREES = 15
+_SPREADS = range(MIN_LEVEL, 4 * 4)  # of levels themselves
 _CORRECTION_BITS = 6  # what one costs, about
 
 
@@ -170,17 +171,17 @@ def _encode_levels(levels: Integers) -> EncodedTensor:
     counts = np.bincount(levels + _REACH, minlength=2 * _REACH + 1)
     index = int((np.log2(tables) @ counts).argmax())
     batch = batch_of(levels + _REACH, np.zeros(levels.size, np.uint8), tables[index : index + 1])
-    return EncodedTensor(number(MIN_LEVEL + index), batches=(batch,))
+    return EncodedTensor(number(_SPREADS[index]), batches=(batch,))
 
 
 @cache
 def _level_tables() -> Integers:
     """Frequencies of the levels -32..32 at each spread that they may have, [spreads, levels]."""
-    return student(np.arange(MIN_LEVEL, 4 * 4), _LEVEL_DEGREES, -_REACH, _REACH)
+    return student(np.array(_SPREADS), _LEVEL_DEGREES, -_REACH, _REACH)
 
 
 def _decode_levels(reader: StreamReader, count: int) -> Integers:
     if count == 1:
         return np.zeros(1, np.int64)
-    spread = reader.parameters.number(MIN_LEVEL, 4 * 4)
-    return reader.same_context(count, _level_tables()[[spread - MIN_LEVEL]]) - _REACH
+    spread = reader.parameters.number(_SPREADS[0], _SPREADS[-1])
+    return reader.same_context(count, _level_tables()[[_SPREADS.index(spread)]]) - _REACH

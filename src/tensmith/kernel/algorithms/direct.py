@@ -10,17 +10,15 @@ channels than a vector has lanes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tensmith.formula.expr import Formula
 from tensmith.formula.poly import Poly
-from tensmith.kernel.algorithm import Cost, Kernel, algorithm
+from tensmith.kernel.algorithm import Cost, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import laid
-from tensmith.kernel.isa import Isa
 from tensmith.kernel.nest import LANE, Based, Fetched, Operand, Registers, SumOver, apart, printed
 from tensmith.kernel.planes import (
     PlaneKernel,
@@ -44,9 +42,9 @@ class Direct(PlaneKernel):
     name: ClassVar[str] = "direct"
 
     @classmethod
-    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
-        """Tiles that fit the registers, cheapest first."""
-        return cls.cheapest(problem, isa, output_extent(problem, problem.pointwise)[1])
+    def run(cls, problem: ConvolutionProblem) -> int:
+        """A row."""
+        return output_extent(problem, problem.pointwise)[1]
 
     def cost(self) -> Cost:
         """Cycles of every tile; a run is counted as the vectors it begins."""

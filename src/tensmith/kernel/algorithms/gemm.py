@@ -11,17 +11,15 @@ processing", 2006, do it for the whole image at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.poly import Poly
-from tensmith.kernel.algorithm import Cost, Kernel, algorithm
+from tensmith.kernel.algorithm import Cost, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import laid, tap
-from tensmith.kernel.isa import Isa
 from tensmith.kernel.nest import LANE, Axis, Fetched, Operand, Registers, SumOver, apart, printed
 from tensmith.kernel.planes import (
     PlaneKernel,
@@ -47,9 +45,9 @@ class GemmKernel(PlaneKernel):
     name: ClassVar[str] = "gemm"
 
     @classmethod
-    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
-        """Tiles that fit the registers, cheapest first."""
-        return cls.cheapest(problem, isa, math.prod(problem.output))
+    def run(cls, problem: ConvolutionProblem) -> int:
+        """The image."""
+        return math.prod(problem.output)
 
     @property
     def _pitch(self) -> int:

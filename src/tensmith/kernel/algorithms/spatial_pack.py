@@ -89,6 +89,8 @@ from tensmith.kernel.tiles import Extent, chunks, fetched_ahead, read_buffer, ve
 _FEW_CHANNELS = {"f32": 7, "u8": 4}
 # Pairs are multiplied of at least so many.
 _PAIRED_CHANNELS = 8
+# Bytes whose products one lane sums.
+_BYTES_AT_ONCE = 4
 # Reading planes, compilers spill what fills all registers, and every element is a load of its own.
 _PLANE_REGISTERS = 0.75
 # From so many blocks of channels on it pays to fetch the next one: behind the last there is none.
@@ -122,9 +124,12 @@ class SpatialPack(RegisterTiles):
 
     @classmethod
     def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
-        """Instruction sets that do not multiply the element type; few channels of bfloat16."""
+        """Instruction sets without the element type, or of lanes that are no fours of bytes; few channels of
+        bfloat16."""
         if problem.dtype == "bf16" and problem.channels < _PAIRED_CHANNELS:
             return f"{problem.channels} channels fill no block"
+        if problem.dtype == "u8" and isa.lanes % _BYTES_AT_ONCE:
+            return f"{isa.name} has {isa.lanes} lanes, and bytes are multiplied in fours"
         missing = {"f16": not isa.has_halves and "halves", "bf16": not isa.has_bfloat and "bfloat16"}
         word = missing.get(problem.dtype)
         return f"{isa.name} has no instructions for {word} here" if word else None
@@ -144,8 +149,8 @@ class SpatialPack(RegisterTiles):
 
     @property
     def adds_in_place(self) -> bool:
-        """Floats only."""
-        return self.problem.dtype == "f32"
+        """Floats and bytes, of which a tile reads all before it writes."""
+        return self.problem.dtype in ("f32", "u8")
 
     @property
     def _how(self) -> Arithmetic:

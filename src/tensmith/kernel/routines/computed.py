@@ -42,6 +42,9 @@ class Computed(Routine):
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """One nest of loops."""
+        for dtype in (*(operand.dtype for _, operand in self.operands), self.dtype):
+            if dtype not in C_TYPES:
+                raise EngineError(f"elements of type {dtype} have none in C here")
         names = Names(("in", "out", "constants", "scratch"))
         pointers = {tensor: names.fresh(tensor) for tensor in (*dict(self.operands), _OUTPUT)}
         unit = CUnit(

@@ -81,7 +81,7 @@ static void {name}({ROUTINE_SIGNATURE})
 
 
 @dataclass(frozen=True)
-class Rescaled(Routine):
+class DynamicRequantization(Routine):
     """The numbers that kernel.quantized.constants makes, for x on a range read at run time.
 
     `constants`: those for x on the grid of scale 1 and zero point 0, then the sum of each filter's weights.

@@ -10,20 +10,26 @@ from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 
 
 @dataclass(frozen=True)
-class RowNorm(Routine):
+class OverRows(Routine):
+    """What is done with each row of a dense matrix alone, `lanes` columns at once."""
+
+    rows: int
+    columns: int
+    lanes: int
+
+
+@dataclass(frozen=True)
+class RowNorm(OverRows):
     """y = (x - mean) / sqrt(variance + epsilon) * scale + shift, each over the columns of a row.
 
     Without `centred` the mean counts as zero (root mean square normalization). `constants` holds the scale
     if there is one, then the shift.
     """
 
-    rows: int
-    columns: int
     epsilon: float
     centred: bool
     scale: bool
     shift: bool
-    lanes: int
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Two sums, then one pass."""
@@ -65,12 +71,8 @@ static void {name}({ROUTINE_SIGNATURE})
 
 
 @dataclass(frozen=True)
-class RowSoftmax(Routine):
+class RowSoftmax(OverRows):
     """y = exp(x - max(x)) / sum(exp(x - max(x))) of every row."""
-
-    rows: int
-    columns: int
-    lanes: int
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Exponentials and their sum, then the shares."""

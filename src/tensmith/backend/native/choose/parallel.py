@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tensmith.backend.native.steps import Array, Heavy
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.quantized import Rescaling
+from tensmith.kernel.quantized import Requantization
 
 # Rows of a part are a multiple of this where the image has enough: tiles of several rows then fit.
 _ROWS = 4
@@ -55,12 +55,12 @@ class StepPart:
             return replace(step, problem=self.problem)
         chosen = slice(*self.filters)
         bias = None if step.bias is None else step.bias[chosen]
-        how = None if step.rescaling is None else _filters(step.rescaling, chosen)
+        how = None if step.requantization is None else _filters(step.requantization, chosen)
         weights = step.weights[chosen]
-        return replace(step, problem=self.problem, weights=weights, bias=bias, rescaling=how)
+        return replace(step, problem=self.problem, weights=weights, bias=bias, requantization=how)
 
 
-def _filters(how: Rescaling, chosen: slice) -> Rescaling:
+def _filters(how: Requantization, chosen: slice) -> Requantization:
     def some(array: Array | None) -> Array | None:
         return array if array is None or array.size == 1 else array[chosen]
 

@@ -5,9 +5,11 @@ model.c and model.h are what the library was made of, main.c an example of a pro
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from tensmith.backend.native.emit import loader
@@ -24,22 +26,28 @@ _SOURCE, _HEADER, _EXAMPLE, _LOADER = "model.c", "model.h", "main.c", "model.py"
 
 def write_folder(plan: NativePlan, folder: Path) -> None:
     """Compiles a plan and writes its folder, whole or not at all; OutputError if it exists already."""
+    with whole(folder) as made:
+        text = print_c(plan)
+        shutil.copyfile(compile_library(text, plan.isa), made / loader.LIBRARY)
+        plan.weights.tofile(made / loader.WEIGHTS)
+        (made / _SOURCE).write_text(text, encoding="utf-8")
+        (made / _HEADER).write_text(print_header(plan), encoding="utf-8")
+        shutil.copyfile(Path(__file__).with_name(_EXAMPLE), made / _EXAMPLE)
+        shutil.copyfile(loader.__file__, made / _LOADER)
+        (made / loader.MANIFEST).write_text(json.dumps(_manifest(plan, made), indent=1), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def whole(folder: Path) -> Iterator[Path]:
+    """An empty folder that becomes `folder` when all is written; OutputError if that exists already."""
     if folder.exists():
         raise OutputError(f"{folder} exists already; remove it or choose another folder")
-    text = print_c(plan)
-    library = compile_library(text, plan.isa)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.tmp-", dir=folder.parent) as name:
             made = Path(name) / "made"
             made.mkdir()
-            shutil.copyfile(library, made / loader.LIBRARY)
-            plan.weights.tofile(made / loader.WEIGHTS)
-            (made / _SOURCE).write_text(text, encoding="utf-8")
-            (made / _HEADER).write_text(print_header(plan), encoding="utf-8")
-            shutil.copyfile(Path(__file__).with_name(_EXAMPLE), made / _EXAMPLE)
-            shutil.copyfile(loader.__file__, made / _LOADER)
-            (made / loader.MANIFEST).write_text(json.dumps(_manifest(plan, made), indent=1), encoding="utf-8")
+            yield made
             made.rename(folder)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}; free some space") from error

@@ -48,12 +48,15 @@ int {entry}(const void *weights, const void *const *inputs, void *const *outputs
 
 def print_header(plan: NativePlan) -> str:
     """The text of model.h."""
-    inputs, outputs = tuple(plan.program.inputs), plan.program.outputs
-    values = _values(plan, "INPUT", inputs) + _values(plan, "OUTPUT", outputs)
     part = _PART.format(threads=plan.threads, entry=PART_ENTRY) if plan.threads > 1 else ""
     return _HEADER.format(
-        weights=plan.weights.nbytes, arena=plan.arena_bytes, values=values, entry=ENTRY, part=part
+        weights=plan.weights.nbytes, arena=plan.arena_bytes, values=print_values(plan), entry=ENTRY, part=part
     )
+
+
+def print_values(plan: NativePlan) -> str:
+    """What goes in and comes out, in order, and how many bytes each has."""
+    return _values(plan, "INPUT", tuple(plan.program.inputs)) + _values(plan, "OUTPUT", plan.program.outputs)
 
 
 def _values(plan: NativePlan, kind: str, names: tuple[str, ...]) -> str:

@@ -90,26 +90,35 @@ class Model:
         pointers = [_pointers(given), _pointers(list(results.values()))]
         weights, (reads, writes) = _address(self._weights), map(ctypes.addressof, pointers)
         run, arenas, size = self._run, self._arenas, self.manifest["arena_bytes"]
-        turns: queue.SimpleQueue[None] = queue.SimpleQueue()  # a lock that costs little where nobody waits
-        wait, release = turns.get, turns.put
-        release(None)
 
         def step() -> None:
-            wait()
             try:
-                try:
-                    arena = arenas.pop()
-                except IndexError:  # all are in use
-                    arena = _arena(size)
-                failed = run(weights, reads, writes, arena[0])
-                arenas.append(arena)
-            finally:
-                release(None)
+                arena = arenas.pop()
+            except IndexError:  # all are in use
+                arena = _arena(size)
+            failed = run(weights, reads, writes, arena[0])
+            arenas.append(arena)
             if failed:
                 raise ModelError("the model failed while running")
 
         step.__dict__["kept"] = (given, results, pointers, self)  # alive as long as the call is
-        return step, results
+        return one_at_a_time(step), results
+
+
+def one_at_a_time(call: Callable[[], Any]) -> Callable[[], Any]:
+    """A call for which threads wait for each other."""
+    turns: queue.SimpleQueue[None] = queue.SimpleQueue()  # a lock that costs little where nobody waits
+    wait, release = turns.get, turns.put
+    release(None)
+
+    def waiting() -> Any:
+        wait()
+        try:
+            return call()
+        finally:
+            release(None)
+
+    return waiting
 
 
 def _entry(library: ctypes.CDLL) -> Callable[..., int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,19 +21,19 @@ def free(name: str, taken: Container[str]) -> str:
 
 @dataclass
 class ProgramBuilder:
-    """Nodes and constants under construction; their names begin with those of the value they make.
+    """Nodes and constants under construction; their names begin with that of a value they make.
 
-    `making` is that value, which keeps its name; everything else gets a free one.
+    `making` are those values, which keep their names; everything else gets a free one.
     """
 
     program: Program
-    making: str = ""
+    making: Collection[str] = ()
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
 
     def _free(self, name: str) -> str:
-        if name != self.making:
+        if name not in self.making:
             name = free(name, self.program.names | self.made)
         self.made.add(name)
         return name
@@ -46,9 +46,13 @@ class ProgramBuilder:
 
     def add(self, op: str, inputs: Sequence[str], output: str, **attrs: Any) -> str:
         """A new node's output."""
-        output = self._free(output)
-        self.nodes.append(make_node(op, inputs, [output], attrs))
-        return output
+        return self.many(op, inputs, [output], **attrs)[0]
+
+    def many(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> list[str]:
+        """A new node's outputs; "" is none."""
+        named = [self._free(output) if output else "" for output in outputs]
+        self.nodes.append(make_node(op, inputs, named, attrs))
+        return named
 
     def reshape(self, value: str, shape: Sequence[int], output: str) -> str:
         """`value` under another shape."""

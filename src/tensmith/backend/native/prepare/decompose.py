@@ -1,6 +1,7 @@
 """Ops written as others that have fast kernels, before a program is planned: equal over the reals.
 
 attention, rotary   see attention.py
+recurrent layers    the input's product of all steps as one, before the others; see recurrence.py
 hardmax             a one-hot of the position of the largest element
 
 These round, or have no formula; the others are exact rules (rewrite.exact, phase "lower").
@@ -15,13 +16,16 @@ import numpy as np
 
 from tensmith.backend.native.prepare.attention import attention, rotary
 from tensmith.backend.native.prepare.builder import ProgramBuilder
+from tensmith.backend.native.prepare.recurrence import input_product
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
+from tensmith.ir.ops.recurrence import Recurrent
 
 # (builder, node, shape of its first input) -> whether the builder now makes what the node does.
 _rules = Handlers[Callable[[ProgramBuilder, Node, "tuple[int, ...]"], bool]]()
 _rules("attention")(attention)
 _rules("rotary_embedding")(rotary)
+_rules(Recurrent)(input_product)
 
 
 def decomposed(program: Program) -> Program:
@@ -30,7 +34,7 @@ def decomposed(program: Program) -> Program:
     for node in program.nodes:
         rule = _rules.find(node)
         shape = program.type(node.inputs[0]).static if rule else None
-        builder.making = node.output
+        builder.making = node.outputs
         if rule is None or shape is None or not rule(builder, node, shape):
             builder.nodes.append(node)
     constants = {**program.constants, **builder.constants}

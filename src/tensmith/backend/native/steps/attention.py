@@ -14,7 +14,8 @@ from tensmith.backend.native.steps.step import Dense, Step
 from tensmith.ir import Node
 from tensmith.kernel.routines.attention import AttentionRoutine
 from tensmith.kernel.view import StridedView
-from tensmith.rewrite.term import Match, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Var, ops
 
 X, Y = Var("x"), Var("y")
 

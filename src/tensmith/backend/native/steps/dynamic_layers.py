@@ -17,13 +17,13 @@ from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.integers import IntegerOperands
 from tensmith.backend.native.steps.operands import Free
 from tensmith.backend.native.steps.patterns import matched
-from tensmith.backend.native.steps.requantization import Behind, rescaled
+from tensmith.backend.native.steps.requantization import Behind, requantized
 from tensmith.backend.native.steps.step import Array, Dense, Heavy, Step
 from tensmith.ir import Node
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import product
 from tensmith.kernel.quantized import FIELDS, HEADER, QuantizationParameters, constants
-from tensmith.kernel.routines.dynamic import DynamicQuantize, DynamicScale, Rescaled
+from tensmith.kernel.routines.dynamic import DynamicQuantize, DynamicRequantization, DynamicScale
 from tensmith.rewrite.term import Var, ops
 
 _Q, _ZERO, _SCALE = Var("q"), Var("zero"), Var("scale")
@@ -49,7 +49,7 @@ def dynamic_layer(graph: StepGraph, node: Node, free: Free) -> tuple[list[Step],
     problem = product(math.prod(graph.shapes[source][:-1]), inner, columns)
     step = Heavy(problem, source, weights.T[:, :, None, None], name)
     behind = Behind(graph, name, free, rows=True, requantized=False)
-    made = rescaled(step, IntegerOperands(node, _UNIT, scales, None, None), nodes, behind)
+    made = requantized(step, IntegerOperands(node, _UNIT, scales, None, None), nodes, behind)
     if made is None:
         return None
     step, nodes = made
@@ -57,7 +57,12 @@ def dynamic_layer(graph: StepGraph, node: Node, free: Free) -> tuple[list[Step],
     graph.tables[table] = HEADER + FIELDS * isa.round_up(columns)
     return (
         [
-            Dense(Rescaled(-(-columns // isa.lanes), isa.lanes), (range_,), table, _template(step, isa)),
+            Dense(
+                DynamicRequantization(-(-columns // isa.lanes), isa.lanes),
+                (range_,),
+                table,
+                _template(step, isa),
+            ),
             replace(step, table=table),
         ],
         nodes,
@@ -82,9 +87,9 @@ def _range(graph: StepGraph, encoder: Node) -> str:
 
 
 def _template(step: Heavy, isa: Isa) -> Array:
-    """What `Rescaled` reads."""
-    assert step.rescaling is not None
-    numbers = constants(step.problem, isa, step.weights, step.rescaling, step.activation is not None)
+    """What `DynamicRequantization` reads."""
+    assert step.requantization is not None
+    numbers = constants(step.problem, isa, step.weights, step.requantization, step.activation is not None)
     sums = np.zeros(isa.round_up(step.problem.filters), np.int32)
     sums[: step.problem.filters] = step.weights.reshape(step.problem.filters, -1).sum(1, dtype=np.int32)
     return np.concatenate([numbers, sums.view(np.float32)])

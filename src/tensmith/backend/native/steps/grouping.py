@@ -17,6 +17,7 @@ from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.layers import layer, with_epilogue
 from tensmith.backend.native.steps.norms import normalization
 from tensmith.backend.native.steps.parts import cuts, padded_slice, pads
+from tensmith.backend.native.steps.recurrence import recurrence
 from tensmith.backend.native.steps.requantization import integer_layer
 from tensmith.backend.native.steps.single import over_images, over_tensors
 from tensmith.backend.native.steps.step import Encode, Heavy, Rename, Step, reads
@@ -127,7 +128,7 @@ class _Grouping:
         if node.inputs[0] not in program.inputs or node.output in program.outputs:
             return
         steps = (step for steps in self.steps.values() for step in steps)
-        readers = {step.source for step in steps if isinstance(step, Heavy) and step.rescaling}
+        readers = {step.source for step in steps if isinstance(step, Heavy) and step.requantization}
         pairs = program.consumers.get(node.output, ())
         taken = self.left[False].isdisjoint(
             reader for pair in pairs for reader in program.consumers[pair.output]
@@ -169,6 +170,12 @@ class _Grouping:
         if step is not None:
             self.place([node], step)
 
+    def recurrence(self, node: Node) -> None:
+        """The fold of a recurrent layer, if it is one, and what hands out its outputs."""
+        made = recurrence(self.graph, node)
+        if made is not None:
+            self.place([node], *made)
+
     def alone(self, node: Node) -> None:
         """A node that stands alone; EngineError if it has no native kernel."""
         if node in self.graph.tensors:
@@ -192,5 +199,6 @@ _PASSES: tuple[tuple[_Look, bool], ...] = (
     (_Grouping.normalization, False),
     (_Grouping.elementwise, True),
     (_Grouping.part, True),
+    (_Grouping.recurrence, False),
     (_Grouping.alone, False),
 )

@@ -23,7 +23,8 @@ from tensmith.ir.ops.sizes import as_ints
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import ConvolutionProblem, product
 from tensmith.kernel.sparse_stream import density, quads, strips
-from tensmith.rewrite.term import Match, Var, match, ops
+from tensmith.rewrite.match import Match, match
+from tensmith.rewrite.term import Var, ops
 
 _X = Var("x")
 _GATE = _X * ops.sigmoid(_X)

@@ -14,7 +14,8 @@ from tensmith.backend.native.steps.step import Array, Dense, Step
 from tensmith.ir import Node
 from tensmith.ir.ops.normalization import RowNormalization
 from tensmith.kernel.routines.rows import RowNorm
-from tensmith.rewrite.term import Match, Use, Var, ops
+from tensmith.rewrite.match import Match
+from tensmith.rewrite.term import Use, Var, ops
 
 
 class Norm(NamedTuple):
@@ -52,8 +53,8 @@ def normalization(graph: StepGraph, node: Node, free: Free) -> tuple[Step, list[
     tables = [t.reshape(-1).astype(np.float32) for t in (norm.scale, norm.shift) if t is not None]
     constants = np.concatenate(tables) if tables else None
     routine = RowNorm(
-        math.prod(shape[:-1]), shape[-1], norm.epsilon, norm.centred, norm.scale is not None,
-        norm.shift is not None, graph.isa.lanes,
+        math.prod(shape[:-1]), shape[-1], graph.isa.lanes, norm.epsilon, norm.centred,
+        norm.scale is not None, norm.shift is not None,
     )  # fmt: skip
     name = graph.names[norm.nodes[-1].output]
     return Dense(routine, (graph.names[norm.source],), name, constants), list(norm.nodes)

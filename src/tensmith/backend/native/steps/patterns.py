@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.ir import Node
-from tensmith.rewrite.term import Match, Use, match
+from tensmith.rewrite.match import Match, match
+from tensmith.rewrite.term import Use
 
 
 def matched(graph: StepGraph, term: Use, value: str) -> Match | None:

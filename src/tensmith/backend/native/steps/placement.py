@@ -20,7 +20,7 @@ from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.pooling import GlobalPool, Pool
 from tensmith.ir.ops.product import Product
-from tensmith.ir.ops.quantization import OnGrid
+from tensmith.ir.ops.quantization import OnGrid, decodes
 
 # Whether an image kernel computes a node of an op that has kernels on images alone.
 _kernels = Handlers[Callable[[StepGraph, Node], bool]]()
@@ -49,11 +49,18 @@ def placed(graph: StepGraph) -> StepGraph:
 
 
 def _both(graph: StepGraph, tensors: frozenset[Node], value: str) -> bool:
-    """Whether image nodes make a value and tensor nodes read it, or the other way round."""
-    if value in graph.program.constants:
+    """Whether image nodes make a value and tensor nodes read it, or the other way round.
+
+    Who reads numbers of codes may read the codes.
+    """
+    program = graph.program
+    if value in program.constants:
         return False
-    producer = graph.program.producers.get(value)
-    touching = (*graph.program.consumers.get(value, ()), *([producer] if producer else []))
+    producer, readers = program.producers.get(value), program.consumers.get(value, ())
+    behind = [
+        reader for node in readers if decodes(node) for reader in program.consumers.get(node.output, ())
+    ]
+    touching = (*readers, *behind, *([producer] if producer else []))
     return len({node in tensors for node in touching}) > 1
 
 

@@ -24,13 +24,13 @@ from tensmith.errors import EngineError
 from tensmith.ir import Node
 from tensmith.ir.ops.quantization import decodes, encodes
 from tensmith.kernel.epilogue import Activation
-from tensmith.kernel.quantized import QuantizationParameters, Rescaling, fields
+from tensmith.kernel.quantized import QuantizationParameters, Requantization, fields
 
 _CLIPS = frozenset({"relu", "clip"})
 
 
 def integer_layer(graph: StepGraph, node: Node, free: Free) -> tuple[Heavy, list[Node]] | None:
-    """A convolution or product of bytes by int8 with its rescaling, and the nodes it stands for, in order.
+    """A convolution or product of bytes with its requantization, and the nodes it stands for, in order.
 
     Those are `node` and everything behind it that one pass computes. None if it is no such, or if its sums
     might not fit 32 bits.
@@ -39,21 +39,23 @@ def integer_layer(graph: StepGraph, node: Node, free: Free) -> tuple[Heavy, list
     if given is None or (rows and graph.dtypes[given.node.inputs[0]] != "u8"):
         return None
     step = layer(graph, node, given.node.inputs)
-    return rescaled(step, given, [node], Behind(graph, node.output, free, rows, given.bias)) if step else None
+    return (
+        requantized(step, given, [node], Behind(graph, node.output, free, rows, given.bias)) if step else None
+    )
 
 
-def rescaled(
+def requantized(
     step: Heavy, given: IntegerOperands, nodes: list[Node], behind: Behind
 ) -> tuple[Heavy, list[Node]] | None:
     """The same of sums that `nodes` make, for those who know how to look behind them."""
     behind.follow()
     problem = replace(step.problem, dtype="u8")
-    how = Rescaling(
+    how = Requantization(
         given.source, given.scales, behind.target, given.quantized, behind.bias, behind.inner,
         behind.parameters, behind.late,
     )  # fmt: skip
     found = replace(
-        step, problem=problem, weights=step.weights.astype(np.int8), bias=None, rescaling=how,
+        step, problem=problem, weights=step.weights.astype(np.int8), bias=None, requantization=how,
         output=behind.value, residual=behind.residual, activation=behind.real_activation,
     )  # fmt: skip
     try:

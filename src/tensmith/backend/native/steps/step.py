@@ -9,7 +9,7 @@ import numpy as np
 
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.quantized import QuantizationParameters, Rescaling
+from tensmith.kernel.quantized import QuantizationParameters, Requantization
 from tensmith.kernel.routine import Routine
 
 Array = np.ndarray[Any, Any]
@@ -17,9 +17,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Heavy:
-    """y = activation(convolution(source, weights) + bias + residual); of bytes, by a `rescaling`.
+    """y = activation(convolution(source, weights) + bias + residual); of bytes, by a `requantization`.
 
-    A `table` is the value that holds the rescaling's numbers, where they are known at run time only.
+    A `table` is the value that holds the requantization's numbers, where they are known at run time only.
     """
 
     problem: ConvolutionProblem
@@ -29,7 +29,7 @@ class Heavy:
     bias: Array | None = None
     residual: str | None = None
     activation: Activation | None = None
-    rescaling: Rescaling | None = None
+    requantization: Requantization | None = None
     table: str | None = None
 
 

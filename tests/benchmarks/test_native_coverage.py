@@ -6,11 +6,11 @@ from pathlib import Path
 
 import onnx
 import pytest
+from benchmarks.native.coverage import OperatorUse, coverage_page, uses
 
-from tensmith.backend.native.coverage import OperatorUse, coverage_page, uses
 from tensmith.ir.op import OPS
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "native_operators.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "native_operators.md"
 
 
 @pytest.fixture(scope="module")

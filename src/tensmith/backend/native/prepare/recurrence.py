@@ -1,0 +1,61 @@
+"""A recurrent layer as the product of its input with weights, all steps at once, and the fold of the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensmith.backend.native.prepare.builder import ProgramBuilder
+from tensmith.ir import Node
+from tensmith.ir.ops.recurrence import Recurrent
+
+Shape = tuple[int, ...]
+
+
+def input_product(builder: ProgramBuilder, node: Node, shape: Shape) -> bool:
+    """fold(x W + Wb), steps before batches; lengths, which are all that of x, are left out."""
+    layer = node.kind(Recurrent)
+    r = builder.program.type(node.inputs[2]).static
+    if layer is None or r is None or not node.inputs[1]:
+        return False
+    name, (ways, rows, _) = node.output, r
+    x, w, states, bias, _, *rest = (*node.inputs, *[""] * (8 - len(node.inputs)))
+    turned = bool(node.attrs["layout"])
+    if turned:
+        x = builder.add("transpose", (x,), f"{name} steps", perm=(1, 0, 2))
+        for place in layer.first:
+            if rest[place - 5]:
+                start = (rest[place - 5],)
+                rest[place - 5] = builder.add("transpose", start, f"{name} start {place}", perm=(1, 0, 2))
+    steps, batch = (shape[1], shape[0]) if turned else shape[:2]
+    whole = ways * rows
+    product = [builder.reshape(x, (steps * batch, shape[2]), f"{name} elements")]
+    product.append(_matrix(builder, w, (whole, shape[2]), f"{name} weights"))
+    if bias:
+        bounds = [builder.constant(f"{name} {word}", np.array([n], np.int64))
+                  for word, n in (("from", 0), ("to", rows), ("axis", 1))]  # fmt: skip
+        first = builder.add("slice", (bias, *bounds), f"{name} first")
+        product.append(builder.reshape(first, (whole,), f"{name} bias"))
+    sums = builder.add("gemm", product, f"{name} products", transB=1)
+    sums = builder.reshape(sums, (steps, batch, whole), f"{name} sums")
+    inputs = (sums, "", states, bias, "", *rest)
+    while not inputs[-1]:
+        inputs = inputs[:-1]
+    if not turned:
+        builder.many(node.op, inputs, node.outputs, **node.attrs)
+        return True
+    before = [f"{value} turned" if value else "" for value in node.outputs]
+    made = builder.many(node.op, inputs, before, **{**node.attrs, "layout": 0})
+    for place, (value, output) in enumerate(zip(made, node.outputs)):
+        if output:
+            perm = (2, 0, 1, 3) if place == 0 else (1, 0, 2)
+            builder.add("transpose", (value,), output, perm=perm)
+    return True
+
+
+def _matrix(builder: ProgramBuilder, value: str, shape: Shape, name: str) -> str:
+    """`value` as a matrix: what was reshaped into it, where that is one."""
+    producer = builder.program.producers.get(value)
+    before = producer.inputs[0] if producer is not None and producer.traits.renames else ""
+    if before and builder.program.type(before).static == shape:
+        return before
+    return builder.reshape(value, shape, name)

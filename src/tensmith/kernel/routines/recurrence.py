@@ -1,0 +1,337 @@
+"""The fold of a recurrent layer: products of the state with weights, and the gates, step after step.
+
+Weights lie in panels: for each row of the state the same few vectors of every gate, so that a tile of sums
+holds all gates of the same elements. What the gates compute of them stays in registers: one pass over the
+weights is a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routines.strided import StridedOperand
+from tensmith.kernel.tiles import chunks, vector_chunks
+
+Array = np.ndarray[Any, Any]
+
+# Sums that a processor has in flight; the most rows, and the most vectors of a gate, of a tile.
+_LATENCY = 8
+_MOST_ROWS = _MOST_BLOCKS = 4
+
+
+@dataclass(frozen=True)
+class GateStage:
+    """Products of one value with the weights of some gates, and what is computed of all sums so far.
+
+    `values` are C over vectors: x0, x1 are the input's sums by gate, r0, r1 the products, p0 to p2 peepholes,
+    s0, s1 the states. Those of the last stage are the next states; those before are what the next stage
+    multiplies. `names` are the names in them.
+    """
+
+    gates: tuple[int, ...]
+    values: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """`times` panels of `blocks` vectors of each gate, from vector `first` on; the last has `rest` lanes."""
+
+    first: int
+    times: int
+    blocks: int
+    rest: int
+
+
+@dataclass(frozen=True)
+class RecurrentFold(Routine):
+    """y [S, D, N, H], and behind it, unless `alone`, the last states [D, N, H] each.
+
+    x: the input's sums [S, N, D, G, H], dense; starts: the first states [D, N, H], dense, zeros where None.
+    `backwards` says of each of D directions where it begins. The constants: `packed` and `tables`, at these
+    offsets in elements. `coded` weights are bytes, and the tables say what a code of each row is worth.
+    """
+
+    steps: int
+    batch: int
+    hidden: int
+    gates: int
+    backwards: tuple[bool, ...]
+    stages: tuple[GateStage, ...]
+    x: StridedOperand
+    starts: tuple[StridedOperand | None, ...]
+    weights: int
+    tables: int
+    coded: bool
+    isa: Isa
+    alone: bool
+
+    @property
+    def _padded(self) -> int:
+        """Elements of a state in whole vectors."""
+        return self.isa.round_up(self.hidden)
+
+    @property
+    def _state(self) -> int:
+        """Elements of a state of all directions."""
+        return len(self.backwards) * self.batch * self.hidden
+
+    @property
+    def size(self) -> int:
+        """Elements of what it writes."""
+        return self._state * (self.steps + (0 if self.alone else len(self.starts)))
+
+    @property
+    def _kept(self) -> tuple[int, ...]:
+        """The gates whose products a later stage than their own reads."""
+        later = {name for stage in self.stages[1:] for name in stage.names}
+        return tuple(g for stage in self.stages[:-1] for g in stage.gates if f"r{g}" in later)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The states but the first, which is y; for stages before the last, their value and kept products."""
+        floats = self.batch * (self.hidden * len(self.starts) + self._padded * len(self._between))
+        return 4 * self.isa.round_up(floats)
+
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+        """A function a tile, and one that walks over directions, steps and tiles."""
+        first, size = self.batch * self.hidden * len(self.starts), self.batch * self._padded
+        between = "".join(
+            f"    float *{value} = state + {first + place * size};\n"
+            for place, value in enumerate(self._between)
+        )
+        tiles = {}
+        for number, stage in enumerate(self.stages):
+            tall, panels = tiling(self.batch, self.hidden, len(stage.gates), self.isa)
+            for rows, _ in chunks(self.batch, tall):
+                for panel in panels:
+                    key = self._name(name, number, rows, panel)
+                    tiles[key] = self._tile(key, number, rows, panel)
+        return f"""\
+/* {self.steps} steps of {self.batch} states of {self.hidden}, {len(self.backwards)} ways. */
+{"".join(tiles.values())}static void {name}({ROUTINE_SIGNATURE})
+{{
+    float *state = scratch;
+{between}    (void)in;
+{"".join(self._way(name, way) for way in range(len(self.backwards)))}}}
+"""
+
+    @property
+    def _between(self) -> tuple[str, ...]:
+        """What the stages before the last one leave to those behind them."""
+        return (*(f"v{n}" for n in range(len(self.stages) - 1)), *(f"k{gate}" for gate in self._kept))
+
+    def _way(self, name: str, way: int) -> str:
+        """All steps in one direction."""
+        size, ways = self.batch * self.hidden, len(self.backwards)
+        begin = []
+        for place, start in enumerate(self.starts):
+            to = f"state + {place * size}"
+            if start is None:
+                begin.append(f"memset({to}, 0, {4 * size});")
+            else:
+                at = f"{start.pointer} + {start.view.offset + way * size}"
+                begin.append(f"memcpy({to}, {at}, {4 * size});")
+        end = []
+        if not self.alone:
+            first = self.steps * self._state + way * size
+            end.append(f"memcpy(out + {first}, h, {4 * size});")
+            end += [
+                f"memcpy(out + {first + place * self._state}, state + {place * size}, {4 * size});"
+                for place in range(1, len(self.starts))
+            ]
+        order = f"{self.steps - 1} - n" if self.backwards[way] else "n"
+        width = ways * self.gates * self.hidden
+        x = f"{self.x.pointer} + {self.x.view.offset + way * self.gates * self.hidden}"
+        lines = [
+            "{", *(f"    {line}" for line in begin), "    const float *h = state;",
+            f"    for (int n = 0; n < {self.steps}; n++) {{",
+            f"        const int t = {order};",
+            f"        const float *x = {x} + (size_t)t * {self.batch * width};",
+            f"        float *y = out + (size_t)t * {self._state} + {way * size};",
+            *(f"        {line}" for line in self._step(name, way)),
+            "        h = y;", "    }", *(f"    {line}" for line in end), "}",
+        ]  # fmt: skip
+        return "".join(f"    {line}\n" for line in lines)
+
+    def _step(self, name: str, way: int) -> list[str]:
+        """The calls of one step: stage by stage, panel by panel, for all rows."""
+        lines, place = [], self.weights + way * self.gates * self._padded * self.hidden
+        weights = f"(const {self._element} *)constants"
+        for number, stage in enumerate(self.stages):
+            tall, panels = tiling(self.batch, self.hidden, len(stage.gates), self.isa)
+            for panel in panels:
+                wide = panel.blocks * self.isa.lanes
+                size = len(stage.gates) * wide * self.hidden
+                row = 0
+                for rows, times in chunks(self.batch, tall):
+                    call = f"{self._name(name, number, rows, panel)}({weights} + {place} + p * {size}"
+                    lines.append(
+                        f"for (int p = 0; p < {panel.times}; p++) "
+                        f"for (int i = {row}; i < {row + rows * times}; i += {rows}) {call}, "
+                        f"constants + {self._table(way)}, {self._arguments(number)}, "
+                        f"i, {panel.first * self.isa.lanes} + p * {wide});"
+                    )
+                    row += rows * times
+                place += size * panel.times
+        return lines
+
+    def _table(self, way: int) -> int:
+        """Where the biases of a direction begin; behind them are its peepholes and what codes are worth."""
+        return self.tables + way * (2 * self.gates + 3) * self._padded
+
+    @property
+    def _element(self) -> str:
+        """The C type of a weight."""
+        return "int8_t" if self.coded else "float"
+
+    def _arguments(self, number: int) -> str:
+        read = f"v{number - 1}" if number else "h"
+        return ", ".join(("x", read, "h", "state", "y", *self._between))
+
+    def _name(self, name: str, number: int, rows: int, panel: Panel) -> str:
+        return f"{name}_{number}_{rows}x{panel.blocks}_{panel.rest}"
+
+    def _tile(self, name: str, number: int, rows: int, panel: Panel) -> str:
+        """C of `rows` rows of one panel, from row i and element j on."""
+        stage, lanes, padded, hidden = self.stages[number], self.isa.lanes, self._padded, self.hidden
+        gates, blocks = len(stage.gates), panel.blocks
+        places = [
+            "state",
+            "y",
+            *(f"v{n}" for n in range(len(self.stages) - 1)),
+            *(f"k{g}" for g in self._kept),
+        ]
+        pointers = ", ".join(f"float *{place}" for place in places)
+        row = padded if number else hidden
+        each = f"UNROLL for (int r = 0; r < {rows}; r++) UNROLL for (int b = 0; b < {blocks}; b++)"
+
+        def sums(element: str) -> str:
+            """C that sets the sums of each gate, by its place in the tile and that of its table."""
+            lines = (f"s[r][{place}][b] = {element.format(place=place, gate=gate * padded)};"
+                     for place, gate in enumerate(stage.gates))  # fmt: skip
+            return f"{each} {{ {' '.join(lines)} }}"
+
+        at = f"j + b * {lanes}"
+        bias = f"load(table + {{gate}} + {at})"
+        scaled = f"s[r][{{place}}][b] * load(table + {{gate}} + {(self.gates + 3) * padded} + {at}) + {bias}"
+        worth = f"    {sums(scaled)}\n" if self.coded else ""
+        weight = f"(w + (g * {blocks} + b) * {lanes})"
+        return f"""\
+static void {name}(const {self._element} *restrict w, const float *table, const float *x, const float *a,
+    const float *h, {pointers}, int i, int j)
+{{
+    vf s[{rows}][{gates}][{blocks}];
+    {sums("splat(0)" if self.coded else bias)}
+    a += i * {row};
+    UNROLL_4 for (int k = 0; k < {hidden}; k++, w += {gates * blocks * lanes}) {{
+        UNROLL for (int g = 0; g < {gates}; g++) UNROLL for (int b = 0; b < {blocks}; b++) {{
+            vf f = {"bytes_of" if self.coded else "load"}{weight};
+            UNROLL for (int r = 0; r < {rows}; r++) s[r][g][b] += a[r * {row} + k] * f;
+        }}
+    }}
+{worth}    UNROLL for (int r = 0; r < {rows}; r++) {{
+{"".join(self._gate_text(number, panel, block) for block in range(blocks))}    }}
+}}
+"""
+
+    def _gate_text(self, number: int, panel: Panel, block: int) -> str:
+        """What is computed of one vector of sums in row r."""
+        stage, lanes, padded, hidden = self.stages[number], self.isa.lanes, self._padded, self.hidden
+        count = panel.rest if block == panel.blocks - 1 else lanes
+
+        def kept(pointer: str) -> str:
+            """Where a value between two stages lies."""
+            return f"{pointer} + (i + r) * {padded} + at"
+
+        def state(place: int, pointer: str) -> str:
+            """Where one of the states lies, the first one at a pointer of its own."""
+            pointer = f"state + {place * self.batch * hidden}" if place else pointer
+            return f"{pointer} + (i + r) * {hidden} + at"
+
+        def read(word: str) -> str:
+            kind, place = word[0], int(word[1:])
+            if kind == "p":
+                return f"load(table + {(self.gates + place) * padded} + at)"
+            if kind == "r" and place in stage.gates:
+                return f"s[r][{stage.gates.index(place)}][{block}]"
+            if kind == "r":
+                return f"load({kept(f'k{place}')})"
+            row = len(self.backwards) * self.gates * hidden
+            at = f"x + (i + r) * {row} + {place * hidden} + at" if kind == "x" else state(place, "h")
+            return f"load({at})" if count == lanes else f"load_part({at}, {count})"
+
+        lines = [f"const int at = j + {block * lanes};"]
+        lines += [f"vf {word} = {read(word)};" for word in stage.names]
+        lines += [f"vf n{place} = {value};" for place, value in enumerate(stage.values)]
+        if number < len(self.stages) - 1:
+            lines.append(f"store({kept(f'v{number}')}, n0);")
+            lines += [f"store({kept(f'k{gate}')}, s[r][{place}][{block}]);"
+                      for place, gate in enumerate(stage.gates) if gate in self._kept]  # fmt: skip
+        else:
+            for place in range(len(stage.values)):
+                to = state(place, "y")
+                lines.append(f"store({to}, n{place});" if count == lanes
+                             else f"store_part({to}, n{place}, {count});")  # fmt: skip
+        return "        {\n" + "".join(f"            {line}\n" for line in lines) + "        }\n"
+
+    def cycles(self, sources: tuple[Buffer, ...], target: Buffer) -> float:
+        """An estimate: a vector of weights a cycle, and two of them in each of the steps."""
+        weights = len(self.backwards) * self.gates * self._padded * self.hidden / self.isa.lanes
+        return self.steps * weights * max(1, self.batch / 2)
+
+
+def tiling(batch: int, hidden: int, gates: int, isa: Isa) -> tuple[int, list[Panel]]:
+    """(rows of a tile, the panels of a matrix) that take the fewest cycles: weights come from far."""
+    vectors = -(-hidden // isa.lanes)
+
+    def cycles(tall: int, wide: int) -> int:
+        """Of one row of all panels; a vector of weights takes as long as two rows of sums."""
+        return -(-batch // tall) * -(-vectors // wide) * max(max(tall, 2) * gates * wide, _LATENCY)
+
+    fitting = [
+        (cycles(tall, wide), -wide, -tall)
+        for tall in range(1, min(batch, _MOST_ROWS) + 1)
+        for wide in range(1, min(vectors, _MOST_BLOCKS) + 1)
+        if tall == wide == 1 or tall * gates * wide + tall + 1 <= isa.registers
+    ]
+    _, wide, tall = min(fitting)
+    panels, first = [], 0
+    for blocks, times, rest in vector_chunks(hidden, -wide, isa.lanes, ragged=True):
+        panels.append(Panel(first, times, blocks, rest))
+        first += blocks * times
+    return -tall, panels
+
+
+def packed(stages: Sequence[GateStage], batch: int, r: Array, isa: Isa) -> Array:
+    """Weights or codes [D, G, H, H] in panels, direction by direction and stage by stage."""
+    ways, _, hidden, _ = r.shape
+    full = _in_vectors(r, isa)
+    parts = []
+    for way, stage in product(range(ways), stages):
+        for panel in tiling(batch, hidden, len(stage.gates), isa)[1]:
+            wide = panel.blocks * isa.lanes
+            for first in range(panel.first * isa.lanes, panel.first * isa.lanes + panel.times * wide, wide):
+                part = full[way, list(stage.gates), first : first + wide]
+                parts.append(part.transpose(2, 0, 1).reshape(-1))
+    return np.concatenate(parts)
+
+
+def tables(bias: Array, peepholes: Array, worth: Array, isa: Isa) -> Array:
+    """Biases [D, G, H], peepholes [D, 3, H] and the worth of codes [D, G, H], direction by direction."""
+    rows = np.concatenate((bias, peepholes, worth), axis=1).astype(np.float32)
+    return _in_vectors(rows, isa).reshape(-1)
+
+
+def _in_vectors(array: Array, isa: Isa) -> Array:
+    """[D, rows, H, ...] with zeros up to a whole vector of H."""
+    missing = isa.round_up(array.shape[2]) - array.shape[2]
+    return np.pad(array, [(0, missing if axis == 2 else 0) for axis in range(array.ndim)])

@@ -1,0 +1,170 @@
+"""Recurrent layers as native code: every form of them, whole and step by step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from native_programs import Net, answers, compile_folder
+from sanitized import MEMORY, UNOPTIMIZED, has_sanitizers, sanitized
+
+from tensmith.backend.native.emit.loader import Model
+from tensmith.backend.native.plan import make_plan
+from tensmith.backend.native.prepare.pipeline import prepared
+from tensmith.equality.changes import compare_changes
+from tensmith.errors import EngineError
+from tensmith.ir import Program, TensorType, interpret, make_node
+from tensmith.kernel.isa import host_isa, isa_named
+
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+
+
+def layer(
+    net: Net, op: str, hidden: int, wanted: int = 1, holes: bool = False, x: str = "x", **attrs: Any
+) -> list[str]:
+    """The wanted outputs (bits) of a recurrent layer over x, with first states that are constants."""
+    ways = 2 if attrs.get("direction") == "bidirectional" else 1
+    turned = attrs.get("layout", 0)
+    batch, size = net.shape[0 if turned else 1], net.shape[2]
+    rows = GATES[op] * hidden
+    w, r, b = net.constant(ways, rows, size), net.constant(ways, rows, hidden), net.constant(ways, 2 * rows)
+    start = (batch, ways, hidden) if turned else (ways, batch, hidden)
+    states = [net.constant(*start) for _ in range(2 if op == "lstm" else 1)]
+    inputs = [x, w, r, b, "", *states, *([net.constant(ways, 3 * hidden)] if holes else [])]
+    name = f"v{len(net.nodes)}"
+    outputs = [f"{name} {n}" if wanted >> n & 1 else "" for n in range(len(states) + 1)]
+    while not outputs[-1]:
+        outputs.pop()
+    net.nodes.append(make_node(op, inputs, outputs, {"hidden_size": hidden, **attrs}))
+    return [output for output in outputs if output]
+
+
+def layers(steps: int, batch: int) -> Program:
+    """One of every form, of sizes that fill vectors and that do not."""
+    net = Net(steps, batch, 5)
+    wide = {"direction": "bidirectional"}
+    return net.program(
+        *layer(net, "lstm", 18, wanted=7, holes=True, **wide),
+        *layer(net, "lstm", 3, wanted=2),
+        *layer(net, "lstm", 32, wanted=5, direction="reverse"),
+        *layer(net, "gru", 33, wanted=3, **wide),
+        *layer(net, "gru", 17, wanted=3, linear_before_reset=1),
+        *layer(net, "rnn", 40, wanted=1, **wide),
+        *layer(net, "rnn", 1, wanted=2, activations=("Relu",)),
+    )
+
+
+def assert_close(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    for name, wanted in expected.items():
+        np.testing.assert_allclose(found[name], wanted, rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(("steps", "batch"), [(4, 1), (3, 7)])
+def test_every_form(steps: int, batch: int, tmp_path: Path) -> None:
+    assert_close(*answers(layers(steps, batch), tmp_path))
+
+
+def test_other_vectors(tmp_path: Path) -> None:
+    assert_close(*answers(layers(2, 3), tmp_path, isa_named("generic")))
+
+
+def test_batches_before_steps_and_what_follows(tmp_path: Path) -> None:
+    net = Net(2, 3, 5)
+    y, last = layer(net, "gru", 8, wanted=3, layout=1)
+    flat = net.add("reshape", y, net.constant(values=np.array([2, 24], np.int64)))
+    assert_close(*answers(net.program(net.add("relu", flat), last), tmp_path))
+
+
+@pytest.mark.skipif(not has_sanitizers(), reason="the compiler has no sanitizers")
+def test_only_its_own_memory(tmp_path: Path) -> None:
+    plan = make_plan(layers(2, 5), host_isa())
+    x = np.random.default_rng(1).standard_normal((2, 5, 5)).astype(np.float32)
+    found, complaint = sanitized(plan, {"x": x}, tmp_path, MEMORY + UNOPTIMIZED)
+    assert complaint == ""
+    assert_close(found, interpret(plan.program, {"x": x}))
+
+
+def with_states(steps: int) -> Program:
+    """A layer whose states come in and go out."""
+    net = Net(steps, 1, 6)
+    layer(net, "lstm", 20, wanted=7)
+    (node,) = net.nodes
+    inputs = {"x": TensorType("f32", (steps, 1, 6)), **dict.fromkeys("hc", TensorType("f32", (1, 1, 20)))}
+    node = replace(node, inputs=(*node.inputs[:5], "h", "c"), outputs=("y", "next h", "next c"))
+    constants = {name: array for name, array in net.constants.items() if name in node.inputs}
+    return Program("net", inputs, node.outputs, (node,), constants)
+
+
+def test_step_by_step_is_the_whole_sequence(tmp_path: Path) -> None:
+    folders = [compile_folder(with_states(steps), tmp_path / str(steps)) for steps in (9, 1)]
+    whole, single = map(Model, folders)
+    x = np.random.default_rng(1).standard_normal((9, 1, 6)).astype(np.float32)
+    h = c = np.zeros((1, 1, 20), np.float32)
+    expected = whole(x=x, h=h, c=c)
+    for step in range(9):
+        found = single(x=x[step : step + 1], h=h, c=c)
+        h, c = found["next h"], found["next c"]
+        np.testing.assert_allclose(found["y"][0], expected["y"][step], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(c, expected["next c"], rtol=1e-5, atol=1e-6)
+
+
+def coded(program: Program) -> Program:
+    """With W and R as bytes, a scale a row."""
+    nodes, constants = [], dict(program.constants)
+    for node in program.nodes:
+        inputs = list(node.inputs)
+        for place in (1, 2):
+            array = constants.pop(inputs[place])
+            matrix = array.reshape(-1, array.shape[2])
+            scales = np.abs(matrix).max(1) / 127
+            name = f"{node.output} {place}"
+            constants[f"{name} codes"] = np.rint(matrix / scales[:, None]).astype(np.int8)
+            constants[f"{name} scales"] = scales.astype(np.float32)
+            constants[f"{name} shape"] = np.array(array.shape, np.int64)
+            opened = make_node("dequantize_linear", (f"{name} codes", f"{name} scales"), (name,), {"axis": 0})
+            inputs[place] = f"{name} 3d"
+            nodes += [opened, make_node("reshape", (name, f"{name} shape"), (inputs[place],))]
+        nodes.append(replace(node, inputs=tuple(inputs)))
+    return replace(program, nodes=tuple(nodes), constants=constants, _known={})
+
+
+def test_weights_stay_codes(tmp_path: Path) -> None:
+    net = Net(3, 2, 16)
+    outputs = [
+        *layer(net, "lstm", 37, wanted=1), *layer(net, "gru", 16, wanted=3, direction="bidirectional")
+    ]  # fmt: skip
+    program = coded(net.program(*outputs))
+    assert_close(*answers(program, tmp_path))
+    floats, bytes_ = (make_plan(p, host_isa()).weights.nbytes for p in (net.program(*outputs), program))
+    assert bytes_ < 0.5 * floats
+
+
+def test_the_input_s_product_is_taken_out_and_checked() -> None:
+    program = layers(3, 2)
+    after, passes = prepared(program)
+    assert {record.step: record.evidence for record in passes}["decompose"] == "checked"
+    assert all(not node.inputs[1] for node in after.nodes if node.op in GATES)
+
+
+def test_another_order_of_the_reset_gate_is_noticed() -> None:
+    net = Net(3, 2, 5)
+    outputs = layer(net, "gru", 4, wanted=3)
+    program = net.program(*outputs)
+    (node,) = program.nodes
+    other = replace(node, attrs={**node.attrs, "linear_before_reset": 1})
+    assert compare_changes(program, replace(program, nodes=(other,), _known={})).different == outputs[0]
+
+
+def test_computed_weights_are_refused_by_name() -> None:
+    net = Net(3, 1, 5)
+    outputs = layer(net, "rnn", 5)
+    (node,) = net.nodes
+    net.nodes = [make_node("slice", ("x", *(net.constant(values=np.array([n])) for n in (0, 1))), ("r",)),
+                 replace(node, inputs=(*node.inputs[:2], "square", *node.inputs[3:]))]  # fmt: skip
+    net.nodes.insert(1, make_node("matmul", ("column", "r"), ("square",)))
+    net.nodes.insert(1, make_node("transpose", ("r",), ("column",), {"perm": (0, 2, 1)}))
+    with pytest.raises(EngineError, match=r"\(rnn\) has no native kernel"):
+        make_plan(net.program(*outputs), host_isa())
