@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from lossy_samples import Net
 
+from lossy_samples import Net
 from tensmith.backend.onnx import to_onnx
 from tensmith.errors import ProgramError
 from tensmith.frontend.onnx import read_onnx

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from lossy_samples import (
     SAMPLES,
     Net,
@@ -19,7 +20,6 @@ from lossy_samples import (
     run,
     transformer,
 )
-
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
@@ -77,6 +77,10 @@ def blinded(program: Program, group: ChannelGroup, removed: Array) -> Program:
     return with_rows(program, changed)
 
 
+def weights(program: Program) -> int:
+    return sum(a.size for a in program.constants.values() if a.dtype.kind == "f")
+
+
 def assert_removable(program: Program, seed: int) -> None:
     random = np.random.default_rng(seed)
     for group in (group for group in groups(program) if group.size > 1):
@@ -87,9 +91,7 @@ def assert_removable(program: Program, seed: int) -> None:
         except ProgramError as error:  # the only ones that some tensor has: refused, as it must be
             assert "would leave nothing" in str(error)
             continue
-        assert sum(a.nbytes for a in after.constants.values()) < sum(
-            a.nbytes for a in before.constants.values()
-        )
+        assert weights(after) < weights(before)  # what says where channels lie now may take more
         np.testing.assert_allclose(run(after, 3), run(before, 3), rtol=1e-4, atol=1e-5)
 
 
@@ -132,5 +134,6 @@ def grown(steps: list[str], seed: int) -> Program:
 
 @settings(max_examples=40)
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=6), seed=st.integers(0, 99))
+@example(steps=["cut", "widen", "widen"], seed=11)
 def test_channels_that_nobody_reads_may_go_from_any_network(steps: list[str], seed: int) -> None:
     assert_removable(grown(steps, seed), seed)

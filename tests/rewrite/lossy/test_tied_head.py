@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from lossy_samples import Interpreted, Net
 
+from lossy_samples import Interpreted, Net
 from tensmith.backend.onnx import to_onnx, write_onnx
 from tensmith.engine.base import ENGINES
 from tensmith.errors import ProgramError

@@ -22,9 +22,12 @@ from tensmith.rewrite.lossy.channel_scores import (
 from tensmith.rewrite.lossy.dependency import ChannelGroup, find_group, groups, without_channels
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.method import STRUCTURE, Form, Method, Prospect, Standing, lossy
+from tensmith.rewrite.rule import Step
 
 # What a search takes of a group at a time; what stays is a multiple of what vector kernels like.
 _RATIO = 0.25
+# Shares of all groups that are worth trying where training follows.
+_CHALLENGING = (0.25, 0.5)
 _MULTIPLES = (16, 8, 4, 1)
 _LEAST_DAMAGE = 1e-6
 
@@ -59,11 +62,23 @@ class ChannelPruning(Method):
         if not (plan.on_line and prospect.seconds):
             return
         ranked = [group for group in _by_worth(prospect) if group.id not in plan.sites(self.name)]
-        for group in ranked[:1]:
+        for step in self._narrower(ranked[:1], _RATIO):
+            yield Form(plan.having(step), plan.family, order=20)
+
+    def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """A share of every channel group."""
+        if plan.graded is None or plan.sites(self.name):
+            return
+        for ratio in _CHALLENGING:
+            if steps := tuple(self._narrower(groups(prospect.program), ratio)):
+                yield Form((*plan.steps, *steps), plan.family)
+
+    def _narrower(self, found: Iterable[ChannelGroup], ratio: float) -> Iterator[Step]:
+        """Steps that take a share of each group that can do without it."""
+        for group in found:
             multiple = next(m for m in _MULTIPLES if group.size >= 2 * m or m == 1)
-            if math.ceil(group.size * (1 - _RATIO) / multiple) * multiple < group.size:
-                step = self.step(group.id, ratio=_RATIO, multiple=multiple)
-                yield Form(plan.having(step), plan.family, order=20)
+            if math.ceil(group.size * (1 - ratio) / multiple) * multiple < group.size:
+                yield self.step(group.id, ratio=ratio, multiple=multiple)
 
     def sites(self, program: Program) -> Iterator[str]:
         """The channel groups."""

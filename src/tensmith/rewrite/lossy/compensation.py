@@ -94,8 +94,3 @@ def compensated_rounding(
 ) -> Array:
     """weights [rows, d] with `round_column(column [rows], index)` applied to every column (GPTQ)."""
     return compensated(weights, second, lambda *_: round_column, largest_first=largest_first)
-
-
-def output_error(change: Array, second: Array) -> float:
-    """E |change x|^2 over rows: trace(change H change^T), for change [rows, d] and second [d, d]."""
-    return float(np.einsum("rd,rd->", change @ second, change))

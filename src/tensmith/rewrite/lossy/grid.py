@@ -31,6 +31,13 @@ class QuantizedWeights:
     axis: int
 
 
+def largest_code(bits: int) -> int:
+    """Of a symmetric grid; ProgramError for bits that there are no grids of."""
+    if not 2 <= bits <= 8:
+        raise ProgramError(f"weights take 2 to 8 bits, not {bits}")
+    return int(2 ** (bits - 1) - 1)
+
+
 def on_grid(
     program: Program, layer: WeightedLayer, bits: int, params: Mapping[str, Any], calibration: Calibration
 ) -> QuantizedWeights:
@@ -40,14 +47,12 @@ def on_grid(
     their energy). params["rounding"]: "nearest" or "compensated" (later columns make up for the error); rows
     of a table stand for themselves as well, so they are rounded plainly.
     """
-    if not 2 <= bits <= 8:
-        raise ProgramError(f"weights take 2 to 8 bits, not {bits}")
+    top = largest_code(bits)
     weights = program.constants[layer.weight]
     rows = layer.rows(weights)
     rounding, choice = params.get("rounding", "nearest"), params.get("scales", "max")
     if rounding not in ("nearest", "compensated") or choice not in ("max", "mse"):
         raise ProgramError(f"unknown rounding '{rounding}' or scales '{choice}'")
-    top = 2 ** (bits - 1) - 1
     if layer.groups > _MOST_COMPENSATED_GROUPS or is_table(program, layer):
         rounding = "nearest"
     needed = rounding == "compensated" or choice == "mse"

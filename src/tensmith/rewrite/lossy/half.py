@@ -13,7 +13,6 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.types import DTYPES
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, lossy
 
 _SHORT = {"float16": "f16", "bfloat16": "bf16"}
@@ -31,8 +30,8 @@ class Half(Method):
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All weights, in float16 where that holds them: the safest of all, and so the first."""
-        if weighted_layers(prospect.program):
-            fits = all(np.abs(array).max() <= _MOST for array in _stored(prospect.program).values())
+        if stored := _stored(prospect.program):
+            fits = all(np.abs(array).max() <= _MOST for array in stored.values())
             yield Form((self.step(type="float16" if fits else "bfloat16"),), self.name, order=5)
 
     def apply(

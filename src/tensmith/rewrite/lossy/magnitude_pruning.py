@@ -25,6 +25,8 @@ from tensmith.rewrite.method import WEIGHTS, Form, Method, Prospect, Standing, l
 _BLOCK = 32
 # Shares of weights that a search makes zero, one after the other.
 _SPARSITIES = (0.3, 0.5, 0.7)
+# The share that is worth trying where training follows.
+_CHALLENGING = 0.8
 
 
 @lossy(
@@ -36,6 +38,8 @@ class MagnitudePruning(Method):
     """params: sparsity in 0..1, the share of weights that is zero afterwards (in every layer for scope
     "layer", over all of them for "global"); criterion "l1" or "obs"."""
 
+    zeros = True
+
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """More zeros everywhere."""
         taken = plan.find(self.name)
@@ -43,6 +47,12 @@ class MagnitudePruning(Method):
         if plan.graded is not None and not plan.on_line and sparsity is not None:
             step = self.step(sparsity=sparsity, scope="global", criterion="obs")
             yield Form(plan.having(step), plan.family, order=30)
+
+    def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """Most weights gone."""
+        if plan.graded is not None and plan.find(self.name) is None:
+            step = self.step(sparsity=_CHALLENGING, scope="global", criterion="obs")
+            yield Form(plan.having(step), plan.family)
 
     def sites(self, program: Program) -> Iterator[str]:
         """Every layer, and all at once."""

@@ -41,6 +41,13 @@ class Parameters:
             raise self.wrong(f"{name} is {value!r}; choose one of {', '.join(options)}")
         return str(value)
 
+    def text(self, name: str) -> str:
+        """A word that must be given."""
+        value = self._left.pop(name, None)
+        if not isinstance(value, str) or not value:
+            raise self.wrong(f"{name} is {value!r}; give a word")
+        return value
+
     def flag(self, name: str, default: bool) -> bool:
         """true or false."""
         value = self._left.pop(name, default)

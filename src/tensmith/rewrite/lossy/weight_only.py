@@ -14,9 +14,11 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
+from tensmith.rewrite.lossy.recurrent_weights import recurrent_weights, rounded
 from tensmith.rewrite.lossy.tables import is_table, looked_up_as_codes
 from tensmith.rewrite.lossy.weights import WeightedLayer, layers_at, tied_layers, weighted_layers
 from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
+from tensmith.rewrite.rule import EVERYWHERE
 
 
 @lossy("weight_only", stage=NUMBERS, promise="weights on a grid of few levels, activations untouched")
@@ -25,14 +27,14 @@ class WeightOnly(Method):
 
     stored "codes": int8 (or int4 up to 4 bits) tensors and a dequantization in the program: small in memory
     where the engine keeps them so. "floats": the same values as floats: the graph and its speed unchanged,
-    and the packed file as small.
+    and the packed file as small. Everywhere, weights of recurrent layers are rounded too, to the nearest.
     """
 
     graded = True
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All layers; and multiplied in bfloat16, where an engine does so fast."""
-        if weighted_layers(prospect.program):
+        if weighted_layers(prospect.program) or recurrent_weights(prospect.program):
             steps = (self.step(stored="floats", default_bits=8),)
             yield Form(steps, self.name, order=20)
             if "bf16" in prospect.precisions:
@@ -51,7 +53,11 @@ class WeightOnly(Method):
         if stored not in ("codes", "floats"):
             raise ProgramError(f"stored is 'codes' or 'floats', not '{stored}'")
         skip = frozenset(params.get("skip", ()))
-        for layer in layers_at(program, site):
+        recurrent = recurrent_weights(program) if site == EVERYWHERE else {}
+        for name, node in recurrent.items():
+            if node.output not in skip:
+                program = rounded(program, name, bits_of(params, node.output), stored)
+        for layer in layers_at(program, site) if weighted_layers(program) or not recurrent else ():
             if skip.isdisjoint(tied.site for tied in tied_layers(program, layer)):
                 bits = bits_of(params, layer.site)
                 grid = on_grid(program, layer, bits, params, calibration)

@@ -1,0 +1,107 @@
+"""Samples to train on, batch by batch, changed in ways that the original does not mind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from tensmith.data import Subset
+from tensmith.data.dataset import Batch
+from tensmith.formula.arith import Array
+from tensmith.ir import TensorType
+
+Prepare = Callable[[Array], Array]
+# Images [n, channels, height, width] and a generator to images of that shape.
+Change = Callable[[Array, np.random.Generator], Array]
+
+# Images are shifted by up to this share of their sides: 4 of 32 pixels.
+_SHIFT = 1 / 8
+# A change is borne where it leaves so many answers as they are, of so many images.
+_BORNE, _LOOKED_AT = 0.9, 256
+
+
+def mirrored(images: Array, random: np.random.Generator) -> Array:
+    """Half of the images, left and right exchanged."""
+    turned = random.random(len(images)) < 0.5
+    return np.where(turned[:, None, None, None], images[..., ::-1], images)
+
+
+def shifted(images: Array, random: np.random.Generator) -> Array:
+    """Each image a few pixels aside; what comes in at an edge repeats it."""
+    height, width = images.shape[2:]
+    most = (round(height * _SHIFT), round(width * _SHIFT))
+    wide = np.pad(images, ((0, 0), (0, 0), *((n, n) for n in most)), mode="edge")
+    result = np.empty_like(images)
+    for number, image in enumerate(wide):
+        top, left = (int(random.integers(2 * n + 1)) for n in most)
+        result[number] = image[:, top : top + height, left : left + width]
+    return result
+
+
+class LessonSamples(NamedTuple):
+    """Samples by input of the model, and their labels if there are any."""
+
+    inputs: dict[str, Array]
+    labels: Array | None
+
+    def first(self, count: int) -> LessonSamples:
+        """So many of them."""
+        return self.between(0, count)
+
+    def between(self, start: int, stop: int) -> LessonSamples:
+        """Those from `start` on, before `stop`."""
+        inputs = {name: array[start:stop] for name, array in self.inputs.items()}
+        return LessonSamples(inputs, None if self.labels is None else self.labels[start:stop])
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Batches of a view. prepare: from images to what the model takes; changes are made before it.
+
+    Which samples a step sees, and how they are changed, depends on the seed and the step alone.
+    """
+
+    view: Subset
+    types: Mapping[str, TensorType]
+    prepare: Prepare | None
+    batch: int
+    seed: int
+    changes: Sequence[Change] = ()
+
+    def at(self, step: int) -> LessonSamples:
+        """The samples of a step."""
+        random = np.random.default_rng((self.seed, step))
+        count = min(self.batch, len(self.view))
+        chosen = self.view.indices[random.choice(len(self.view), count, replace=False)]
+        part = self.view.part
+        return self.prepared(Batch(part.inputs(chosen), part.labels(chosen)), self.changes, random)
+
+    def prepared(self, batch: Batch, changes: Sequence[Change], random: np.random.Generator) -> LessonSamples:
+        """A batch as the model takes it."""
+        if isinstance(batch.inputs, Mapping):
+            named = dict(batch.inputs)
+        else:
+            samples = batch.inputs
+            for change in changes:
+                samples = change(samples, random)
+            (name,) = self.types
+            named = {name: self.prepare(samples) if self.prepare else samples}
+        return LessonSamples(
+            {name: named[name].astype(t.numpy) for name, t in self.types.items()}, batch.labels
+        )
+
+    def changed_as_borne(self, classes: Callable[[LessonSamples], Array]) -> Feed:
+        """With the changes of images after which `classes` [n] are nearly all as before."""
+        if self.prepare is None:
+            return self
+        batch = next(iter(self.view.take(_LOOKED_AT).batches(_LOOKED_AT)))
+        random = np.random.default_rng(self.seed)
+        plain = classes(self.prepared(batch, (), random))
+
+        def borne(change: Change) -> bool:
+            return bool(np.mean(classes(self.prepared(batch, (change,), random)) == plain) >= _BORNE)
+
+        return replace(self, changes=tuple(filter(borne, (mirrored, shifted))))

@@ -1,0 +1,328 @@
+"""Constants that learn, each in the form it has: codes on a grid, values of a codebook, or plain floats.
+
+What compression made stays as it is made: codes within their bits, as few values as before, and zeros that
+were put there on purpose.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from tensmith.formula.arith import Array
+from tensmith.ir import Node, Program
+from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.normalization import Normalization
+from tensmith.ir.ops.product import Product
+from tensmith.ir.ops.quantization import decodes, encodes, over_axis
+from tensmith.recovery.meanings import onto_grid
+from tensmith.rewrite.lossy.weights import weighted_layers
+
+Tensor: TypeAlias = Any
+
+# A weight moves by shares of what weights are usually like, a scale by shares of itself.
+_SCALE_UNIT, _SMALLEST_UNIT = 0.3, 1e-2
+# Floats are codes in disguise where every row is whole multiples, up to this many times, of one number.
+_MOST_CODE, _NEAR = 127, 1e-3
+_LOOKED_AT = 64
+# Floats are of a codebook where they have so few values, each shared by so many.
+_MOST_VALUES, _FEWEST_SHARING = 256, 8
+
+
+class LearnedTensor(NamedTuple):
+    """A tensor that steps change, and the size of a large step."""
+
+    tensor: Tensor
+    unit: float
+
+
+class Learning(ABC):
+    """A constant that learns; what is `written` replaces constants of the program by name."""
+
+    parameters: Mapping[str, LearnedTensor]
+
+    @abstractmethod
+    def value(self) -> Tensor:
+        """The numbers that it stands for now."""
+
+    @abstractmethod
+    def written(self) -> dict[str, Array]:
+        """The constants that say so."""
+
+
+class LearningFloats(Learning):
+    """Numbers, some of them zeros that stay."""
+
+    def __init__(self, name: str, array: Array, zeros: bool) -> None:
+        self.name = name
+        self.mask = torch.as_tensor(array != 0) if zeros and not array.all() else None
+        self.parameters = {"values": _parameter(array)}
+
+    def value(self) -> Tensor:
+        values = self.parameters["values"].tensor
+        return values if self.mask is None else values * self.mask.to(values.device)
+
+    def written(self) -> dict[str, Array]:
+        return {self.name: _array(self.value())}
+
+
+class LearningCodebook(Learning):
+    """Numbers of few values, of which zero stays zero."""
+
+    def __init__(self, name: str, array: Array) -> None:
+        self.name = name
+        values, places = np.unique(array, return_inverse=True)
+        self.places = torch.as_tensor(places.reshape(array.shape))
+        self.mask = torch.as_tensor((values != 0).astype(np.float32))
+        self.parameters = {"values": _parameter(values)}
+
+    def value(self) -> Tensor:
+        values = self.parameters["values"].tensor
+        return (values * self.mask.to(values.device))[self.places.to(values.device)]
+
+    def written(self) -> dict[str, Array]:
+        return {self.name: _array(self.value())}
+
+
+class LearningGrid(Learning):
+    """Codes times scales, both learned (Esser et al. 2020).
+
+    scales: as broadcast to the codes they are read. codes_name and scale_name: of the constants that hold
+    them; without a scale's name the products are held.
+    """
+
+    def __init__(
+        self, names: tuple[str, str], codes: Array, scales: Array, attrs: Mapping[str, Any], zeros: bool
+    ) -> None:
+        self.codes_name, self.scale_name = names
+        self.attrs, self.shape = attrs, codes.shape
+        whole = codes.astype(np.float32)
+        self.top = float(2 ** np.ceil(np.log2(max(whole.max(), -whole.min() - 1, 1) + 1)) - 1)
+        self.low = min(-self.top, float(whole.min()))
+        self.mask = torch.as_tensor(whole != 0) if zeros and not whole.all() else None
+        self.parameters = {
+            "weights": _parameter(whole * over_axis(scales, whole, attrs)),
+            "scale": LearnedTensor(_leaf(np.log(np.maximum(scales, 1e-12))), _SCALE_UNIT),
+        }
+
+    def scales(self) -> Tensor:
+        """The scales, in the shape in which they are stored."""
+        return torch.exp(self.parameters["scale"].tensor)
+
+    def value(self) -> Tensor:
+        return onto_grid(self._weights(), self._spread(), self.low, self.top)
+
+    def _weights(self) -> Tensor:
+        weights = self.parameters["weights"].tensor
+        return weights if self.mask is None else weights * self.mask.to(weights.device)
+
+    def _spread(self) -> Tensor:
+        """The scale of each weight; blocks repeat theirs."""
+        scales = self.scales()
+        if block := self.attrs.get("block_size"):
+            axis = self.attrs["axis"]
+            return scales.repeat_interleave(block, axis).narrow(axis, 0, self.shape[axis])
+        if scales.numel() == 1:
+            return scales.reshape(())
+        axis = self.attrs["axis"] % len(self.shape)
+        return scales.reshape([-1 if d == axis else 1 for d in range(len(self.shape))])
+
+    def written(self) -> dict[str, Array]:
+        with torch.no_grad():
+            codes = torch.clamp(torch.round(self._weights() / self._spread()), self.low, self.top)
+            if not self.scale_name:
+                return {self.codes_name: _array(codes * self._spread())}
+        return {self.codes_name: _array(codes).astype(np.int8), self.scale_name: _array(self.scales())}
+
+
+class LearningScale(Learning):
+    """The scale of a value's grid."""
+
+    def __init__(self, name: str, array: Array) -> None:
+        self.name = name
+        self.parameters = {"scale": LearnedTensor(_leaf(np.log(array)), _SCALE_UNIT)}
+
+    def value(self) -> Tensor:
+        return torch.exp(self.parameters["scale"].tensor)
+
+    def written(self) -> dict[str, Array]:
+        return {self.name: _array(self.value())}
+
+
+@dataclass(frozen=True)
+class _BiasScale:
+    """A bias is stored in units of the product of two scales, where kernels add it to sums of products."""
+
+    values: LearningScale
+    weights: LearningGrid
+
+
+class LearningBias(Learning):
+    """A bias in 32-bit codes: fine enough to learn as floats."""
+
+    def __init__(self, names: tuple[str, str], codes: Array, scales: Array, of: _BiasScale | None) -> None:
+        self.codes_name, self.scale_name = names
+        self.fixed, self.of = scales, of
+        self.parameters = {"values": _parameter((codes * scales.astype(np.float64)).astype(np.float32))}
+
+    def value(self) -> Tensor:
+        return self.parameters["values"].tensor
+
+    def written(self) -> dict[str, Array]:
+        scales = self.fixed
+        if self.of is not None:
+            scales = _array(self.of.values.value()) * _array(self.of.weights.scales()).reshape(scales.shape)
+        wide = np.rint(_array(self.value()).astype(np.float64) / scales.astype(np.float64))
+        codes = np.clip(wide, -(2**31) + 1, 2**31 - 1).astype(np.int32)
+        return {self.codes_name: codes, self.scale_name: scales.astype(np.float32)}
+
+
+def _leaf(array: Array) -> Tensor:
+    return torch.tensor(np.asarray(array, np.float32), requires_grad=True)
+
+
+def _parameter(array: Array) -> LearnedTensor:
+    """Numbers that move by shares of their root mean square, but for zeros."""
+    used = array[array != 0].astype(np.float64)
+    return LearnedTensor(
+        _leaf(array), max(float(np.sqrt(np.mean(used**2))) if used.size else 0.0, _SMALLEST_UNIT)
+    )
+
+
+def _array(value: Tensor) -> Array:
+    return np.asarray(value.detach().cpu().numpy())
+
+
+# Which constants learn
+
+
+def learning_constants(program: Program, zeros: bool) -> dict[str, Learning]:
+    """By the constant whose numbers they are. zeros: whether those among the weights stay."""
+    found: dict[str, Learning] = {}
+    for node in program.nodes:
+        if encodes(node) and _is_plain(program, node.inputs[1]):
+            found[node.inputs[1]] = LearningScale(node.inputs[1], program.constants[node.inputs[1]])
+    biases = []
+    for node in program.nodes:
+        codes = program.constants.get(node.inputs[0]) if decodes(node) else None
+        if codes is None or node.inputs[1] not in program.constants or not _symmetric(program, node):
+            continue
+        if codes.dtype == np.int32:
+            biases.append(node)
+        else:
+            scales = program.constants[node.inputs[1]].astype(np.float32)
+            names = (node.inputs[0], node.inputs[1])
+            found[node.inputs[0]] = LearningGrid(names, codes, scales, node.attrs, zeros)
+    for node in biases:
+        names = (node.inputs[0], node.inputs[1])
+        arrays = (program.constants[names[0]], program.constants[names[1]])
+        found[names[0]] = LearningBias(names, *arrays, _bias_scale(program, node, found))
+    rows = {layer.weight: layer for layer in weighted_layers(program)}
+    for name in _floats(program):
+        array = program.constants[name]
+        if name in rows and (grid := _as_grid(rows[name].rows(array))) is not None:
+            scales, axis = grid, array.ndim - 1 if rows[name].transposed else 0
+            codes = np.rint(array / over_axis(scales, array, {"axis": axis}))
+            found[name] = LearningGrid((name, ""), codes, scales, {"axis": axis}, zeros)
+        elif _has_few_values(array):
+            found[name] = LearningCodebook(name, array)
+        else:
+            found[name] = LearningFloats(name, array, zeros and name in rows)
+    return found
+
+
+def _is_plain(program: Program, name: str) -> bool:
+    """Whether a constant is float32 and nothing but scales of grids."""
+    array = program.constants.get(name)
+    readers = program.consumers.get(name, ())
+    return (
+        array is not None
+        and array.dtype == np.float32
+        and name not in program.outputs
+        and all(encodes(node) or decodes(node) for node in readers)
+    )
+
+
+def _symmetric(program: Program, node: Node) -> bool:
+    zero = node.inputs[2] if len(node.inputs) > 2 else ""
+    return not zero or (zero in program.constants and not program.constants[zero].any())
+
+
+def _bias_scale(program: Program, node: Node, found: Mapping[str, Learning]) -> _BiasScale | None:
+    """The two scales whose product a bias's is; None where it is one of its own."""
+    (reader, *others) = program.consumers.get(node.output, ()) or (None,)
+    if reader is None or others or reader.kind(Product) is None:
+        return None
+    values, weights = (_decoded(program, name) for name in reader.inputs[:2])
+    if values is None or weights is None:
+        return None
+    scale, grid = found.get(values.inputs[1]), found.get(weights.inputs[0])
+    if not isinstance(scale, LearningScale) or not isinstance(grid, LearningGrid):
+        return None
+    product = program.constants[scale.name] * program.constants[grid.scale_name].reshape(-1)
+    stated = program.constants[node.inputs[1]].reshape(-1)
+    return _BiasScale(scale, grid) if np.allclose(product, stated, rtol=1e-5, atol=0) else None
+
+
+def _decoded(program: Program, name: str) -> Node | None:
+    """The dequantization that a value is, turned or not."""
+    node = program.producers.get(name)
+    while node is not None and not decodes(node) and node.picked:
+        node = program.producers.get(node.inputs[0])
+    return node if node is not None and decodes(node) else None
+
+
+def _floats(program: Program) -> Iterator[str]:
+    """Constants of more than one float32 that are weights, biases, factors or a table's rows, and no more."""
+    places = {node: _learned_places(node) for node in program.nodes}
+    for name, array in program.constants.items():
+        readers = program.consumers.get(name, ())
+        if array.dtype == np.float32 and array.size > 1 and readers and name not in program.outputs:
+            read = ((node, at) for node in readers for at, each in enumerate(node.inputs) if each == name)
+            if all(at in places[node] for node, at in read):
+                yield name
+
+
+def _learned_places(node: Node) -> Collection[int]:
+    """The inputs of a node at which constants learn."""
+    if node.kind(Product) is not None or node.kind(Normalization) is not None:
+        return (1, 2)
+    elementwise = node.kind(Elementwise)
+    if elementwise is not None and elementwise.function in ("add", "mul"):
+        return (0, 1)
+    # Turned weights, and tables whose rows are looked up.
+    return (0,) if node.traits.moves or node.traits.subscripts else ()
+
+
+def _has_few_values(array: Array) -> bool:
+    values = len(np.unique(array))
+    return values <= min(_MOST_VALUES, array.size // _FEWEST_SHARING)
+
+
+def _as_grid(rows: Array) -> Array | None:
+    """The scales [rows] of rows [groups, rows, d] that are whole multiples of one number each, or None."""
+    flat = rows.reshape(-1, rows.shape[-1])
+    largest = np.abs(flat).max(1)
+    if flat.shape[1] < 2 or not largest.any():
+        return None
+    some = flat[:, np.argsort(-np.abs(flat).sum(0))[:_LOOKED_AT]]
+    scales = np.where(largest > 0, 0.0, largest.mean() / _MOST_CODE)
+    for code in range(1, _MOST_CODE + 1):
+        missing = scales == 0
+        if not missing.any():
+            break
+        tried = largest[missing] / code
+        fits = np.asarray((abs(_rest(some[missing], tried)) < _NEAR).all(1))
+        fits[fits] = (abs(_rest(flat[missing][fits], tried[fits])) < _NEAR).all(1)
+        scales[missing] = np.where(fits, tried, 0.0)
+    return scales.astype(np.float32) if scales.all() else None
+
+
+def _rest(rows: Array, scales: Array) -> Array:
+    codes = rows / scales[:, None]
+    return np.asarray(codes - np.rint(codes))

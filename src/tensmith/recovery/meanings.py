@@ -1,0 +1,332 @@
+"""What ops are in PyTorch. Codes are represented by the numbers that they stand for.
+
+So a dequantization of codes is the numbers themselves, and a quantization brings numbers onto its grid, with
+the gradients of learned step sizes (Esser et al. 2020): straight through where nothing saturates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array, Floats
+from tensmith.ir import Node, TensorType
+from tensmith.ir.handlers import Handlers
+from tensmith.ir.op import Run, Symbolic
+from tensmith.ir.ops.convolution import window_attrs
+from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.pooling import GlobalPool, Pool, Window
+from tensmith.ir.ops.quantization import OnGrid, encodes, integer_range
+from tensmith.ir.ops.reduction import Reduction
+from tensmith.ir.ops.shared import normal_axis
+from tensmith.ir.ops.slicing import full_pads
+
+# A value while a network runs: a tensor where it is floats, an array where it is known beside the weights.
+Tensor: TypeAlias = Any
+Meaning = Callable[[Node, Sequence[Any]], Any]
+
+MEANINGS: Handlers[Meaning] = Handlers()
+
+
+def meaning_of(node: Node) -> Meaning | None:
+    """A node's outputs (one tensor, or a tuple) from its inputs; None where there is no such function."""
+    if found := MEANINGS.find(node):
+        return found
+    if node.traits.renames:
+        return _renamed
+    return _moved if node.traits.moves else None
+
+
+def tensor(value: Any, like: Tensor) -> Tensor:
+    """An input as a tensor beside another one; truth values stay what they are."""
+    if isinstance(value, torch.Tensor):
+        return value
+    found = torch.as_tensor(np.asarray(value), device=like.device)
+    return found if found.dtype == torch.bool else found.to(like.dtype)
+
+
+def _first(inputs: Sequence[Any]) -> Tensor:
+    return next(value for value in inputs if isinstance(value, torch.Tensor))
+
+
+def _array(value: Any) -> Array:
+    return np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
+
+
+# Movement
+
+
+def _moves(node: Node, first: Array, rest: Sequence[Any]) -> tuple[Array, ...]:
+    """What a node that moves data does to an array."""
+    others = tuple(None if value is None else _array(value) for value in rest)
+    count = 1 + len(others)
+    call = Run(node.attrs, (first, *others), (None,) * count, (None,) * len(node.outputs))
+    return node.definition.run(call, Floats())
+
+
+def _renamed(node: Node, inputs: Sequence[Any]) -> Tensor:
+    x, *rest = inputs
+    blank = np.broadcast_to(np.zeros((), np.int8), tuple(x.shape))
+    return x.reshape(_moves(node, blank, rest)[0].shape)
+
+
+def _moved(node: Node, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
+    """By the places that the elements come from."""
+    x, *rest = inputs
+    places = np.arange(math.prod(x.shape)).reshape(tuple(x.shape))
+    found = _moves(node, places, rest)
+    flat = x.reshape(-1)
+    return tuple(
+        flat.index_select(0, torch.as_tensor(each.reshape(-1), device=x.device)).reshape(each.shape)
+        for each in found
+    )
+
+
+@MEANINGS("transpose")
+def _transposed(node: Node, inputs: Sequence[Any]) -> Tensor:
+    return inputs[0].permute(node.attrs["perm"] or tuple(reversed(range(inputs[0].ndim))))
+
+
+@MEANINGS("concat")
+def _joined(node: Node, inputs: Sequence[Any]) -> Tensor:
+    like = _first(inputs)
+    return torch.cat([tensor(value, like) for value in inputs], node.attrs["axis"])
+
+
+@MEANINGS("gather")
+def _gathered(node: Node, inputs: Sequence[Any]) -> Tensor:
+    table, indices = inputs
+    if not isinstance(table, torch.Tensor):
+        raise ProgramError(f"{node.label} looks up what is computed")
+    axis = normal_axis(node.attrs["axis"], table.ndim)
+    places = torch.as_tensor(np.asarray(indices).reshape(-1) % table.shape[axis], device=table.device)
+    shape = (*table.shape[:axis], *np.shape(indices), *table.shape[axis + 1 :])
+    return table.index_select(axis, places.long()).reshape(shape)
+
+
+@MEANINGS("pad")
+def _padded(node: Node, inputs: Sequence[Any]) -> Tensor:
+    x, pads, fill, axes = (*inputs, None, None)[:4]
+    if node.attrs["mode"] != "constant":
+        return _moved(node, inputs)
+    begins, ends = full_pads(x.ndim, pads, axes)
+    return _around(x, begins, ends, 0.0 if fill is None else float(_array(fill).reshape(-1)[0]))
+
+
+def _around(x: Tensor, begins: Sequence[Any], ends: Sequence[Any], fill: float) -> Tensor:
+    """x with its last axes extended, or cut where a number is negative."""
+    widths = [int(width) for pair in reversed(list(zip(begins, ends))) for width in pair]
+    return functional.pad(x, widths, value=fill) if any(widths) else x
+
+
+# Products
+
+
+@MEANINGS("conv")
+def _convolution(node: Node, inputs: Sequence[Any]) -> Tensor:
+    x, w, bias = (*inputs, None)[:3]
+    strides, dilations, pads = window_attrs(node.attrs, tuple(x.shape[2:]), tuple(w.shape[2:]))
+    n = len(strides)
+    convolve = getattr(functional, f"conv{n}d")
+    group = node.attrs["group"]
+    if pads[:n] == pads[n:]:
+        return convolve(x, w, bias, strides, pads[:n], dilations, group)
+    return convolve(_around(x, pads[:n], pads[n:], 0.0), w, bias, strides, 0, dilations, group)
+
+
+@MEANINGS("matmul")
+def _matmul(node: Node, inputs: Sequence[Any]) -> Tensor:
+    like = _first(inputs)
+    return torch.matmul(tensor(inputs[0], like), tensor(inputs[1], like))
+
+
+@MEANINGS("gemm")
+def _gemm(node: Node, inputs: Sequence[Any]) -> Tensor:
+    a, b, c = (*inputs, None)[:3]
+    y = node.attrs["alpha"] * ((a.T if node.attrs["transA"] else a) @ (b.T if node.attrs["transB"] else b))
+    return y if c is None else y + node.attrs["beta"] * tensor(c, y)
+
+
+# Windows and reductions
+
+
+@MEANINGS(Pool)
+def _pooled(node: Node, inputs: Sequence[Any]) -> Tensor:
+    (x,) = inputs
+    pool = node.kind(Pool)
+    assert pool is not None
+    window = Window.of(node.attrs, tuple(x.shape[2:]))
+    n, dilated = len(window.kernel), any(dilation != 1 for dilation in window.dilations)
+    if len(node.outputs) > 1 or pool.takes not in ("max", "mean"):
+        raise ProgramError(f"{node.label} has no gradients here")
+    if pool.takes == "max":
+        wide = _around(x, window.begins, window.ends, -math.inf)
+        take = getattr(functional, f"max_pool{n}d")
+        return take(wide, window.kernel, window.strides, 0, window.dilations)
+    included = bool(node.attrs["count_include_pad"])
+    if dilated or (included and node.attrs["ceil_mode"]):
+        raise ProgramError(f"{node.label} has no gradients here")
+    take = getattr(functional, f"avg_pool{n}d")
+
+    def mean(values: Tensor, fill: float) -> Tensor:
+        return take(_around(values, window.begins, window.ends, fill), window.kernel, window.strides)
+
+    return mean(x, 0.0) / mean(torch.ones_like(x[:1, :1]), float(included))
+
+
+@MEANINGS(GlobalPool)
+def _whole(node: Node, inputs: Sequence[Any]) -> Tensor:
+    pool = node.kind(GlobalPool)
+    assert pool is not None
+    return _reduced(node, inputs[0], pool.takes, tuple(range(2, inputs[0].ndim)), True)
+
+
+@MEANINGS(Reduction)
+def _reduction(node: Node, inputs: Sequence[Any]) -> Tensor:
+    x, axes = (*inputs, None)[:2]
+    reduction = node.kind(Reduction)
+    assert reduction is not None
+    named = [] if axes is None else _array(axes).reshape(-1).tolist()
+    if not named and node.attrs["noop_with_empty_axes"]:
+        return x
+    over = tuple(normal_axis(axis, x.ndim) for axis in named) or tuple(range(x.ndim))
+    return _reduced(node, x, reduction.takes, over, bool(node.attrs["keepdims"]))
+
+
+def _reduced(node: Node, x: Tensor, takes: str, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    reduce = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin}.get(takes)
+    if reduce is None:
+        raise ProgramError(f"{node.label} has no gradients here")
+    return reduce(x, axes, keepdims)
+
+
+# Functions of one tensor and of attributes.
+_OF_ONE: Mapping[str, Callable[[Tensor, Mapping[str, Any]], Tensor]] = {
+    "dropout": lambda x, _: x,
+    "elu": lambda x, attrs: functional.elu(x, attrs["alpha"]),
+    "identity": lambda x, _: x,
+    "leaky_relu": lambda x, attrs: functional.leaky_relu(x, attrs["alpha"]),
+    "log_softmax": lambda x, attrs: torch.log_softmax(x, attrs["axis"]),
+    "relu": lambda x, _: torch.relu(x),
+    "sigmoid": lambda x, _: torch.sigmoid(x),
+    "softmax": lambda x, attrs: torch.softmax(x, attrs["axis"]),
+}
+
+
+@MEANINGS(*_OF_ONE)
+def _of_one(node: Node, inputs: Sequence[Any]) -> Tensor:
+    return _OF_ONE[node.op](inputs[0], node.attrs)
+
+
+@MEANINGS("layer_normalization")
+def _layer_normalization(node: Node, inputs: Sequence[Any]) -> Tensor:
+    x, scale, bias = (*inputs, None)[:3]
+    if len(node.outputs) > 1:
+        raise ProgramError(f"{node.label} has no gradients here")
+    shape = x.shape[normal_axis(node.attrs["axis"], x.ndim) :]
+    y = functional.layer_norm(x, shape, eps=node.attrs["epsilon"]) * scale
+    return y if bias is None else y + bias
+
+
+@MEANINGS("rms_normalization")
+def _rms_normalization(node: Node, inputs: Sequence[Any]) -> Tensor:
+    x, scale = inputs
+    axes = tuple(range(normal_axis(node.attrs["axis"], x.ndim), x.ndim))
+    return x * torch.rsqrt((x * x).mean(axes, True) + node.attrs["epsilon"]) * scale
+
+
+@MEANINGS("batch_normalization")
+def _batch_normalization(node: Node, inputs: Sequence[Any]) -> Tensor:
+    x, scale, bias, mean, variance = inputs
+    return functional.batch_norm(x, mean, variance, scale, bias, eps=node.attrs["epsilon"])
+
+
+# Elements
+
+
+class _Torch:
+    """PyTorch's arithmetic; see `formula.arith.Arith`."""
+
+    exact = False
+
+    def const(self, value: Any, like: Tensor) -> Tensor:
+        return torch.as_tensor(value, dtype=like.dtype, device=like.device)
+
+    def add(self, a: Tensor, b: Tensor) -> Tensor:
+        return a + b
+
+    def sub(self, a: Tensor, b: Tensor) -> Tensor:
+        return a - b
+
+    def mul(self, a: Tensor, b: Tensor) -> Tensor:
+        return a * b
+
+    def div(self, a: Tensor, b: Tensor) -> Tensor:
+        return a / b
+
+    def call(self, function: str, *args: Tensor) -> Tensor:
+        return getattr(torch, "remainder" if function == "mod" else function)(*args)
+
+    def compare(self, relation: str, a: Tensor, b: Tensor) -> Tensor:
+        return getattr(torch, "eq" if relation == "equal" else relation)(a, b)
+
+
+_TORCH = _Torch()
+
+
+@MEANINGS(Elementwise)
+def _elementwise(node: Node, inputs: Sequence[Any]) -> Tensor:
+    """By the meaning of the op itself."""
+    definition, like = node.kind(Elementwise), _first(inputs)
+    assert definition is not None
+    operands = tuple(None if value is None else tensor(value, like) for value in inputs)
+    known = tuple(_known(value) for value in inputs)
+    return definition.value(_TORCH, Symbolic(node.attrs, (), known), *operands)
+
+
+def _known(value: Any) -> Array | None:
+    learns = isinstance(value, torch.Tensor) and (value.requires_grad or value.numel() > 1)
+    return None if value is None or learns else _array(value)
+
+
+@MEANINGS("prelu")
+def _prelu(node: Node, inputs: Sequence[Any]) -> Tensor:
+    x, slope = inputs
+    return torch.where(x < 0, slope * x, x)
+
+
+@MEANINGS("where")
+def _where(node: Node, inputs: Sequence[Any]) -> Tensor:
+    condition, *choices = inputs
+    like = _first(choices)
+    a, b = (tensor(value, like) for value in choices)
+    return torch.where(torch.as_tensor(condition, device=like.device).bool(), a, b)
+
+
+# Grids
+
+
+def onto_grid(x: Tensor, scale: Tensor, low: float, high: float) -> Tensor:
+    """The nearest of scale * (low .. high), whose gradients are those of learned step sizes."""
+    codes = torch.clamp(x / scale, low, high)
+    return (codes + (torch.round(codes) - codes).detach()) * scale
+
+
+@MEANINGS(OnGrid)
+def _on_grid(node: Node, inputs: Sequence[Any]) -> Tensor:
+    x, scale, zero = (*inputs, None)[:3]
+    if not encodes(node):
+        if not isinstance(x, torch.Tensor):
+            raise ProgramError(f"{node.label} is of codes that do not learn")
+        return x
+    bounds = None if zero is None else integer_range(TensorType.of(zero).dtype)
+    if bounds is None or np.size(zero) != 1:
+        raise ProgramError(f"{node.label} has no gradients here")
+    offset = float(np.asarray(zero).reshape(-1)[0])
+    return onto_grid(x, scale, bounds[0] - offset, bounds[1] - offset)

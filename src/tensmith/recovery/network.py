@@ -1,0 +1,139 @@
+"""A program as a function that PyTorch differentiates, and as a session that tasks can judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from tensmith.engine.base import Arrays, Session, specs_of
+from tensmith.engine.signature import TensorSpec
+from tensmith.errors import EngineError, ProgramError
+from tensmith.formula.arith import Array, Floats
+from tensmith.ir import Node, Program
+from tensmith.ir.interpreter import interpret, run_node
+from tensmith.recovery.learning import LearnedTensor, Learning
+from tensmith.recovery.meanings import meaning_of
+
+Tensor: TypeAlias = Any
+
+_FLOATS = Floats()
+# How far answers may be: values beside the border of two codes may fall to either.
+_NEAR = 0.05
+
+
+def usual_device() -> str:
+    """CUDA's first device where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+class TorchNetwork:
+    """A program with some constants that learn; ProgramError where an op has no gradients here.
+
+    What only constants compute is computed once, but for what depends on those that learn.
+    """
+
+    def __init__(self, program: Program, learning: Mapping[str, Learning], device: str) -> None:
+        self.program, self.learning, self.device = program, learning, device
+        self.parameters = dict(_placed(learning, device))
+        arrays = {name: array for name, array in program.constants.items() if name not in learning}
+        self.nodes: list[Node] = []
+        for node in program.nodes:
+            if all(name in arrays or not name for name in node.inputs) and node.inputs:
+                arrays.update(zip(node.outputs, run_node(program, node, arrays, _FLOATS)))
+            else:
+                self.nodes.append(node)
+        self._known = {name: self._value(array) for name, array in arrays.items()}
+        self._last = {name: node for node in self.nodes for name in node.inputs}
+
+    def __call__(self, inputs: Mapping[str, Array]) -> list[Tensor]:
+        """The outputs for samples by input."""
+        values = {name: self._value(np.asarray(array)) for name, array in inputs.items()}
+        values |= self._known | {name: each.value() for name, each in self.learning.items()}
+        kept = {*self.program.outputs, *self._known}
+        for node in self.nodes:
+            values.update(zip(node.outputs, self._run(node, values)))
+            for name in set(node.inputs) - kept:
+                if self._last[name] is node:
+                    values.pop(name, None)
+        return [values[name] for name in self.program.outputs]
+
+    def _run(self, node: Node, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        inputs = [values[name] if name else None for name in node.inputs]
+        tensors = any(isinstance(value, torch.Tensor) for value in inputs)
+        if node.traits.measures or not tensors:
+            shapes = {name: _blank(value) for name, value in zip(node.inputs, inputs) if name}
+            return run_node(self.program, node, shapes, _FLOATS)
+        meaning = meaning_of(node)
+        if meaning is None:
+            raise ProgramError(f"{node.label} has no gradients here")
+        try:
+            found = meaning(node, inputs)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise ProgramError(f"{node.label} cannot run in PyTorch: {error}") from error
+        return found if isinstance(found, tuple) else (found,)
+
+    def _value(self, array: Array) -> Any:
+        """Floats as a tensor where the network is; anything else as it is."""
+        if array.dtype.kind != "f":
+            return array
+        return torch.tensor(array.astype(np.float32), device=self.device)
+
+    def written(self) -> dict[str, Array]:
+        """The constants of the program that say what was learned."""
+        return {name: array for each in self.learning.values() for name, array in each.written().items()}
+
+
+def _blank(value: Any) -> Array:
+    """An array of a tensor's shape; an array itself."""
+    if isinstance(value, torch.Tensor):
+        return np.broadcast_to(np.zeros((), np.float32), tuple(value.shape))
+    return np.asarray(value)
+
+
+def _placed(learning: Mapping[str, Learning], device: str) -> Iterator[tuple[str, LearnedTensor]]:
+    """Every parameter under a name of its own, on the device."""
+    for name, each in learning.items():
+        moved = {
+            key: LearnedTensor(tensor.detach().to(device).requires_grad_(True), unit)
+            for key, (tensor, unit) in each.parameters.items()
+        }
+        each.parameters = moved
+        yield from ((f"{name}/{key}", parameter) for key, parameter in moved.items())
+
+
+def require_agreement(network: TorchNetwork, inputs: Mapping[str, Array]) -> None:
+    """ProgramError unless a network answers as its program does, but for rounding."""
+    wanted = interpret(network.program, inputs)
+    with torch.no_grad():
+        found = network(inputs)
+    for name, value in zip(network.program.outputs, found):
+        distance = np.linalg.norm(_answer(value).astype(np.float64) - wanted[name])
+        if not distance <= _NEAR * np.linalg.norm(wanted[name].astype(np.float64)):
+            raise ProgramError(f"PyTorch does not compute '{name}' as the program does")
+
+
+class NetworkSession(Session):
+    """A network as it answers now, some samples at a time."""
+
+    samples = 64
+
+    def __init__(self, network: TorchNetwork) -> None:
+        self.network = network
+        self.inputs = specs_of(network.program)
+        self.outputs = tuple(TensorSpec(name, "float32", None) for name in network.program.outputs)
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+        """Without gradients."""
+        try:
+            with torch.no_grad():
+                found = self.network(inputs)
+        except ProgramError as error:
+            raise EngineError(str(error)) from error
+        return {name: _answer(value) for name, value in zip(self.network.program.outputs, found)}
+
+
+def _answer(value: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(value.cpu().numpy() if isinstance(value, torch.Tensor) else value)

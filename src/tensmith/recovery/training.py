@@ -1,0 +1,256 @@
+"""Steps that fit a time, the best weights kept, stopped and gone on with at any moment.
+
+A course begins at the full rate and ends at rest (cosine; Loshchilov and Hutter 2017), so that its end can be
+judged; the next one goes on from its best weights. The state lies in a file of arrays: no pickles.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from tensmith import gate
+from tensmith.engine.base import Session
+from tensmith.formula.arith import Array
+from tensmith.interrupt import postponed
+from tensmith.ir import Program
+from tensmith.recovery.distill import distillation
+from tensmith.recovery.feed import Feed, LessonSamples
+from tensmith.recovery.network import NetworkSession, TorchNetwork
+from tensmith.rewrite.archives import read_arrays, write_arrays
+
+Tensor: TypeAlias = Any
+
+# Of a course, what goes into looking at the search split, and how often that is done.
+_LOOKING, _FEWEST_LOOKS, _MOST_LOOKS = 0.1, 2, 8
+_TIMED_STEPS = 2
+# Steps at each of the rates that are tried, as a share of all; samples on which they are compared.
+_TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
+# A machine that became slow: a course ends after so many times its time.
+_LATEST = 1.5
+_BETAS = (0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How it is trained. rates: largest steps of a weight, as shares of what weights are like, to try."""
+
+    seed: int
+    batch: int = 64
+    rates: tuple[float, ...] = (0.003, 0.01, 0.03)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a course came to: the best weights, all steps so far, their rate, what the weights lose, and
+    whether it was stopped."""
+
+    arrays: dict[str, Array]
+    steps: int
+    rate: float
+    lost: float
+    stopped: bool
+
+
+@dataclass
+class _State:
+    """Where training stands. steps: of the course, with a look after every `pause`; before: of the courses
+    before it; best: what lost least."""
+
+    courses: int = 0
+    step: int = 0
+    steps: int = 0
+    pause: int = 1
+    before: int = 0
+    rate: float = 0.0
+    lost: float = math.inf
+    best: dict[str, Array] = field(default_factory=dict)
+
+
+class Training:
+    """One network that learns from another.
+
+    classes: whether the first output tells classes or tokens apart; labelled: whether labels say which.
+    judge: what a session loses on the search split. path: takes the state. threads: the most to use.
+    """
+
+    def __init__(
+        self,
+        network: TorchNetwork,
+        original: TorchNetwork,
+        feed: Feed,
+        classes: bool,
+        labelled: bool,
+        judge: Callable[[Session], float],
+        recipe: Recipe,
+        path: Path,
+        threads: int,
+    ) -> None:
+        self._network, self._original, self._feed, self._classes = network, original, feed, classes
+        self._labelled, self._judge, self._recipe, self._path = labelled, judge, recipe, path
+        self._threads = threads
+        groups = [{"params": [p.tensor], "unit": p.unit} for p in network.parameters.values()]
+        self._adam = torch.optim.Adam(groups, lr=0.0, betas=_BETAS)
+        self._state = self._loaded() if path.exists() else _State()
+
+    @property
+    def courses(self) -> int:
+        """How many are over."""
+        return self._state.courses
+
+    def course(self, seconds: float) -> Outlook:
+        """One more course, or the rest of one that was stopped."""
+        deadline = time.monotonic() + _LATEST * seconds
+        with postponed() as interrupted:
+            seconds_a_step = self._seconds_a_step()
+            if not self._state.steps:
+                self._begin(seconds, seconds_a_step, interrupted)
+            state = self._state
+            while state.step < state.steps and not interrupted() and time.monotonic() < deadline:
+                share = 0.5 * (1 + math.cos(math.pi * state.step / state.steps))
+                if not self._step(state.before + state.step, share * state.rate):
+                    break
+                state.step += 1
+                if state.step % state.pause == 0 or state.step == state.steps:
+                    self._look()
+                    self._save()
+            if stopped := interrupted():
+                self._look()
+                self._save()
+        steps = state.before + state.step
+        self._set(state.best)
+        if not stopped:
+            self._adam.state.clear()
+            self._state = _State(state.courses + 1, before=steps, lost=state.lost, best=state.best)
+            self._save()
+        return Outlook(self._network.written(), steps, state.rate, state.lost, stopped)
+
+    def _begin(self, seconds: float, seconds_a_step: float, interrupted: Callable[[], bool]) -> None:
+        """Plans a course: steps and looks that fit its time, at the rate that begins best."""
+        began = time.monotonic()
+        self._look()
+        looking = time.monotonic() - began
+        looks = int(np.clip(_LOOKING * seconds / max(looking, 1e-3), _FEWEST_LOOKS, _MOST_LOOKS))
+        steps = max(looks, int((seconds - looks * looking) / seconds_a_step))
+        trying = max(2, int(_TRYING * steps))
+        self._state.rate = self._best_rate(trying, interrupted)
+        self._state.steps = max(looks, steps - trying * len(self._recipe.rates))
+        self._state.pause = -(-self._state.steps // looks)
+
+    def _best_rate(self, steps: int, interrupted: Callable[[], bool]) -> float:
+        """The rate after so many steps at which the loss is least; all begin at the same weights."""
+        start, losses = self._parameters(), {}
+        for rate in self._recipe.rates if len(self._recipe.rates) > 1 else ():
+            for number in range(steps):
+                if interrupted() or not self._step(number, rate * (1 - number / steps)):
+                    break
+            loss = sum(self._gradients(self._feed.at(_UNSEEN + number)) for number in range(_COMPARED))
+            losses[rate] = loss if math.isfinite(loss) else math.inf
+            self._set(start)
+            self._adam.state.clear()
+        return min(self._recipe.rates, key=lambda rate: losses.get(rate, math.inf))
+
+    def _step(self, number: int, rate: float) -> bool:
+        """Learns from the samples of that number; whether the loss still is a number."""
+        self._adam.zero_grad(set_to_none=True)
+        loss = self._gradients(self._feed.at(number))
+        for group in self._adam.param_groups:
+            group["lr"] = rate * group["unit"]
+        if math.isfinite(loss):
+            self._adam.step()
+        return math.isfinite(loss)
+
+    def _gradients(self, samples: LessonSamples) -> float:
+        """Adds the gradients of the loss on some samples, and gives it."""
+        total, parts = 0.0, list(_parts(samples, self._network.program))
+        for part in parts:
+            with torch.no_grad():
+                wanted = self._original(part.inputs)
+            labels = part.labels if self._labelled else None
+            loss = distillation(self._network(part.inputs), wanted, labels, self._classes) / len(parts)
+            loss.backward()
+            total += float(loss.detach())
+        return total
+
+    def _seconds_a_step(self) -> float:
+        """What gradients take, on all threads or on one, as is faster here; nothing is learned of them.
+
+        Several threads wait for one another after each op, which costs more than they give where ops are
+        small, or others work too.
+        """
+        found: dict[int, float] = {}
+        for threads in {1, self._threads}:
+            torch.set_num_threads(threads)
+            for number in range(_TIMED_STEPS):
+                began = time.monotonic()
+                self._gradients(self._feed.at(number))
+                found[threads] = min(time.monotonic() - began, found.get(threads, math.inf))
+        fastest = min(found, key=found.__getitem__)
+        torch.set_num_threads(fastest)
+        return found[fastest]
+
+    def _look(self) -> None:
+        """Keeps the weights if none before lost less."""
+        lost = self._judge(NetworkSession(self._network))
+        if lost <= self._state.lost:
+            self._state.lost, self._state.best = lost, self._parameters()
+
+    def _parameters(self) -> dict[str, Array]:
+        return {name: _array(p.tensor) for name, p in self._network.parameters.items()}
+
+    def _set(self, arrays: Mapping[str, Array]) -> None:
+        with torch.no_grad():
+            for name, (parameter, _) in self._network.parameters.items():
+                parameter.copy_(torch.tensor(arrays[name]))
+
+    # The state as arrays
+
+    def _save(self) -> None:
+        state = self._state
+        counts = (state.courses, state.step, state.steps, state.pause, state.before)
+        arrays = {"counts": np.array(counts, np.int64), "figures": np.array((state.rate, state.lost))}
+        arrays |= {f"best/{name}": array for name, array in state.best.items()}
+        arrays |= {f"now/{name}": array for name, array in self._parameters().items()}
+        for name, parameter in self._network.parameters.items():
+            for key, value in self._adam.state.get(parameter.tensor, {}).items():
+                arrays[f"{key}/{name}"] = _array(value)
+        write_arrays(self._path, arrays)
+
+    def _loaded(self) -> _State:
+        found = read_arrays(self._path, gate.most_decompressed(self._path.stat().st_size), "training")
+        self._set(_under("now", found))
+        for key in ("step", "exp_avg", "exp_avg_sq"):
+            for name, array in _under(key, found).items():
+                parameter = self._network.parameters[name].tensor
+                here = "cpu" if key == "step" else parameter.device
+                self._adam.state[parameter][key] = torch.tensor(array, device=here)
+        courses, step, steps, pause, before = map(int, found["counts"])
+        rate, lost = map(float, found["figures"])
+        return _State(courses, step, steps, pause, before, rate, lost, _under("best", found))
+
+
+def _under(key: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays whose names begin so, by the rest of these."""
+    start = f"{key}/"
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+
+
+def _array(value: Tensor) -> Array:
+    return np.array(value.detach().cpu().numpy())
+
+
+def _parts(samples: LessonSamples, program: Program) -> Iterator[LessonSamples]:
+    """The samples in as many at a time as the program takes."""
+    sizes = [type_.dims[0] for type_ in program.inputs.values() if type_.dims]
+    fixed = next((size for size in sizes if isinstance(size, int)), None)
+    count = min(map(len, samples.inputs.values()))
+    size = fixed or count
+    for start in range(0, count - size + 1, size):
+        yield samples.between(start, start + size)

@@ -1,0 +1,78 @@
+"""Weights that training found: constants of a program replaced by others of the same shapes and types.
+
+A step does not train. It names the weights by their hash, and whoever keeps them hands them over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
+from tensmith.rewrite.archives import digest_of
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.parameters import Parameters
+from tensmith.rewrite.method import TRAINING, Method, lossy
+
+
+@lossy("recover", stage=TRAINING, promise="trains what is left to answer as the original does")
+class Recover(Method):
+    """Zeros, grids and codebooks stay what they are; their values, scales and biases are trained.
+
+    params: weights, the SHA-256 of the arrays found; and how they were found: original (the digest of the
+    program that was distilled), samples (to train on), seed, steps, batch, rate. Training is not repeated
+    where a trail is replayed: the weights are kept.
+    """
+
+    def treatment(self, params: Mapping[str, Any], site: str) -> str:
+        """How long it was trained."""
+        return f"trained for {params['steps']} steps"
+
+    def apply(
+        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
+    ) -> Program:
+        """The program with the trained constants; ProgramError if they are others, or do not fit."""
+        reader = Parameters(self.name, params)
+        weights = reader.text("weights")
+        if not re.fullmatch("[0-9a-f]{64}", weights):
+            raise reader.wrong(f"weights is {weights!r}; give a SHA-256 in hex")
+        reader.text("original")
+        for name in ("samples", "steps", "batch", "seed"):
+            reader.count(name, low=0)
+        reader.number("rate", low=0, high=1)
+        reader.done()
+        arrays = calibration.trained(weights)
+        if digest_of(arrays) != weights:
+            raise ProgramError(f"the weights that are kept are not those that were trained: {weights[:12]}")
+        found = {name: _fitting(program, name, array) for name, array in arrays.items()}
+        return program.with_constants(found)
+
+
+class _Stated(Protocol):
+    """A step, or what a certificate says of one."""
+
+    @property
+    def rule(self) -> str: ...
+    @property
+    def params(self) -> Mapping[str, Any]: ...
+
+
+def trained_weights(trail: Iterable[_Stated]) -> list[str]:
+    """The hashes of all weights that the steps of a trail replace constants by."""
+    return [str(step.params.get("weights")) for step in trail if step.rule == Recover.name]
+
+
+def _fitting(program: Program, name: str, array: Array) -> Array:
+    """A trained array in the type of the constant that it replaces."""
+    constant = program.constants.get(name)
+    if constant is None or constant.shape != array.shape:
+        raise ProgramError(f"there is no constant '{name}' of shape {list(array.shape)} to be trained")
+    fitted = array.astype(constant.dtype)
+    if not np.array_equal(fitted.astype(array.dtype), array):
+        raise ProgramError(f"the trained values of '{name}' do not fit its type, {constant.dtype}")
+    return fitted

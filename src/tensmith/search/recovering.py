@@ -1,0 +1,180 @@
+"""Training back what promises most: plans beyond the budget that are smaller or faster than any within.
+
+Successive halving (Jamieson and Talwalkar 2016): in each round all that are left are trained as long as one
+another, judged as any candidate is, and the better half goes on with twice the time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tensmith.errors import MissingExtra, ProgramError
+from tensmith.rewrite.lossy.recover import Recover
+from tensmith.rewrite.rule import Step
+from tensmith.search.candidate import Candidate
+from tensmith.search.front import pareto
+from tensmith.search.objective import Objective
+from tensmith.search.plan import Plan
+from tensmith.search.space import Space
+from tensmith.search.trial import Trials
+
+if TYPE_CHECKING:
+    from tensmith.search.lessons import Lessons
+
+# What may be lost before training, in the budget's unit, and how many times less is expected after it.
+FARTHEST, _EXPECTED = 30.0, 8.0
+# The most that are trained, and the least time for one in the first round.
+_MOST, _LEAST_SECONDS = 8, 60.0
+# Without a drop budget, drops count against this.
+_SMALLEST_BUDGET = 0.1
+# What the checkpoint's facts about training are called.
+_FACT, _CHOSEN = "recover/", "recover"
+# Of the time, for plans beyond the budget to be found first.
+_LOOKING = 0.2
+
+
+def demand_torch() -> None:
+    """MissingExtra without PyTorch."""
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtra("--recover", "torch")
+
+
+def promise(
+    candidate: Candidate, objective: Objective, original_bytes: float, expected: float = 1.0
+) -> float:
+    """Doublings of speed and size, less those of the drop over the budget if it were so many times less."""
+    assert candidate.drop is not None
+    gains = math.log2(candidate.metrics["speedup"].value) + math.log2(original_bytes / candidate.bytes)
+    budget = max(objective.max_drop, _SMALLEST_BUDGET)
+    over = max(candidate.drop.value, budget) / budget / expected
+    return gains / 2 - max(0.0, math.log2(over))
+
+
+def _in_reach(candidate: Candidate) -> bool:
+    """Whether it was measured, and loses no more than training may bring back."""
+    return candidate.drop is not None and candidate.drop.value <= FARTHEST and "speedup" in candidate.metrics
+
+
+def promising(tried: Iterable[Candidate], objective: Objective, original_bytes: float) -> list[Candidate]:
+    """Candidates over the drop budget alone that none within it beats in size and latency, best first."""
+    measured = list(filter(_in_reach, tried))
+    within = [c for c in measured if c.holds]
+
+    def beaten(candidate: Candidate) -> bool:
+        return any(c.bytes <= candidate.bytes and c.latency <= candidate.latency for c in within)
+
+    found = [
+        candidate
+        for candidate in measured
+        if candidate.status in ("beyond", "rejected")
+        and objective.over_budget(candidate.metrics) is None
+        and candidate.plan.find(Recover.name) is None
+        and not beaten(candidate)
+    ]
+    front = pareto(found, lambda c: (c.bytes, c.latency, c.drop.value if c.drop else 0.0))
+    ranked = sorted(front, key=lambda c: -promise(c, objective, original_bytes, _EXPECTED))
+    return ranked[:_MOST]
+
+
+def rounds(seconds: float, candidates: int) -> list[tuple[int, float]]:
+    """(how many are trained, seconds for each) of each round; as many as the time gives a fair beginning."""
+    count = 1
+    while 2 * count <= min(candidates, _MOST) and _share(seconds, 2 * count) >= _LEAST_SECONDS:
+        count *= 2
+    first = _share(seconds, count)
+    return [(count >> turn, first * 2**turn) for turn in range(count.bit_length())] if candidates else []
+
+
+def _share(seconds: float, count: int) -> float:
+    """The seconds of one of so many in the first of all rounds."""
+    return seconds / (count * count.bit_length())
+
+
+@dataclass(frozen=True)
+class Recovering:
+    """Trains candidates of one run. kept: the folder of what training finds and where it stands."""
+
+    trials: Trials
+    kept: Path
+    tell: Callable[[str], None]
+
+    def recover(self, space: Space, seconds: float) -> bool:
+        """Tries recovered plans; whether Ctrl-C ended it before its time, with the best so far tried."""
+        from tensmith.search.lessons import Lessons  # PyTorch, which takes seconds to load
+
+        left = self._chosen(space, _LOOKING * seconds)
+        if not left:
+            self.tell("there was nothing to recover: no plan beyond the drop budget is smaller or faster")
+        lessons: Lessons | None = None
+        for turn, (count, share) in enumerate(rounds((1 - _LOOKING) * seconds, len(left))):
+            standing: list[tuple[float, Candidate]] = []
+            for candidate in left:
+                if len(standing) == count:
+                    break
+                after = self._known(candidate.plan, turn)
+                if after is None:
+                    lessons = lessons or Lessons(self.trials, self.kept)
+                    try:
+                        after = self._trained(lessons, candidate.plan, turn, share)
+                    except ProgramError as error:
+                        self.tell(f"{candidate.id} cannot be trained: {error}")
+                        continue
+                    if after is None:
+                        return True
+                if after.drop is not None:
+                    standing.append((promise(after, self._objective, self._original_bytes), candidate))
+            left = [candidate for _, candidate in sorted(standing, key=lambda each: -each[0])]
+        return False
+
+    @property
+    def _objective(self) -> Objective:
+        return self.trials.race.run.objective
+
+    @property
+    def _original_bytes(self) -> float:
+        return float(self.trials.race.run.model.stat().st_size)
+
+    def _chosen(self, space: Space, seconds: float) -> list[Candidate]:
+        """What is worth training, best first; a resumed run goes on with the same plans."""
+        trials, until = self.trials, time.monotonic() + seconds
+        known = trials.checkpoint.fact(_CHOSEN)
+        if known is None:
+            self._challenge(space, until)
+            found = promising(trials.tried, self._objective, self._original_bytes)
+            trials.checkpoint.note(_CHOSEN, [candidate.plan.to_json() for candidate in found])
+            return found
+        tried = {candidate.plan.key: candidate for candidate in trials.tried}
+        plans = map(Plan.from_json, known)
+        return [tried.get(plan.key) or trials.attempt(plan) for plan in plans]
+
+    def _challenge(self, space: Space, until: float) -> None:
+        """Tries plans that lose much, next to the most promising ones so far, as long as there is time."""
+        opened: set[Plan] = set()
+        while waiting := [c for c in self.trials.tried if c.plan not in opened and _in_reach(c)]:
+            best = max(waiting, key=lambda c: promise(c, self._objective, self._original_bytes, _EXPECTED))
+            opened.add(best.plan)
+            for plan in space.challenges(best.plan):
+                if all(candidate.plan != plan for candidate in self.trials.tried):
+                    self.trials.attempt(plan)
+                if time.monotonic() > until:
+                    return
+
+    def _known(self, plan: Plan, turn: int) -> Candidate | None:
+        """What came of a plan in a round that is over."""
+        known = self.trials.checkpoint.fact(f"{_FACT}{turn}/{plan.key}")
+        return None if known is None else self.trials.attempt(plan.having(Step.from_json(known)))
+
+    def _trained(self, lessons: Lessons, plan: Plan, turn: int, seconds: float) -> Candidate | None:
+        """A plan after one more round of training; None where that was stopped."""
+        self.trials.progress(f"training {plan.id} for {seconds:.0f} s")
+        step, stopped = lessons.course(plan, seconds)
+        if not stopped:
+            self.trials.checkpoint.note(f"{_FACT}{turn}/{plan.key}", step.to_json())
+        after = self.trials.attempt(plan.having(step))
+        return None if stopped else after

@@ -1,0 +1,98 @@
+"""A plan beyond the budget is trained back: a point of the front that verifies, resumes and says so."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="the torch extra is not installed")
+
+from tensmith import Front, compress
+from tensmith.compression import Interrupted
+from tensmith.deploy.schedule import Schedule
+from tensmith.errors import VerificationError
+from tensmith.recovery.training import Training
+from tensmith.rewrite.rule import Step
+from tensmith.search import recovering
+from tensmith.search.plan import Plan
+from tensmith.search.space import Space
+from tensmith.verify.folder import verify_folder
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
+COARSE = Plan((Step("int8", params={"default_bits": 2}, kind="lossy"),))
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One plan to train, for as many steps on every machine."""
+    monkeypatch.setattr(Training, "_seconds_a_step", lambda self: 10.0)
+    monkeypatch.setattr(recovering, "FARTHEST", 100.0)
+    monkeypatch.setattr(Space, "challenges", lambda self, plan: iter((COARSE,)))
+    monkeypatch.setattr(Schedule, "judged_by", lambda self, points: math.inf)
+
+
+def run(out: Path, **options: Any) -> Front:
+    return compress(
+        DIGITS / "digits.onnx",
+        f"npz:{DIGITS / 'digits.npz'}",
+        output=out,
+        engines=("onnxruntime",),
+        time_budget=1,
+        max_drop=20,
+        preprocess="unit",
+        search_samples=300,
+        recover=1200,
+        **options,
+    )
+
+
+def trained_point(front: Front) -> Any:
+    """The point of the front whose weights were trained."""
+    (point,) = (p for p in front.points if any(step["rule"] == "recover" for step in p.trail))
+    return point
+
+
+def outcomes(folder: Path) -> dict[str, str]:
+    return {found.claim: found.outcome for found in verify_folder(folder, DIGITS / "digits.onnx").findings}
+
+
+def test_a_stopped_run_goes_on_to_a_point_that_verifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, seen = Training._step, [0]
+
+    def stopping(self: Training, *given: Any) -> bool:
+        seen[0] += 1
+        if seen[0] == 30:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, *given)
+
+    monkeypatch.setattr(Training, "_step", stopping)
+    with pytest.raises(Interrupted):
+        run(tmp_path / "out")
+    assert "training was interrupted" in (tmp_path / "out" / "report.json").read_text()
+    front = run(tmp_path / "out", resume=True)
+    point = trained_point(front)
+    (last,) = (step for step in point.trail if step["rule"] == "recover")
+    assert last["kind"] == "lossy" and last["params"]["steps"] > 30
+    assert point.within_budget and point.metrics["accuracy_drop"].value <= 20
+    tried = json.loads((tmp_path / "out" / "report.json").read_text())["tried"]
+    before = next(each for each in tried if each["id"] == COARSE.id)
+    assert before["metrics"]["accuracy_drop"]["value"] > 40
+
+    found = outcomes(point.folder)
+    assert found["model.onnx is what the trail leads to"] == "holds"
+    assert found["training finds these weights"] == "not checked"
+    assert "does not hold" not in found.values()
+    (weights,) = point.folder.glob("trained-*.npz")
+    kept = weights.read_bytes()
+    weights.unlink()
+    assert outcomes(point.folder)["model.onnx is what the trail leads to"] == "not checked"
+    weights.write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+    with pytest.raises(VerificationError, match="SHA-256"):
+        verify_folder(point.folder, DIGITS / "digits.onnx")

@@ -1,0 +1,110 @@
+"""Constants learn in the form that compression gave them: codes, few values, zeros, scales of products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the torch extra is not installed")
+import torch
+
+from lossy_samples import Interpreted, chain, inputs_of
+from tensmith.ir import Program
+from tensmith.recovery.learning import (
+    LearningBias,
+    LearningCodebook,
+    LearningFloats,
+    LearningGrid,
+    learning_constants,
+)
+from tensmith.recovery.network import TorchNetwork, require_agreement
+from tensmith.rewrite.method import apply_lossy
+from tensmith.rewrite.rule import Step
+
+
+def lossy(rule: str, **params: object) -> Program:
+    return apply_lossy(chain(), Step(rule, params=params, kind="lossy"), Interpreted())
+
+
+def moved(program: Program, zeros: bool = False) -> tuple[TorchNetwork, Program]:
+    """The network after every parameter was moved at random, and the program with what it wrote."""
+    network = TorchNetwork(program, learning_constants(program, zeros), "cpu")
+    require_agreement(network, inputs_of(network.program, 4))
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for tensor, unit in network.parameters.values():
+            tensor += unit * torch.randn(tensor.shape, generator=generator)
+    written = {name: array.astype(program.constants[name].dtype) for name, array in network.written().items()}
+    return network, program.with_constants(written)
+
+
+def of_kind(network: TorchNetwork, kind: type) -> Iterator[str]:
+    return (name for name, each in network.learning.items() if isinstance(each, kind))
+
+
+@pytest.mark.parametrize(
+    ("rule", "params"),
+    [
+        ("int8", {"default_bits": 4}),
+        ("int8", {"default_bits": 8, "scales": "mse"}),
+        ("weight_only", {"default_bits": 3, "stored": "codes"}),
+        ("weight_only", {"default_bits": 3, "stored": "floats"}),
+        ("weight_clustering", {"bits": 3, "criterion": "weights"}),
+        ("magnitude_pruning", {"sparsity": 0.5}),
+    ],
+)
+def test_what_is_written_computes_what_was_learned(rule: str, params: dict[str, object]) -> None:
+    network, after = moved(lossy(rule, **params))
+    network.program = after
+    require_agreement(network, inputs_of(network.program, 4))
+
+
+def test_codes_stay_within_their_bits() -> None:
+    network, after = moved(lossy("int8", default_bits=3))
+    names = list(of_kind(network, LearningGrid))
+    assert names
+    for name in names:
+        assert after.constants[name].dtype == np.int8
+        assert abs(after.constants[name]).max() == 3
+
+
+def test_a_bias_is_in_units_of_its_layers_scales() -> None:
+    network, after = moved(lossy("int8", default_bits=8))
+    biases = list(of_kind(network, LearningBias))
+    assert biases
+    for name in biases:
+        each = network.learning[name]
+        assert isinstance(each, LearningBias) and each.of is not None
+        product = after.constants[each.of.values.name] * after.constants[each.of.weights.scale_name]
+        np.testing.assert_array_equal(after.constants[each.scale_name], product)
+
+
+def test_floats_that_are_codes_keep_few_values_a_row() -> None:
+    network, after = moved(lossy("weight_only", default_bits=3, stored="floats"))
+    names = list(of_kind(network, LearningGrid))
+    assert names
+    rows = after.constants[names[0]].reshape(8, -1)
+    assert all(len(np.unique(row)) <= 7 for row in rows)
+
+
+def test_a_codebook_keeps_its_size() -> None:
+    network, after = moved(lossy("weight_clustering", bits=3, criterion="weights"))
+    names = list(of_kind(network, LearningCodebook))
+    assert names and all(len(np.unique(after.constants[name])) <= 8 for name in names)
+
+
+def test_zeros_stay_where_they_are_worth_something() -> None:
+    pruned = lossy("magnitude_pruning", sparsity=0.5)
+    for zeros in (True, False):
+        network, after = moved(pruned, zeros)
+        (name, *_) = of_kind(network, LearningFloats)
+        empty = pruned.constants[name] == 0
+        assert empty.sum() == empty.size / 2
+        assert bool((after.constants[name][empty] == 0).all()) == zeros
+
+
+def test_floats_of_no_grid_are_floats() -> None:
+    network, _ = moved(chain())
+    assert {type(each) for each in network.learning.values()} == {LearningFloats}

@@ -1,0 +1,61 @@
+"""PyTorch computes what programs say, op by op; what it has no gradients for is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the torch extra is not installed")
+
+import nets
+from lossy_samples import SAMPLES, inputs_of
+from tensmith.errors import ProgramError
+from tensmith.ir import Program
+from tensmith.recovery.learning import learning_constants
+from tensmith.recovery.network import TorchNetwork, require_agreement
+
+PROGRAMS = (
+    *SAMPLES.values(),
+    nets.residual_block,
+    nets.concatenations,
+    nets.pools,
+    nets.classifier,
+    nets.squeeze_excite,
+    nets.reshapes,
+    nets.sequences,
+)
+
+
+def sample(program: Program) -> dict[str, Any]:
+    """Random inputs, two samples where the program lets one choose."""
+    (first, *_) = (type_.dims[0] for type_ in program.inputs.values())
+    return inputs_of(program, first if isinstance(first, int) else 2)
+
+
+@pytest.mark.parametrize("build", PROGRAMS)
+def test_networks_answer_as_their_programs(build: Callable[[], Program]) -> None:
+    program = build()
+    network = TorchNetwork(program, learning_constants(program, False), "cpu")
+    require_agreement(network, sample(program))
+    sum(value.sum() for value in network(sample(program))).backward()
+    learned = [tensor.grad for tensor, _ in network.parameters.values()]
+    assert learned and all(gradient is not None for gradient in learned)
+
+
+def test_what_has_no_gradients_is_refused() -> None:
+    net = nets.Net(1, 4, 6, 6)
+    program = net.program(net.add("lp_pool", "x", kernel_shape=(2, 2)))
+    with pytest.raises(ProgramError, match=r"lp_pool.*no gradients"):
+        TorchNetwork(program, {}, "cpu")(sample(program))
+
+
+def test_a_network_that_answers_otherwise_is_refused() -> None:
+    program = nets.classifier()
+    network = TorchNetwork(program, {}, "cpu")
+    twice = {name: 2 * a if a.dtype == np.float32 else a for name, a in program.constants.items()}
+    network.program = program.with_constants(twice)
+    with pytest.raises(ProgramError, match="does not compute"):
+        require_agreement(network, sample(program))

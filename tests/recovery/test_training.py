@@ -1,0 +1,162 @@
+"""Training brings an over-pruned network back, keeps its best weights, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the torch extra is not installed")
+
+import torch
+
+from lossy_samples import Interpreted
+from tensmith.data import open_dataset
+from tensmith.data.preprocess import UNIT
+from tensmith.data.split import Splits, split
+from tensmith.evaluate.task import Task
+from tensmith.frontend.onnx import read_onnx
+from tensmith.ir import Program
+from tensmith.recovery import training
+from tensmith.recovery.feed import Feed, LessonSamples, mirrored, shifted
+from tensmith.recovery.learning import learning_constants
+from tensmith.recovery.network import NetworkSession, TorchNetwork
+from tensmith.recovery.training import Outlook, Recipe, Training
+from tensmith.rewrite.method import apply_lossy
+from tensmith.rewrite.rule import Step
+from tensmith.rewrite.trail import simplify
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
+TASK = Task("accuracy", UNIT)
+STEPS = 60
+
+
+@pytest.fixture(scope="module")
+def original() -> Program:
+    return simplify(read_onnx(DIGITS / "digits.onnx")).program
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return split(open_dataset(f"npz:{DIGITS / 'digits.npz'}"), 64, 300, 100, 0)
+
+
+@pytest.fixture(scope="module")
+def pruned(original: Program) -> Program:
+    step = Step("magnitude_pruning", params={"sparsity": 0.6}, kind="lossy")
+    return apply_lossy(original, step, Interpreted())
+
+
+@pytest.fixture(autouse=True)
+def steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many steps on every machine: each is taken for ten seconds long, and none is waited for.
+
+    One thread: several wait for each other where others work, too.
+    """
+    torch.set_num_threads(1)
+    monkeypatch.setattr(Training, "_seconds_a_step", lambda self: 10.0)
+
+
+def lessons(
+    original: Program, pruned: Program, splits: Splits, path: Path, rates: tuple[float, ...] = (0.03,)
+) -> Training:
+    network = TorchNetwork(pruned, learning_constants(pruned, True), "cpu")
+    teacher = TorchNetwork(original, {}, "cpu")
+    standard = TASK.outcome(NetworkSession(teacher), splits.search, None)
+
+    def lost(session: Any) -> float:
+        return TASK.outcome(session, splits.search, standard).drop(standard).value
+
+    feed = Feed(splits.fitting, original.inputs, UNIT, 64, 0)
+    return Training(network, teacher, feed, True, True, lost, Recipe(0, rates=rates), path, 1)
+
+
+def test_an_over_pruned_network_comes_back(
+    original: Program, pruned: Program, splits: Splits, tmp_path: Path
+) -> None:
+    course = lessons(original, pruned, splits, tmp_path / "state.npz")
+    before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu")))
+    found = course.course(10 * STEPS)
+    assert before > 20 and found.lost < before / 4
+    assert not found.stopped and 0 < found.steps <= STEPS
+    for name, array in found.arrays.items():
+        if name in pruned.constants and pruned.constants[name].ndim > 1:
+            assert not array[pruned.constants[name] == 0].any()
+
+
+def test_a_course_that_was_stopped_ends_as_one_that_was_not(
+    original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = partial(lessons, original, pruned, splits)
+    whole = make(tmp_path / "whole.npz").course(10 * 12)
+    step, seen = Training._step, [0]
+
+    def stopping(self: Training, *given: Any) -> bool:
+        seen[0] += 1
+        if seen[0] == 5:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, *given)
+
+    monkeypatch.setattr(Training, "_step", stopping)
+    first = make(tmp_path / "parts.npz")
+    part = first.course(10 * 12)
+    assert part.stopped and part.steps == 5
+    rest = make(tmp_path / "parts.npz").course(10 * 12)
+    assert not rest.stopped and rest.steps == whole.steps
+    same(whole, rest)
+
+
+def same(one: Outlook, other: Outlook) -> None:
+    assert one.arrays.keys() == other.arrays.keys()
+    for name, array in one.arrays.items():
+        np.testing.assert_allclose(array, other.arrays[name], rtol=1e-4, atol=1e-5)
+
+
+def test_the_next_course_goes_on(original: Program, pruned: Program, splits: Splits, tmp_path: Path) -> None:
+    first = lessons(original, pruned, splits, tmp_path / "state.npz").course(10 * 8)
+    again = lessons(original, pruned, splits, tmp_path / "state.npz")
+    assert again.courses == 1
+    second = again.course(10 * 8)
+    assert second.steps > first.steps and second.lost <= first.lost
+
+
+def test_what_is_no_number_ends_a_course(
+    original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distillation = training.distillation
+    monkeypatch.setattr(training, "distillation", lambda *a: distillation(*a) * float("nan"))
+    found = lessons(original, pruned, splits, tmp_path / "state.npz").course(10 * 8)
+    assert found.steps == 0 and all(np.isfinite(array).all() for array in found.arrays.values())
+
+
+# LessonSamples
+
+
+def test_a_step_sees_the_same_samples_every_time(splits: Splits, original: Program) -> None:
+    feed = Feed(splits.fitting, original.inputs, UNIT, 16, 0, (mirrored, shifted))
+    one, again, other = feed.at(3), feed.at(3), feed.at(4)
+    (name,) = original.inputs
+    np.testing.assert_array_equal(one.inputs[name], again.inputs[name])
+    assert not np.array_equal(one.inputs[name], other.inputs[name])
+    assert one.inputs[name].shape == (16, 1, 8, 8)
+
+
+def test_only_changes_that_the_original_bears_are_made(splits: Splits, original: Program) -> None:
+    """Digits are no longer themselves in a mirror."""
+    network = TorchNetwork(original, {}, "cpu")
+
+    def classes(samples: LessonSamples) -> np.ndarray:  # type: ignore[type-arg]
+        return NetworkSession(network).run(samples.inputs)[original.outputs[0]].argmax(1)
+
+    feed = Feed(splits.fitting, original.inputs, UNIT, 16, 0)
+    assert mirrored not in feed.changed_as_borne(classes).changes
+
+
+def test_no_sample_to_fit_to_is_one_to_judge_by(splits: Splits) -> None:
+    fitting, search = set(splits.fitting.indices.tolist()), set(splits.search.indices.tolist())
+    assert set(splits.calibration.indices.tolist()) < fitting and fitting.isdisjoint(search)
+    assert len(fitting) + len(search) == len(splits.fitting.part)

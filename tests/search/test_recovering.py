@@ -1,0 +1,79 @@
+"""What is trained, and for how long: plans over the drop budget that would be worth something within it."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from dataclasses import replace
+
+import pytest
+
+from tensmith.config import Config
+from tensmith.errors import MissingExtra
+from tensmith.report.metric import exact
+from tensmith.rewrite.rule import Step
+from tensmith.search.candidate import Candidate, Status
+from tensmith.search.describe import describe_plan
+from tensmith.search.objective import Objective
+from tensmith.search.plan import Plan
+from tensmith.search.recovering import demand_torch, promise, promising, rounds
+
+OBJECTIVE = Objective(max_drop=0.5)
+WEIGHTS = "0123456789abcdef" * 4
+
+
+def candidate(bits: int, drop: float, size: float, ms: float, status: Status = "rejected") -> Candidate:
+    step = Step("weight_only", params={"stored": "floats", "default_bits": bits}, kind="lossy")
+    metrics = {
+        "packed_bytes": exact(size, "bytes"),
+        "latency_ms": exact(ms, "ms"),
+        "speedup": exact(10 / ms, "x"),
+    }
+    plan = Plan((step,))
+    return Candidate(plan.id, plan, status, "", "onnxruntime", metrics, exact(drop, "pt"))
+
+
+def test_what_nothing_within_the_budget_beats_is_trained_the_most_promising_first() -> None:
+    within = candidate(8, 0.1, 1000, 5, "accepted")
+    beaten = candidate(7, 3.0, 1200, 5)
+    near, small, hopeless = candidate(4, 2.0, 500, 5), candidate(3, 4.0, 250, 5), candidate(2, 60.0, 100, 5)
+    found = promising([within, beaten, near, small, hopeless], OBJECTIVE, 4000)
+    assert [each.plan.steps[0].params["default_bits"] for each in found] == [3, 4]
+
+
+def test_what_was_trained_or_breaks_another_budget_is_not() -> None:
+    small = candidate(3, 4.0, 250, 5)
+    trained = replace(small, plan=small.plan.having(Step("recover", kind="lossy")))
+    assert promising([trained], OBJECTIVE, 4000) == []
+    assert promising([small], Objective(max_drop=0.5, max_latency_ms=1), 4000) == []
+
+
+def test_a_doubling_of_the_drop_weighs_as_much_as_one_of_size_and_speed() -> None:
+    one = promise(candidate(4, 1.0, 1000, 5), OBJECTIVE, 4000)
+    assert promise(candidate(4, 2.0, 500, 2.5), OBJECTIVE, 4000) == pytest.approx(one)
+    assert promise(candidate(4, 0.1, 1000, 5), OBJECTIVE, 4000) == pytest.approx(one + 1)
+
+
+@pytest.mark.parametrize("seconds", [30.0, 300.0, 1800.0])
+def test_rounds_halve_and_fill_the_time(seconds: float) -> None:
+    found = rounds(seconds, 6)
+    assert [count for count, _ in found] == [2**k for k in reversed(range(len(found)))]
+    assert math.fsum(count * each for count, each in found) == pytest.approx(seconds)
+    assert len(found) == 1 or found[0][1] >= 60
+    assert rounds(seconds, 0) == []
+
+
+def test_a_trained_plan_is_described_without_hashes() -> None:
+    step = Step("recover", params={"weights": WEIGHTS, "original": WEIGHTS, "steps": 3}, kind="lossy")
+    assert describe_plan(candidate(4, 1, 1, 1).plan.having(step)) == "weight_only floats, recover"
+
+
+def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"--recover needs .*tensmith\[torch\]"):
+        demand_torch()
+
+
+def test_the_time_is_read_as_others_are() -> None:
+    assert Config(model="m", recover="30m").recover == 1800  # type: ignore[arg-type]
+    assert Config(model="m").recover == 0
