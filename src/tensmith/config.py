@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -46,7 +47,8 @@ def _known_search(name: str) -> str:
 class Config(BaseModel):
     """One run. Times in seconds (or "10m"), sizes in bytes (or "500KB"), latencies in milliseconds.
 
-    Drops are in points of accuracy, or in per cent of a loss.
+    Drops are in points of accuracy or of average precision, in per cent of a loss, or in per cent of error of
+    outputs (fidelity).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -54,7 +56,10 @@ class Config(BaseModel):
     model: str
     data: str = ""
     preprocess: str = "auto"
-    measure: Literal["auto", "accuracy", "agreement", "loss", "score"] = "auto"
+    measure: Literal["auto", "accuracy", "agreement", "loss", "average-precision", "fidelity", "score"] = (
+        "auto"
+    )
+    decode: str = ""
     target: str = "host"
     engines: tuple[str, ...] = ()
     threads: int = Field(1, ge=1, le=1024)
@@ -69,6 +74,7 @@ class Config(BaseModel):
     search: Annotated[str, AfterValidator(_known_search)] = "beam"
     hardware: bool = True
     time_budget: Annotated[float, BeforeValidator(_seconds)] = Field(600.0, gt=0)
+    recover: Annotated[float, BeforeValidator(_seconds)] = Field(0.0, ge=0)
     calibration_samples: int = Field(256, ge=1)
     search_samples: int = Field(2000, ge=1)
     held_out_samples: int | None = Field(None, ge=1)
@@ -100,6 +106,15 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
         raise UsageError(f"{path} holds no options; start from the config.yaml of a finished run")
     return document
+
+
+def refuse_code(options: Mapping[str, Any], path: Path) -> None:
+    """UsageError where options of the file at `path`, perhaps a stranger's, name code that would be run."""
+    data, decode = (str(options.get(name, "")) for name in ("data", "decode"))
+    if data.startswith("python:"):
+        raise UsageError(f"{path} would run code for its data, {data}; if you trust it, say so by --data")
+    if ".py" in decode:
+        raise UsageError(f"{path} would run the code of {decode}; if you trust it, say so by --decode")
 
 
 def parse_seconds(text: str) -> float:

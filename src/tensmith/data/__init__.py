@@ -4,9 +4,16 @@ from tensmith.data.arrays import as_dataset
 from tensmith.data.dataset import Batch, Dataset, DatasetPart, Subset
 from tensmith.data.images import ImageForm, ImageInput
 from tensmith.data.opening import READERS, DatasetReader, open_dataset, reader
-from tensmith.data.preprocess import Preprocess, PreprocessChoice, candidates, choose, parse_preprocess
+from tensmith.data.preprocess import (
+    Preprocess,
+    PreprocessChoice,
+    candidates,
+    choose,
+    parse_preprocess,
+    reversed_channels,
+)
 from tensmith.data.split import Splits, split
-from tensmith.data.tokenizers import ByteTokenizer, CharTokenizer, LlamaTokenizer, Tokenizer
+from tensmith.data.tokenizers import ByteTokenizer, CharTokenizer, LlamaTokenizer, Tokenizer, TokenizerFile
 
 __all__ = [
     "READERS",
@@ -24,11 +31,13 @@ __all__ = [
     "Splits",
     "Subset",
     "Tokenizer",
+    "TokenizerFile",
     "as_dataset",
     "candidates",
     "choose",
     "open_dataset",
     "parse_preprocess",
     "reader",
+    "reversed_channels",
     "split",
 ]

@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 # Samples [n, ...] for a model's only input, or by input name.
 Inputs: TypeAlias = Array | Mapping[str, Array]
 Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
-Task = Literal["classification", "language-model", "speech", "regression", "unlabelled"]
+Task = Literal["classification", "detection", "language-model", "speech", "regression", "unlabelled"]
 Modality = Literal["image", "text", "audio", "array"]
 
 TRAIN, VALIDATION, TEST, ALL = "train", "validation", "test", "all"
@@ -61,8 +61,9 @@ class DatasetPart(ABC):
 
     @abstractmethod
     def labels(self, indices: Indices) -> Array | None:
-        """The labels at `indices`: int64 [n] classes, int64 [n, length] next tokens, str [n] transcripts;
-        None for a part without labels."""
+        """The labels at `indices`: int64 [n] classes, int64 [n, length] next tokens, str [n] transcripts, or
+        float32 [n, boxes, 6] boxes: class (-1: none), left, top, right, bottom as shares of the image, and
+        whether of a crowd. None for a part without labels."""
 
 
 class LazyParts(Mapping[str, DatasetPart]):
@@ -100,6 +101,11 @@ class Dataset:
     modality: Modality = "array"
     class_names: tuple[str, ...] = ()
     source: str = ""
+
+    @property
+    def small_labels(self) -> bool:
+        """Whether labels are small beside samples, so that all of them are known at once."""
+        return self.task in ("classification", "detection")
 
     def part(self, name: str) -> DatasetPart:
         """The part called `name`; DataError when there is none."""

@@ -13,17 +13,17 @@ from tensmith.data.split import Splits
 _SAMPLES = 16
 
 
-def fingerprint(splits: Splits, classification: bool) -> str:
+def fingerprint(splits: Splits, small_labels: bool) -> str:
     """Hex SHA-256 of the number of samples, of labels, and of some samples spread over each part.
 
-    Of a classification every label counts; elsewhere (text, speech) labels are as large as samples and only
+    Small labels (classes, boxes) all count; elsewhere (text, speech) they are as large as samples and only
     those of the samples that are read do. A sample that changes between these goes unnoticed.
     """
     digest = hashlib.sha256()
     fitting, judging = splits.calibration.part, splits.held_out.part
     for part in (fitting,) if fitting is judging else (fitting, judging):
         digest.update(f"part of {len(part)}".encode())
-        if classification:
+        if small_labels:
             digest.update(_bytes(part.labels(np.arange(len(part)))))
         for sample in _samples(part):
             digest.update(sample)

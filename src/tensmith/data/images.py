@@ -93,7 +93,7 @@ class ImageInput:
         return self.preprocess.name
 
     def to_json(self) -> dict[str, Any]:
-        """{"preprocess": {"name", "mean", "std"}, "form": {"order", "channels", "dtype"}}."""
+        """{"preprocess": {"name", "mean", "std", "reversed"}, "form": {"order", "channels", "dtype"}}."""
         return {
             "preprocess": asdict(self.preprocess),
             "form": asdict(self.form) | {"dtype": self.form.dtype.name},
@@ -104,7 +104,7 @@ class ImageInput:
         """What `to_json` wrote."""
         map_, form = document["preprocess"], document["form"]
         return ImageInput(
-            Preprocess(map_["name"], tuple(map_["mean"]), tuple(map_["std"])),
+            Preprocess(map_["name"], tuple(map_["mean"]), tuple(map_["std"]), map_["reversed"]),
             ImageForm(form["order"], form["channels"], np.dtype(form["dtype"])),
         )
 

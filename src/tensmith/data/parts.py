@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tensmith.data.dataset import Array, DatasetPart, Indices, Inputs, sample_count
+from tensmith.data.dataset import Array, DatasetPart, Indices, Inputs, by_name, sample_count
 from tensmith.data.storage import RandomFile
 from tensmith.errors import DataError
 
@@ -138,7 +138,7 @@ class ItemPart(DatasetPart):
     """
 
     def __init__(
-        self, count: int, read: Callable[[int], Array], labels: Array | None, *, ragged: bool, remedy: str
+        self, count: int, read: Callable[[int], Inputs], labels: Array | None, *, ragged: bool, remedy: str
     ) -> None:
         self._count, self._read, self._labels, self._remedy = count, read, labels, remedy
         self.ragged = ragged
@@ -146,8 +146,13 @@ class ItemPart(DatasetPart):
     def __len__(self) -> int:
         return self._count
 
-    def inputs(self, indices: Indices) -> Array:
+    def inputs(self, indices: Indices) -> Inputs:
         items = [self._read(int(index)) for index in checked_indices(indices, self._count)]
+        if items and isinstance(items[0], Mapping):
+            return {name: self._stacked([by_name(item)[name] for item in items]) for name in items[0]}
+        return self._stacked([by_name(item)[""] for item in items])
+
+    def _stacked(self, items: list[Array]) -> Array:
         shapes = sorted({item.shape for item in items})
         if len(shapes) != 1:
             raise DataError(f"samples of shapes {shapes[:4]} cannot share a batch; {self._remedy}")

@@ -14,15 +14,20 @@ from tensmith.data.dataset import Array
 from tensmith.errors import DataError, UsageError
 
 _TIED_ERRORS = 2
+_REVERSED = "-bgr"
 
 
 @dataclass(frozen=True)
 class Preprocess:
-    """`(x - mean) / std` a channel, on images in 0..255. One number stands for every channel."""
+    """`(x - mean) / std` a channel, on images in 0..255. One number stands for every channel.
+
+    reversed: the model takes blue, green, red, as OpenCV reads images; mean and std are in its order.
+    """
 
     name: str
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    reversed: bool = False
 
     def __call__(self, images: Array) -> Array:
         """float32 [n, channels, height, width] in 0..255 to the model's range; DataError on other shapes."""
@@ -32,6 +37,8 @@ class Preprocess:
                 f"preprocessing '{self.name}' is for images of {count if count > 1 else 'any'} channels, "
                 f"not for {list(images.shape)}; choose another with --preprocess"
             )
+        if self.reversed:
+            images = images[:, ::-1]
         mean = np.asarray(self.mean, np.float32).reshape(1, -1, 1, 1)
         std = np.asarray(self.std, np.float32).reshape(1, -1, 1, 1)
         return (images.astype(np.float32, copy=False) - mean) / std
@@ -54,7 +61,12 @@ NAMED = {preprocess.name: preprocess for preprocess in (RAW, UNIT, TF, IMAGENET,
 
 
 def parse_preprocess(text: str) -> Preprocess:
-    """A name (raw, unit, tf, imagenet, ...), or MEAN/STD of images in 0..1: "0.5/0.5", "0.4,0.5,0.6/0.2"."""
+    """A name (raw, unit, tf, imagenet, ...), or MEAN/STD of images in 0..1: "0.5/0.5", "0.4,0.5,0.6/0.2".
+
+    With "-bgr" behind it, for models that take blue first: "unit-bgr".
+    """
+    if text.endswith(_REVERSED):
+        return reversed_channels(parse_preprocess(text.removesuffix(_REVERSED)))
     if text in NAMED:
         return NAMED[text]
     try:
@@ -62,13 +74,21 @@ def parse_preprocess(text: str) -> Preprocess:
     except ValueError:
         raise UsageError(
             f"unknown preprocessing '{text}'; use {', '.join(NAMED)}, "
-            "or MEAN/STD such as 0.5/0.5 or 0.5,0.5,0.5/0.2,0.2,0.2"
+            "or MEAN/STD such as 0.5/0.5 or 0.5,0.5,0.5/0.2,0.2,0.2; with -bgr behind it where blue is first"
         ) from None
     if not all(map(math.isfinite, mean + std)) or min(std) <= 0 or len({len(mean), len(std)} - {1}) > 1:
         raise UsageError(
             f"preprocessing '{text}' needs finite numbers, a positive STD, and as many of each (or one)"
         )
     return _of_unit(text, mean, std)
+
+
+def reversed_channels(preprocess: Preprocess) -> Preprocess:
+    """The same for a model that takes channels the other way round: mean and std stay with their colour."""
+    if preprocess.reversed:
+        raise UsageError(f"preprocessing '{preprocess.name}' turns channels round already")
+    name = f"{preprocess.name}{_REVERSED}"
+    return Preprocess(name, preprocess.mean[::-1], preprocess.std[::-1], reversed=True)
 
 
 def candidates(channels: int, dtype: npt.DTypeLike = np.float32) -> tuple[Preprocess, ...]:

@@ -16,11 +16,15 @@ Order = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Disjoint views of one dataset. Nothing is ever chosen by looking at `held_out`."""
+    """Disjoint views of one dataset. Nothing is ever chosen by looking at `held_out`.
+
+    fitting: what weights may be fitted to: the samples to calibrate on, and those of no split.
+    """
 
     calibration: Subset
     search: Subset
     held_out: Subset
+    fitting: Subset
 
     @property
     def training(self) -> Subset:
@@ -52,14 +56,19 @@ def split(
             sizes = (*sizes, len(order) - sum(sizes))
         else:
             sizes = shares(len(order), (calibration, search, held_out), source)
-        parts = np.split(order, np.cumsum(sizes))[:3]
-        return Splits(*(Subset(fitting, part) for part in parts))
+        first, second, last, rest = np.split(order, np.cumsum(sizes))
+        return _splits(fitting, first, second, Subset(fitting, last), rest)
     sizes = shares(len(order), (calibration, search), source)
-    first, second = np.split(order, np.cumsum(sizes))[:2]
+    first, second, rest = np.split(order, np.cumsum(sizes))
     if not len(judging):
         raise DataError(f"{source} has an empty test part; there is nothing to judge the result by")
     last = balanced_order(dataset, judging, seed)[:held_out]
-    return Splits(Subset(fitting, first), Subset(fitting, second), Subset(judging, last))
+    return _splits(fitting, first, second, Subset(judging, last), rest)
+
+
+def _splits(part: DatasetPart, calibration: Order, search: Order, held_out: Subset, rest: Order) -> Splits:
+    fitting = Subset(part, np.concatenate([calibration, rest]))
+    return Splits(Subset(part, calibration), Subset(part, search), held_out, fitting)
 
 
 def _two_parts(dataset: Dataset) -> tuple[DatasetPart, DatasetPart]:

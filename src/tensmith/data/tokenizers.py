@@ -1,18 +1,20 @@
-"""Text to token numbers: bytes, characters, or the BPE vocabulary of a llama2.c tokenizer file."""
+"""Text to token numbers: bytes, characters, a llama2.c tokenizer file, or a tokenizer.json."""
 
 from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from tensmith import gate
 from tensmith.data.dataset import Array
+from tensmith.data.parts import ItemPart
 from tensmith.data.storage import open_random
-from tensmith.errors import DataError, UsageError
+from tensmith.errors import DataError, MissingExtra, UsageError
 
 
 class Tokenizer(Protocol):
@@ -24,6 +26,16 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]: ...
 
 
+class Speller(Tokenizer, Protocol):
+    """A tokenizer that gives text back; bytes that are no UTF-8 become the replacement character."""
+
+    def decode(self, tokens: Sequence[int]) -> str: ...
+
+    def start(self, text: str) -> list[int]:
+        """The tokens of a text that is to go on: without those that end one."""
+        ...
+
+
 class ByteTokenizer:
     """Every UTF-8 byte is a token."""
 
@@ -31,6 +43,12 @@ class ByteTokenizer:
 
     def encode(self, text: str) -> list[int]:
         return list(text.encode())
+
+    start = encode
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Numbers above 255 are the replacement character."""
+        return b"".join(bytes([n]) if n < 256 else "\ufffd".encode() for n in tokens).decode(errors="replace")
 
 
 class CharTokenizer:
@@ -61,7 +79,7 @@ class LlamaTokenizer:
     tokens byte + 3), then the neighbours whose joined piece scores best are merged until none can be.
     """
 
-    BOS = 1
+    BOS, EOS = 1, 2
     FIRST_BYTE = 3
     _MAX_PIECES, _MAX_BYTES = 1 << 20, 64 << 20
 
@@ -81,6 +99,18 @@ class LlamaTokenizer:
             [number for character in " " + text for number in self._characters(character)] if text else []
         )
         return [self.BOS, *self._merged(tokens)]
+
+    start = encode
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Pieces joined; those of single bytes are the bytes, and BOS and EOS nothing."""
+        return b"".join(map(self._bytes, tokens)).decode(errors="replace").removeprefix(" ")
+
+    def _bytes(self, token: int) -> bytes:
+        if token <= self.EOS or token >= self.vocabulary:
+            return b""
+        byte = token - self.FIRST_BYTE
+        return bytes([byte]) if byte < 256 else self._pieces[token]
 
     def _characters(self, character: str) -> list[int]:
         data = character.encode()
@@ -119,6 +149,65 @@ class LlamaTokenizer:
         return [token for token, living in zip(tokens, alive) if living]
 
 
+class TokenizerFile:
+    """The tokenizer.json of an encoder such as BERT, by the package `tokenizers`.
+
+    It says itself how text is normalized and split, and which tokens begin and end it.
+    """
+
+    # What a token in no use for the model is called, in the order of looking.
+    PADDING = ("[PAD]", "<pad>", "<|endoftext|>", "</s>")
+
+    def __init__(self, path: Path) -> None:
+        data = gate.read_bytes(path, gate.WORDS)
+        try:
+            from tokenizers import Tokenizer as Encoder
+        except ImportError as error:
+            raise MissingExtra("reading tokenizer.json", "text") from error
+        try:
+            self._encoder: Any = Encoder.from_buffer(data)
+        except Exception as error:  # the package raises whatever its parser does
+            raise DataError(f"{path} is no tokenizer.json that tokenizers reads: {error}") from error
+        self._encoder.no_padding()
+        self._encoder.no_truncation()
+        self.vocabulary = int(self._encoder.get_vocab_size())
+
+    def encode(self, text: str) -> list[int]:
+        """With the tokens that begin and end a text."""
+        return list(self._encoder.encode(text).ids)
+
+    def start(self, text: str) -> list[int]:
+        """With the tokens that begin a text, where they do not end it as well."""
+        whole, plain = self.encode(text), list(self._encoder.encode(text, add_special_tokens=False).ids)
+        at = next((i for i in range(len(whole)) if whole[i : i + len(plain)] == plain), 0)
+        return whole[: at + len(plain)]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return str(self._encoder.decode(list(tokens)))
+
+    def inputs(self, length: int) -> Callable[[Sequence[str]], dict[str, Array]]:
+        """Encodes a text, or a pair of them, as an encoder's inputs, each int64 [length].
+
+        Longer ones are cut before the token that ends them, shorter ones padded where the mask is 0.
+        """
+        encoder = type(self._encoder).from_str(self._encoder.to_str())
+        encoder.enable_truncation(length)
+        known = (encoder.token_to_id(word) for word in self.PADDING)
+        encoder.enable_padding(length=length, pad_id=next((n for n in known if n is not None), 0))
+
+        def encoded(texts: Sequence[str]) -> dict[str, Array]:
+            found = encoder.encode(*texts)
+            columns = (found.ids, found.attention_mask, found.type_ids)
+            return {name: np.array(column, np.int64) for name, column in zip(ENCODER_INPUTS, columns)}
+
+        return encoded
+
+
+# Inputs of encoders by their usual names; models may do without all but the first.
+ENCODER_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+BESIDE_TOKENS = frozenset(ENCODER_INPUTS[1:])
+
+
 def _read_pieces(path: Path, max_pieces: int, max_bytes: int) -> tuple[list[bytes], list[float]]:
     file = open_random(path)
     if not 4 < file.size <= max_bytes:
@@ -144,9 +233,11 @@ def _read_pieces(path: Path, max_pieces: int, max_bytes: int) -> tuple[list[byte
 
 
 def find_tokenizer(wanted: str | Tokenizer, beside: Path, texts: Iterable[str]) -> Tokenizer:
-    """The tokenizer a user means by `wanted`: "byte", "char" (vocabulary from `texts`), the path of a
-    llama2.c file, an object with `encode` and `vocabulary`, or "auto": the one `tok*.bin` in the folder
-    `beside`, else bytes."""
+    """The tokenizer a user means by `wanted`.
+
+    "byte", "char" (vocabulary from `texts`), the path of a tokenizer.json or a llama2.c file, an object with
+    `encode` and `vocabulary`, or "auto": the one `tok*.bin` or tokenizer.json in `beside`, else bytes.
+    """
     if not isinstance(wanted, str):
         return wanted
     if wanted == "byte":
@@ -154,14 +245,36 @@ def find_tokenizer(wanted: str | Tokenizer, beside: Path, texts: Iterable[str]) 
     if wanted == "char":
         return CharTokenizer(texts)
     if wanted != "auto":
-        return LlamaTokenizer(Path(wanted).expanduser())
-    found = sorted(beside.glob("tok*.bin"))
+        return _tokenizer_in(Path(wanted).expanduser())
+    found = sorted((*beside.glob("tok*.bin"), *beside.glob("tokenizer.json")))
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
         raise UsageError(f"{beside} holds several tokenizers ({names}); choose one with ?tokenizer=PATH")
-    return LlamaTokenizer(found[0]) if found else ByteTokenizer()
+    return _tokenizer_in(found[0]) if found else ByteTokenizer()
 
 
-def token_reader(text: Callable[[int], str], tokenizer: Tokenizer, max_length: int) -> Callable[[int], Array]:
-    """Reads sample i as int64 [length], at most `max_length` tokens of its text."""
-    return lambda index: np.array(tokenizer.encode(text(index))[:max_length], np.int64)
+def speller(wanted: str) -> Speller:
+    """The tokenizer that --tokenizer names: byte, or the path of a tokenizer.json or a llama2.c file."""
+    return ByteTokenizer() if wanted == "byte" else _tokenizer_in(Path(wanted).expanduser())
+
+
+def _tokenizer_in(path: Path) -> TokenizerFile | LlamaTokenizer:
+    return TokenizerFile(path) if path.suffix == ".json" else LlamaTokenizer(path)
+
+
+def text_part(
+    texts: Callable[[int], Sequence[str]], tokenizer: Tokenizer, max_length: int, labels: Array
+) -> ItemPart:
+    """Samples of one text or two each, with labels [n].
+
+    By a tokenizer.json they are an encoder's inputs of `max_length` tokens; else int64 [length], at most
+    `max_length` tokens of the text, two joined by a tab.
+    """
+    if isinstance(tokenizer, TokenizerFile):
+        encoded = tokenizer.inputs(max_length)
+        return ItemPart(len(labels), lambda index: encoded(texts(index)), labels, ragged=False, remedy="")
+
+    def read(index: int) -> Array:
+        return np.array(tokenizer.encode("\t".join(texts(index)))[:max_length], np.int64)
+
+    return ItemPart(len(labels), read, labels, ragged=True, remedy="read texts of one length together")

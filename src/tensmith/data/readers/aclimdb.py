@@ -8,8 +8,7 @@ import numpy as np
 
 from tensmith.data.dataset import Dataset, DatasetPart
 from tensmith.data.opening import reader
-from tensmith.data.parts import ItemPart
-from tensmith.data.tokenizers import Tokenizer, find_tokenizer, token_reader
+from tensmith.data.tokenizers import Tokenizer, find_tokenizer, text_part
 from tensmith.data.tree import FileTree, expanded, open_tree
 from tensmith.errors import DataError
 
@@ -22,7 +21,9 @@ def open_aclimdb(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_lengt
     """Movie reviews, negative (0) or positive (1), in the folder or tar file of the original distribution.
 
     A sample is the tokens of its review, cut to `max_length`. `?tokenizer=` is byte, char or a llama2.c
-    tokenizer file; in Python any object that encodes. Unlabelled reviews (unsup/) are left out.
+    tokenizer file; in Python any object that encodes. A tokenizer.json (extra tensmith[text]) gives
+    encoders input_ids, attention_mask and token_type_ids of `max_length` tokens. Unlabelled reviews (unsup/)
+    are left out.
     """
     tree = open_tree(expanded(path))
     found: dict[str, list[tuple[str, int]]] = {}
@@ -43,6 +44,5 @@ def open_aclimdb(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_lengt
 def _part(
     tree: FileTree, reviews: list[tuple[str, int]], tokenizer: Tokenizer, max_length: int
 ) -> DatasetPart:
-    read = token_reader(lambda index: tree.text(reviews[index][0]), tokenizer, max_length)
     labels = np.array([label for _, label in reviews], np.int64)
-    return ItemPart(len(reviews), read, labels, ragged=True, remedy="read reviews of one length together")
+    return text_part(lambda index: [tree.text(reviews[index][0])], tokenizer, max_length, labels)

@@ -9,9 +9,9 @@ import numpy as np
 
 from tensmith.data.dataset import Array, Dataset, DatasetPart, part_name
 from tensmith.data.opening import reader
-from tensmith.data.parts import ItemPart, checked_labels
+from tensmith.data.parts import checked_labels
 from tensmith.data.storage import RandomFile, open_random
-from tensmith.data.tokenizers import Tokenizer, find_tokenizer, token_reader
+from tensmith.data.tokenizers import Tokenizer, find_tokenizer, text_part
 from tensmith.data.tree import decoded
 from tensmith.errors import DataError
 
@@ -34,6 +34,8 @@ def open_glue(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
 
     A sample is the tokens of its sentence (of two sentences: joined by a tab, as in the file), cut to
     `max_length`. `?tokenizer=` is byte, char or a llama2.c tokenizer file; in Python any object that encodes.
+    A tokenizer.json (extra tensmith[text]) gives encoders input_ids, attention_mask and token_type_ids of
+    `max_length` tokens, two sentences as a pair.
     """
     root = Path(path).expanduser()
     files = {root.stem: root} if root.is_file() else {file.stem: file for file in sorted(root.glob("*.tsv"))}
@@ -43,7 +45,8 @@ def open_glue(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
         raise DataError(f"no .tsv file with a label column at {root}; expected GLUE's train.tsv and dev.tsv")
     words = sorted({word for table in labelled.values() for word in table.label_words})
     names = _label_order(words, root)
-    texts = (table.text(i) for table in labelled.values() for i in range(len(table.label_words)))
+    rows = ((table, i) for table in labelled.values() for i in range(len(table.label_words)))
+    texts = ("\t".join(table.sentences(i)) for table, i in rows)
     chosen = find_tokenizer(tokenizer, root if root.is_dir() else root.parent, texts)
     parts = {name: _part(table, names, chosen, max_length) for name, table in labelled.items()}
     return Dataset("", "classification", len(names), parts, "text", tuple(names))
@@ -72,9 +75,9 @@ class _Table:
     def name(self) -> str:
         return self._file.name
 
-    def text(self, index: int) -> str:
+    def sentences(self, index: int) -> list[str]:
         row = self._row(index)
-        return "\t".join(row[column].strip() for column in self._columns)
+        return [row[column].strip() for column in self._columns]
 
     def _row(self, index: int) -> list[str]:
         cells = self._line(index + 1).split("\t")
@@ -125,6 +128,4 @@ def _label_order(words: Sequence[str], root: Path) -> list[str]:
 def _part(table: _Table, names: Sequence[str], tokenizer: Tokenizer, max_length: int) -> DatasetPart:
     numbers = {name: number for number, name in enumerate(names)}
     labels = np.array([numbers[str(int(w)) if w.isdecimal() else w] for w in table.label_words], np.int64)
-    read = token_reader(table.text, tokenizer, max_length)
-    checked = checked_labels(labels, len(names), table.name)
-    return ItemPart(len(labels), read, checked, ragged=True, remedy="read texts of one length together")
+    return text_part(table.sentences, tokenizer, max_length, checked_labels(labels, len(names), table.name))

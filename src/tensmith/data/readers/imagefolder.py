@@ -97,6 +97,14 @@ def decode_image(data: bytes, size: int, where: str) -> Array:
     `size` > 0: short side to size*256/224 (bicubic), then the centre size x size, as for ImageNet. Refuses
     images past 64 million pixels before decoding them.
     """
+    image = decoded_image(data, where)
+    if size:
+        image = _centre(image, size)
+    return np.ascontiguousarray(np.asarray(image, np.uint8).transpose(2, 0, 1), dtype=np.float32)
+
+
+def decoded_image(data: bytes, where: str) -> Image.Image:
+    """A JPEG or PNG file as an RGB picture; DataError if it is none, or has over 64 million pixels."""
     from PIL import Image
 
     try:
@@ -107,14 +115,11 @@ def decode_image(data: bytes, size: int, where: str) -> Array:
             raise DataError(
                 f"{where} is {image.width}x{image.height} pixels, past the limit of {PIXEL_LIMIT}; scale it"
             )
-        image = image.convert("RGB")
+        return image.convert("RGB")
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(
             f"{where} is not a readable JPEG or PNG image ({error}); get it again or remove it"
         ) from error
-    if size:
-        image = _centre(image, size)
-    return np.ascontiguousarray(np.asarray(image, np.uint8).transpose(2, 0, 1), dtype=np.float32)
 
 
 def _centre(image: Image.Image, size: int) -> Image.Image:

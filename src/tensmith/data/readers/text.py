@@ -29,8 +29,9 @@ def open_text(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
 
     A text with <|endoftext|> is stories, each its own sequence (white space around it dropped, cut to
     `max_length` tokens); any other is read in windows of `max_length` bytes. A folder has train*.txt,
-    valid*.txt, test*.txt. `?tokenizer=` is byte, char or a llama2.c tokenizer file; without it, the tok*.bin
-    beside the text if there is one, else bytes. Samples differ in length: batches join equal ones only.
+    valid*.txt, test*.txt. `?tokenizer=` is byte, char, a llama2.c tokenizer file or a tokenizer.json; without
+    it, the tok*.bin or tokenizer.json beside the text if there is one, else bytes. Samples differ in length:
+    batches join equal ones only.
     """
     if max_length < SHORTEST:
         raise UsageError(f"max_length is at least {SHORTEST}, not {max_length}")
