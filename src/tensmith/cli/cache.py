@@ -1,0 +1,47 @@
+"""`tensmith cache`: a decoder exported without caches of keys and values, with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tensmith.cli.command import Answer, command
+from tensmith.cli.writing import Force, place_of, write_unless_other
+
+
+@command(example="tensmith cache decoder.onnx")
+def cache(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="The .onnx file of a decoder.")],
+    target: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DST]", help="Where to write; SRC with .cached.onnx if left out."),
+    ] = None,
+    force: Force = False,
+) -> Answer:
+    """Give a decoder caches of keys and values, so that a token costs one row and not the whole text.
+
+    Its inputs past_key_values.N and outputs present.N are those that generation loops feed. It is compared
+    with the original on random texts, whole and in parts, and written only if the logits are the same.
+    """
+    from tensmith.deploy.caching import cached_decoder
+    from tensmith.deploy.generation import TokenDecoder
+    from tensmith.deploy.model import load
+    from tensmith.files import TemporaryFolder
+
+    model = load(source)
+    with TemporaryFolder() as folder:
+        made = Path(folder) / "cached.onnx"
+        decoder, apart = cached_decoder(model.program, TokenDecoder(model.session), made, "onnxruntime", 1)
+        content = made.read_bytes()
+    place = place_of(source, target, ".cached.onnx")
+    digest = write_unless_other(place, content, force)
+    document = {
+        "path": str(place), "bytes": len(content), "caches": len(decoder.caches), "apart": apart,
+        "evidence": "tested", "sha256": digest,
+    }  # fmt: skip
+    told = (
+        f"{place}: {len(decoder.caches)} caches; on random texts logits are {apart:.1e} of the largest apart"
+    )
+    return Answer(document, [told])

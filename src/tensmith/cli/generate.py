@@ -1,0 +1,66 @@
+"""`tensmith generate`: what a language model says."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tensmith.cli.command import Answer, command
+
+
+@command(example="tensmith generate stories.onnx --tokenizer tok512.bin --prompt 'Once upon a time'")
+def generate(
+    model: Annotated[Path, typer.Argument(help="The .onnx or .packed file, or the folder of a point.")],
+    prompt: Annotated[str | None, typer.Option(help="The text to go on with.")] = None,
+    tokens: Annotated[str | None, typer.Option(help="Its tokens instead, as 1,2,3.")] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="byte, a tokenizer.json, or a tokenizer file of llama2.c.")
+    ] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="How many tokens at most.")] = 64,
+    temperature: Annotated[float, typer.Option(help="0 takes the likeliest token.")] = 0.0,
+    top_p: Annotated[float, typer.Option(help="Draw from the fewest tokens that hold this share.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Repeats what is drawn.")] = 0,
+    stop: Annotated[str | None, typer.Option(help="Tokens that end the text, as 1,2,3.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Where it runs; ONNX Runtime if left out.")] = None,
+    threads: Annotated[int, typer.Option(help="Threads of the engine.")] = 1,
+) -> Answer:
+    """Let a language model go on with a text, and say how fast it is."""
+    from tensmith.data.tokenizers import speller
+    from tensmith.deploy.model import load
+    from tensmith.errors import UsageError
+
+    if (prompt is None) == (tokens is None):
+        raise UsageError("give --prompt TEXT with its --tokenizer, or --tokens 1,2,3")
+    if prompt is not None and tokenizer is None:
+        raise UsageError("--prompt needs --tokenizer: byte, or the model's tokenizer.json or tok*.bin")
+    words = speller(tokenizer) if tokenizer is not None else None
+    start = _numbers(tokens, "--tokens") if prompt is None or words is None else words.start(prompt)
+    loaded = load(model, engine, threads)
+    _ = loaded.session
+    began = time.perf_counter()
+    said: list[int] = []
+    first = began
+    for token in loaded.stream(start, max_new_tokens, temperature, top_p, seed, _numbers(stop, "--stop")):
+        first = time.perf_counter() if not said else first
+        said.append(token)
+    ended = time.perf_counter()
+    rate = (len(said) - 1) / (ended - first) if len(said) > 1 else None
+    text = words.decode([*start, *said]) if words is not None else None
+    pace = f"first token after {first - began:.3f} s" + (f", then {rate:.1f} tokens/s" if rate else "")
+    document = {
+        "prompt_tokens": start, "tokens": said, "text": text, "first_token_seconds": first - began,
+        "tokens_per_second": rate,
+    }  # fmt: skip
+    return Answer(document, [text or ",".join(map(str, said)), f"{len(said)} tokens: {pace}"])
+
+
+def _numbers(words: str | None, option: str) -> list[int]:
+    from tensmith.errors import UsageError
+
+    parts = [part.strip() for part in (words or "").split(",") if part.strip()]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise UsageError(f"{option} takes numbers from 0, as 1,2,3, not '{words}'")
+    return list(map(int, parts))

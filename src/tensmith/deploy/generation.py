@@ -1,0 +1,220 @@
+"""Tokens one after the other from a decoder, with or without caches of keys and values.
+
+Which inputs play which part is told by their types and the usual names: tokens are integers
+[batch, length]; attention_mask and position_ids likewise; caches are inputs past... with outputs present...
+of the same ending, as exporters of Hugging Face's transformers name them. Logits are floats
+[batch, length, vocabulary].
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensmith.engine.base import Session
+from tensmith.engine.signature import TensorSpec
+from tensmith.errors import ModelError, UsageError
+
+Array = np.ndarray[Any, Any]
+
+_PAST, _PRESENT = (re.compile(f"^{word}(_key_values)?[._]?") for word in ("past", "present"))
+_MASK, _POSITIONS, _TYPES, _BRANCH = "attention_mask", "position_ids", "token_type_ids", "use_cache_branch"
+# Further along, rounding may differ with the padding behind it.
+_SAME = 1e-3
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is drawn: the likeliest at temperature 0, else from softmax(logits / temperature),
+    cut to the fewest tokens that hold `top_p` of it (Holtzman et al. 2020), repeatable by `seed`."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < np.inf:
+            raise UsageError(f"temperature is a number from 0, not {self.temperature:g}")
+        if not 0 < self.top_p <= 1:
+            raise UsageError(f"top_p is above 0 and at most 1, not {self.top_p:g}")
+
+    def drawer(self) -> np.random.Generator:
+        """What draws all tokens of one text."""
+        return np.random.default_rng(self.seed)
+
+    def token(self, logits: Array, drawer: np.random.Generator) -> int:
+        """The next token; logits [vocabulary]. ModelError where they hold no number."""
+        scores = logits.astype(np.float64)
+        if np.isnan(scores).any() or not np.isfinite(scores.max()):
+            raise ModelError("the model gives logits that are no numbers (NaN or infinite)")
+        if self.temperature == 0:
+            return int(scores.argmax())
+        shares = np.exp((scores - scores.max()) / self.temperature)
+        order = np.argsort(-shares, kind="stable")
+        total = np.cumsum(shares[order])
+        kept = order[: int(np.searchsorted(total, self.top_p * total[-1])) + 1]
+        return int(drawer.choice(kept, p=shares[kept] / shares[kept].sum()))
+
+
+@dataclass
+class TokenDecoder:
+    """A session as a decoder of tokens. ModelError where its inputs and outputs are not those of one."""
+
+    session: Session
+    tokens: TensorSpec = field(init=False)
+    logits: str = field(init=False)
+    # How many tokens there are, where the file says so.
+    vocabulary: int | None = field(init=False)
+    # Inputs of what was computed before, and the outputs that hold it after a step.
+    caches: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._causal = False  # as was seen at the first token
+        self._inputs = {spec.name: spec for spec in self.session.inputs}
+        self.caches = _caches(self.session)
+        beside = {_MASK, _POSITIONS, _TYPES, _BRANCH, *self.caches}
+        found = [spec for spec in self.session.inputs if spec.name not in beside]
+        if len(found) != 1 or not _integers(found[0]):
+            raise ModelError(
+                f"this is no decoder of tokens: it takes {_told(self.session.inputs)}; wanted are integers "
+                "[batch, length], and beside them attention_mask, position_ids and past... alone"
+            )
+        (self.tokens,) = found
+        after = self.caches.values()
+        scores = [spec for spec in self.session.outputs if spec.name not in after and _scores(spec)]
+        if len(scores) != 1:
+            raise ModelError(
+                f"this is no decoder of tokens: it gives {_told(self.session.outputs)}; wanted are floats "
+                "[batch, length, vocabulary]"
+            )
+        self.logits, size = scores[0].name, (scores[0].shape or ())[2]
+        self.vocabulary = size if isinstance(size, int) else None
+        if self.caches and self._most not in (None, 1):
+            raise ModelError(
+                f"the model takes exactly {self._most} tokens beside its caches; export it with an open "
+                "length, or for one token"
+            )
+
+    def steps(self, prompt: Sequence[int], most: int, sampling: Sampling) -> Iterator[int]:
+        """At most so many tokens after those of the prompt, each when it is known. UsageError for a prompt
+        that is empty, too long, or of tokens that the model does not have."""
+        if not prompt:
+            raise UsageError("a prompt has at least one token; most models begin with a token of their own")
+        last = math.inf if self.vocabulary is None else self.vocabulary - 1
+        if wrong := [token for token in prompt if not 0 <= token <= last]:
+            raise UsageError(f"{wrong[0]} is no token of the model, whose tokens are 0 to {last:g}")
+        length = self._most
+        if length is not None and not self.caches and len(prompt) + most - 1 > length:
+            raise UsageError(
+                f"{len(prompt)} tokens and {most} more do not fit: the model takes {length}; give a shorter "
+                "prompt, or ask for fewer"
+            )
+        return self._said(list(map(int, prompt)), most, sampling)
+
+    def _said(self, known: list[int], most: int, sampling: Sampling) -> Iterator[int]:
+        drawer = sampling.drawer()
+        state = self.nothing()
+        fed = 0
+        for _ in range(most):
+            if self.caches:
+                row, state = self.fed(known, fed, state)
+                fed = len(known)
+            elif self._most is None:
+                row = self.rows(known)[-1]
+            else:
+                row = self._padded(known, self._most)
+            known.append(sampling.token(row, drawer))
+            yield known[-1]
+
+    @property
+    def _most(self) -> int | None:
+        """Tokens that it takes at a time, where the file settles that."""
+        size = (self.tokens.shape or ())[1]
+        return size if isinstance(size, int) else None
+
+    @property
+    def open(self) -> bool:
+        """Whether it takes any number of tokens."""
+        return self._most is None
+
+    def rows(self, known: list[int]) -> Array:
+        """Logits [length, vocabulary] of tokens, without caches."""
+        found: Array = self._run(known, 0, {})[self.logits][0]
+        return found
+
+    def nothing(self) -> dict[str, Array]:
+        """Caches of no tokens."""
+        return {name: _nothing(self._inputs[name]) for name in self.caches}
+
+    def fed(self, known: list[int], fed: int, state: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+        """Logits [vocabulary] after the known tokens, of which `fed` are in the caches; the caches then."""
+        row, after = np.zeros(0), dict(state)
+        step = self._most or len(known)
+        for at in range(fed, len(known), step):
+            found = self._run(known[at : at + step], at, after)
+            row, after = found[self.logits][0, -1], {name: found[o] for name, o in self.caches.items()}
+        return row, after
+
+    def _padded(self, known: list[int], length: int) -> Array:
+        """Logits [vocabulary] after the known tokens. What follows them must not matter: at the first token
+        that is looked at, with two different paddings."""
+        rows = [
+            self._run(known + (length - len(known)) * [filler], 0, {})[self.logits][0, len(known) - 1]
+            for filler in ((0,) if self._causal else (0, known[0] or 1))
+        ]
+        row: Array = rows[0]
+        if np.abs(row - rows[-1]).max() > _SAME * max(1.0, float(np.abs(row).max())):
+            raise ModelError(
+                f"the model takes exactly {length} tokens and looks at those to come; export it with an open "
+                "length, or with a causal mask"
+            )
+        self._causal = True
+        return row
+
+    def _run(self, tokens: list[int], before: int, state: Mapping[str, Array]) -> dict[str, Array]:
+        total = before + len(tokens)
+        ready = {
+            self.tokens.name: np.array([tokens]),
+            _MASK: np.ones((1, total)),
+            _POSITIONS: np.arange(before, total)[None],
+            _TYPES: np.zeros((1, len(tokens))),
+            _BRANCH: np.array([before > 0]),
+        }
+        given = {n: a.astype(self._inputs[n].dtype) for n, a in ready.items() if n in self._inputs}
+        return self.session.run({**given, **state})
+
+
+def _caches(session: Session) -> dict[str, str]:
+    """Outputs of caches by their inputs; ModelError where one has no counterpart."""
+    after = {_PRESENT.sub("", s.name): s.name for s in session.outputs if _PRESENT.match(s.name)}
+    before = {_PAST.sub("", s.name): s.name for s in session.inputs if _PAST.match(s.name)}
+    if lost := before.keys() - after.keys():
+        raise ModelError(f"input {before[min(lost)]} has no output present... of the same ending")
+    return {name: after[ending] for ending, name in before.items()}
+
+
+def _told(specs: Sequence[TensorSpec]) -> str:
+    return ", ".join(f"{spec.name} {spec.dtype}{list(spec.shape or ())}" for spec in specs) or "nothing"
+
+
+def _integers(spec: TensorSpec) -> bool:
+    shape = spec.shape or ()
+    one = len(shape) == 2 and (shape[0] == 1 or isinstance(shape[0], str))
+    return one and spec.dtype in ("int32", "int64")
+
+
+def _scores(spec: TensorSpec) -> bool:
+    return "float" in spec.dtype and len(spec.shape or ()) == 3
+
+
+def _nothing(spec: TensorSpec) -> Array:
+    """A cache of no tokens: of the sizes left open the first is the batch, the others the length."""
+    shape = [size if isinstance(size, int) else int(axis == 0) for axis, size in enumerate(spec.shape or ())]
+    if 0 not in shape:
+        raise ModelError(f"input {spec.name} {shape} leaves no length open for what came before")
+    return np.zeros(shape, spec.dtype)

@@ -1,0 +1,495 @@
+"""A decoder that computes its whole text for every token, turned into one with caches of keys and values.
+
+The program reads tokens [batch, length]. Of each value, the axes whose size is made of that length are its
+rows. Whatever works row by row is computed for the new rows alone; where all rows are needed, as keys and
+values are by an attention, those from before come in as a cache and go out with the new ones behind them.
+So the same program fills the caches from a prompt and goes on with single tokens.
+
+That is right where no row depends on a later one (a causal mask). Here that is not proved: whoever makes such
+a program compares it with what it was made of (deploy.generation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tensmith.errors import ModelError
+from tensmith.formula.arith import Array
+from tensmith.formula.poly import Dim, Poly
+from tensmith.ir import Node, Program, TensorType, make_node
+from tensmith.ir.op import Op
+from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.gather import Gather
+from tensmith.ir.ops.matmul import Gemm, MatMul
+from tensmith.ir.ops.normalization import LpNormalization, RowNormalization
+from tensmith.ir.ops.reduction import Reduction
+from tensmith.ir.ops.shape import Expand, Renaming, Reshape, Transpose
+from tensmith.ir.ops.shared import normal_axis
+from tensmith.ir.ops.slicing import Concat, Slice, Split
+from tensmith.ir.ops.softmax import AlongAxis
+
+# Of each axis of rows: the new ones, or all up to now.
+NEW, ALL = "new", "all"
+Rows = tuple[str, ...]
+
+PAST, PRESENT = "past_key_values.{}", "present.{}"
+MASK = "attention_mask"
+_BEFORE, _TOTAL, _FRESH = "rows before", "rows in all", "rows that are new"
+
+
+def with_caches(program: Program) -> Program:
+    """The program with caches: an input past_key_values.N [.., before, ..] and an output present.N each, of
+    which the latter is the next step's former. Inputs [batch, length] take new tokens alone; attention_mask
+    is of all tokens. Outputs are of the new rows.
+
+    ModelError naming the node where it is not known how rows pass through it.
+    """
+    return _Caching(program).run()
+
+
+@dataclass
+class _Caching:
+    program: Program
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
+    made: dict[tuple[str, Rows], str] = field(default_factory=dict)
+    # Inputs of what was computed before, in the order of their outputs; of the first also the axis of rows.
+    caches: dict[str, TensorType] = field(default_factory=dict)
+    present: list[str] = field(default_factory=list)
+    _first_axis: int = 0
+    _names: set[str] = field(default_factory=set)
+
+    def run(self) -> Program:
+        """See with_caches."""
+        program = self.program
+        outputs = []
+        for name in program.outputs:
+            rows = (NEW,) * len(self._axes(name))
+            if len(rows) != 1:
+                raise ModelError(f"output '{name}' has no single axis of tokens, so it has no new rows")
+            outputs.append((name, self.value(name, rows)))
+        if not self.caches:
+            raise ModelError("no row needs another, so there is nothing to keep from one token to the next")
+        nodes = [*self._sizes(), *self.nodes]
+        nodes += [make_node("identity", (made,), (name,)) for name, made in outputs]
+        inputs = {n: self._input_type(n, type_) for n, type_ in program.inputs.items()}
+        return Program(
+            program.name,
+            {**inputs, **self.caches},
+            (*program.outputs, *self.present),
+            _ordered(nodes),
+            {**program.constants, **self.constants},
+            origin=program.origin,
+        )
+
+    # What is known of the program
+
+    @cached_property
+    def _tokens(self) -> str:
+        """The input of tokens."""
+        found = [
+            name
+            for name, type_ in self.program.inputs.items()
+            if type_.dtype in ("i64", "i32") and type_.rank == 2 and isinstance(type_.dims[1], Poly)
+        ]
+        named = [name for name in found if name != MASK]
+        if not named or len(found) < len(self.program.inputs):
+            raise ModelError("a decoder takes integers [batch, length] of an open length, and nothing else")
+        return named[0]
+
+    @cached_property
+    def _length(self) -> str:
+        """The symbol of the number of tokens."""
+        symbols = Poly.of(self.program.inputs[self._tokens].dims[1]).symbols()
+        if len(symbols) != 1:
+            raise ModelError("the number of tokens is no size of its own")
+        return next(iter(symbols))
+
+    @cached_property
+    def _told(self) -> frozenset[str]:
+        """Values that depend on tokens, not on their number alone."""
+        found = set(self.program.inputs)
+        for node in self.program.nodes:
+            if not node.traits.measures and any(name in found for name in node.inputs):
+                found.update(filter(None, node.outputs))
+        return frozenset(found)
+
+    def _axes(self, name: str) -> tuple[int, ...]:
+        """The axes of rows of a value."""
+        type_ = self.program.facts[name].type
+        if type_ is None or type_.shape is None:
+            raise ModelError(f"the shape of '{name}' is not known")
+        return tuple(
+            axis
+            for axis, size in enumerate(type_.dims)
+            if isinstance(size, Poly) and self._length in size.symbols()
+        )
+
+    def _input_type(self, name: str, type_: TensorType) -> TensorType:
+        if name == MASK:
+            return type_.with_shape((type_.dims[0], Poly.symbol("total")))
+        return type_
+
+    # Values of chosen rows
+
+    def value(self, name: str, rows: Rows) -> str:
+        """A value with those rows."""
+        if name in self.program.constants:
+            return name
+        key = (name, rows)
+        if key not in self.made:
+            self.made[key] = self._made(name, rows)
+        return self.made[key]
+
+    def all_new(self, name: str) -> str:
+        """A value with its new rows alone."""
+        return self.value(name, (NEW,) * len(self._axes(name)))
+
+    def _made(self, name: str, rows: Rows) -> str:
+        if name in self.program.inputs:
+            return self._given(name, rows)
+        fact = self.program.facts[name]
+        if fact.value is not None and fact.type is not None and not fact.type.floating:
+            return self._numbers(fact.value, fact.type)
+        node = self.program.producers[name]
+        if name not in self._told:
+            return self._counted(node, name, rows)
+        if ALL in rows and NEW not in rows:
+            return self._remembered(name, rows)
+        return self._passed(node, name, rows)
+
+    def _given(self, name: str, rows: Rows) -> str:
+        """An input's rows."""
+        if name == MASK:
+            return name if rows == (ALL,) else self._cut(name, 1)
+        return name if rows == (NEW,) else self._kept(name, name, 1)
+
+    def _counted(self, node: Node, name: str, rows: Rows) -> str:
+        """A value that the number of tokens makes alone: of all rows, of which the new ones are cut."""
+        if NEW in rows and node.op == "trilu" and rows == (NEW, ALL):
+            return self._triangle(node, rows)
+        if NEW in rows and _is(node, Expand) and node.inputs[0] in self.program.constants:
+            return self._again(node, name, [node.inputs[0], self._shape(name, rows)])
+        if NEW in rows and _is(node, Elementwise):
+            return self._passed(node, name, rows)
+        if NEW in rows:
+            made = self.value(name, (ALL,) * len(rows))
+            for axis, which in zip(self._axes(name), rows):
+                made = self._cut(made, axis) if which == NEW else made
+            return made
+        inputs = [self.value(n, (ALL,) * len(self._axes(n))) if n else "" for n in node.inputs]
+        if node.traits.measures:
+            raise ModelError(f"{node.label} measures '{node.inputs[0]}' in a way that is not known")
+        return self._again(node, name, inputs)
+
+    def _triangle(self, node: Node, rows: Rows) -> str:
+        """Of a triangle of all rows the new ones: its diagonal lies further right."""
+        shift = self._numbers(np.array(0), TensorType("i64", ()))
+        if len(node.inputs) > 1 and node.inputs[1]:
+            shift = self.value(node.inputs[1], ())
+        flat = self._add("reshape", (shift, self._constant("one", np.array([1]))), "k")
+        moved = self._add("add", (flat, _BEFORE), "k of new rows")
+        scalar = self._add("reshape", (moved, self._constant("none", np.zeros(0, np.int64))), "k")
+        return self._again(node, node.output, [self.value(node.inputs[0], rows), scalar])
+
+    def _remembered(self, name: str, rows: Rows) -> str:
+        """All rows of a value: what was before comes from a cache, of it or of what it is a view of."""
+        if len(rows) != 1:
+            raise ModelError(f"{self.program.producers[name].label}: all rows of two axes are needed")
+        chain = list(self._views(name))
+        best = min(chain, key=lambda each: (self._row_size(each), not self._usual(each), chain.index(each)))
+        if best == name:
+            return self._kept(name, self.value(name, (NEW,)), self._axes(name)[0])
+        return self._passed(self.program.producers[name], name, rows)
+
+    def _views(self, name: str) -> Iterator[str]:
+        """The value, what it is a view of, and so on."""
+        while True:
+            yield name
+            node = self.program.producers.get(name)
+            if node is None or not _is(node, *_VIEWS) or len(self._axes(node.inputs[0])) != 1:
+                return
+            name = node.inputs[0]
+
+    def _row_size(self, name: str) -> int:
+        dims = self.program.type(name).dims
+        return int(np.prod([size for size in dims if isinstance(size, int)], dtype=np.int64))
+
+    def _usual(self, name: str) -> bool:
+        """Whether it lies as caches usually do: [batch, heads, rows, features]."""
+        return self.program.type(name).rank == 4 and self._axes(name) == (2,)
+
+    def _kept(self, name: str, new: str, axis: int) -> str:
+        """A cache of a value along an axis, with its new rows behind it."""
+        number = len(self.caches)
+        past, present = PAST.format(number), PRESENT.format(number)
+        type_ = self.program.type(name)
+        if type_.dims[axis] != Poly.symbol(self._length):
+            raise ModelError(f"rows of '{name}' lie together with something else: {type_}")
+        turned = type_.rank == 4 and axis == 3
+        sizes = [*type_.dims]
+        if turned:  # keys for a product: they are kept as caches usually lie
+            sizes[2:], axis = reversed(sizes[2:]), 2
+            new = self._add("transpose", (new,), f"{name} turned", perm=_TURNED)
+        if not self.caches:
+            self._first_axis = axis
+        sizes[axis] = Poly.symbol("before")
+        self.caches[past] = type_.with_shape(sizes)
+        self.nodes.append(make_node("concat", (past, new), (present,), {"axis": axis}))
+        self.present.append(present)
+        return self._add("transpose", (present,), f"{name} of all", perm=_TURNED) if turned else present
+
+    # Nodes for chosen rows
+
+    def _passed(self, node: Node, name: str, rows: Rows) -> str:
+        """A node whose output has those rows, with what it reads chosen alike."""
+        for kind, rule in _RULES:
+            if _is(node, kind):
+                return self._again(node, name, rule(self, node, dict(zip(self._axes(name), rows))))
+        raise ModelError(f"{node.label}: it is not known how the rows of tokens pass through it")
+
+    def _again(self, node: Node, name: str, inputs: Sequence[str]) -> str:
+        """The node on other inputs."""
+        named = [self._free(output) if output else "" for output in node.outputs]
+        self.nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(named)))
+        return named[node.outputs.index(name)]
+
+    def aligned(self, name: str, rows: dict[int, str], shift: int) -> str:
+        """An input whose axis a lies at axis a + shift of the output."""
+        if not name or name in self.program.constants:
+            return name
+        return self.value(name, tuple(rows.get(axis + shift, NEW) for axis in self._axes(name)))
+
+    def broadcast(self, node: Node, rows: dict[int, str]) -> list[str]:
+        """Inputs that are aligned at their last axes."""
+        rank = len(self.program.type(node.output).dims)
+        return [
+            self.aligned(name, rows, rank - len(self.program.type(name).dims)) if name else ""
+            for name in node.inputs
+        ]
+
+    def first_alone(self, node: Node, rows: dict[int, str]) -> list[str]:
+        """The first input with its rows in the output's order, the others as they are."""
+        return [self.in_order(node, rows), *(self.plain(node, name) for name in node.inputs[1:])]
+
+    def in_order(self, node: Node, rows: dict[int, str]) -> str:
+        """The first input, whose axes of rows come in the output's order."""
+        if len(self._axes(node.inputs[0])) != len(rows):
+            raise ModelError(f"{node.label}: its rows are not those of its input")
+        return self.value(node.inputs[0], _listed(rows))
+
+    def plain(self, node: Node, name: str) -> str:
+        """An input without rows."""
+        if not name or name in self.program.constants:
+            return name
+        if self._axes(name) or name in self._told:
+            raise ModelError(f"{node.label}: it is not known how the rows of '{name}' pass through it")
+        return self.value(name, ())
+
+    def same_axes(self, node: Node, rows: dict[int, str]) -> list[str]:
+        """All inputs with axes like the output's; those that are shorter have no rows."""
+        rank = len(self.program.type(node.output).dims)
+        return [
+            self.aligned(name, rows, 0)
+            if name and len(self.program.type(name).dims) == rank
+            else self.plain(node, name)
+            for name in node.inputs
+        ]
+
+    def along(self, node: Node, rows: dict[int, str]) -> list[str]:
+        """What looks along one axis needs all of it."""
+        axis = normal_axis(node.attrs["axis"], len(self.program.type(node.output).dims))
+        if rows.get(axis) == NEW:
+            raise ModelError(f"{node.label}: new rows alone are asked of an axis along which it looks")
+        return self.same_axes(node, rows)
+
+    def transposed(self, node: Node, rows: dict[int, str]) -> list[str]:
+        rank = len(self.program.type(node.output).dims)
+        perm = node.attrs["perm"] or tuple(reversed(range(rank)))
+        back = {perm[axis]: which for axis, which in rows.items()}
+        return [self.aligned(node.inputs[0], back, 0)]
+
+    def renamed(self, node: Node, rows: dict[int, str]) -> list[str]:
+        """A view under another shape: rows stay in their order."""
+        others = node.inputs[1:]
+        if _is(node, Reshape) and others[0] not in self.program.constants:
+            return [self.in_order(node, rows), self._shape(node.output, _listed(rows))]
+        return [self.in_order(node, rows), *others]
+
+    def expanded(self, node: Node, rows: dict[int, str]) -> list[str]:
+        rank, first = len(self.program.type(node.output).dims), node.inputs[0]
+        data = self.aligned(first, rows, rank - len(self.program.type(first).dims))
+        if node.inputs[1] in self.program.constants:
+            return [data, node.inputs[1]]
+        return [data, self._shape(node.output, _listed(rows))]
+
+    def multiplied(self, node: Node, rows: dict[int, str]) -> list[str]:
+        """Rows of the left, columns of the right; where they are summed over, all."""
+        left, right = node.inputs
+        sizes = [len(self.program.type(name).dims) for name in node.inputs]
+        rank = len(self.program.type(node.output).dims)
+        if min(sizes) < 2:
+            raise ModelError(f"{node.label}: a product with a vector")
+        found = []
+        for name, size, summed in ((left, sizes[0], sizes[0] - 1), (right, sizes[1], sizes[1] - 2)):
+            shifted = {axis - (rank - size): which for axis, which in rows.items()}
+            # Of the left the last axis is summed over, of the right the last but one.
+            kept = {axis: w for axis, w in shifted.items() if axis != summed and axis >= 0}
+            free = size - 2 if name == left and summed == size - 1 else size - 1
+            outer = {axis: w for axis, w in kept.items() if axis < size - 2}
+            place = rank - 2 if free == size - 2 else rank - 1
+            outer |= {free: rows[place]} if place in rows else {}
+            outer[summed] = ALL
+            found.append(self.aligned(name, outer, 0))
+        return found
+
+    def affine(self, node: Node, rows: dict[int, str]) -> list[str]:
+        """Gemm with weights that have no rows."""
+        if node.attrs["transA"]:
+            raise ModelError(f"{node.label}: its left side is turned")
+        first, *others = node.inputs
+        return [self.aligned(first, rows, 0), *(self.plain(node, name) for name in others)]
+
+    def cut_along(self, node: Node, rows: dict[int, str]) -> list[str]:
+        """Slice, split and gather along axes that are not rows."""
+        axes = self.program.facts[node.inputs[3]].value if len(node.inputs) > 3 and node.inputs[3] else None
+        data = len(self.program.type(node.inputs[0]).dims)
+        if _is(node, Slice):
+            touched = range(data) if axes is None else [normal_axis(int(a), data) for a in axes.ravel()]
+        else:
+            touched = [normal_axis(node.attrs["axis"], data)]
+        if set(touched) & rows.keys():
+            raise ModelError(f"{node.label}: it cuts the rows of tokens")
+        return self.first_alone(node, rows)
+
+    def gathered(self, node: Node, rows: dict[int, str]) -> list[str]:
+        """Rows of a table, chosen by what has rows; or parts of what has rows."""
+        table, chosen = node.inputs
+        if self._axes(chosen) and not self._axes(table):
+            axis = normal_axis(node.attrs["axis"], len(self.program.type(table).dims))
+            return [self.plain(node, table), self.aligned(chosen, rows, axis)]
+        if self._axes(chosen):
+            raise ModelError(f"{node.label}: it chooses among rows by what has rows")
+        return self.cut_along(node, rows)
+
+    # Sizes and numbers
+
+    def _sizes(self) -> list[Node]:
+        """Nodes that measure how many rows there were before, and are now."""
+        first = next(iter(self.caches))
+        axis = self._first_axis
+        return [
+            make_node("shape", (first,), (_BEFORE,), {"start": axis, "end": axis + 1}),
+            make_node("shape", (self._tokens,), (_FRESH,), {"start": 1, "end": 2}),
+            make_node("add", (_BEFORE, _FRESH), (_TOTAL,)),
+        ]
+
+    def _shape(self, name: str, rows: Rows) -> str:
+        """The shape of a value with those rows, as a tensor."""
+        which = dict(zip(self._axes(name), rows))
+        dims = self.program.type(name).dims
+        parts = [self._size(size, which.get(axis, ALL)) for axis, size in enumerate(dims)]
+        return self._add("concat", parts, f"{name} shape", axis=0)
+
+    def _numbers(self, value: Array, type_: TensorType) -> str:
+        """Whole numbers made of sizes, of all rows."""
+        flat = np.asarray(value).reshape(-1)
+        if all(isinstance(each, (int, np.integer, bool, np.bool_)) for each in flat.tolist()):
+            return self._constant("sizes", np.asarray(value).astype(type_.numpy))
+        joined = self._add("concat", [self._size(each, ALL) for each in flat], "sizes", axis=0)
+        shape = self._constant("shape", np.array(np.shape(value), np.int64))
+        return self._add("reshape", (joined, shape), "sizes")
+
+    def _size(self, size: Dim, which: str) -> str:
+        """A size as a tensor [1]: a number, the batch, or rows."""
+        if isinstance(size, (int, np.integer)):
+            return self._constant("size", np.array([int(size)]))
+        (tokens, batch) = (_TOTAL if which == ALL else _FRESH), self.program.inputs[self._tokens].dims[0]
+        if size == Poly.symbol(self._length):
+            return tokens
+        if isinstance(batch, Poly) and size == batch:
+            return self._add("shape", (self._tokens,), "batch", start=0, end=1)
+        if isinstance(batch, Poly) and size == batch * Poly.symbol(self._length):
+            return self._add("mul", (self._size(batch, which), tokens), "batch of rows")
+        offset = size - Poly.symbol(self._length)
+        if not offset.symbols():
+            return self._add("add", (tokens, self._size(int(offset.evaluate({})), which)), "size")
+        raise ModelError(f"a size {size} is made of the number of tokens in a way that is not known")
+
+    def _cut(self, name: str, axis: int) -> str:
+        """The new rows of a value that has all."""
+        axes = self._constant("axis", np.array([axis]))
+        return self._add("slice", (name, _BEFORE, _TOTAL, axes), f"{name} new")
+
+    def _add(self, op: str, inputs: Sequence[str], name: str, **attrs: Any) -> str:
+        name = self._free(name)
+        self.nodes.append(make_node(op, inputs, (name,), attrs))
+        return name
+
+    def _constant(self, name: str, array: Array) -> str:
+        name = self._free(name)
+        self.constants[name] = array
+        return name
+
+    def _free(self, name: str) -> str:
+        while name in self._names or self.program.has(name):
+            name += "'"
+        self._names.add(name)
+        return name
+
+
+_TURNED = (0, 1, 3, 2)
+# Ops whose output shows what their first input holds.
+_VIEWS = (Renaming, Transpose, Expand)
+Rule = Callable[[_Caching, Node, dict[int, str]], list[str]]
+# How the rows of an output are those of the inputs, by kind of op.
+_RULES: tuple[tuple[Any, Rule], ...] = (
+    (Elementwise, _Caching.broadcast),
+    (MatMul, _Caching.multiplied),
+    (Gemm, _Caching.affine),
+    (AlongAxis, _Caching.along),
+    (RowNormalization, _Caching.first_alone),
+    (LpNormalization, _Caching.along),
+    (Transpose, _Caching.transposed),
+    (Expand, _Caching.expanded),
+    (Renaming, _Caching.renamed),
+    (Reduction, _Caching.first_alone),
+    (Concat, _Caching.along),
+    (Split, _Caching.cut_along),
+    (Slice, _Caching.cut_along),
+    (Gather, _Caching.gathered),
+)
+
+
+def _is(node: Node, *kinds: type[Op]) -> bool:
+    """Whether a node's op is of one of some kinds."""
+    return node.opaque is None and isinstance(node.definition, kinds)
+
+
+def _listed(rows: dict[int, str]) -> Rows:
+    """Which rows, axis by axis."""
+    return tuple(which for _, which in sorted(rows.items()))
+
+
+def _ordered(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Nodes in an order of definition."""
+    producers = {name: node for node in nodes for name in node.outputs if name}
+    found: dict[Node, None] = {}
+    waiting = [(node, False) for node in reversed(nodes)]
+    while waiting:
+        node, ready = waiting.pop()
+        if node in found:
+            continue
+        if ready:
+            found[node] = None
+            continue
+        waiting.append((node, True))
+        waiting += [
+            (producers[n], False) for n in node.inputs if n in producers and producers[n] not in found
+        ]
+    return tuple(found)

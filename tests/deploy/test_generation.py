@@ -1,0 +1,185 @@
+"""Decoders go on with a text: with caches and without, of open and of fixed length."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from command_line import refused, tensmith
+from tensmith import load
+from tensmith.data.tokenizers import ByteTokenizer, LlamaTokenizer, TokenizerFile
+from tensmith.deploy.generation import Sampling
+from tensmith.errors import ModelError, UsageError
+
+VOCABULARY, WIDTH = 23, 8
+_RANDOM = np.random.default_rng(3)
+TABLES = {
+    "embedding": _RANDOM.standard_normal((VOCABULARY, WIDTH)).astype(np.float32),
+    "head": _RANDOM.standard_normal((WIDTH, VOCABULARY)).astype(np.float32),
+}
+PROMPT = [3, 1, 4]
+
+
+def decoder(path: Path, *, cached: bool = False, length: int | str = "length", causal: bool = True) -> Path:
+    """Logits of the sum of all embeddings and positions up to each token; [1, 1, P, WIDTH] is cached."""
+    nodes = [
+        helper.make_node("Gather", ["embedding", "input_ids"], ["words"]),
+        helper.make_node("Cast", ["position_ids"], ["place"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["place", "last"], ["places"]),
+        helper.make_node("Add", ["words", "places"], ["each"]),
+        helper.make_node("Unsqueeze", ["each", "one"], ["new"]),
+    ]
+    if cached:
+        nodes.append(helper.make_node("Concat", ["past_key_values.0.key", "new"], ["present.0.key"], axis=2))
+    seen = "present.0.key" if cached else "new"
+    if causal:
+        nodes.append(helper.make_node("CumSum", [seen, "two"], ["sums"]))
+    else:
+        nodes.append(helper.make_node("ReduceSum", [seen, "axes"], ["total"]))
+        nodes.append(helper.make_node("Add", [seen, "total"], ["sums"]))
+    nodes += [
+        helper.make_node("Squeeze", ["sums", "one"], ["flat"]),
+        helper.make_node("Shape", ["input_ids"], ["count"], start=1),
+        helper.make_node("Neg", ["count"], ["first"]),
+        helper.make_node("Slice", ["flat", "first", "end", "one"], ["tail"]),
+        helper.make_node("MatMul", ["tail", "head"], ["logits"]),
+    ]
+    numbers = {"last": [-1], "one": [1], "axes": [2], "end": [2**40]}
+    tables = {**TABLES, **{name: np.array(value) for name, value in numbers.items()}, "two": np.array(2)}
+    info = helper.make_tensor_value_info
+    inputs = [info(name, TensorProto.INT64, [1, length]) for name in ("input_ids", "position_ids")]
+    outputs = [info("logits", TensorProto.FLOAT, [1, length, VOCABULARY])]
+    if cached:
+        inputs.append(info("past_key_values.0.key", TensorProto.FLOAT, ["batch", 1, "past", WIDTH]))
+        outputs.append(info("present.0.key", TensorProto.FLOAT, ["batch", 1, "total", WIDTH]))
+    graph = helper.make_graph(
+        nodes, "decoder", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in tables.items()]
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def logits(tokens: list[int]) -> Any:
+    words = TABLES["embedding"][tokens] + np.arange(len(tokens), dtype=np.float32)[:, None]
+    return words.sum(0) @ TABLES["head"]
+
+
+def likeliest(count: int) -> list[int]:
+    tokens = list(PROMPT)
+    for _ in range(count):
+        tokens.append(int(logits(tokens).argmax()))
+    return tokens[len(PROMPT) :]
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"cached": True}, {"cached": True, "length": 1}, {"length": 12}], ids=str
+)
+def test_the_likeliest_tokens(how: dict[str, Any], tmp_path: Path) -> None:
+    assert load(decoder(tmp_path / "m.onnx", **how)).generate(PROMPT, 9) == likeliest(9)
+
+
+def test_a_cache_is_fed_one_token_at_a_time(tmp_path: Path) -> None:
+    model = load(decoder(tmp_path / "m.onnx", cached=True))
+    fed, run = [], model.session.run
+    model.session.run = lambda inputs: fed.append(inputs["input_ids"].shape[1]) or run(inputs)  # type: ignore[method-assign,func-returns-value]
+    model.generate(PROMPT, 4)
+    assert fed == [3, 1, 1, 1]
+
+
+def test_what_is_drawn_follows_the_shares_and_repeats(tmp_path: Path) -> None:
+    model = load(decoder(tmp_path / "m.onnx"))
+    drawn = [model.generate(PROMPT, 6, temperature=9.0, seed=seed) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    scores, drawer = np.log([0.5, 0.3, 0.15, 0.05]), np.random.default_rng(0)
+    seen = np.bincount([Sampling(1.0).token(scores, drawer) for _ in range(4000)], minlength=4) / 4000
+    assert np.allclose(seen, [0.5, 0.3, 0.15, 0.05], atol=0.03)
+    nucleus = {Sampling(1.0, top_p=0.7).token(scores, drawer) for _ in range(200)}
+    assert nucleus == {0, 1}
+
+
+def test_a_token_may_end_it(tmp_path: Path) -> None:
+    wanted = likeliest(9)
+    assert (
+        load(decoder(tmp_path / "m.onnx")).generate(PROMPT, 9, stop=[wanted[4]])
+        == wanted[: wanted.index(wanted[4])]
+    )
+
+
+def test_a_fixed_length_that_looks_ahead_is_refused(tmp_path: Path) -> None:
+    model = load(decoder(tmp_path / "m.onnx", length=12, causal=False))
+    with pytest.raises(ModelError, match="exactly 12 tokens and looks at those to come"):
+        model.generate(PROMPT, 2)
+    with pytest.raises(UsageError, match="do not fit: the model takes 12"):
+        model.generate(PROMPT, 11)
+    with pytest.raises(ModelError, match="exactly 12 tokens beside its caches"):
+        load(decoder(tmp_path / "m.onnx", cached=True, length=12)).generate(PROMPT)
+
+
+@pytest.mark.parametrize("prompt", [[], [3, -1], [3, VOCABULARY]])
+def test_tokens_that_the_model_does_not_have(prompt: list[int], tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        load(decoder(tmp_path / "m.onnx")).stream(prompt)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"temperature": -1.0}, {"temperature": float("nan")}, {"top_p": 0.0}, {"max_new_tokens": 0}]
+)
+def test_what_cannot_be_asked(wrong: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        load(decoder(tmp_path / "m.onnx")).generate(PROMPT, **wrong)
+
+
+def test_other_models_are_refused_by_what_they_take(tmp_path: Path) -> None:
+    path = decoder(tmp_path / "m.onnx", cached=True)
+    model = onnx.load(path)
+    del model.graph.output[1]
+    onnx.save(model, path)
+    with pytest.raises(ModelError, match=r"past_key_values.0.key has no output present"):
+        load(path).generate(PROMPT)
+    digits = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"
+    with pytest.raises(ModelError, match=r"no decoder of tokens: it takes .*float32"):
+        load(digits).generate(PROMPT)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    decoder(tmp_path / "m.onnx")
+    run = tensmith(
+        "generate", "m.onnx", "--tokens", "3,1,4", "--max-new-tokens", "5", "--json", folder=tmp_path
+    )
+    found = json.loads(run.stdout)
+    assert found["tokens"] == likeliest(5) and found["text"] is None and found["tokens_per_second"] > 0
+    refused(tensmith("generate", "m.onnx", "--prompt", "a", folder=tmp_path), 2, "--tokenizer")
+    refused(tensmith("generate", "m.onnx", "--tokens", "3,x", folder=tmp_path), 2, "1,2,3")
+
+
+@pytest.mark.data
+def test_a_story(data_dir: Path) -> None:
+    words = LlamaTokenizer(data_dir / "lm" / "tok512.bin")
+    model = load(data_dir / "models" / "stories260k.onnx")
+    told = words.decode(
+        [*words.start("Once upon a time"), *model.generate(words.start("Once upon a time"), 12)]
+    )
+    assert told.startswith("Once upon a time, there was a little girl")
+    assert words.decode(words.start("naïve ☃")) == "naïve ☃"
+
+
+def test_tokenizers_give_text_back(tmp_path: Path) -> None:
+    assert ByteTokenizer().decode([*ByteTokenizer().start("naïve"), 300]) == "naïve\ufffd"
+    tokenizers = pytest.importorskip("tokenizers", reason="the text extra is not installed")
+    encoder = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({"[CLS]": 0, "[SEP]": 1, "a": 2, "b": 3}, "[SEP]")
+    )
+    encoder.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    encoder.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)]
+    )
+    encoder.save(str(tmp_path / "tokenizer.json"))
+    file = TokenizerFile(tmp_path / "tokenizer.json")
+    assert file.encode("a b") == [0, 2, 3, 1] and file.start("a b") == [0, 2, 3]
+    assert file.decode([2, 3]) == "a b"
