@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -194,6 +195,23 @@ def test_the_limit_ends_with_its_block():
     busy(0.1)
     with pytest.raises(TimeUp), limited(0.02):
         busy(5)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_limit_that_a_finalizer_swallows_comes_again():
+    class Slow:
+        def __del__(self):
+            end = time.process_time() + 0.1
+            while time.process_time() < end:
+                pass
+
+    began = time.process_time()
+    with pytest.raises(TimeUp), limited(0.02):
+        Slow()  # Python drops what is raised in a finalizer
+        while time.process_time() < began + 20:
+            pass
+    assert time.process_time() < began + 10
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
 def test_progress_names_the_function():

@@ -22,6 +22,7 @@ from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Struct
 from tensmith.lifting.pipeline import Steps
 from tensmith.lifting.running import Callee, fields, installed, load
+from tensmith.progress import Progress, silent
 
 CANDIDATES = ("numpy", "torch", "c", "onnx", "jax", "tensorflow", "mlx")
 _DEFAULTS = (1000, 300, 100, 30)
@@ -80,13 +81,13 @@ def parse_sizes(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def choose(
-    lifted: Lifted, steps: Steps, sizes: Sizes, progress: Callable[[str], None] | None = None
+    lifted: Lifted, steps: Steps, sizes: Sizes, progress: Progress | None = None
 ) -> tuple[TargetTimings, dict[str, Mapping[str, bytes]]]:
     """The timings of a function's targets, and the files of each that could be emitted.
 
     Raises UsageError where the sizes do not meet the function's requirements.
     """
-    tell = progress or (lambda _: None)
+    tell = progress or silent
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow greets on stderr
     arguments = sample(lifted, sizes)
     runs: dict[str, Callable[[], Any]] = {}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 _PATIENCE = 10.0  # seconds by the clock for one of processor time, on a busy machine
+_AGAIN = 0.5  # seconds of processor time after which TimeUp is raised again
 
 
 class TimeUp(Exception):
@@ -39,7 +40,8 @@ class Deadline:
 def limited(seconds: float) -> Iterator[None]:
     """Raises TimeUp inside the block once it has used `seconds` of processor time, however busy the machine.
 
-    By an interval timer, so in the main thread of a system that has one; elsewhere the block just runs.
+    By an interval timer, so in the main thread of a system that has one; elsewhere the block just runs. What
+    is raised where Python drops exceptions (a finalizer, a callback of a foreign library) is raised again.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
@@ -49,9 +51,14 @@ def limited(seconds: float) -> Iterator[None]:
         raise TimeUp
 
     before = signal.signal(signal.SIGPROF, stop)
-    left, interval = signal.setitimer(signal.ITIMER_PROF, seconds)
+    left, interval = signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, left, interval)
-        signal.signal(signal.SIGPROF, before)
+        while True:  # until no TimeUp comes in between
+            try:
+                signal.setitimer(signal.ITIMER_PROF, left, interval)
+                signal.signal(signal.SIGPROF, before)
+                break
+            except TimeUp:
+                continue

@@ -26,12 +26,12 @@ from tensmith.lifting.result import LiftResult, Work
 from tensmith.lifting.second import SecondReader
 from tensmith.lifting.summary import Summary
 from tensmith.lifting.unproved import unproved
+from tensmith.progress import Progress, silent
 from tensmith.verify.obligation import Obligation, Verdict
 
 if TYPE_CHECKING:
     from tensmith.lifting.emit import Emitter
 
-Progress = Callable[[str], None]
 _FORMS, _PROOF = 4.0, 20.0  # seconds of processor time for one function
 _OF_MODULES = ("__builtins__", "__cached__", "__debug__", "__file__", "__path__")
 _AT_ONCE = 8  # obligations between two looks at the outcome
@@ -86,7 +86,7 @@ def derive_or_search(function: Function, seconds: float = 1.0) -> Summary:
     try:
         return summarize(function)
     except Refusal:
-        from tensmith.lifting.synthesis import complete
+        from tensmith.lifting.synthesis.closed import complete
         from tensmith.lifting.synthesis.grammar import SynthesisSettings
 
         try:
@@ -159,7 +159,7 @@ def lift_file(
     for a file that cannot be read at all, UsageError for a function that is not in it.
     """
     steps = steps or standard_steps()
-    tell = progress or (lambda _: None)
+    tell = progress or silent
     tell(f"reading {path}")
     found = steps.read(path)
     if function is not None:
@@ -194,7 +194,7 @@ def lift_function(
     began, work = time.perf_counter(), Work()
     name = _name(entry)
     start = entry.position
-    tell = progress or (lambda _: None)
+    tell = progress or silent
     try:
         if isinstance(entry, Refusal):
             raise entry

@@ -44,7 +44,7 @@ class LiftResult:
     program: str = ""
     files: tuple[Path, ...] = ()
     emitted: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
-    work: Work = field(default_factory=Work, compare=False)
+    work: Work = field(default_factory=Work, compare=False, repr=False)
 
     @property
     def proved(self) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from axiom_model import MODEL, parse, value
 from tensmith.formula.expr import Call, Size
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import F64, I32, I64, MachineType
@@ -17,7 +18,7 @@ from tensmith.lifting.conditions.memory import divided
 from tensmith.lifting.conditions.nodes import Arena, ProofTerm
 from tensmith.lifting.conditions.operators import apply, cast, fits, wrap
 from tensmith.lifting.conditions.text import constant, name, text
-from tensmith.verify.theory import MODEL, Prefix, parse, value
+from tensmith.verify.theory import Prefix
 
 U8, U32 = MachineType("u8"), MachineType("u32")
 I8 = MachineType("i8")

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
+from function_text import print_function
 
 from tensmith.errors import TensmithError
 from tensmith.lifting.loops import Array, Function, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.read import read_c
-from tensmith.lifting.source.text import print_function
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
 

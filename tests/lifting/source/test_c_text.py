@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from function_text import print_function
 
 from tensmith.lifting.loops import Function
 from tensmith.lifting.source.c.read import read_c
-from tensmith.lifting.source.text import print_function
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
 

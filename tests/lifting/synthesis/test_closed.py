@@ -13,7 +13,8 @@ from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.summarize import summarize
-from tensmith.lifting.synthesis import SynthesisSettings, complete
+from tensmith.lifting.synthesis.closed import complete
+from tensmith.lifting.synthesis.grammar import SynthesisSettings
 
 LIFTED = {
     "running_mean": "double f(int n, const double *x) { double m = 0;"

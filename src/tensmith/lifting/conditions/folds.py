@@ -131,16 +131,13 @@ class Folds:
     ) -> ProofTerm:
         """`Arena.substitute` that keeps the bodies of folds."""
         memo: dict[ProofTerm, ProofTerm] = {} if seen is None else seen
-        if node in memo:
-            return memo[node]
-        if node in values:
-            return values[node]
-        memo[node] = result = self.arena.rebuild(node, lambda part: self.substitute(part, values, memo))
-        if node in self.bodies and result not in self.bodies:
-            old = self.bodies[node]
-            body = self.substitute(old.body, values, memo)
-            self.bodies[result] = Body(old.prefix, body, old.position)
-        return result
+
+        def keep(before: ProofTerm, after: ProofTerm) -> None:
+            if before in self.bodies and after not in self.bodies:
+                old = self.bodies[before]
+                self.bodies[after] = Body(old.prefix, self.substitute(old.body, values, memo), old.position)
+
+        return self.arena.substitute(node, values, memo, keep)
 
     def renewed(
         self, node: ProofTerm, values: dict[ProofTerm, ProofTerm], seen: dict[ProofTerm, ProofTerm]

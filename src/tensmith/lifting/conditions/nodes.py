@@ -335,8 +335,9 @@ class Arena:
         node: ProofTerm,
         values: Mapping[ProofTerm, ProofTerm],
         seen: dict[ProofTerm, ProofTerm] | None = None,
+        made: Callable[[ProofTerm, ProofTerm], None] = lambda before, after: None,
     ) -> ProofTerm:
-        """The node with atoms replaced, made anew through this arena."""
+        """The node with atoms replaced, made anew through this arena; `made` is told of each part."""
         memo = {} if seen is None else seen
         if node in memo:
             return memo[node]
@@ -344,9 +345,10 @@ class Arena:
             return values[node]
 
         def go(part: ProofTerm) -> ProofTerm:
-            return self.substitute(part, values, memo)
+            return self.substitute(part, values, memo, made)
 
         memo[node] = result = self.rebuild(node, go)
+        made(node, result)
         return result
 
     def rebuild(self, node: ProofTerm, go: Callable[[ProofTerm], ProofTerm]) -> ProofTerm:

@@ -8,7 +8,7 @@ says so. Division, wrapping and the functions of analysis are free functions wit
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from tensmith.formula.expr import Call, Choose, Reduce, Size
@@ -42,39 +42,9 @@ def infinity(arena: Arena, positive: bool) -> ProofTerm:
 
 def apply(arena: Arena, operator: str, nodes: Sequence[ProofTerm], type_: MachineType) -> ProofTerm:
     """An operator of `loops.Apply` on values."""
+    if operator in _PLAIN:
+        return _PLAIN[operator](arena, *nodes)
     match operator, nodes:
-        case "inf", ():
-            return infinity(arena, True)
-        case "add", (a, b):
-            return arena.add(a, b)
-        case "sub", (a, b):
-            return arena.sub(a, b)
-        case "mul", (a, b):
-            return arena.mul(a, b)
-        case "neg", (a,):
-            return arena.scale(a, -1)
-        case "abs", (a,):
-            return arena.ite(arena.ge(a, arena.number(0, a.sort)), a, arena.scale(a, -1))
-        case "minimum", (a, b):
-            return arena.ite(arena.ge(b, a), a, b)
-        case "maximum", (a, b):
-            return arena.ite(arena.ge(a, b), a, b)
-        case "less", (a, b):
-            return arena.gt(b, a)
-        case "less_equal", (a, b):
-            return arena.ge(b, a)
-        case "equal", (a, b):
-            return arena.eq(a, b)
-        case "not_equal", (a, b):
-            return arena.negate(arena.eq(a, b))
-        case "and", _:
-            return arena.all(nodes)
-        case "or", _:
-            return arena.any(nodes)
-        case "not", (a,):
-            return arena.negate(a)
-        case "where", (condition, a, b):
-            return arena.ite(condition, a, b)
         case _, (a, b) if operator in DIVISIONS:
             return _division(arena, operator, a, b)
         case _ if operator in BITWISE or operator in ("left_shift", "right_shift"):
@@ -84,6 +54,26 @@ def apply(arena: Arena, operator: str, nodes: Sequence[ProofTerm], type_: Machin
             if exponent is not None and exponent.denominator == 1 and 0 <= exponent <= _LARGEST_POWER:
                 return arena.power(a, int(exponent))
     return arena.app(f"f.{operator}", sort_of(type_), nodes)
+
+
+_PLAIN: Mapping[str, Callable[..., ProofTerm]] = {
+    "inf": lambda arena: infinity(arena, True),
+    "add": Arena.add,
+    "sub": Arena.sub,
+    "mul": Arena.mul,
+    "neg": lambda arena, a: arena.scale(a, -1),
+    "abs": lambda arena, a: arena.ite(arena.ge(a, arena.number(0, a.sort)), a, arena.scale(a, -1)),
+    "minimum": lambda arena, a, b: arena.ite(arena.ge(b, a), a, b),
+    "maximum": lambda arena, a, b: arena.ite(arena.ge(a, b), a, b),
+    "less": lambda arena, a, b: arena.gt(b, a),
+    "less_equal": lambda arena, a, b: arena.ge(b, a),
+    "equal": Arena.eq,
+    "not_equal": lambda arena, a, b: arena.negate(arena.eq(a, b)),
+    "and": lambda arena, *parts: arena.all(parts),
+    "or": lambda arena, *parts: arena.any(parts),
+    "not": Arena.negate,
+    "where": Arena.ite,
+}
 
 
 def _division(arena: Arena, operator: str, a: ProofTerm, b: ProofTerm) -> ProofTerm:

@@ -33,23 +33,13 @@ TS_HOOK(type_mismatch_v1, TS_WRONG)
 TS_HOOK(missing_return, TS_WRONG)
 TS_HOOK(builtin_unreachable, TS_WRONG)
 
-static void ts_write(const void *data, size_t size) {
-    const char *at = (const char *)data;
-    while (size > 0) {
-        ssize_t done = write(1, at, size);
-        if (done <= 0)
-            _exit(1);
-        at += done;
-        size -= (size_t)done;
-    }
-}
-
-static void ts_read(void *data, size_t size) {
+/* All of a piece of memory, read from file 0 or written to file 1. */
+static void ts_move(int file, void *data, size_t size) {
     char *at = (char *)data;
     while (size > 0) {
-        ssize_t done = read(0, at, size);
+        ssize_t done = file == 0 ? read(0, at, size) : write(1, at, size);
         if (done <= 0)
-            _exit(0);
+            _exit(file);
         at += done;
         size -= (size_t)done;
     }
@@ -57,7 +47,7 @@ static void ts_read(void *data, size_t size) {
 
 void __asan_on_error(void) {
     int32_t status = TS_WRONG;
-    ts_write(&status, sizeof status);
+    ts_move(1, &status, sizeof status);
     _exit(0);
 }
 
@@ -101,20 +91,20 @@ int main(void) {
     ts_confine();
     for (;;) {
         int32_t head[3], status;
-        ts_read(head, sizeof head);
+        ts_move(0, head, sizeof head);
         struct ts_slot *slots = (struct ts_slot *)calloc((size_t)head[1] + 1, sizeof *slots);
         char **owned = (char **)calloc((size_t)head[1] + 1, sizeof *owned);
         for (int32_t i = 0; i <= head[1]; i++) {
-            ts_read(&slots[i].same, sizeof slots[i].same);
-            ts_read(slots[i].shape, sizeof slots[i].shape);
-            ts_read(&slots[i].bytes, sizeof slots[i].bytes);
+            ts_move(0, &slots[i].same, sizeof slots[i].same);
+            ts_move(0, slots[i].shape, sizeof slots[i].shape);
+            ts_move(0, &slots[i].bytes, sizeof slots[i].bytes);
             if (slots[i].same >= 0) {
                 slots[i].data = slots[slots[i].same].data;
                 continue;
             }
             slots[i].data = owned[i] = (char *)malloc((size_t)slots[i].bytes);
             if (i < head[1])
-                ts_read(slots[i].data, (size_t)slots[i].bytes);
+                ts_move(0, slots[i].data, (size_t)slots[i].bytes);
             else
                 memset(slots[i].data, 0, (size_t)slots[i].bytes);
         }
@@ -125,11 +115,11 @@ int main(void) {
             ts_calls[head[0]](slots, &slots[head[1]]);
         }
         fesetround(FE_TONEAREST);
-        ts_write(&status, sizeof status);
+        ts_move(1, &status, sizeof status);
         for (int32_t i = 0; status == 0 && i <= head[1]; i++) {
-            ts_write(slots[i].shape, sizeof slots[i].shape);
-            ts_write(&slots[i].bytes, sizeof slots[i].bytes);
-            ts_write(slots[i].data, (size_t)slots[i].bytes);
+            ts_move(1, slots[i].shape, sizeof slots[i].shape);
+            ts_move(1, &slots[i].bytes, sizeof slots[i].bytes);
+            ts_move(1, slots[i].data, (size_t)slots[i].bytes);
         }
         for (int32_t i = 0; i <= head[1]; i++) {
             if (slots[i].data != owned[i] && slots[i].same < 0)

@@ -145,12 +145,12 @@ class LoweringContext:
         self.later, self.reads = [], set()
         try:
             yield
-            self.settle()
+            self.sequence_point()
         finally:
             self.later, self.reads = outer
 
-    def settle(self) -> None:
-        """Let the postponed effects happen."""
+    def sequence_point(self) -> None:
+        """The postponed effects happen."""
         for name, effect in self.later:
             if name in self.reads or sum(name == other for other, _ in self.later) > 1:
                 reason = f"{name} is changed and read in one expression, in an order C leaves open"

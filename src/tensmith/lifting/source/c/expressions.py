@@ -199,7 +199,7 @@ def binary(context: LoweringContext, cursor: Cursor) -> Value:
         return converted(logical(context, cursor, sign, left, right), cursor)
     if sign == ",":
         discarded(context, left)
-        context.settle()
+        context.sequence_point()
         return evaluate(context, right)
     if sign == "=":
         from tensmith.lifting.source.c.assignment import assign
@@ -234,7 +234,7 @@ def sequenced(
     found = ask(context, cursor)
     if context.later:
         found = context.declare("value", found.type, found, position(cursor))
-        context.settle()
+        context.sequence_point()
     context.later, context.reads = outer[0], outer[1] | context.reads
     return found
 

@@ -116,7 +116,7 @@ def tested(
     context.later, context.reads = [], set()
     found = condition(context, test)
     with context.block() as after:
-        context.settle()
+        context.sequence_point()
     context.later, context.reads = outer
     return found, after
 

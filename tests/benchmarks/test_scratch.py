@@ -6,6 +6,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from benchmarks.lifting.scratch.search import KnownPositions as Known
+from benchmarks.lifting.scratch.search import grammar_of, synthesise
+from benchmarks.lifting.scratch.trees import Trees
 
 from lifting.corpus import GROUPS, Kernel
 from tensmith.formula.expr import Call, Num, Read
@@ -13,11 +16,9 @@ from tensmith.formula.types import I32
 from tensmith.lifting.loops import Function
 from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.summarize import summarize
-from tensmith.lifting.synthesis import Effort, SynthesisSettings, synthesise
 from tensmith.lifting.synthesis.closed import unproved
-from tensmith.lifting.synthesis.scratch import KnownPositions as Known
-from tensmith.lifting.synthesis.scratch import grammar_of
-from tensmith.lifting.synthesis.trees import Trees
+from tensmith.lifting.synthesis.enumerate import Effort
+from tensmith.lifting.synthesis.grammar import SynthesisSettings
 
 WITHOUT = {
     "types": SynthesisSettings(types=False),

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from benchmarks.lifting.scratch.runs import Example, examples
+from benchmarks.lifting.scratch.trees import TreeDefinition, Trees
 from tensmith.formula.expr import Call, Num, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
@@ -27,7 +29,6 @@ from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written
 from tensmith.lifting.synthesis.closed import unproved
 from tensmith.lifting.synthesis.enumerate import Effort, Points, SamplePoint, enumerate_terms
-from tensmith.lifting.synthesis.examples import Example, examples
 from tensmith.lifting.synthesis.grammar import (
     FOLD,
     OUTSIDE,
@@ -42,7 +43,6 @@ from tensmith.lifting.synthesis.grammar import (
     operators_of,
     well_typed,
 )
-from tensmith.lifting.synthesis.trees import TreeDefinition, Trees
 
 _FIRST, _MORE = 3, 20  # examples to begin with, and those a candidate has to stand
 

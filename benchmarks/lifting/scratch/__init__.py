@@ -1,0 +1,1 @@
+"""Whole kernels by search alone, for the ablation of the search's three optimizations."""
