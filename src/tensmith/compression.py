@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from tensmith.data import Dataset, Subset
 from tensmith.data.fingerprint import fingerprint
 from tensmith.deploy.again import judged_as
 from tensmith.deploy.finalize import LATE, Finalized, finalists, finalize
-from tensmith.deploy.folder import WORK, RunFolder
+from tensmith.deploy.folder import TRAINED, WORK, RunFolder
 from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
@@ -30,17 +30,19 @@ from tensmith.engine.compiled import stock
 from tensmith.errors import EngineError, ModelError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.count import node_costs, node_seconds
+from tensmith.evaluate.count import node_seconds
 from tensmith.evaluate.energy import rapl_counter
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.pace import ATTEMPT, CHECK, SAMPLE, Pace
+from tensmith.evaluate.sequential import FEWEST, Standard
 from tensmith.evaluate.sharing import shared
 from tensmith.hardware import detect_cpu
 from tensmith.hardware.target import HOST
 from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
-from tensmith.request import Request, Tell, judged_by, read_request
+from tensmith.progress import Progress, silent
+from tensmith.request import Request, judged_by, read_request
 from tensmith.rewrite.rule import Step
 from tensmith.search.beyond import search_beyond
 from tensmith.search.builder import Builder
@@ -49,20 +51,20 @@ from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.objective import Objective
 from tensmith.search.plan import BASELINE_ENGINE, Plan
 from tensmith.search.race import Race
+from tensmith.search.recovering import Recovering, demand_torch
 from tensmith.search.resume import engine_versions, forget_other_engines
 from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import BUDGET_SHARE, Sensitivities
-from tensmith.search.space import space_of
+from tensmith.search.space import Space, space_of
 from tensmith.search.strategy import STRATEGIES, Quest, Strategy
-from tensmith.search.trial import Standard, Trials
+from tensmith.search.trial import Trials
 from tensmith.verify.runs import Checker
 from tensmith.workers.choice import choose_workers
 
-# Shares of the time budget: judging one candidate, and the field check of an exact run, which always finishes
-# two primes.
-_JUDGING_SHARE = 0.015
+# Shares of the time budget: judging one candidate, what is likely to be left for a point on held-out data,
+# and the field check of an exact run, which always finishes two primes.
+_JUDGING_SHARE, _HELD_OUT_SHARE = 0.01, 0.015
 _CHECKING_SHARE, _CHECK_SECONDS = 0.01, 5.0
-_PROBE_SAMPLES = 100
 # Of the time budget: for what a search does by estimates alone, and what it leaves for a beam beyond the drop
 # budget, as far as the objective looks.
 _EXPLORING_SHARE, _BEYOND_SHARE = 0.1, 0.1
@@ -96,7 +98,7 @@ class _Spent:
 class _Voice:
     """Shows what happens; `notes` are the sentences that the report repeats."""
 
-    progress: Tell
+    progress: Progress
     notes: list[str] = field(default_factory=list)
 
     def tell(self, sentence: str) -> None:
@@ -113,7 +115,7 @@ def compress(
     output: str | Path = "tensmith-out",
     evaluation: Callable[..., float] | None = None,
     resume: bool = False,
-    progress: Tell | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Front:
     """The Pareto front of `model` on `data`, written to the folder `output`.
@@ -131,9 +133,11 @@ def compress(
     config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
     strategy = STRATEGIES[config.search]
     strategy.demand()
-    voice = _Voice(progress or (lambda _: None))
+    if config.recover:
+        demand_torch()
+    voice = _Voice(progress or silent)
     request = read_request(config, data, module, example_inputs)
-    seen = fingerprint(request.splits, request.dataset.task == "classification")
+    seen = fingerprint(request.splits, request.dataset.small_labels)
     identity = run_identity(config, request.identity, seen, evaluation)
     with (
         choose_workers(config.workers, config.ray) as workers,
@@ -146,12 +150,11 @@ def compress(
         judge = Judge(task, example, config.threads, detect_cpu().cores, sharing)
         if changed := forget_other_engines(folder.checkpoint, engine_versions(request.engines)):
             voice.tell(changed)
-        standard = _standard(request, config, judge, folder.checkpoint, voice)
+        standard = _standard(request, config, judge, folder.checkpoint)
         run = _described(request, config, judge, folder)
-        builder = Builder(run, _calibrator(run), judge.pace)
-        trials = Trials(
-            builder, Race(run, folder.checkpoint), judge, standard, folder.checkpoint, voice.progress
-        )
+        kept = folder.path / TRAINED
+        builder = Builder(run, _calibrator(run, kept), judge.pace)
+        trials = Trials(builder, Race(run, folder.checkpoint), standard, folder.checkpoint, voice.progress)
         start = builder.program(Plan())
         checker = _checker(run, start.trail, judge.pace)
         sensitivities = Sensitivities(
@@ -160,8 +163,15 @@ def compress(
         spent.on("the model as it came")
         deadline, peers = started + run.time_budget, len(stock(run.engines))
         schedule = Schedule(judge.pace, run.time_budget, deadline, peers, run.counter is not None)
-        stopped = _search(strategy, run, trials, sensitivities, schedule, config.hardware, voice)
+        space = _space(run, sensitivities, config.hardware)
+        stopped = _search(strategy, space, trials, sensitivities.found, schedule, voice)
         spent.on(f"{len(trials.tried)} candidates")
+        if config.recover and not stopped:
+            began = time.monotonic()
+            stopped = _recovered(Recovering(trials, kept, voice.tell), space, config.recover, voice)
+            schedule = replace(schedule, deadline=schedule.deadline + time.monotonic() - began)
+            spent.on("training")
+        _tell_of_samples(trials.tried, voice)
         with unmissed(), _until_written(stopped) as interrupted:
             held_out = _held_out(run, trials.tried, schedule, voice)
             finalized = finalize(run, builder, judge, trials.tried, held_out, voice.progress, schedule)
@@ -180,27 +190,26 @@ def compress(
     return front
 
 
-def _standard(
-    request: Request, config: Config, judge: Judge, checkpoint: Checkpoint, voice: _Voice
-) -> Standard:
-    """What the original answers on as much of the search split as lets some sixty candidates be judged.
+def _standard(request: Request, config: Config, judge: Judge, checkpoint: Checkpoint) -> Standard:
+    """What candidates are held against.
 
     The original is judged first of all: what fails there is the input's fault.
     """
-    original, split = Contender(BASELINE_ENGINE, request.model), request.splits.search
-    probe = split.take(_PROBE_SAMPLES)
-    outcome = judge.outcome(original, probe)
-    # A resumed run goes on with as many as before: drops on other samples could not be compared.
+    original, splits = Contender(BASELINE_ENGINE, request.model), request.splits
+    judge.outcome(original, splits.search.take(FEWEST))
+    # A resumed run goes on with as many as before: scores on other samples could not be compared.
     affordable = checkpoint.fact("search samples")
     if affordable is None:
-        affordable = int(config.time_budget * _JUDGING_SHARE / judge.pace.usual(SAMPLE))
+        affordable = int(config.time_budget * _HELD_OUT_SHARE / judge.pace.usual(SAMPLE))
         checkpoint.note("search samples", affordable)
-    view = split.take(max(affordable, _PROBE_SAMPLES))
-    if len(view) < len(split):
-        voice.tell(f"candidates were judged on {len(view)} samples, to fit the time budget")
-    if len(view) > len(probe):
-        outcome = judge.outcome(original, view)
-    return Standard(view, outcome)
+    affordable = max(affordable, FEWEST)
+    return Standard(
+        judge,
+        original,
+        splits.search if judge.task.staged else splits.search.take(affordable),
+        min(affordable, len(splits.held_out)),
+        _JUDGING_SHARE * config.time_budget,
+    )
 
 
 def _described(request: Request, config: Config, judge: Judge, folder: RunFolder) -> RunDescription:
@@ -245,9 +254,9 @@ def _unmeasurable(reason: str) -> ModelError:
     return ModelError(f"the model as it is cannot be measured: {reason}")
 
 
-def _calibrator(run: RunDescription) -> Calibrator:
+def _calibrator(run: RunDescription, kept: Path) -> Calibrator:
     view = run.splits.calibration
-    return Calibrator(view, len(view), run.task.preprocess, run.judging_threads)
+    return Calibrator(view, len(view), run.task.preprocess, run.judging_threads, kept)
 
 
 def _checker(run: RunDescription, beginning: Sequence[Step], pace: Pace) -> Checker:
@@ -259,29 +268,40 @@ def _checker(run: RunDescription, beginning: Sequence[Step], pace: Pace) -> Chec
     return checker
 
 
+def _space(run: RunDescription, sensitivities: Sensitivities, hardware: bool) -> Space:
+    """The plans that a run may try."""
+    simplified = sensitivities.program
+    costs = node_seconds(run.target, run.sizes, run.threads)
+    layers = node_seconds(run.target, run.sizes, run.threads, multiplying=True)
+    return space_of(
+        simplified,
+        run.target,
+        run.engines,
+        layers(simplified) if hardware else {},
+        sensitivities.of_all_layers,
+        costs,
+    )
+
+
 def _search(
     strategy: Strategy,
-    run: RunDescription,
+    space: Space,
     trials: Trials,
-    sensitivities: Sensitivities,
+    probed: Collection[str],
     schedule: Schedule,
-    hardware: bool,
     voice: _Voice,
 ) -> bool:
-    """Tries plans until only the time of the final measurement is left; whether Ctrl-C ended it before."""
-    simplified, found, tried = sensitivities.program, sensitivities.found, trials.tried
+    """Tries plans until only the time of the final measurement is left; whether Ctrl-C ended it before.
+
+    probed: the layers whose sensitivity is known, which takes time when it is first asked for.
+    """
+    run, tried = trials.race.run, trials.tried
     probing, samples = BUDGET_SHARE * run.time_budget, len(run.splits.held_out)
 
     def time_left(kept: float = 0.0) -> bool:
-        attempting = schedule.pace.longest(ATTEMPT) + (0.0 if found else probing)
+        attempting = schedule.pace.longest(ATTEMPT) + (0.0 if probed else probing)
         return attempting + schedule.reserve(finalists(tried), samples) + kept < schedule.left
 
-    costs = node_seconds(run.target, run.sizes, run.threads)
-    layers = {node.output for node, cost in node_costs(simplified, run.sizes) if cost.macs}
-    seconds = {name: spent for name, spent in costs(simplified).items() if name in layers}
-    space = space_of(
-        simplified, run.target, run.engines, seconds if hardware else {}, sensitivities.of_all_layers, costs
-    )
     quest = Quest(
         space,
         trials.attempt,
@@ -308,6 +328,18 @@ def _search(
     return stopped
 
 
+def _recovered(recovering: Recovering, space: Space, seconds: float, voice: _Voice) -> bool:
+    """Trains what promises most; whether Ctrl-C ended it before its time."""
+    try:
+        with unmissed():
+            stopped = recovering.recover(space, seconds)
+    except KeyboardInterrupt:
+        stopped = True
+    if stopped:
+        voice.tell("the training was interrupted; more of it may find better points (--resume)")
+    return stopped
+
+
 def _until_written(stopped: bool) -> AbstractContextManager[Callable[[], bool]]:
     """Tells whether Ctrl-C was pressed, once before or from now on; the second one stops at once."""
     return nullcontext(lambda: True) if stopped else postponed()
@@ -321,6 +353,16 @@ def _tell_of(finalized: Finalized, objective: Objective, voice: _Voice) -> None:
         voice.tell(f"{late} more points were not judged on held-out data: {LATE}")
     if finalized.busy:
         voice.tell(BUSY)
+
+
+def _tell_of_samples(tried: Sequence[Candidate], voice: _Voice) -> None:
+    """On how many samples candidates were judged."""
+    counts = sorted(candidate.samples for candidate in tried if candidate.samples)
+    if counts and counts[0] < counts[-1]:
+        voice.tell(
+            f"candidates were judged on {counts[0]:,} to {counts[-1]:,} samples, half of them on at most "
+            f"{counts[len(counts) // 2]:,}: more where it was close what they lose"
+        )
 
 
 def _held_out(run: RunDescription, tried: list[Candidate], schedule: Schedule, voice: _Voice) -> Subset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from tensmith.hardware import detect_cpu, load_target
 from tensmith.hardware.cpu import INT8_DOT
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.quantization import decodes, encodes
+from tensmith.progress import Progress, silent
 from tensmith.report.metric import Metric
 from tensmith.rewrite.trail import simplify
 
@@ -90,7 +91,7 @@ def diagnose(
     threads: int = 1,
     seconds: float = 10.0,
     sizes: Mapping[str, int] | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Progress = silent,
 ) -> Diagnosis:
     """The diagnosis of an ONNX file for one sample, half of `seconds` for latencies and half for steps.
 
@@ -136,7 +137,7 @@ def write_fixed(
     threads: int = 1,
     seconds: float = 10.0,
     sizes: Mapping[str, int] | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Progress = silent,
 ) -> Fixed:
     """Writes the model as the exact rules make it, and compares both in every engine that ran."""
     tell("applying exact rules")

@@ -56,6 +56,7 @@ PACKED = FileKind("a .packed file", ModelError, MODEL.most, "no packed model is 
 WEIGHTS = FileKind("a file of weights", ModelError, missing="put the file beside the model")
 COMPILED = FileKind("a compiled model's file", ModelError, missing="compile the model again")
 DATA = FileKind("a data file", DataError, missing="check the path given after the dataset's kind")
+ANNOTATIONS = FileKind("an annotation file", DataError, 1 << 30, "split it")
 WORDS = FileKind("a text file", DataError, 64 << 20, "split it")
 CONFIG = FileKind("a configuration, a short YAML file", UsageError, 1 << 20, "keep only the options")
 TARGET = FileKind("a target, a short TOML file", UsageError, 1 << 20, "keep only the device's numbers")

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.config import make_config
-from tensmith.request import Tell, judged_by, read_request
+from tensmith.progress import Progress, silent
+from tensmith.request import judged_by, read_request
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.trail import simplify
 from tensmith.search.describe import describe_plan
@@ -14,14 +15,14 @@ from tensmith.search.space import space_of
 
 
 def preview(
-    model: str | Path, data: Any = "", *, progress: Tell | None = None, **options: Any
+    model: str | Path, data: Any = "", *, progress: Progress | None = None, **options: Any
 ) -> dict[str, Any]:
     """What `compress` would do, as plain JSON values; reads the model and the data and writes nothing."""
     config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
     request = read_request(config, data)
     simplified = simplify(request.program).program
     space = space_of(simplified, request.target, request.engines, {})
-    task = judged_by(request, config, progress or (lambda _: None))
+    task = judged_by(request, config, progress or silent)
     return {
         "model": config.model,
         "nodes": {"read": len(request.program.nodes), "simplified": len(simplified.nodes)},

@@ -20,11 +20,14 @@ from tensmith.data import (
     choose,
     open_dataset,
     parse_preprocess,
+    reversed_channels,
     split,
 )
+from tensmith.data.tokenizers import BESIDE_TOKENS
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import DataError, UsageError
-from tensmith.evaluate.likelihood import log_likelihoods
+from tensmith.evaluate.heads import HEADS, Head, head_named
+from tensmith.evaluate.likelihood import log_likelihoods, objects_found
 from tensmith.evaluate.task import Task, choose_measure, image_form
 from tensmith.formula.arith import Array
 from tensmith.frontend.checked import working
@@ -32,8 +35,7 @@ from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import Target, detect_cpu, load_target
 from tensmith.ir import Program
-
-Tell = Callable[[str], None]
+from tensmith.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ def read_request(config: Config, data: Any, module: Any = None, example_inputs: 
         dataset, config.calibration_samples, config.search_samples, config.held_out_samples, config.seed
     )
     _check_names(program, splits.search)
+    if dataset.modality == "text":
+        _check_length(program, splits.search)
     identity = file_identity(model) if module is None else program.digest
     target, engines = load_target(config.target), _engines(config)
     title = dataset.source or dataset.name
@@ -87,10 +91,23 @@ def _check_names(program: Program, view: Subset) -> None:
     if not isinstance(sample, Mapping):
         found, told = len(program.inputs) == 1, "one input"
     else:
-        found, told = sample.keys() == program.inputs.keys(), ", ".join(sample)
+        found = sample.keys() - (BESIDE_TOKENS - program.inputs.keys()) == program.inputs.keys()
+        told = ", ".join(sample)
     if not found:
         wanted = ", ".join(program.inputs)
         raise DataError(f"the model takes {wanted}, but the data has {told}; give an array for each name")
+
+
+def _check_length(program: Program, view: Subset) -> None:
+    """DataError if texts are padded to another length than the model takes."""
+    sample = view.part.inputs(view.indices[:1])
+    for name, array in sample.items() if isinstance(sample, Mapping) else ():
+        length = program.inputs[name].dims[-1] if name in program.inputs else None
+        if isinstance(length, int) and array.shape[-1] != length:
+            raise DataError(
+                f"'{name}' has {array.shape[-1]} tokens a sample, but the model takes {length}; "
+                f"add ?max_length={length} to the data"
+            )
 
 
 def _exported(module: Any, example_inputs: Any) -> Program:
@@ -112,26 +129,51 @@ def _engines(config: Config) -> tuple[str, ...]:
 
 
 def judged_by(
-    request: Request, config: Config, tell: Tell, evaluation: Callable[..., float] | None = None
+    request: Request, config: Config, tell: Progress, evaluation: Callable[..., float] | None = None
 ) -> Task:
     """How the model is judged, with the preprocessing its inputs need; `tell` hears how that was chosen."""
     measure = choose_measure(request.dataset, config.measure, evaluation)
+    task = Task(measure, None, evaluation, _head(config, measure), request.dataset.classes or 0)
     if request.dataset.modality != "image":
         if config.preprocess not in ("auto", "raw"):
             raise UsageError(f"--preprocess {config.preprocess} is for images; {request.title} holds none")
-        return Task(measure, None, evaluation)
+        return task
     view = request.splits.training
     form = image_form(request.program, view)
     if config.preprocess != "auto":
-        return Task(measure, ImageInput(parse_preprocess(config.preprocess), form), evaluation)
+        return replace(task, preprocess=ImageInput(parse_preprocess(config.preprocess), form))
 
     def likelihoods(preprocess: Preprocess, start: int, stop: int) -> Array:
         part = Subset(view.part, view.indices[start:stop])
-        return log_likelihoods(request.model, part, ImageInput(preprocess, form), detect_cpu().cores)
+        images, cores = ImageInput(preprocess, form), detect_cpu().cores
+        if task.head is None:
+            return log_likelihoods(request.model, part, images, cores)
+        return objects_found(request.model, part, task.head, task.classes, images, cores)
 
     tried = candidates(form.channels, form.dtype)
     if len(tried) == 1:
-        return Task(measure, ImageInput(tried[0], form), evaluation)
+        return replace(task, preprocess=ImageInput(tried[0], form))
+    if measure == "fidelity":
+        raise UsageError(
+            "fidelity does not tell right images from wrong ones; name what the model was trained on by "
+            f"--preprocess: {', '.join(each.name for each in tried)}, or MEAN/STD"
+        )
+    if task.head is not None:
+        tried = (*tried, *map(reversed_channels, tried))
     found = choose(tried, likelihoods)
     tell(str(found))
-    return Task(measure, ImageInput(found.best, form), evaluation)
+    return replace(task, preprocess=ImageInput(found.best, form))
+
+
+def _head(config: Config, measure: str) -> Head | None:
+    """How boxes are read off a detector's outputs."""
+    if measure != "average-precision":
+        if config.decode:
+            raise UsageError("--decode is for detectors, whose data has boxes, such as coco:DIR")
+        return None
+    if not config.decode:
+        raise UsageError(
+            f"boxes are read off the outputs of a detector in many ways; name one by --decode: "
+            f"{', '.join(HEADS)}, or FILE.py:FUNCTION of your own; or judge outputs by --measure fidelity"
+        )
+    return head_named(config.decode)

@@ -29,7 +29,7 @@ from tensmith.search.plan import UNTOUCHED, Plan
 
 def point(name: str, megabytes: float, milliseconds: float) -> Candidate:
     metrics = {"packed_bytes": exact(1e6 * megabytes, "bytes"), "latency_ms": exact(milliseconds, "ms")}
-    return Candidate(name, Plan((Step(name),)), "accepted", "", "e", metrics)
+    return Candidate(name, Plan((Step(name, kind="lossy"),)), "accepted", "", "e", metrics)
 
 
 SMALL, BALANCED, FAST = FRONT = [point("small", 1, 10), point("balanced", 2, 3), point("fast", 5, 2)]
@@ -95,6 +95,29 @@ def test_held_out_data_makes_nobody_better() -> None:
     beyond = replace(point("beyond", 0.5, 0.5), status="beyond", drop=exact(0.6, "points"))
     kept, lost = gate([*FRONT, beyond], seconds=60)
     assert (sorted(kept), lost) == (["balanced", "fast", "small"], [])
+
+
+def unsure(name: str, megabytes: float, milliseconds: float, at_most: float) -> Candidate:
+    return replace(point(name, megabytes, milliseconds), status="unsure", reason="may", at_most=at_most)
+
+
+def test_what_is_unsure_stands_after_what_is_sure_and_comes_in_where_it_holds() -> None:
+    hopes = [unsure("tiny", 0.1, 9, 0.9), unsure("quick", 3, 0.5, 0.8)]
+    assert gate([*FRONT, *hopes])[0] == ["balanced"], "late, the sure ones come first"
+    kept, lost = gate([*FRONT, *hopes], {"tiny"}, seconds=60)
+    assert sorted(kept) == ["balanced", "fast", "quick", "small"]
+    assert [(each.id, each.status) for each in lost] == [("tiny", "rejected")]
+
+
+def test_when_points_fall_the_safest_is_next() -> None:
+    hopes = [unsure(f"p{n}", 1 + n, 10 - n, 2.0 - n / 10) for n in range(6)]
+    kept, _ = gate(hopes, {"p0", "p1", "p2", "p3"}, seconds=-1)
+    assert kept == ["p5"], "late, and yet not with empty hands"
+
+
+def test_what_is_exact_comes_after_what_is_lossy() -> None:
+    exact_one = replace(point("exact", 9, 9), plan=Plan((Step("exact"),)))
+    assert gate([exact_one, unsure("tiny", 0.1, 9, 0.9)])[0] == ["tiny"]
 
 
 def test_the_original_is_measured_for_good_once_whatever_became_of_it() -> None:

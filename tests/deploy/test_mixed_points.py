@@ -77,7 +77,8 @@ def test_load_runs_what_was_measured(point: Path) -> None:
     assert "libmixed.so" in Path("/proc/self/maps").read_text()
 
 
-def test_verify_compiles_it_again_and_runs_it(point: Path) -> None:
+def test_verify_compiles_it_again_and_runs_it(point: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_cache(point.parents[2] / "cache", monkeypatch)
     result = verify_point(point, point.parents[2] / "branching.onnx")
     found = {finding.claim: finding for finding in result.findings}
     for name in ("mixed.onnx", "libmixed.so"):

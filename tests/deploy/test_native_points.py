@@ -73,12 +73,16 @@ def test_load_takes_the_compiled_folder_for_any_number_of_samples(point: Path) -
     assert "conv" in str(compiled)
 
 
-def test_verify_holds_and_an_altered_library_is_refused(point: Path, tiny: Path, tmp_path: Path) -> None:
+def test_verify_holds_and_an_altered_library_is_refused(
+    point: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_cache(point.parents[2] / "cache", monkeypatch)
     copy = Path(shutil.copytree(point, tmp_path / "point"))
     arguments = ("verify", copy, "--original", tiny / "tiny.onnx")
     result = command(*arguments, folder=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "libmodel.so is the file that was certified" in result.stdout
+    assert "libmodel.so is what model.onnx compiles to (compiled again, byte for byte)" in result.stdout
     library = copy / "libmodel.so"
     library.write_bytes(library.read_bytes() + b"\0")
     refused(command(*arguments, folder=tmp_path), 1, "libmodel.so", "SHA-256")

@@ -19,6 +19,8 @@ from tensmith import compress, compression
 from tensmith.config import Config
 from tensmith.data import Subset
 from tensmith.errors import OutputError
+from tensmith.evaluate.sequential import FEWEST
+from tensmith.evaluate.task import Measure, Task
 from tensmith.search import sensitivity
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.sensitivity import Sensitivities, Sensitivity
@@ -112,17 +114,19 @@ def test_the_same_versions_are_not_timed_again(place: Path) -> None:
     assert candidates(place / "out")[: len(before)] == before
 
 
-def test_as_many_search_samples_as_before_even_where_few_were_affordable(tmp_path: Path) -> None:
-    def samples(time_budget: float) -> int:
+def test_a_score_is_of_as_many_samples_as_before_even_where_few_were_affordable(tmp_path: Path) -> None:
+    def samples(time_budget: float, measure: Measure = "score") -> int:
         nothing: Any = None
         split = Subset(nothing, np.arange(2000))
-        given: Any = SimpleNamespace(model=tmp_path, splits=SimpleNamespace(search=split))
-        config, voice = Config(model="", time_budget=time_budget), compression._Voice(lambda _: None)
-        judge: Any = SimpleNamespace(pace=SimpleNamespace(usual=lambda _: 1.0), outcome=lambda *_: None)
-        return len(compression._standard(given, config, judge, checkpoint, voice).view)
+        given: Any = SimpleNamespace(model=tmp_path, splits=SimpleNamespace(search=split, held_out=split))
+        pace = SimpleNamespace(usual=lambda _: 1.0)
+        judge: Any = SimpleNamespace(pace=pace, outcome=lambda *_: None, task=Task(measure))
+        config = Config(model="", time_budget=time_budget)
+        return len(compression._standard(given, config, judge, checkpoint).view)
 
     checkpoint = Checkpoint(tmp_path / "run.sqlite")
-    assert samples(60.0) == samples(36000.0) == 100
+    assert samples(60.0) == samples(36000.0) == FEWEST
+    assert samples(60.0, "accuracy") == 2000
 
 
 def test_sensitivities_are_those_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

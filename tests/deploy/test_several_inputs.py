@@ -5,56 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from tensmith import compress, load
 from tensmith.errors import DataError, UsageError
 from tensmith.preview import preview
-
-LENGTH, WORDS, WIDTH, CLASSES = 12, 50, 64, 4
-RNG = np.random.default_rng(0)
-TABLES = {
-    "embedding": RNG.standard_normal((WORDS, WIDTH)).astype(np.float32),
-    "hidden": RNG.standard_normal((WIDTH, 256)).astype(np.float32) / 8,
-    "head": RNG.standard_normal((256, CLASSES)).astype(np.float32) / 16,
-    "last": np.array([-1], np.int64),
-    "words": np.array([1], np.int64),
-}
-
-
-def classifier(path: Path) -> None:
-    """Logits of the mean embedding of the words that a mask leaves: [n, 12], [n, 12] -> [n, 4]."""
-    graph = helper.make_graph(
-        [
-            helper.make_node("Gather", ["embedding", "input_ids"], ["each"]),
-            helper.make_node("Cast", ["attention_mask"], ["real"], to=TensorProto.FLOAT),
-            helper.make_node("Unsqueeze", ["real", "last"], ["column"]),
-            helper.make_node("Mul", ["each", "column"], ["kept"]),
-            helper.make_node("ReduceMean", ["kept", "words"], ["mean"], keepdims=0),
-            helper.make_node("MatMul", ["mean", "hidden"], ["sums"]),
-            helper.make_node("Relu", ["sums"], ["active"]),
-            helper.make_node("MatMul", ["active", "head"], ["logits"]),
-        ],
-        "masked",
-        [
-            helper.make_tensor_value_info(name, TensorProto.INT64, ["n", LENGTH])
-            for name in ("input_ids", "attention_mask")
-        ],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", CLASSES])],
-        [numpy_helper.from_array(array, name) for name, array in TABLES.items()],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
-
-
-def samples(count: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Inputs by name, and the classes that the model gives them."""
-    ids = RNG.integers(0, WORDS, (count, LENGTH))
-    mask = (np.arange(LENGTH) < RNG.integers(1, LENGTH + 1, (count, 1))).astype(np.uint8)
-    mean = (TABLES["embedding"][ids] * mask[..., None]).mean(1)
-    logits = np.maximum(mean @ TABLES["hidden"], 0) @ TABLES["head"]
-    return {"input_ids": ids, "attention_mask": mask}, logits.argmax(1)
+from token_models import CLASSES, classifier, samples
 
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "native"])

@@ -67,11 +67,12 @@ def steps(bits: int, pruned: int) -> list[StepRow]:
 def point(
     identifier: str, triple: tuple[float, float, float], trail: list[StepRow], within: bool = True
 ) -> PointRow:
-    names = ["certificate.json", "model.onnx", "model.packed"]
+    names, figures = ["certificate.json", "model.onnx", "model.packed"], metrics(*triple)
     return {
         "id": identifier,
         "within_budget": within,
-        "metrics": metrics(*triple),
+        "metrics": figures,
+        "search": {"accuracy_drop": figures["accuracy_drop"], "samples": 2000, "at_most": 0.49},
         "engine": "onnxruntime",
         "trail": trail,
         "files": {name: hashlib.sha256(f"{identifier}/{name}".encode()).hexdigest() for name in names},
@@ -135,10 +136,11 @@ def sample() -> Report:
         )
     return {
         "front": {
-            "schema": 2,
+            "schema": 3,
             "baseline": {"engine": "ONNX Runtime fp32", "metrics": original},
             "original": {"metrics": dict(original)},
             "budget": {"accuracy_drop": 0.5, "packed_bytes": 400_000},
+            "held_out_samples": 10_000,
             "knee": "088",
             "points": points,
         },

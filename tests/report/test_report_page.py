@@ -294,6 +294,15 @@ def test_a_long_run_is_thinned_evenly() -> None:
     assert evenly(tried[:5]) == tried[:5]
 
 
+def test_a_candidate_says_on_how_many_samples_it_was_judged_and_what_it_loses_at_most() -> None:
+    report = sample()
+    report["tried"][20] |= {"samples": 1600, "at_most": 0.52}
+    report["tried"][21] |= {"samples": 64, "at_most": None}
+    text = " ".join(Outline(render(report)).text)
+    assert "1,600 loses at most 0.52 with 99%" in text
+    assert text.count("loses at most") == 1
+
+
 def test_a_bare_report_renders() -> None:
     report = sample()
     report |= {"peers": [], "layers": [], "tried": [], "evidence": [], "notes": []}  # type: ignore[typeddict-item]

@@ -97,3 +97,13 @@ def test_ids_differ() -> None:
     front["points"][1]["id"] = front["points"][0]["id"]
     with pytest.raises(OutputError, match="same id"):
         validate_front(front)
+
+
+def test_a_front_of_the_schema_before_is_read() -> None:
+    older: Any = sample()["front"] | {"schema": 2}
+    del older["held_out_samples"]
+    for point in older["points"]:
+        del point["search"]
+    validate_front(older)
+    with pytest.raises(OutputError, match="expected one of 2, 3"):
+        validate_front(older | {"schema": 1})

@@ -82,6 +82,23 @@ def test_what_is_beyond_the_budget_takes_no_place_of_what_is_within_it() -> None
     assert front([within, useless]) == [within]
 
 
+def test_what_is_unsure_hides_nothing_that_is_sure() -> None:
+    sure, hope = candidate(10, 10, lost=0.1), candidate(5, 5, "unsure", 0.1)
+    assert front([sure, hope]) == [hope, sure]
+    assert front([sure, candidate(10, 10, "unsure", 0.2)]) == [sure]
+    assert front([hope, candidate(6, 6, "beyond", 0.6)]) == [hope]
+    assert best([sure, hope], "size") == sure
+
+
+def test_a_short_list_holds_unsure_points_in_the_room_that_sure_ones_leave() -> None:
+    sure = [candidate(100 - n, 50 + n * n, lost=0.001 * n) for n in range(10)]
+    hopes = [candidate(50 - n, 20 + n * n, "unsure", 0.1 + 0.01 * n) for n in range(10)]
+    count = [sum(each.status == "unsure" for each in shortlist([*sure[:n], *hopes])) for n in (0, 2, 10)]
+    assert count[:2] == [8, 6] and count[2] >= 3
+    preferred = {best([replace(hope, status="accepted") for hope in hopes], p).bytes for p in PREFERENCES}
+    assert preferred <= {each.bytes for each in shortlist(hopes)}
+
+
 def test_the_most_crowded_points_leave() -> None:
     line = [candidate(2.0**place, 2.0**-place) for place in (0, 1, 2, 2.1, 4, 5)]
     kept = spread(line, 4)

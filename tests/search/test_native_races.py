@@ -21,7 +21,6 @@ from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import exact
 from tensmith.search import race as race_module
 from tensmith.search.builder import Built
-from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.plan import Plan
 from tensmith.search.race import RACED, Race, structure
@@ -44,11 +43,11 @@ def raced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
 
     def compare(contenders: list[Contender], *_: Any) -> list[Latency]:
-        name = contenders[1].engine
-        names.append(name)
-        if name not in MILLISECONDS:
-            raise EngineError(f"{name} has no kernel for this")
-        return [Latency(c, "", exact(MILLISECONDS[name], "ms"), exact(1.0, "x"), 8) for c in contenders]
+        entered = [each.engine for each in contenders[1:]]
+        names.extend(entered)
+        if refused := [name for name in entered if name not in MILLISECONDS]:
+            raise EngineError(f"{refused} has no kernel for this")
+        return [Latency(c, "", exact(MILLISECONDS[c.engine], "ms"), exact(1.0, "x"), 8) for c in contenders]
 
     monkeypatch.setattr(race_module, "compare", compare)
     return names
@@ -101,6 +100,15 @@ def test_an_engine_that_refuses_is_left_out(
     assert race.winner(Plan(), program(DENSE), tmp_path / "a.onnx").engine == "openvino"
 
 
+def test_one_that_cannot_run_leaves_the_others_in_the_race(
+    tmp_path: Path, raced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(MILLISECONDS, "openvino")
+    race = made(tmp_path, engines=("onnxruntime", "openvino"))
+    assert race.winner(Plan(), program(DENSE), tmp_path / "a.onnx").engine == "onnxruntime"
+    assert raced == 2 * ["onnxruntime", "openvino"], "together, then one by one"
+
+
 def test_regions_race_where_the_whole_is_refused(
     tmp_path: Path, raced: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,16 +120,16 @@ def test_regions_race_where_the_whole_is_refused(
 
 
 def test_weights_that_native_code_refuses_go_to_the_next_engine(tmp_path: Path, raced: list[str]) -> None:
-    def outcome(contender: Contender, *_: Any) -> str:
+    def judged(contender: Contender, *_: Any) -> str:
         if contender.engine == "native":
             raise EngineError("the sums do not fit 32 bits")
         return f"judged by {contender.engine}"
 
     race, nothing = made(tmp_path), MagicMock()
-    judge: Any = SimpleNamespace(outcome=outcome)
-    trials = Trials(nothing, race, judge, nothing, race.checkpoint)
+    standard: Any = SimpleNamespace(judged=judged)
+    trials = Trials(nothing, race, standard, race.checkpoint)
     built = Built(program(DENSE), (), (), tmp_path / "a.onnx", None)
-    winner, answers = trials._raced_and_judged(Candidate("c", Plan(), "accepted"), built)
+    winner, answers = trials._raced_and_judged(Plan(), built)
     assert (winner.engine, answers) == ("openvino", "judged by openvino")
 
 
@@ -142,7 +150,7 @@ def test_a_start_is_without_compiling(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(contender, "SessionWorker", worker)
     monkeypatch.setattr(contender, "compiled_folder", compiled_folder)
     monkeypatch.setattr(contender, "sizes_in", lambda *_: {})
-    task: Any = SimpleNamespace(outcome=lambda *_: "judged")
+    task: Any = SimpleNamespace(answers=lambda *_: "judged", judged=lambda answers, _: answers)
     judge, one_sample = Judge(task, {}, 1, 2), MagicMock(__len__=lambda _: 1)
     judged: Any = judge.outcome(Contender("native", tmp_path / "a.onnx"), one_sample)
     assert (judged, made_before) == ("judged", [True])

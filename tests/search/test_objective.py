@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tensmith.report.metric import exact
+from tensmith.report.metric import Metric, exact
 from tensmith.search.objective import Objective
 
 METRICS = {
@@ -40,6 +40,23 @@ def test_a_drop_over_its_budget_is_beyond_it_up_to_the_reach() -> None:
     too_large = replace(objective, max_bytes=1000)
     assert too_large.standing(METRICS, exact(0.6, "pt"))[0] == "rejected", "other budgets have no reach"
     assert objective.widened().standing(METRICS, exact(2.0, "pt")) == ("accepted", "")
+
+
+def test_a_drop_is_accepted_when_it_surely_holds_and_else_unsure() -> None:
+    objective, lost = Objective(max_drop=0.5), exact(0.3, "pt")
+    assert objective.standing(METRICS, lost, 1600, 0.5) == ("accepted", "")
+    said = "loses 0.30 pt on 1,600 samples, at most 0.52 with 99%"
+    assert objective.standing(METRICS, lost, 1600, 0.52) == ("unsure", said)
+    assert objective.standing(METRICS, exact(0.6, "pt"), 64, 3.0)[0] == "beyond"
+    assert objective.widened().standing(METRICS, lost, 1600, 0.52)[0] == "accepted"
+
+
+def test_a_drop_is_settled_on_either_side_of_its_budget() -> None:
+    def settled(least: float, most: float) -> bool:
+        return Objective(0.5).settles(Metric((least + most) / 2, least, most, "pt", "measured"))
+
+    assert settled(-0.2, 0.5) and settled(0.51, 3.0)
+    assert not settled(-0.2, 0.6) and not settled(0.5, 0.6)
 
 
 def test_without_a_drop_budget_a_point_is_looked_at() -> None:

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lossy_samples import chain
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.method import LOSSY, WEIGHTS, Form, Method, Prospect
 from tensmith.search import space as space_module
+from tensmith.search.plan import Plan
 from tensmith.search.space import Space
 
 
@@ -55,3 +57,19 @@ def test_weights_that_sixteen_bits_do_not_hold_keep_their_range() -> None:
 def test_the_space_names_no_method() -> None:
     text = inspect.getsource(space_module)
     assert [name for name in LOSSY if re.search(rf"\b{name}\b", text)] == []
+
+
+def test_challenges_go_beyond_what_a_plan_takes() -> None:
+    """Fewer bits, most weights gone, a part of all channels: each once."""
+    plan = Plan((LOSSY["int8"].step(calibration="minmax", default_bits=8, bits={"v0": 8}),))
+    space = Space(chain(), ("onnxruntime",))
+    found = list(space.challenges(plan))
+    taken = [[step.rule for step in each.steps] for each in found]
+    assert taken.count(["int8"]) == 3 and ["magnitude_pruning", "int8"] in taken
+    assert sum(rules[0] == "channel_pruning" and rules[-1] == "int8" for rules in taken) == 2
+    bits = [each.steps[0].params for each in found if len(each.steps) == 1]
+    assert [params["default_bits"] for params in bits] == [4, 3, 2] and "bits" not in bits[0]
+    narrow = next(each for each in found if each.steps[0].rule == "channel_pruning")
+    again = [[step.rule for step in each.steps] for each in space.challenges(narrow)]
+    assert all(rules.count("channel_pruning") == len(narrow.steps) - 1 for rules in again)
+    assert list(space.challenges(Plan())) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 import time
 from pathlib import Path
 
@@ -124,12 +125,14 @@ def test_a_killed_study_goes_on_where_it_was(place: Path, tmp_path: Path) -> Non
     assert len(json.loads(finished.stdout)["results"]) == 6
 
 
-def test_parquet_names_its_extra_or_holds_a_row_a_cell(done: StudyRun, tmp_path: Path) -> None:
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError:
-        with pytest.raises(MissingExtra, match="study"):
-            write_parquet(done.results, tmp_path / "r.parquet")
-        return
+def test_parquet_holds_a_row_a_cell(done: StudyRun, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
     write_parquet(done.results, tmp_path / "r.parquet")
-    assert parquet.read_table(tmp_path / "r.parquet").num_rows == 6
+    table = parquet.read_table(tmp_path / "r.parquet").to_pylist()
+    assert [row["model"] for row in table] == [result.cell.model for result in done.results]
+
+
+def test_parquet_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match="study"):
+        write_parquet([], tmp_path / "r.parquet")

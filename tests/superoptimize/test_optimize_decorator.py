@@ -10,7 +10,7 @@ import pytest
 
 import tensmith
 from tensmith.report.metric import spread
-from tensmith.superoptimize import road
+from tensmith.superoptimize import pipeline
 from tensmith.superoptimize.decorator import OptimizeWarning
 
 RATE = 2.0
@@ -20,10 +20,10 @@ RATE = 2.0
 def untimed(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """Nothing is timed: what is found is called twice as fast, or as a test says."""
     said = {"speedup": 2.0}
-    monkeypatch.setattr(road, "_fastest", lambda calls, arguments: calls[0])
-    monkeypatch.setattr(road, "_cheap", lambda *of: True)
+    monkeypatch.setattr(pipeline, "_fastest", lambda calls, arguments: calls[0])
+    monkeypatch.setattr(pipeline, "_cheap", lambda *of: True)
     monkeypatch.setattr(
-        road, "_race", lambda *of: spread(said["speedup"], said["speedup"], said["speedup"], "x")
+        pipeline, "_race", lambda *of: spread(said["speedup"], said["speedup"], said["speedup"], "x")
     )
     return said
 

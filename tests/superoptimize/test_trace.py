@@ -12,7 +12,7 @@ from tensmith.rewrite.trail import replay_exact
 from tensmith.superoptimize.admit import admit
 from tensmith.superoptimize.compiled import agree, load
 from tensmith.superoptimize.forms import canonical, forms
-from tensmith.superoptimize.road import trace
+from tensmith.superoptimize.pipeline import trace
 from tensmith.superoptimize.text import fused_text, looped_text, numpy_text, written
 from tensmith.superoptimize.trace import NotTraceable
 

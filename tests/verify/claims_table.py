@@ -14,9 +14,10 @@ import numpy as np
 
 from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Dim, Poly
+from tensmith.rewrite.case import Case
 from tensmith.rewrite.pattern import claim
 from tensmith.rewrite.rule import FormulaObligation
-from tensmith.rewrite.term import Case, Const, Term, Use, Var, ops
+from tensmith.rewrite.term import Const, Term, Use, Var, ops
 
 N, C, M, H = map(Poly.symbol, "NCMH")
 X, Y, Z, W, V, B = map(Var, "xyzwvb")

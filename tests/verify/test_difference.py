@@ -106,3 +106,33 @@ def test_the_command(tmp_path: Path) -> None:
     with np.load(kept) as arrays:
         assert arrays["x"].shape == (2, 3, 8, 8)
     assert tensmith("diff", a, b, "--tolerance", "1e-4", folder=tmp_path).returncode == 0
+
+
+def masked(left_out: float, *, computed: bool = False) -> onnx.ModelProto:
+    """A softmax that leaves places out by a number, scaled by a constant that the file computes or holds."""
+    mask = np.triu(np.full((4, 4), left_out, "f4"), 1)
+    scale = np.float32(1 / np.sqrt(3))
+    constants = [numpy_helper.from_array(mask, "mask"), numpy_helper.from_array(np.array(3, "f4"), "three"),
+                 numpy_helper.from_array(np.array(1, "f4"), "one")]  # fmt: skip
+    nodes = [
+        helper.make_node("Mul", ["x", "scale"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "mask"], ["shown"]),
+        helper.make_node("Softmax", ["shown"], ["y"], axis=-1),
+    ]
+    if computed:
+        nodes = [helper.make_node("Sqrt", ["three"], ["root"]),
+                 helper.make_node("Div", ["one", "root"], ["scale"]), *nodes]  # fmt: skip
+    else:
+        constants.append(numpy_helper.from_array(scale, "scale"))
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 4, 4]) for n in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def test_what_exporters_write_differently_is_equal_and_said() -> None:
+    plain, infinite = read_onnx(masked(float(np.finfo("f4").min))), read_onnx(masked(-np.inf))
+    found = compare_models(plain, infinite)
+    assert found.verdict == "equal" and any("minus infinity" in sentence for sentence in found.assumed)
+    found = compare_models(infinite, read_onnx(masked(-np.inf, computed=True)))
+    assert found.verdict == "equal" and len(found.assumed) == 1
+    assert compare_models(plain, read_onnx(masked(-5.0))).verdict == "different"

@@ -182,7 +182,7 @@ def test_altered_code_is_noticed(root: Path, tmp_path: Path, compile_once: None)
 def test_statistics_are_bounded_and_hold_no_pickles(tmp_path: Path) -> None:
     path = tmp_path / FILE
     np.savez_compressed(path, a=np.zeros(3 * MOST_BYTES // 8 * 2))
-    with pytest.raises(VerificationError, match="more than 8 MB"):
+    with pytest.raises(VerificationError, match="more than 16 MB"):
         read_statistics(path)
     np.savez(path, a=np.array([{}], object))
     with pytest.raises(VerificationError, match="size it states"):

@@ -26,7 +26,11 @@ _COMMANDS = (
     "tune",
     "study",
     "compile",
+    "pack",
     "unpack",
+    "inspect",
+    "generate",
+    "cache",
     "verify",
     "diff",
     "sign",
@@ -57,3 +61,6 @@ def main() -> None:
         # The exit code stands: an impatient Ctrl-C while Python shuts down must not replace it by a signal's.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
+        # Nor must one that met text being executed (dataclasses are made so): `python -m` ends by
+        # SIGINT after any such interrupt, caught or not, unless other text was executed since.
+        exec("")

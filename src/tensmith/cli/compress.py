@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import INTERRUPTED, Answer, command
+from tensmith.cli.options import DryRun
 from tensmith.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -31,7 +32,16 @@ def compress(
         typer.Option(help="auto, raw, unit, imagenet, or MEAN/STD of images in 0..1. [default: auto]"),
     ] = None,
     measure: Annotated[
-        str | None, typer.Option(help="auto, accuracy, agreement, loss or score. [default: auto]")
+        str | None,
+        typer.Option(
+            help="auto, accuracy, agreement, loss, average-precision, fidelity or score. [default: auto]"
+        ),
+    ] = None,
+    decode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEAD", help="Of a detector: fastestdet, yolov5, yolov8, or FILE.py:FUNCTION of your own."
+        ),
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="The device, see `tensmith targets`. [default: host]")
@@ -40,7 +50,9 @@ def compress(
     threads: Annotated[int | None, typer.Option(help="Threads of an inference. [default: 1]")] = None,
     max_drop: Annotated[
         float | None,
-        typer.Option(help="Accuracy that may be lost: points, or per cent of a loss. [default: 0.5]"),
+        typer.Option(
+            help="What may be lost: points, per cent of a loss, or of error of outputs. [default: 0.5]"
+        ),
     ] = None,
     max_size: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Largest file to ship: 500KB, 2MiB.")
@@ -56,6 +68,10 @@ def compress(
     ] = None,
     time_budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="90s, 10m or 1h. [default: 10m]")
+    ] = None,
+    recover: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Train what promises most for so long after the search: 30m."),
     ] = None,
     search: Annotated[
         str | None,
@@ -91,9 +107,7 @@ def compress(
     config: Annotated[
         Path | None, typer.Option(help="Repeat a run from its config.yaml; other options override it.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> Answer:
     """Compress a model for a device within an accuracy budget.
 
@@ -101,11 +115,13 @@ def compress(
     Ctrl-C ends the search and writes what it found (exit code 130); a second one stops at once.
     """
     given = {
-        "model": model, "data": data, "preprocess": preprocess, "measure": measure, "target": target,
+        "model": model, "data": data, "preprocess": preprocess, "measure": measure, "decode": decode,
+        "target": target,
         "engines": None if engines is None else _names(engines), "threads": threads,
         "max_drop": max_drop, "max_size": max_size, "max_latency": max_latency,
         "max_memory": max_memory, "max_energy": max_energy, "prefer": prefer,
-        "time_budget": time_budget, "search": search, "hardware": hardware, "alpha": alpha, "beta": beta,
+        "time_budget": time_budget, "recover": recover, "search": search, "hardware": hardware,
+        "alpha": alpha, "beta": beta,
         "calibration_samples": calibration_samples, "search_samples": search_samples,
         "held_out_samples": held_out_samples, "seed": seed, "workers": workers, "ray": ray,
     }  # fmt: skip
@@ -130,10 +146,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _configuration(given: dict[str, Any], file: Path | None) -> Config:
     """The options given on the command line over those of the file over the defaults."""
-    from tensmith.config import make_config, read_config
+    from tensmith.config import make_config, read_config, refuse_code
     from tensmith.errors import UsageError
 
-    options = {**(read_config(file) if file is not None else {}), **given}
+    options = given
+    if file is not None:
+        kept = {name: value for name, value in read_config(file).items() if name not in given}
+        refuse_code(kept, file)
+        options = {**kept, **given}
     if not options.get("model"):
         raise UsageError("no model is given; name an .onnx file, or a finished run's config.yaml by --config")
     return make_config(**options)

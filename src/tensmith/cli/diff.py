@@ -12,7 +12,8 @@ import typer
 from tensmith.cli.command import Answer, command
 
 if TYPE_CHECKING:
-    from tensmith.verify.difference import Apart, ModelDifference
+    from tensmith.equality.sweep import Apart
+    from tensmith.verify.difference import ModelDifference
 
 
 @command(example="tensmith diff exported_before.onnx exported_after.onnx")
@@ -64,6 +65,7 @@ def _lines(found: ModelDifference, tolerance: float) -> Iterator[str]:
     if found.evidence == "checked":
         chance = f"wrong with a probability of at most {found.error_probability:.1e}"
         yield f"Equal: checked over random prime fields, {chance}."
+        yield from (f"  assumed: {sentence}" for sentence in found.assumed)
         return
     verdicts = {"different": "Different", "unknown": "Unknown"}
     where = f" at {', '.join(f'{k}={v}' for k, v in found.sizes.items())}" if found.sizes else ""
@@ -96,6 +98,7 @@ def _document(found: ModelDifference, tolerance: float) -> dict[str, Any]:
         "error_probability": found.error_probability,
         "rules": found.rules,
         "reason": found.reason,
+        "assumed": list(found.assumed),
         "outputs": outputs,
         "first": first,
         "sizes": dict(found.sizes or {}),

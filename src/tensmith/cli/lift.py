@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import Answer, command
-from tensmith.cli.progress import Tell, progress
+from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
+from tensmith.progress import Progress
 
 if TYPE_CHECKING:
     from tensmith.lifting.auto import TargetTimings
@@ -63,7 +64,7 @@ def lift(
 
 
 def _auto(
-    file: Path, function: str | None, folder: Path, sizes: str, tell: Tell, run: bool
+    file: Path, function: str | None, folder: Path, sizes: str, tell: Progress, run: bool
 ) -> tuple[list[LiftResult], dict[str, TargetTimings]]:
     """Proves first, then times every target and writes the fastest."""
     from tensmith.lifting.auto import applied, choose, parse_sizes

@@ -12,7 +12,7 @@ from tensmith.cli.command import Answer, command
 from tensmith.cli.progress import progress
 
 if TYPE_CHECKING:
-    from tensmith.superoptimize.road import Optimization
+    from tensmith.superoptimize.pipeline import Optimization
 
 
 @command(example="tensmith optimize stats.py --function zscore --example 'x=f64[1000, 50]'")
@@ -39,7 +39,7 @@ def optimize(
     from tensmith.superoptimize.admit import admit_file
     from tensmith.superoptimize.domain import read_domain
     from tensmith.superoptimize.examples import example_arguments
-    from tensmith.superoptimize.road import Optimization, superoptimize
+    from tensmith.superoptimize.pipeline import Optimization, superoptimize
     from tensmith.superoptimize.trace import NotTraceable
 
     promises: dict[str, str] = {}

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tensmith.cli.command import INTERRUPTED, Answer, command
+from tensmith.cli.options import DryRun
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 
@@ -27,9 +28,7 @@ def study(
     output: Annotated[
         Path | None, typer.Option(help="The folder of results. [default: NAME-study, beside this place]")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the number of cells and the expected time; run none.")
-    ] = False,
+    dry_run: DryRun = False,
     retry: Annotated[bool, typer.Option("--retry", help="Run cells that failed once more.")] = False,
     figures: Annotated[
         bool, typer.Option("--figures", help="Draw figure-3.png to figure-7.png, too.")

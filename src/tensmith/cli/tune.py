@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import INTERRUPTED, Answer, command
-from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, OnnxFile
+from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, OnnxFile, TimeBudget
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tensmith.progress import Progress
     from tensmith.tune.network import TuningTarget
-    from tensmith.tune.search import Tell
 
 
 @command(
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 def tune(
     model: OnnxFile,
     output: CompiledFolder = None,
-    time_budget: Annotated[
-        str, typer.Option(metavar="TIME", help="At most so long: 90s, 10m or 1h.")
-    ] = "60s",
+    time_budget: TimeBudget = "60s",
     trials: Annotated[
         int | None, typer.Option(help="At most so many kernels; 0 takes what is known. [default: any]")
     ] = None,
@@ -98,7 +96,7 @@ def tune(
 
 
 @contextlib.contextmanager
-def _place(rpc: str | None, target: str | None, tell: Tell) -> Iterator[TuningTarget]:
+def _place(rpc: str | None, target: str | None, tell: Progress) -> Iterator[TuningTarget]:
     """This machine, or the device at the address `rpc`."""
     from tensmith.hardware import load_target
     from tensmith.kernel.isa import host_isa

@@ -18,6 +18,7 @@ from tensmith.evaluate import size
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.energy import program_energy
+from tensmith.evaluate.heads import HEADS
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import compare
 from tensmith.evaluate.memory import measure_memory
@@ -56,7 +57,7 @@ def verify_point(
 
 def judged_as(config: Config, name: str, seen: str, task: Task, judged: int) -> Judged | None:
     """How a run judged its points, for others to repeat it; None by a function of the user's."""
-    if task.evaluation is not None or task.measure == "score":
+    if task.own or task.measure == "score":
         return None
     return Judged(
         name=name,
@@ -68,6 +69,7 @@ def judged_as(config: Config, name: str, seen: str, task: Task, judged: int) -> 
         judged=judged,
         measure=task.measure,
         preprocess=getattr(task.preprocess, "name", ""),
+        head=task.head.name if task.head else "",
     )
 
 
@@ -88,7 +90,7 @@ class MeasuredAgain:
         drawn = split(
             dataset, judged.calibration_samples, judged.search_samples, judged.held_out_samples, judged.seed
         )
-        if fingerprint(drawn, dataset.task == "classification") != judged.fingerprint:
+        if fingerprint(drawn, dataset.small_labels) != judged.fingerprint:
             raise VerificationError(f"{self.data} is not the data of {self.folder / NAME}, or it has changed")
         return drawn
 
@@ -99,7 +101,8 @@ class MeasuredAgain:
             return None
         view = self._splits(judged).calibration
         program = read_onnx(self.folder / MODEL)
-        return Calibrator(view, len(view), _task(judged, program, view).preprocess, detect_cpu().cores)
+        preprocess = _task(judged, program, view, 0).preprocess
+        return Calibrator(view, len(view), preprocess, detect_cpu().cores, self.folder)
 
     def figures(self, certificate: Certificate, original: Path | None) -> Iterator[Finding]:
         """A finding for every metric: sizes from the files, all else from the data."""
@@ -134,7 +137,7 @@ class MeasuredAgain:
         """What a file does in its engine on this machine. What compiles compiles it again: no library of the
         folder is run."""
         splits, program = self._splits(judged), read_onnx(original)
-        task = _task(judged, program, splits.training)
+        task = _task(judged, program, splits.training, self._dataset.classes or 0)
         example = task.example(program, splits.search)
         settings = tuple(sorted(deployed.settings.items()))
         first, point = Contender(BASELINE_ENGINE, original), Contender(deployed.engine, model, settings)
@@ -157,11 +160,13 @@ class MeasuredAgain:
         yield "energy_mj", program_energy(shipped, load_target(deployed.target), sizes)
 
 
-def _task(judged: Judged, program: Program, view: Subset) -> Task:
-    if not judged.preprocess:
-        return Task(judged.measure)
-    images = ImageInput(parse_preprocess(judged.preprocess), image_form(program, view))
-    return Task(judged.measure, images)
+def _task(judged: Judged, program: Program, view: Subset, classes: int) -> Task:
+    if judged.head not in ("", *HEADS):
+        raise VerificationError(f"{NAME} names the head '{judged.head[:100]}', which does not exist")
+    images = None
+    if judged.preprocess:
+        images = ImageInput(parse_preprocess(judged.preprocess), image_form(program, view))
+    return Task(judged.measure, images, head=HEADS.get(judged.head), classes=classes)
 
 
 def _counted(folder: Path, certificate: Certificate, original: Path | None) -> dict[str, float]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import Latency, compare
 from tensmith.evaluate.outcome import Outcome
+from tensmith.progress import Progress
 from tensmith.report.metric import Metric, exact
 from tensmith.search.builder import Builder, Built
-from tensmith.search.candidate import Candidate
+from tensmith.search.candidate import SHOWN, Candidate
 from tensmith.search.front import front, shortlist
 from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED
@@ -28,8 +30,6 @@ from tensmith.search.run import RunDescription
 _MOST_JUDGED = 16
 # Why a point was not judged.
 LATE, _MANY = "the time was up", "enough other points were"
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,15 @@ class Point:
 class Finalized:
     """The front, smallest first; the status of its points says which hold every budget.
 
-    lost: candidates of the front on the search split that lost too much on held-out data, or were not judged
-    there. `busy`: as in `latency.Rounds`.
+    lost: candidates of the front on the search split that others beat on held-out data, that lost too much
+    there, or were not judged. held_out: how many samples they were judged on. `busy`: as in `latency.Rounds`.
     """
 
     points: list[Point]
     lost: list[Candidate]
     original: dict[str, Metric]
     peers: dict[str, dict[str, Metric]]
+    held_out: int = 0
     busy: bool = False
 
 
@@ -75,9 +76,10 @@ def finalize(
 
     A point that breaks the drop budget on held-out data is beyond it from then on, or leaves where it loses
     more than is looked at, and what it had hidden may take its place: held-out data is a gate here and never
-    a guide, and few points ever stand before it. No point comes back within the budget there. The original
-    stays where no point holds every budget. What is repeated for certainty alone (rounds, processes,
-    replacements) is repeated as the schedule allows.
+    a guide, and few points ever stand before it. Those that surely hold the budget come first; of those that
+    may, it says which do. No point comes back within the budget there. The original stays where no point
+    holds every budget. What is repeated for certainty alone (rounds, processes, replacements) is repeated as
+    the schedule allows.
     """
     untouched = replace(next(c for c in candidates if c.plan == UNTOUCHED), status="accepted", reason="")
     progress("accuracy of the original on held-out data")
@@ -105,9 +107,9 @@ def finalize(
         }
         final = _weighed(replace(candidate, metrics=metrics, drop=drop), run.objective)
         measured.append(Point(final, built, compiled))
-    lost += [p.candidate for p in measured if p.candidate.status == "rejected"]
     best = shortlist(p.candidate for p in measured)
     points = [p for p in measured if p.candidate in best]
+    lost += [p.candidate for p in measured if p.candidate not in best]
     if not any(candidate.status == "accepted" for candidate in best):
         points.insert(0, measured[0])
     peer_metrics = {
@@ -126,6 +128,7 @@ def finalize(
         lost,
         _as_delivered(measured[0].candidate.metrics),
         peer_metrics,
+        len(held_out),
         any(latency.busy for latency in timed.values()),
     )
 
@@ -165,8 +168,9 @@ def _through_the_gate(
 ) -> tuple[list[Candidate], list[Candidate]]:
     """(points that stay, points that leave), judging as few as possible.
 
-    Those within the budget come first, the best products of size and latency before others. After `until`
-    (time.monotonic) no further point is judged, unless none is within the budget yet.
+    Those surely within the budget come first, then those that may be, then what is exact, the best products
+    of size and latency before others; but when points fell and none of the lossy ones stands yet, the safest
+    is next. After `until` (time.monotonic) no further point is judged, unless none is within the budget yet.
     """
     judged: dict[str, Candidate] = {}
 
@@ -180,11 +184,15 @@ def _through_the_gate(
         found = any(point.status == "accepted" for point in judged.values())
         return found and time.monotonic() > until
 
+    def empty_handed() -> bool:
+        lossy = [point.status for point in judged.values() if not point.plan.is_exact]
+        return bool(lossy) and "accepted" not in lossy
+
     while len(judged) < _MOST_JUDGED and not late():
         waiting = unjudged(shortlist(standing()))
         if not waiting:
             break
-        candidate = min(waiting, key=lambda c: (c.status == "beyond", c.bytes * c.latency))
+        candidate = min(waiting, key=_safety if empty_handed() else _turn)
         progress(f"accuracy of {candidate.id} on held-out data")
         judged[candidate.id] = _gated(candidate, hearing.drop(_contender(builder, candidate)), objective)
     why = LATE if late() else _MANY
@@ -193,11 +201,23 @@ def _through_the_gate(
     return [point for point in judged.values() if point.status != "rejected"], lost
 
 
+def _turn(candidate: Candidate) -> tuple[bool, bool, int, float]:
+    """Whose turn it is: the exact needs the gate least, and what is beyond the budget only its figures."""
+    beyond, proved = candidate.status == "beyond", candidate.plan.is_exact
+    return beyond, proved, SHOWN.index(candidate.status), candidate.bytes * candidate.latency
+
+
+def _safety(candidate: Candidate) -> tuple[bool, bool, float]:
+    """The turn of what is least likely to lose much."""
+    most = math.inf if candidate.at_most is None else candidate.at_most
+    return candidate.status == "beyond", candidate.plan.is_exact, most
+
+
 def _gated(candidate: Candidate, drop: Metric, objective: Objective) -> Candidate:
-    """Where a candidate stands by what it loses on held-out data: as before, or worse."""
+    """Where a candidate stands by what it loses on held-out data: as before, no longer unsure, or worse."""
     status, reason = objective.standing({}, drop)
     if status == "accepted":
-        return candidate
+        return replace(candidate, status=status, reason="") if candidate.status == "unsure" else candidate
     return replace(candidate, status=status, reason=f"{reason}, on held-out data")
 
 

@@ -16,7 +16,8 @@ from tensmith.errors import OutputError
 from tensmith.files import write_text
 from tensmith.search.checkpoint import Checkpoint
 
-WORK = "work"
+# What is made of plans, and what training finds, which is not made again.
+WORK, TRAINED = "work", "trained"
 _OURS = "run.sqlite"
 # What a run that was killed before its first candidate leaves behind.
 _LEFTOVERS = {".lock", WORK}

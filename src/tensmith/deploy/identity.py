@@ -13,7 +13,7 @@ Identity = dict[str, Any]
 
 # What a resumed run may change. The model is known by its hash, not by its path; who does the work shows in
 # no answer.
-_FREE = ("model", "time_budget", "prefer", "workers", "ray")
+_FREE = ("model", "time_budget", "recover", "prefer", "workers", "ray")
 _CHANGED = {
     "model": "another model file",
     "data": "other data: its labels, its samples or their number have changed",

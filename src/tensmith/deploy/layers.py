@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensmith.evaluate.layers import layer_costs, node_ms
+from tensmith.evaluate.layers import layer_costs, roofline_ms
 from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
 from tensmith.report.document import LayerRow
@@ -27,7 +27,8 @@ def layer_rows(
 
     Times are roofline estimates, sensitivity is measured at PROBE_BITS bits.
     """
-    after = {_site(node): ms for node, ms in node_ms(final, run.target, run.threads, run.sizes)}
+    taken = roofline_ms(final, run.target, run.threads, run.sizes)
+    after = {_site(final.producers[name]): ms for name, ms in taken.items()}
     return [
         {
             "name": before.name,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,11 @@ from tensmith import gate
 from tensmith.backend.mixed import folder as mixed
 from tensmith.backend.native.emit import loader
 from tensmith.backend.packed import unpack
+from tensmith.deploy.caching import cached_decoder
+from tensmith.deploy.generation import Sampling, TokenDecoder
 from tensmith.engine.base import ENGINES, Session
 from tensmith.engine.compiled import MIXED, NATIVE
-from tensmith.errors import ModelError
+from tensmith.errors import ModelError, TensmithError, UsageError
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.checked import check_model
@@ -25,6 +29,8 @@ from tensmith.verify.files import require_certified
 from tensmith.verify.schema import NAME
 
 _PACKED_SUFFIX = ".packed"
+# New tokens from which on caches are worth making.
+_WORTH_CACHES = 8
 # The file by which one knows a folder that an engine compiled.
 _COMPILED = {NATIVE: loader.MANIFEST, MIXED: mixed.MODEL}
 
@@ -79,6 +85,58 @@ class Model:
         """One inference on any number of samples."""
         outputs = as_model(self.session)(inputs)
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+    def generate(
+        self,
+        tokens: Sequence[int],
+        max_new_tokens: int = 64,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        stop: Collection[int] = (),
+    ) -> list[int]:
+        """What a decoder says after some tokens, without them, up to a token of `stop`, which ends it.
+
+        With caches of keys and values, where it has them (see deploy.generation) or they can be made (see
+        deploy.caching); else the whole text is computed for each token. ModelError where it is no decoder,
+        UsageError for what cannot be asked.
+        """
+        return list(self.stream(tokens, max_new_tokens, temperature, top_p, seed, stop))
+
+    def stream(
+        self,
+        tokens: Sequence[int],
+        max_new_tokens: int = 64,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        stop: Collection[int] = (),
+    ) -> Iterator[int]:
+        """What generate gives, each token when it is known."""
+        if max_new_tokens < 1:
+            raise UsageError(f"max_new_tokens is a whole number from 1, not {max_new_tokens}")
+        sampling = Sampling(temperature, top_p, seed)
+        decoder = self._decoder
+        if max_new_tokens >= _WORTH_CACHES and self._cached_decoder is not None:
+            decoder = self._cached_decoder
+        steps = decoder.steps(tokens, max_new_tokens, sampling)
+        return itertools.takewhile(lambda token: token not in stop, steps)
+
+    @cached_property
+    def _decoder(self) -> TokenDecoder:
+        return TokenDecoder(self.session)
+
+    @cached_property
+    def _cached_decoder(self) -> TokenDecoder | None:
+        """The decoder with caches that it has not; None where it has them, or they cannot be made."""
+        if self._compiled is not None or self._decoder.caches or not self._decoder.open:
+            return None
+        with TemporaryFolder() as folder:
+            path = Path(folder) / "cached.onnx"
+            try:
+                return cached_decoder(self.program, self._decoder, path, self._engine, self._threads)[0]
+            except TensmithError:
+                return None
 
     def save(self, path: str | Path) -> Path:
         """Writes the ONNX file to `path`."""

@@ -13,9 +13,9 @@ from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan
 
 # Timing a contender for good: at most so long, and at most this share of the time budget.
-_SECONDS_A_CONTENDER, _TIMING_SHARE = 3.0, 0.02
+_SECONDS_A_CONTENDER, _TIMING_SHARE = 3.0, 0.005
 # The end takes at most this share of the time budget, or the least that it can take.
-_MOST_SHARE = 0.4
+_MOST_SHARE = 1 / 3
 FEWEST_SAMPLES = 100
 
 

@@ -22,8 +22,10 @@ from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
 from tensmith.report.document import Metrics
 from tensmith.report.metric import exact
+from tensmith.rewrite.archives import trained_path, write_arrays
 from tensmith.rewrite.calibration import Calibration
-from tensmith.search.candidate import Candidate
+from tensmith.rewrite.lossy.recover import trained_weights
+from tensmith.search.candidate import SHOWN, Candidate
 from tensmith.search.front import best, knee
 from tensmith.search.plan import BASELINE_ENGINE
 from tensmith.search.run import RunDescription
@@ -64,14 +66,15 @@ def write_run(
     of_choice, bend = best(candidates, story.config.prefer).id, knee(candidates)
     chosen = next(point for point in finalized.points if point.candidate.id == of_choice)
     writing = _Writing(run, checker, calibration, judged)
-    points = _write_points(folder.path, writing, finalized, chosen)
+    points = _write_points(folder.path, writing, finalized, chosen, story.tried)
     original = {name: metric.to_json() for name, metric in finalized.original.items()}
     baseline = {"engine": BASELINE_ENGINE, "metrics": original}
     front = {
-        "schema": 2,
+        "schema": 3,
         "baseline": baseline,
         "original": {"metrics": original},
         "budget": run.objective.limits,
+        "held_out_samples": finalized.held_out,
         **({"knee": bend.id} if bend else {}),
         "points": points,
     }
@@ -107,8 +110,11 @@ class _Writing:
     judged: Judged | None
 
 
-def _write_points(out: Path, writing: _Writing, finalized: Finalized, chosen: Point) -> list[dict[str, Any]]:
+def _write_points(
+    out: Path, writing: _Writing, finalized: Finalized, chosen: Point, tried: Sequence[Candidate]
+) -> list[dict[str, Any]]:
     """Stages each point and the chosen one as best/; the points as front.json has them."""
+    seen = {candidate.id: _seen(candidate) for candidate in tried}
     made = staged(out, CANDIDATES)
     points = []
     for number, point in enumerate(finalized.points):
@@ -119,6 +125,7 @@ def _write_points(out: Path, writing: _Writing, finalized: Finalized, chosen: Po
                 "id": point.candidate.id,
                 "within_budget": point.candidate.status == "accepted",
                 "metrics": {key: metric.to_json() for key, metric in point.candidate.metrics.items()},
+                **seen[point.candidate.id],
                 "engine": point.candidate.engine_text,
                 "trail": [step.to_json() for step in point.built.trail],
                 "files": files,
@@ -144,6 +151,8 @@ def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> d
         shutil.copy2(file, place / file.name)
     if built.packed:
         shutil.copyfile(built.packed, place / "model.packed")
+    for weights in trained_weights(built.trail):
+        write_arrays(trained_path(place, weights), writing.calibration.trained(weights))
     statistics = collect(built.asked, writing.calibration)
     write_statistics(statistics, place)
     certificate = make_certificate(
@@ -173,29 +182,37 @@ def _deployed(place: Path, run: RunDescription, point: Point) -> Deployed:
     )
 
 
+def _seen(candidate: Candidate) -> dict[str, Any]:
+    """What the search knew of a candidate, as front.json has it; nothing where it was not judged."""
+    if candidate.drop is None or not candidate.samples:
+        return {}
+    most = {} if candidate.at_most is None else {"at_most": candidate.at_most}
+    return {"search": {"accuracy_drop": candidate.drop.to_json(), "samples": candidate.samples, **most}}
+
+
 def _tried(candidate: Candidate, finalized: Finalized) -> dict[str, Any]:
-    status: str = candidate.status
-    reason = candidate.reason
-    ended = {each.id: each for each in (*finalized.lost, *(point.candidate for point in finalized.points))}
-    if candidate.id in ended:
-        status, reason = ended[candidate.id].status, ended[candidate.id].reason
+    points = {point.candidate.id: point.candidate for point in finalized.points}
+    ended = {each.id: each for each in finalized.lost} | points
+    last = ended.get(candidate.id, candidate)
+    status, reason = str(last.status), last.reason
+    if candidate.id in points:
         status = "front" if status == "accepted" else status
-    elif status in ("accepted", "beyond"):
-        status, reason = "dominated", reason or "others are as good in everything, or nearly"
+    elif status in SHOWN:
+        others = "others are as good in everything, or nearly"
+        status, reason = "dominated", reason if status == "beyond" else others
     metrics = {name: metric.to_json() for name, metric in candidate.metrics.items()}
     if "packed_bytes" in metrics:
         ratio = exact(finalized.original["file_bytes"].value / candidate.bytes, "x")
         metrics["size_ratio"] = ratio.to_json()
     if candidate.drop is not None:
         metrics["accuracy_drop"] = candidate.drop.to_json()
-    return {"id": candidate.id, "status": status, "reason": reason, "metrics": metrics}
+    known = {"samples": candidate.samples, "at_most": candidate.at_most}
+    return {"id": candidate.id, "status": status, "reason": reason, "metrics": metrics, **known}
 
 
 def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Story) -> dict[str, Any]:
     config, task = story.config, run.task
     original = finalized.original["accuracy"]
-    sign = 1 if task.better == "lower" else -1
-    limit = original.value + sign * config.max_drop * (original.value / 100 if sign > 0 else 1)
     engines = {name: ENGINES[name].version() for name in run.engines}
     return {
         "model": run.model.name,
@@ -210,5 +227,5 @@ def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Stor
         "prefer": config.prefer,
         "accuracy_name": task.title,
         "accuracy_better": task.better,
-        "accuracy_limit": limit,
+        "accuracy_limit": task.worst(original.value, config.max_drop),
     }

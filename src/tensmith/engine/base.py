@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-import queue
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -51,22 +50,6 @@ class Session(ABC):
     def close(self) -> None:
         """Gives back what the session holds; it is not used afterwards."""
         return None
-
-
-def one_at_a_time(call: Callable[[], object]) -> Callable[[], object]:
-    """A call for which threads wait for each other."""
-    turns: queue.SimpleQueue[None] = queue.SimpleQueue()  # a lock that costs little where nobody waits
-    wait, release = turns.get, turns.put
-    release(None)
-
-    def waiting() -> object:
-        wait()
-        try:
-            return call()
-        finally:
-            release(None)
-
-    return waiting
 
 
 class Engine(Protocol):

@@ -9,10 +9,13 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from tensmith.data.dataset import Inputs, sample_count
+from tensmith.data.tokenizers import BESIDE_TOKENS
 from tensmith.engine.base import Session, check_inputs
 from tensmith.engine.signature import TensorSpec
 from tensmith.errors import DataError, EngineError
-from tensmith.evaluate.outcome import Array, Classification, LanguageModel, Score
+from tensmith.evaluate.detection import Detections, matched
+from tensmith.evaluate.heads import Head
+from tensmith.evaluate.outcome import Array, Classification, LanguageModel, Outputs, Score, joined
 
 Model = Callable[[Inputs], dict[str, Array]]
 Preprocess = Callable[[Array], Array]
@@ -22,6 +25,8 @@ MOST_SAMPLES = 64
 _MOST_BYTES = 16 << 20
 _ASSUMED_SIZE = 128
 _ASSUMED_ITEM = 4
+# Elements of each output that are compared, a sample.
+_KEPT = 256
 
 # They take one scale from all values of a batch, so that a sample's answer depends on its neighbours.
 _BATCH_DEPENDENT = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
@@ -60,8 +65,7 @@ def classify(
     predicted: list[Array] = []
     labels: list[Array] = []
     for batch in view.batches(batch_size or best_batch_size(session)):
-        logits = model(batch.inputs)[session.outputs[0].name]
-        scores = logits.reshape(len(logits), -1).astype(np.float32, copy=False)
+        scores = first_output(session, model(batch.inputs), batch.inputs).astype(np.float32, copy=False)
         if scores.shape[1] < 2:
             raise DataError("the model's first output has one number a sample; give an evaluation function")
         predicted.append(np.where(np.isnan(scores).any(axis=1), -1, scores.argmax(axis=1)))
@@ -70,6 +74,22 @@ def classify(
     if not predicted:
         raise DataError("there are no samples to evaluate on; give data that is not empty")
     return Classification(np.concatenate(predicted), np.concatenate(labels) if labels else None)
+
+
+def first_output(session: Session, answers: Mapping[str, Array], inputs: Inputs) -> Array:
+    """The numbers of the first output, [n, ...]; DataError where it has none for each of the n samples."""
+    name = session.outputs[0].name
+    return _rows(answers[name], name, sample_count(inputs))
+
+
+def _rows(output: Array, name: str, count: int) -> Array:
+    """An output as [count, numbers]."""
+    if output.dtype.kind not in "fiubV" or (count > 1 and (not output.ndim or len(output) != count)):
+        raise DataError(
+            f"output '{name}', {output.dtype} {list(output.shape)}, has no numbers for each of {count} "
+            "samples; give an evaluation function"
+        )
+    return output.reshape(count, -1)
 
 
 def model_language(session: Session, view: Samples, *, batch_size: int | None = None) -> LanguageModel:
@@ -95,6 +115,65 @@ def model_language(session: Session, view: Samples, *, batch_size: int | None = 
     if not np.isfinite(nats).all():
         raise EngineError("the model's answers are not numbers (NaN or infinity) on this engine")
     return LanguageModel(np.array(nats), np.array(tokens))
+
+
+def all_outputs(
+    session: Session, view: Samples, *, preprocess: Preprocess | None = None, batch_size: int | None = None
+) -> Outputs:
+    """Every output; of a large one 256 elements a sample, at places that its size gives.
+
+    One sample at a time where an output does not begin with the axis of samples, as states of recurrent
+    layers do. DataError where there is nothing to compare.
+    """
+    model = as_model(session, preprocess)
+    apart = any(not spec.shape or isinstance(spec.shape[0], int) for spec in session.outputs)
+    best = 1 if apart and _fixed_batch(session) is None else best_batch_size(session)
+    rows: list[Array] = []
+    for batch in view.batches(batch_size or best):
+        answers = model(batch.inputs)
+        count = sample_count(batch.inputs)
+        rows.append(np.stack([_kept(answers[spec.name], spec.name, count) for spec in session.outputs], 1))
+    if not rows:
+        raise DataError("there are no samples to evaluate on; give data that is not empty")
+    return Outputs(np.concatenate(rows))
+
+
+def _kept(output: Array, name: str, count: int) -> Array:
+    """float32 [count, 256] of an output; NaN where it has fewer elements."""
+    flat = _rows(output, name, count)
+    size = flat.shape[1]
+    if size > _KEPT:
+        flat = flat[:, np.sort(np.random.default_rng(size).choice(size, _KEPT, replace=False))]
+    kept = np.full((count, _KEPT), np.nan, np.float32)
+    kept[:, : flat.shape[1]] = flat
+    return kept
+
+
+def detect(
+    session: Session,
+    view: Samples,
+    head: Head,
+    classes: int,
+    *,
+    preprocess: Preprocess | None = None,
+    batch_size: int | None = None,
+) -> Detections:
+    """What the boxes that `head` reads off the outputs find of labels float32 [n, boxes, 6].
+
+    DataError if samples are no images, have no labels, or the outputs are not of this head.
+    """
+    model = as_model(session, preprocess)
+    parts: list[Detections] = []
+    for batch in view.batches(batch_size or best_batch_size(session)):
+        if isinstance(batch.inputs, Mapping) or batch.inputs.ndim != 4 or batch.labels is None:
+            raise DataError("a detector is judged by the boxes in images; give data such as coco:DIR")
+        height, width = batch.inputs.shape[2:]
+        boxes = head.boxes(model(batch.inputs), (height, width), len(batch.inputs))
+        shares = np.array([width, height, width, height, 1, 1], np.float64)
+        parts.append(matched([rows / shares for rows in boxes], batch.labels, classes))
+    if not parts:
+        raise DataError("there are no samples to evaluate on; give data that is not empty")
+    return joined(parts)  # type: ignore[return-value]
 
 
 def score(
@@ -142,9 +221,15 @@ def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:
         count = sample_count(named)
         if not count:
             raise DataError("there are no samples to answer; give at least one")
-        if fixed is None or count == fixed:
+        if fixed is None or _as_fixed(session.inputs, named):
             return _run(session, named)
         parts = [_run(session, part) for part in _in_parts(named, count, fixed)]
+        for name, array in parts[0].items():
+            if not array.ndim or len(array) != fixed:
+                raise DataError(
+                    f"output '{name}' has no axis of samples, so that the model answers {fixed} at a time, "
+                    f"not {count}"
+                )
         return {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}
 
     return run
@@ -167,7 +252,8 @@ def _named(specs: tuple[TensorSpec, ...], samples: Inputs, preprocess: Preproces
             )
         samples = {specs[0].name: preprocess(samples) if preprocess else samples}
     dtypes = {spec.name: spec.dtype for spec in specs}
-    return {name: _cast(array, dtypes.get(name)) for name, array in samples.items()}
+    unused = BESIDE_TOKENS - dtypes.keys()
+    return {name: _cast(array, dtypes.get(name)) for name, array in samples.items() if name not in unused}
 
 
 def _cast(array: Array, dtype: str | None) -> Array:
@@ -182,6 +268,12 @@ def _fixed_batch(session: Session) -> int | None:
     sizes = [spec.shape[0] for spec in session.inputs if spec.shape]
     fixed = [size for size in sizes if isinstance(size, int)]
     return max(1, fixed[0]) if fixed else None
+
+
+def _as_fixed(specs: tuple[TensorSpec, ...], named: Mapping[str, Array]) -> bool:
+    """Whether every input has the batch that the file fixes for it."""
+    sizes = {spec.name: spec.shape[0] for spec in specs if spec.shape}
+    return all(len(array) == sizes[name] for name, array in named.items() if isinstance(sizes.get(name), int))
 
 
 def _in_parts(named: dict[str, Array], count: int, size: int) -> Iterator[dict[str, Array]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from tensmith.errors import EngineError, ModelError, UsageError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.latency import Latency, summarize, take_turns
 from tensmith.frontend.checked import check_model
+from tensmith.progress import Progress, silent
 
 _LENGTH = 128
 _FLOATS = ("float16", "float32", "float64")
@@ -69,7 +70,7 @@ def bench(
     batch: int = 1,
     seconds: float = 10.0,
     seed: int = 0,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = silent,
     sizes: Mapping[str, int] | None = None,
 ) -> BenchResult:
     """Interleaved latencies of all `engines` (default: all that are installed) on all files.

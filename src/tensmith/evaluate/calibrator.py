@@ -28,6 +28,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.convolution import window_attrs, windows
 from tensmith.ir.ops.product import Product
+from tensmith.rewrite.archives import read_trained
 from tensmith.rewrite.calibration import Histogram, Moment
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.rule import EVERYWHERE, EXACT
@@ -46,10 +47,20 @@ _MOMENT_SAMPLES = 128
 
 
 class Calibrator:
-    """A `Calibration` over one view of data. Results are kept for the program they were computed for."""
+    """A `Calibration` over one view of data. Results are kept for the program they were computed for.
 
-    def __init__(self, view: Samples, samples: int, preprocess: Preprocess | None, threads: int) -> None:
-        self._view, self._samples = view, max(1, samples)
+    kept: the folder of trained weights, if there are any.
+    """
+
+    def __init__(
+        self,
+        view: Samples,
+        samples: int,
+        preprocess: Preprocess | None,
+        threads: int,
+        kept: Path | None = None,
+    ) -> None:
+        self._view, self._samples, self._kept = view, max(1, samples), kept
         self._preprocess, self._threads = preprocess, threads
         self._cache: dict[tuple[str, str, str], Any] = {}
         self._spill = TemporaryFolder()
@@ -87,6 +98,10 @@ class Calibrator:
             self._spill_moments(program, self._moment_group(program, site, folder), folder)
         with np.load(path, allow_pickle=False) as found:
             return Moment(found["first"], found["second"].astype(np.float64), int(found["count"]))
+
+    def trained(self, weights: str) -> Mapping[str, Array]:
+        """See Calibration."""
+        return read_trained(self._kept, weights)
 
     def _moment_group(self, program: Program, site: str, folder: Path) -> list[str]:
         """`site` and layers after it whose moments and inputs together stay within bounds."""

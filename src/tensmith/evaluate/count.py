@@ -38,12 +38,16 @@ def node_costs(program: Program, sizes: Mapping[str, int] | None = None) -> Iter
 
 
 def node_seconds(
-    target: Target, sizes: Mapping[str, int] | None = None, threads: int = 1
+    target: Target, sizes: Mapping[str, int] | None = None, threads: int = 1, *, multiplying: bool = False
 ) -> Callable[[Program], dict[str, float]]:
-    """Programs -> seconds that each node takes at best on the target, by its first output."""
+    """Programs -> seconds that each node takes at best on the target, by its first output.
+
+    multiplying: of those alone that do multiply-adds.
+    """
 
     def seconds(program: Program) -> dict[str, float]:
-        return {node.output: op_seconds(target, c, threads) for node, c in node_costs(program, sizes)}
+        counted = node_costs(program, sizes)
+        return {n.output: op_seconds(target, c, threads) for n, c in counted if c.macs or not multiplying}
 
     return seconds
 

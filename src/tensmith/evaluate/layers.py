@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensmith.evaluate.count import node_costs
-from tensmith.hardware import Target, op_seconds
-from tensmith.ir import Node, Program
+from tensmith.evaluate.count import node_costs, node_seconds
+from tensmith.hardware import Target
+from tensmith.ir import Program
 from tensmith.ir.program import array_bytes
 from tensmith.report.metric import Evidence
 from tensmith.rewrite.lossy.weights import weighted_layers
@@ -26,12 +26,19 @@ class LayerCost:
     ms_evidence: Evidence = "estimated"
 
 
+def roofline_ms(
+    program: Program, target: Target, threads: int = 1, sizes: Mapping[str, int] | None = None
+) -> dict[str, float]:
+    """What each node takes by the roofline, by its output; what is not known is left out."""
+    return {name: 1e3 * spent for name, spent in node_seconds(target, sizes, threads)(program).items()}
+
+
 def layer_costs(
     program: Program, target: Target, threads: int = 1, sizes: Mapping[str, int] | None = None
 ) -> list[LayerCost]:
     """Every layer in model order, symbolic sizes taken from `sizes` (1 where not given)."""
     costs = {node.output: cost for node, cost in node_costs(program, sizes)}
-    times = {node.output: ms for node, ms in node_ms(program, target, threads, sizes)}
+    taken = roofline_ms(program, target, threads, sizes)
     return [
         LayerCost(
             layer.site,
@@ -39,15 +46,7 @@ def layer_costs(
             " x ".join(map(str, layer.shape)),
             array_bytes(program.constants[layer.weight]),
             costs[layer.site].macs if layer.site in costs else None,
-            times.get(layer.site),
+            taken.get(layer.site),
         )
         for layer in weighted_layers(program)
     ]
-
-
-def node_ms(
-    program: Program, target: Target, threads: int = 1, sizes: Mapping[str, int] | None = None
-) -> Iterator[tuple[Node, float]]:
-    """What each node takes by the roofline, where that is known."""
-    for node, cost in node_costs(program, sizes):
-        yield node, 1e3 * op_seconds(target, cost, threads)

@@ -7,7 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from tensmith.engine.worker import SessionWorker
-from tensmith.evaluate.accuracy import Preprocess, Samples, as_model, best_batch_size
+from tensmith.evaluate.accuracy import (
+    Preprocess,
+    Samples,
+    as_model,
+    best_batch_size,
+    detect,
+    first_output,
+)
+from tensmith.evaluate.heads import Head
 from tensmith.formula.arith import Array
 
 _SMALLEST = 1e-12
@@ -31,8 +39,16 @@ def log_likelihoods(path: Path, view: Samples, preprocess: Preprocess, threads: 
     with SessionWorker("onnxruntime", path, threads) as worker:
         model = as_model(worker, preprocess)
         for batch in view.batches(best_batch_size(worker)):
-            logits = model(batch.inputs)[worker.outputs[0].name]
+            logits = first_output(worker, model(batch.inputs), batch.inputs)
             labels = () if batch.labels is None else batch.labels
-            rows = log_softmax(logits.reshape(len(logits), -1))
+            rows = log_softmax(logits)
             found += [float(row[label]) for row, label in zip(rows, labels) if label < rows.shape[1]]
     return np.array(found)
+
+
+def objects_found(
+    path: Path, view: Samples, head: Head, classes: int, preprocess: Preprocess, threads: int
+) -> Array:
+    """How much of what is on each image a detector finds, and how surely: float64 [n] in 0..1."""
+    with SessionWorker("onnxruntime", path, threads) as worker:
+        return detect(worker, view, head, classes, preprocess=preprocess).found

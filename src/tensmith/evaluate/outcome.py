@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from tensmith.errors import DataError
-from tensmith.evaluate.statistics import bootstrap, tango, wilson
+from tensmith.evaluate.detection import Detections
+from tensmith.evaluate.statistics import Z_95, bootstrap, tango, wilson
 from tensmith.report.metric import Metric, exact, spread
 
 Array = np.ndarray[Any, Any]
+
+# The error at which outputs count as the same: what float32 cannot tell apart, 120 dB.
+_LEAST_ERROR = 1e-6
 
 
 class Outcome(Protocol):
@@ -20,8 +26,11 @@ class Outcome(Protocol):
     def metric(self) -> Metric:
         """How good the model is, in the task's own unit."""
 
-    def drop(self, original: Self) -> Metric:
-        """How much worse than `original` on the same samples, paired; below 0 is better."""
+    def drop(self, original: Self, z: float = Z_95) -> Metric:
+        """How much worse than `original` on the same samples, paired; below 0 is better.
+
+        z: how wide the interval is, in standard errors.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +57,12 @@ class Classification:
         """Top-1 accuracy in per cent, Wilson interval."""
         return _percentage(self.correct)
 
-    def drop(self, original: Self) -> Metric:
+    def drop(self, original: Self, z: float = Z_95) -> Metric:
         """Points of accuracy lost (from 92% to 91% is 1 "pt"), Tango's paired interval."""
         self._check_pairs(original)
         lost = int(np.sum(original.correct & ~self.correct))
         gained = int(np.sum(self.correct & ~original.correct))
-        low, high = tango(lost, gained, len(self.predicted))
+        low, high = tango(lost, gained, len(self.predicted), z)
         return spread(100 * (lost - gained) / len(self.predicted), 100 * low, 100 * high, "pt")
 
     def agreement(self, original: Self) -> Metric:
@@ -92,16 +101,67 @@ class LanguageModel:
         rows = np.stack([self.nats, self.tokens], axis=1)
         return spread(float(_ratio(rows)), *bootstrap(rows, _ratio), "nats/token")
 
-    def drop(self, original: Self) -> Metric:
+    def drop(self, original: Self, z: float = Z_95) -> Metric:
         """Per cent more nats a token than the original, paired bootstrap by row."""
         if not np.array_equal(self.tokens, original.tokens):
             raise _not_paired()
         rows = np.stack([self.nats - original.nats, original.nats], axis=1)
-        low, high = bootstrap(rows, _ratio)
+        low, high = bootstrap(rows, _ratio, z=z)
         return spread(100 * float(_ratio(rows)), 100 * low, 100 * high, "%")
 
 
-Answers = Classification | LanguageModel
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a model puts out, whatever it is: float32 [samples, outputs, elements], NaN for none.
+
+    `truth` are those of the original. An output's error is the norm of the difference over the norm of the
+    truth, over all samples, at most 1; a model's is that of its worst output, so that a wrong small output
+    does not hide behind a large one.
+    """
+
+    values: Array
+    truth: Array | None = None
+
+    def metric(self) -> Metric:
+        """Signal-to-noise ratio in dB, of the truth to the difference: 40 dB are an error of 1%, 60 of 0.1%.
+
+        Bootstrap by sample. The same outputs have 120 dB.
+        """
+        error, low, high = self._error(self.values if self.truth is None else self.truth)
+        return spread(decibels(error), decibels(high), decibels(low), "dB")
+
+    def drop(self, original: Self, z: float = Z_95) -> Metric:
+        """The error against the original's outputs, in per cent, bootstrap by sample."""
+        if self.values.shape != original.values.shape:
+            raise _not_paired()
+        error, low, high = self._error(original.values, z)
+        return spread(100 * error, 100 * low, 100 * high, "%")
+
+    def beside(self, original: Outputs) -> Outputs:
+        """The same outputs with `original`'s as the truth."""
+        return Outputs(self.values, original.values)
+
+    def _error(self, truth: Array, z: float = Z_95) -> tuple[float, float, float]:
+        """The error and its interval."""
+        known = np.isfinite(truth)
+        difference = np.where(known, self.values - np.where(known, truth, 0), 0).astype(np.float64)
+        noise = np.square(np.where(np.isfinite(difference), difference, np.inf)).sum(axis=2)
+        signal = np.square(np.where(known, truth, 0), dtype=np.float64).sum(axis=2)
+        energies = np.stack([noise, signal], axis=-1)
+        return float(_worst_error(energies)), *bootstrap(energies, _worst_error, z=z)
+
+
+def decibels(error: float) -> float:
+    """The signal-to-noise ratio of a relative error."""
+    return -20 * math.log10(max(error, _LEAST_ERROR))
+
+
+def _worst_error(energies: Array) -> Array:
+    """Of noise and signal [..., samples, outputs, 2], the error of the worst output: [...]."""
+    noise, signal = np.moveaxis(energies.sum(axis=-3), -1, 0)
+    share = np.where(noise < signal, noise / np.where(signal > 0, signal, 1), noise > 0)
+    worst: Array = np.sqrt(share.max(axis=-1))
+    return worst
 
 
 def _ratio(rows: Array) -> Array:
@@ -123,10 +183,42 @@ class Score:
         """The score, without an interval."""
         return exact(self.value, self.unit)
 
-    def drop(self, original: Self) -> Metric:
+    def drop(self, original: Self, z: float = Z_95) -> Metric:
         """How much the score fell, or rose where lower is better."""
         fell = original.value - self.value
         return exact(fell if self.higher_is_better else -fell, self.unit)
+
+
+Answers = Classification | Detections | LanguageModel | Outputs | Score
+# Those that are of each sample.
+_ANSWERS = (Classification, Detections, LanguageModel, Outputs)
+
+
+def answer_arrays(answers: Answers) -> dict[str, Array]:
+    """What was answered, sample by sample, by name."""
+    named = {field.name: getattr(answers, field.name) for field in fields(answers)}
+    return {name: array for name, array in named.items() if array is not None}
+
+
+def answers_of(arrays: dict[str, Array]) -> Answers:
+    """The answers of `answer_arrays`."""
+    kind = next(kind for kind in _ANSWERS if fields(kind)[0].name in arrays)
+    return kind(**arrays)
+
+
+def joined(parts: Sequence[Answers]) -> Answers:
+    """The answers on some samples after others, as those on all of them; a score stays alone."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = [answer_arrays(part) for part in parts]
+    return answers_of({name: np.concatenate([each[name] for each in columns]) for name in columns[0]})
+
+
+def first(answers: Answers, samples: int) -> Answers:
+    """The answers on the first so many samples; a score is of all."""
+    if isinstance(answers, Score):
+        return answers
+    return answers_of({name: array[:samples] for name, array in answer_arrays(answers).items()})
 
 
 def _not_paired() -> DataError:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tensmith.backend.native.emit.loader import cpu_flags
 from tensmith.data import Dataset, ImageInput, Subset, open_dataset
 from tensmith.data.fingerprint import part_digest
 from tensmith.engine.base import ENGINES, Session, available
 from tensmith.engine.compiled import TUNED, code_revision, timings_revision
-from tensmith.evaluate.outcome import Answers, Classification, LanguageModel
+from tensmith.evaluate.heads import HEADS
+from tensmith.evaluate.outcome import answer_arrays
 from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
 
@@ -26,15 +24,25 @@ RUNNER = f"{__name__}:ShardRunner"
 
 def task_json(task: Task) -> dict[str, Any] | None:
     """A task as JSON; None if it holds functions of the user's."""
-    if task.evaluation is not None or not isinstance(task.preprocess, ImageInput | None):
+    if task.own or not isinstance(task.preprocess, ImageInput | None):
         return None
-    return {"measure": task.measure, "preprocess": task.preprocess and task.preprocess.to_json()}
+    return {
+        "measure": task.measure,
+        "preprocess": task.preprocess and task.preprocess.to_json(),
+        "head": task.head and task.head.name,
+        "classes": task.classes,
+    }
 
 
 def task_of(document: Mapping[str, Any]) -> Task:
     """The task of `task_json`."""
-    images = document["preprocess"]
-    return Task(document["measure"], images and ImageInput.from_json(images))
+    images, head = document["preprocess"], document["head"]
+    return Task(
+        document["measure"],
+        images and ImageInput.from_json(images),
+        head=head and HEADS[head],
+        classes=document["classes"],
+    )
 
 
 class ShardRunner:
@@ -81,15 +89,3 @@ def _kind(dataset: Dataset, parts: list[str]) -> dict[str, str]:
         "set of kernel timings": timings_revision(TUNED),
         "set of engines": " ".join(f"{name} {ENGINES[name].version()}" for name in sorted(available())),
     }
-
-
-def answer_arrays(answers: Answers) -> dict[str, Array]:
-    """What was answered, sample by sample, by name."""
-    named = {field.name: getattr(answers, field.name) for field in fields(answers)}
-    return {name: array for name, array in named.items() if array is not None}
-
-
-def joined_answers(parts: list[dict[str, Array]]) -> Answers:
-    """The answers of shards, in order, as those of one view."""
-    kind = LanguageModel if "nats" in parts[0] else Classification
-    return kind(**{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})

@@ -7,7 +7,7 @@ worker runs one thread, where one process alone runs one a processor.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from tensmith.data.opening import absolute
 from tensmith.engine.base import ENGINES
 from tensmith.evaluate.accuracy import MOST_SAMPLES
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.outcome import Answers
-from tensmith.evaluate.shard import RUNNER, ShardRunner, joined_answers, task_json
+from tensmith.evaluate.outcome import Answers, answers_of, joined
+from tensmith.evaluate.shard import RUNNER, ShardRunner, task_json
 from tensmith.evaluate.task import Task
 from tensmith.frontend.model_files import model_files
+from tensmith.progress import Progress
 from tensmith.workers.base import Job, Workers, WorkersLost
 
 # So many shards a worker, that nobody waits long for the last one; a loss costs no more than a shard.
@@ -35,7 +36,12 @@ class Sharing:
     source: str
     parts: Mapping[str, DatasetPart]
     task: Mapping[str, Any]
-    tell: Callable[[str], None]
+    tell: Progress
+
+    @property
+    def at_once(self) -> int:
+        """Samples that keep all workers busy: a batch each."""
+        return MOST_SAMPLES * len(self.workers)
 
     def admit(self) -> None:
         """Keeps the workers of this machine's kind that see the same data; says which are left out."""
@@ -54,7 +60,7 @@ class Sharing:
         part = next((name for name, part in self.parts.items() if part is view.part), None)
         files = tuple(model_files(contender.path))
         together = all(file.parent == contender.path.parent for file in files)
-        if not len(self.workers) or len(view) <= 2 * MOST_SAMPLES or part is None or not together:
+        if not len(self.workers) or len(view) < 2 * MOST_SAMPLES or part is None or not together:
             return None
         model = {
             "file": contender.path.name,
@@ -75,8 +81,8 @@ class Sharing:
         except WorkersLost:
             self.tell("all workers were lost, and this process went on alone")
             return None
-        joined = joined_answers([arrays for _, arrays in found])
-        return joined, max(answer["loading"] for answer, _ in found)
+        answers = joined([answers_of(arrays) for _, arrays in found])
+        return answers, max(answer["loading"] for answer, _ in found)
 
     def _jobs(self, request: dict[str, Any], view: Subset, files: tuple[Path, ...]) -> list[Job]:
         batches = math.ceil(len(view) / MOST_SAMPLES)
@@ -85,9 +91,7 @@ class Sharing:
         return [Job(RUNNER, request, {"indices": view.indices[at : at + size]}, files) for at in starts]
 
 
-def shared(
-    workers: Workers, dataset: Dataset, splits: Splits, task: Task, tell: Callable[[str], None]
-) -> Sharing | None:
+def shared(workers: Workers, dataset: Dataset, splits: Splits, task: Task, tell: Progress) -> Sharing | None:
     """How `workers` share what is judged; None where there are none, or they cannot know what to judge by."""
     if not len(workers):
         return None

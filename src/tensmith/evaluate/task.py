@@ -11,21 +11,40 @@ import numpy as np
 from tensmith.data import Dataset, ImageForm, Subset
 from tensmith.engine.base import Session
 from tensmith.errors import UsageError
-from tensmith.evaluate.accuracy import Model, Preprocess, classify, model_language, score
-from tensmith.evaluate.outcome import Answers, Classification, LanguageModel, Outcome
+from tensmith.evaluate.accuracy import (
+    Model,
+    Preprocess,
+    all_outputs,
+    classify,
+    detect,
+    model_language,
+    score,
+)
+from tensmith.evaluate.heads import Head
+from tensmith.evaluate.outcome import Answers, Classification, Outcome, Outputs, decibels
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 
-Measure = Literal["accuracy", "agreement", "loss", "score"]
+Measure = Literal["accuracy", "agreement", "loss", "average-precision", "fidelity", "score"]
 
 
 @dataclass(frozen=True)
 class Task:
-    """How models are judged. `evaluation` is the user's own function of (model, view), if there is one."""
+    """How models are judged. `evaluation` is the user's own function of (model, view), if there is one.
+
+    head, classes: of a detector, how boxes are read off its outputs, and how many classes the data have.
+    """
 
     measure: Measure
     preprocess: Preprocess | None = None
     evaluation: Callable[[Model, Any], float] | None = None
+    head: Head | None = None
+    classes: int = 0
+
+    @property
+    def own(self) -> bool:
+        """Whether it holds functions of the user's, which nobody else can repeat."""
+        return self.evaluation is not None or (self.head is not None and self.head.own)
 
     @property
     def title(self) -> str:
@@ -34,6 +53,8 @@ class Task:
             "accuracy": "top-1 accuracy",
             "agreement": "agreement with the original",
             "loss": "nats a token",
+            "average-precision": "average precision",
+            "fidelity": "signal-to-noise ratio of the outputs",
             "score": "score",
         }[self.measure]
 
@@ -41,6 +62,20 @@ class Task:
     def better(self) -> Literal["higher", "lower"]:
         """Which way is better."""
         return "lower" if self.measure == "loss" else "higher"
+
+    @property
+    def staged(self) -> bool:
+        """Whether it is known of each sample what was answered; a score is of all samples together."""
+        return self.measure != "score"
+
+    def worst(self, original: float, budget: float) -> float:
+        """The worst figure that a drop of `budget` allows, where the original's figure is `original`.
+
+        Drops are per cent of the original's loss; per cent of error of the outputs; else points.
+        """
+        if self.measure == "fidelity":
+            return decibels(budget / 100)
+        return original * (1 + budget / 100) if self.measure == "loss" else original - budget
 
     def example(self, program: Program, view: Subset) -> dict[str, Array]:
         """One sample of the data as the model's input: what latency is measured on."""
@@ -55,19 +90,25 @@ class Task:
 
     def outcome(self, session: Session, view: Subset, original: Outcome | None) -> Outcome:
         """What `session` answers on `view`. Agreement is with `original`, or with itself where None."""
-        if self.evaluation is not None:
-            return score(session, view, self.evaluation, preprocess=self.preprocess)
         return self.judged(self.answers(session, view), original)
 
     def answers(self, session: Session, view: Subset) -> Answers:
-        """What `session` answers on `view`, sample by sample."""
+        """What `session` answers on `view`, sample by sample; of the user's evaluation only the score."""
+        if self.evaluation is not None:
+            return score(session, view, self.evaluation, preprocess=self.preprocess)
         if self.measure == "loss":
             return model_language(session, view)
+        if self.measure == "fidelity":
+            return all_outputs(session, view, preprocess=self.preprocess)
+        if self.head is not None:
+            return detect(session, view, self.head, self.classes, preprocess=self.preprocess)
         return classify(session, view, preprocess=self.preprocess)
 
     def judged(self, answers: Answers, original: Outcome | None) -> Outcome:
         """Answers as what they are judged by; see `outcome`."""
-        if isinstance(answers, LanguageModel) or self.measure == "accuracy":
+        if isinstance(answers, Outputs):
+            return answers.beside(original if isinstance(original, Outputs) else answers)
+        if not isinstance(answers, Classification) or self.measure == "accuracy":
             return answers
         truth = original.predicted if isinstance(original, Classification) else answers.predicted
         return Classification(answers.predicted, truth)
@@ -87,14 +128,17 @@ def choose_measure(dataset: Dataset, wanted: str, evaluation: Callable[..., floa
     if evaluation is not None:
         return "score"
     fitting: tuple[Measure, ...] = {
-        "classification": ("accuracy", "agreement"),
-        "language-model": ("loss",),
-        "unlabelled": ("agreement",),
-    }.get(dataset.task, ())  # type: ignore[assignment]
+        "classification": ("accuracy", "agreement", "fidelity"),
+        "detection": ("average-precision", "fidelity"),
+        "language-model": ("loss", "fidelity"),
+        "unlabelled": ("agreement", "fidelity"),
+        "regression": ("fidelity",),
+        "speech": ("fidelity",),
+    }[dataset.task]  # type: ignore[assignment]
     for measure in fitting:
         if wanted in ("auto", measure):
             return measure
     raise UsageError(
         f"measure '{wanted}' does not fit {dataset.source or dataset.name} (a {dataset.task} dataset); "
-        + (f"use {' or '.join(fitting)}" if fitting else "give an evaluation function from Python")
+        f"use {' or '.join(fitting)}, or an evaluation function from Python"
     )

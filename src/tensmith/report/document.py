@@ -28,12 +28,21 @@ class StepRow(TypedDict):
     """Left out where the kind says it: exact rules are proved, the price of lossy ones is measured."""
 
 
+class SearchFigures(TypedDict):
+    """What was known of a point before it was judged on held-out data."""
+
+    accuracy_drop: Mapping[str, Any]
+    samples: int
+    at_most: NotRequired[float]
+
+
 class PointRow(TypedDict):
     """One model of the front; `files` gives each file's SHA-256."""
 
     id: str
     within_budget: bool
     metrics: Metrics
+    search: NotRequired[SearchFigures]
     engine: str
     trail: list[StepRow]
     files: dict[str, str]
@@ -53,12 +62,13 @@ class Original(TypedDict):
 
 
 class FrontDocument(TypedDict):
-    """The content of front.json, schema 2. `budget` is the most that was allowed, by metric."""
+    """The content of front.json, schema 3. `budget` is the most that was allowed, by metric."""
 
     schema: int
     baseline: Baseline
     original: Original
     budget: dict[str, float]
+    held_out_samples: NotRequired[int]
     knee: NotRequired[str]
     points: list[PointRow]
 
@@ -112,13 +122,16 @@ class Tried(TypedDict):
     """A candidate of the search and its status, and why.
 
     "front"; "beyond", on the front and beyond the drop budget; "dominated", "rejected", "failed" or "not
-    judged".
+    judged". Accuracy and what is lost of it are of so many samples of the search split, as many as it needed.
     """
 
     id: str
     status: str
     reason: str
     metrics: Metrics
+    samples: NotRequired[int]
+    at_most: NotRequired[float | None]
+    """What it loses at most on held-out data, with CONFIDENCE; None where that is not known."""
 
 
 class Claim(TypedDict):

@@ -13,9 +13,13 @@ from tensmith.errors import OutputError
 Evidence = Literal["proved", "bounded", "checked", "tested", "measured", "estimated"]
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 
+# With what confidence a candidate is said to lose at most so much. Of many that are tried most lie near the
+# budget: with 95% for each, more than one in twenty of those accepted would be lost on held-out data.
+CONFIDENCE = 0.99
+
 # name -> (units it may have, words that its evidence may have)
 KINDS: dict[str, tuple[tuple[str, ...], tuple[Evidence, ...]]] = {
-    "accuracy": (("%", "nats/token", "score"), ("measured",)),
+    "accuracy": (("%", "AP", "nats/token", "dB", "score"), ("measured",)),
     "accuracy_drop": (("pt", "%", "score"), ("measured",)),
     "file_bytes": (("bytes",), ("measured",)),
     "packed_bytes": (("bytes",), ("measured",)),

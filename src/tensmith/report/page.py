@@ -10,6 +10,7 @@ import base64
 import hashlib
 import importlib.resources
 import string
+from collections.abc import Sequence
 from pathlib import Path
 
 import plotly.offline
@@ -29,7 +30,18 @@ def asset(name: str) -> str:
     return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def policy(scripts: list[str]) -> str:
+def framed(body: str, title: str, scripts: Sequence[str], style: str = "") -> str:
+    """A page around its body, under a policy by which these scripts run and no others."""
+    return string.Template(asset("frame.html")).substitute(
+        title=title,
+        policy=policy(scripts),
+        style=asset("report.css") + style,
+        body=body,
+        scripts="\n".join(f"<script>{script}</script>" for script in scripts),
+    )
+
+
+def policy(scripts: Sequence[str]) -> str:
     """A policy under which exactly `scripts` run and nothing is fetched."""
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     sources = " ".join(f"'sha256-{digest}'" for digest in digests)
@@ -44,17 +56,13 @@ def render(report: Report) -> str:
     validate_front(report["front"])
     # A browser hashes a script after turning CR LF into LF.
     plotly_js = plotly.offline.get_plotlyjs().replace("\r\n", "\n").replace("\r", "\n")
-    report_js = asset("report.js")
     context = report["context"]
+    model = html_text(context["model"])
     notes = "".join(f"<li>{html_text(note, 1000)}</li>" for note in report["notes"])
     timed = sum("speedup" in each["metrics"] for each in report["tried"])
-    return string.Template(asset("template.html")).substitute(
-        policy=policy([plotly_js, report_js]),
-        style=asset("report.css"),
-        plotly=plotly_js,
-        script=report_js,
+    body = string.Template(asset("template.html")).substitute(
         plot=script_json(front_plot(report)),
-        model=html_text(context["model"]),
+        model=model,
         setting=html_text(
             f"{context['target']}, {context['threads']} thread{'' if context['threads'] == 1 else 's'}, "
             f"batch {context['batch']}; {context['data']}",
@@ -76,6 +84,7 @@ def render(report: Report) -> str:
         tried=tables.tried_table(report["tried"]),
         reproduce=tables.reproduce(report),
     )
+    return framed(body, f"{model} · tensmith", [plotly_js, asset("report.js")])
 
 
 def _choices(first: str) -> str:

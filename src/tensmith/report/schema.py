@@ -35,7 +35,7 @@ def front_schema() -> dict[str, Any]:
 
 
 def validate_front(document: object) -> None:
-    """Raises OutputError, naming the place, unless `document` is a valid front.json (schema 2).
+    """Raises OutputError, naming the place, unless `document` is a valid front.json (schema 2 or 3).
 
     Beyond the schema, figures must be finite, intervals must contain their value, and ids must differ.
     """
@@ -72,9 +72,9 @@ def _const(value: Any, constant: Any, where: str, _: dict[str, Any]) -> Iterator
         yield where, f"expected {constant!r}"
 
 
-def _enum(value: Any, words: list[str], where: str, _: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _enum(value: Any, words: list[Any], where: str, _: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if value not in words:
-        yield where, f"expected one of {', '.join(words)}"
+        yield where, f"expected one of {', '.join(map(str, words))}"
 
 
 def _required(value: Any, names: list[str], where: str, _: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -133,14 +133,23 @@ def _disorder(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What a schema cannot say."""
     holders = [("front.baseline", front["baseline"]), ("front.original", front["original"])]
     holders += [(f"front.points[{index}]", point) for index, point in enumerate(front["points"])]
-    for name, limit in front["budget"].items():
-        if not math.isfinite(limit):
-            yield f"front.budget.{name}", "a budget must be finite"
-    for where, holder in holders:
-        for name, metric in holder["metrics"].items():
-            low, value, high = metric["low"], metric["value"], metric["high"]
-            if not (math.isfinite(low) and math.isfinite(high) and low <= value <= high):
-                yield f"{where}.metrics.{name}", "low, value and high must be finite and in this order"
+    figures = [
+        (f"{where}.metrics.{name}", m) for where, each in holders for name, m in each["metrics"].items()
+    ]
+    numbers = [(f"front.budget.{name}", limit) for name, limit in front["budget"].items()]
+    for index, point in enumerate(front["points"]):
+        where, search = f"front.points[{index}].search", point.get("search", {})
+        figures += [(f"{where}.{name}", value) for name, value in search.items() if isinstance(value, dict)]
+        numbers += [
+            (f"{where}.{name}", value) for name, value in search.items() if not isinstance(value, dict)
+        ]
+    for where, number in (*numbers, ("front.held_out_samples", front.get("held_out_samples", 0))):
+        if not math.isfinite(number):
+            yield where, "it must be finite"
+    for where, metric in figures:
+        low, value, high = metric["low"], metric["value"], metric["high"]
+        if not (math.isfinite(low) and math.isfinite(high) and low <= value <= high):
+            yield where, "low, value and high must be finite and in this order"
     ids = [point["id"] for point in front["points"]]
     if front.get("knee", ids[0]) not in ids:
         yield "front.knee", "no point has this id"

@@ -20,6 +20,7 @@ from tensmith.report.document import (
     step_evidence,
 )
 from tensmith.report.escape import html_text
+from tensmith.report.metric import CONFIDENCE
 from tensmith.report.quantity import LABELS, byte_text, quantity, significant
 
 POINT_COLUMNS = (
@@ -243,12 +244,22 @@ def tried_table(tried: list[Tried]) -> str:
         f'<tr><th scope="row">{html_text(each["id"], 40)}</th><td>{html_text(each["status"], 40)}</td>'
         f"<td>{html_text(each['reason'])}</td>"
         + "".join(cell(name, each["metrics"]) for name in _TRIED_COLUMNS)
+        + _samples(each)
         + "</tr>"
         for each in evenly(tried)
     ]
-    head = ["candidate", "status", "why", *(LABELS[name] for name in _TRIED_COLUMNS)]
+    head = ["candidate", "status", "why", *(LABELS[name] for name in _TRIED_COLUMNS), "samples"]
     cut = _cut(len(tried), "candidates, evenly through the run")
     return table(head, rows, "tried") + cut
+
+
+def _samples(tried: Tried) -> str:
+    """A table cell: on how many samples a candidate was judged, and what they say it loses at most."""
+    count, most = tried.get("samples", 0), tried.get("at_most")
+    if not count:
+        return '<td class="num none" data-sort="">–</td>'
+    known = "" if most is None else f"<small>loses at most {most:.2f} with {100 * CONFIDENCE:g}%</small>"
+    return f'<td class="num" data-sort="{count}">{count:,}{known}</td>'
 
 
 def reproduce(report: Report) -> str:

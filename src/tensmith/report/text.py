@@ -47,7 +47,9 @@ def front_table(front: FrontDocument, chosen: str = "") -> Table:
     for point in points[len(within) :]:
         table.add_row(*_point(front, point, chosen, columns))
     baseline = printable(front["baseline"]["engine"])
-    caption = f"Intervals are 95%. Speed-ups are over the original on {baseline}."
+    samples = front.get("held_out_samples")
+    judged = f" Accuracy is of {samples:,} held-out samples." if samples else ""
+    caption = f"Intervals are 95%.{judged} Speed-ups are over the original on {baseline}."
     table.caption, table.caption_justify = Text(caption, style="dim"), "left"
     return table
 

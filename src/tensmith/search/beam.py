@@ -58,11 +58,11 @@ def beam_search(
         while idea is not None and time_left():
             idea = space.further(idea, measure(idea))
 
-    for number, seed in enumerate(space.seeds()):
-        if number < ALWAYS_TRIED or time_left():
-            outcome = measure(seed)
-            for variant in space.variants(seed, outcome):
-                follow(variant)
+    seeds = enumerate(space.seeds())
+    seeded = [(seed, measure(seed)) for number, seed in seeds if number < ALWAYS_TRIED or time_left()]
+    for seed, outcome in seeded:
+        for variant in space.variants(seed, outcome):
+            follow(variant)
     while open_ideas and time_left():
         for found in _widest(open_ideas, tried.values(), objective, original_bytes, width):
             open_ideas.remove(found)
@@ -89,7 +89,7 @@ def _widest(
         if not {"speedup", "packed_bytes"} <= mine.metrics.keys():
             return False, float("-inf")
         beaten = any(
-            other.status == "accepted"
+            other.holds
             and other.plan != mine.plan
             and max(other.bytes / mine.bytes, other.latency / mine.latency) <= _EQUAL
             and min(other.bytes / mine.bytes, other.latency / mine.latency) <= _CLEARLY

@@ -34,7 +34,9 @@ def search_beyond(
         candidate = known[plan.key]
         if candidate.status == "failed":
             return candidate
-        status, reason = wide.standing(candidate.metrics, candidate.drop)
+        status, reason = wide.standing(
+            candidate.metrics, candidate.drop, candidate.samples, candidate.at_most
+        )
         return replace(candidate, status=status, reason=reason)
 
     beam_search(space, seen_wide, wide, original_bytes, time_left)

@@ -54,6 +54,10 @@ class Builder:
             return Traced(self.run.program)
         return simplified(self._after(plan.steps)[0])
 
+    def treated(self, plan: Plan) -> Program:
+        """The program that a plan's steps lead to, before it is simplified: what a further step sees."""
+        return self._after(plan.steps)[0].program
+
     def built(self, plan: Plan) -> Built:
         """All of a plan; files are written where they are not there. TensmithError if a step does not fit."""
         with self.pace.timed(BUILD):

@@ -9,17 +9,21 @@ from typing import Any, Literal
 from tensmith.report.metric import Metric
 from tensmith.search.plan import Plan
 
-Status = Literal["accepted", "beyond", "rejected", "failed", "not judged"]
+Status = Literal["accepted", "unsure", "beyond", "rejected", "failed", "not judged"]
+# What a front may show, from what surely holds every budget to what breaks that of the drop.
+SHOWN: tuple[Status, ...] = ("accepted", "unsure", "beyond")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """`drop` is what it loses on the search split, in the budget's unit (points, or per cent of a loss).
+    """`drop` is what it loses on `samples` of the search split, in the budget's unit (points, or per cent of
+    a loss), `at_most` what it loses on held-out data with confidence; None where only the value counts.
 
-    Those `beyond` the drop budget hold every other one and lose what the objective still looks at; `rejected`
-    candidates ran and broke a budget otherwise; `failed` ones could not be built or run; those `not judged`
-    held what was asked on the search split and never met held-out data. `reason` says which budget, what
-    went wrong, or why.
+    Those `accepted` hold every budget with confidence, or are proved equal; those `unsure` hold them on the
+    samples that they were judged on, and are a hope that held-out data settles. Those `beyond` the drop
+    budget hold every other one and lose what the objective still looks at; `rejected` candidates ran and
+    broke a budget otherwise; `failed` ones could not be built or run; those `not judged` held what was asked
+    on the search split and never met held-out data. `reason` says which budget, what went wrong, or why.
     """
 
     id: str
@@ -29,6 +33,13 @@ class Candidate:
     engine: str = ""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     drop: Metric | None = None
+    samples: int = 0
+    at_most: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds every budget, as far as was seen."""
+        return self.status in ("accepted", "unsure")
 
     @property
     def bytes(self) -> float:
@@ -55,6 +66,8 @@ class Candidate:
             "engine": self.engine,
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
             "drop": self.drop.to_json() if self.drop else None,
+            "samples": self.samples,
+            "at_most": self.at_most,
         }
 
     @staticmethod
@@ -68,4 +81,6 @@ class Candidate:
             document["engine"],
             {name: Metric.from_json(metric) for name, metric in document["metrics"].items()},
             Metric.from_json(document["drop"]) if document["drop"] else None,
+            document.get("samples", 0),
+            document.get("at_most"),
         )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import UNTOUCHED, Plan
 
+# Words as long are hashes, which say nothing to people.
+_HASH = 64
+
 
 def describe(candidate: Candidate) -> str:
     """One line about a candidate: what it is, what it reached, what stands against it."""
@@ -25,7 +28,7 @@ def describe_plan(plan: Plan) -> str:
     if plan == UNTOUCHED:
         return "the model as it came"
     methods = [
-        " ".join([step.rule, *(f"{v}" for v in step.params.values() if isinstance(v, str))])
+        " ".join([step.rule, *(v for v in step.params.values() if isinstance(v, str) and len(v) < _HASH)])
         for step in plan.steps
     ]
     return ", ".join([*methods, *plan.settings.values()]) or "exact rewrites alone"

@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from tensmith.report.metric import exact
-from tensmith.search.candidate import Candidate
+from tensmith.search.candidate import SHOWN, Candidate
 from tensmith.search.objective import PREFERENCES
 from tensmith.search.plan import UNTOUCHED
 
 T = TypeVar("T")
 
-# Points of a front that are measured for good.
-MOST_POINTS, MOST_BEYOND = 8, 3
+# Points of a front that are measured for good; where many surely hold the budgets, still some that may.
+MOST_POINTS, FEWEST_UNSURE, MOST_BEYOND = 8, 3, 3
 
 # What is to be small, beside the accuracy lost; compared by ratios.
 _TAKEN = ("packed_bytes", "latency_ms", "peak_bytes", "energy_mj")
@@ -68,16 +68,17 @@ def _same(candidate: Candidate) -> tuple[float, ...]:
 def front(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The candidates nobody beats in every cost, smallest first.
 
-    Who holds all budgets is beaten only by those who do.
+    Who holds all budgets is beaten only by those who do, and who surely does by those who surely do.
     Near ties are merged: who gains nothing that measurement tells apart on another one leaves.
     """
-    found = [c for c in candidates if c.status in ("accepted", "beyond")]
-    within = pareto((c for c in found if c.status == "accepted"), costs)
-    beyond = [c for c in pareto(found, costs) if c.status == "beyond"]
+    found, rivals = list(candidates), []
     kept: list[Candidate] = []
-    for point in (*sorted(within, key=_merit), *sorted(beyond, key=_merit)):
-        if not any(_gains_nothing(point, other) for other in kept):
-            kept.append(point)
+    for status in SHOWN:
+        rivals += [c for c in found if c.status == status]
+        points = (c for c in pareto(rivals, costs) if c.status == status)
+        for point in sorted(points, key=_merit):
+            if not any(_gains_nothing(point, other) for other in kept):
+                kept.append(point)
     return sorted(kept, key=lambda c: (c.bytes, c.latency))
 
 
@@ -149,13 +150,17 @@ def best(candidates: Sequence[Candidate], prefer: str) -> Candidate:
 
     It is one of those that hold every budget; where there is none, the original.
     """
+    within = [c for c in candidates if c.status == "accepted"]
+    return _preferred(within or [c for c in candidates if c.plan == UNTOUCHED], prefer)
+
+
+def _preferred(candidates: Iterable[Candidate], prefer: str) -> Candidate:
     keys: dict[str, Callable[[Candidate], float]] = {
         "size": lambda c: c.bytes,
         "latency": lambda c: c.latency,
         "balanced": lambda c: c.bytes * c.latency,
     }
-    within = [c for c in candidates if c.status == "accepted"]
-    return min(within or [c for c in candidates if c.plan == UNTOUCHED], key=keys[prefer])
+    return min(candidates, key=keys[prefer])
 
 
 def shortlist(candidates: Iterable[Candidate], most: int = MOST_POINTS) -> list[Candidate]:
@@ -164,9 +169,10 @@ def shortlist(candidates: Iterable[Candidate], most: int = MOST_POINTS) -> list[
     What may be preferred stays, and what loses least; beyond the budget the ends.
     """
     points = front(candidates)
-    within = [point for point in points if point.status == "accepted"]
-    beyond = [point for point in points if point.status == "beyond"]
-    stay = [best(within, prefer) for prefer in PREFERENCES] if within else []
-    stay += [min(within, key=lambda c: costs(c)[0])] if within else []
-    kept = [*spread(within, most, stay), *spread(beyond, MOST_BEYOND)]
+    sure, unsure, beyond = ([point for point in points if point.status == status] for status in SHOWN)
+    kept = [*spread(beyond, MOST_BEYOND)]
+    for within, room in ((sure, most), (unsure, max(FEWEST_UNSURE, most - len(sure)))):
+        stay = [_preferred(within, prefer) for prefer in PREFERENCES] if within else []
+        stay += [min(within, key=lambda c: costs(c)[0])] if within else []
+        kept += spread(within, room, stay)
     return [point for point in points if point in kept]

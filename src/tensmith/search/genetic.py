@@ -83,7 +83,7 @@ def survivors(
     def near(each: TriedIdea) -> bool:
         return _costs(each)[0] <= objective.reach
 
-    accepted = [each for each in measured if each.candidate.status == "accepted"]
+    accepted = [each for each in measured if each.candidate.holds]
     accepted.sort(key=lambda each: -objective.fitness(each.candidate, original_bytes))
     ranked = _by_rank([each for each in measured if near(each)])
     far = sorted((each for each in measured if not near(each)), key=_costs)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tensmith.report.metric import Metric
+from tensmith.report.metric import CONFIDENCE, Metric
 from tensmith.search.candidate import Candidate, Status
 
 PREFERENCES = ("size", "latency", "balanced")
@@ -69,17 +69,34 @@ class Objective:
                 return sentence.format(metrics[name].value, most)
         return None
 
-    def standing(self, metrics: Mapping[str, Metric], drop: Metric | None) -> tuple[Status, str]:
+    def standing(
+        self,
+        metrics: Mapping[str, Metric],
+        drop: Metric | None,
+        samples: int = 0,
+        at_most: float | None = None,
+    ) -> tuple[Status, str]:
         """Where a candidate with these figures stands, and what stands against it.
 
-        A drop breaks its budget by its value: its interval says how sure that is, and is shown.
+        A drop breaks its budget by its value. What it is at most, from so many samples, says whether that is
+        sure to hold; without that the value counts.
         """
         if reason := self.over_budget(metrics):
             return "rejected", reason
-        if drop is None or drop.value <= self.max_drop:
+        if drop is None:
             return "accepted", ""
-        reason = f"loses {drop.value:.2f} {drop.unit}, more than {self.max_drop:g}"
-        return "beyond" if drop.value <= self.reach else "rejected", reason
+        most = drop.value if at_most is None else at_most
+        if most <= self.max_drop:
+            return "accepted", ""
+        seen = f" on {samples:,} samples" if samples else ""
+        lost = f"loses {drop.value:.2f} {drop.unit}{seen}"
+        if drop.value <= self.max_drop:
+            return "unsure", f"{lost}, at most {most:.2f} with {100 * CONFIDENCE:g}%"
+        return "beyond" if drop.value <= self.reach else "rejected", f"{lost}, more than {self.max_drop:g}"
+
+    def settles(self, drop: Metric) -> bool:
+        """Whether a drop that lies between its bounds surely holds the budget, or surely breaks it."""
+        return drop.high <= self.max_drop or drop.low > self.max_drop
 
     def fitness(self, candidate: Candidate, original_bytes: float) -> float:
         """alpha * accuracy retention + beta * (throughput gain + size gain) / 2, higher is better.

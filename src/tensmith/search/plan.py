@@ -59,6 +59,11 @@ class Plan:
         """The part of the settings that the engine itself takes, by name."""
         return tuple(sorted(item for item in self.settings.items() if item[0] not in _OURS))
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether all steps are proved and the engine is told nothing: its answers differ by rounding."""
+        return not self.engine_settings and all(step.kind == "exact" for step in self.steps)
+
     def to_json(self) -> dict[str, Any]:
         """The plan as a JSON object."""
         return {"steps": [step.to_json() for step in self.steps], "settings": dict(self.settings)}

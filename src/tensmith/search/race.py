@@ -9,7 +9,7 @@ import hashlib
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,10 @@ RACES = "race/"
 RACED = frozenset({"latency_ms", "speedup", "peak_bytes", "energy_mj"})
 # Shares of the time budget: timing an engine against the baseline, and the native engine's races in all,
 # since it compiles what it runs.
-_RACING_SHARE, _MOST_SECONDS = 0.005, 1.5
+_RACING_SHARE, _MOST_SECONDS = 0.0025, 1.5
 _COMPILING_SHARE = 0.3
 # What compiling and timing a small model natively takes, as long as nothing is known about the one at hand.
 _COMPILE_SECONDS = 6.0
-# Integer constants up to this many elements are shapes and axes, not weights.
-_SHAPING = 16
 
 
 @dataclass(frozen=True)
@@ -94,29 +92,35 @@ class Race:
         names = [name for name in engines if wanted in (None, name)]
         if not names:
             raise EngineError(f"engine '{wanted}' is not available here; see tensmith doctor")
-        found, errors = [], []
-        for name in names:
-            if name == NATIVE and len(names) > 1 and not self._affords_native():
-                continue
+        entrants = {name: Contender(name, path, plan.engine_settings) for name in (*names, NATIVE, MIXED)}
+        errors: list[str] = []
+        found = self._timed([entrants[name] for name in names if name != NATIVE], errors)
+        if NATIVE in names and (len(names) == 1 or self._affords_native()):
             began = time.monotonic()
             # Where native code refuses a model, it may still compute regions of it.
-            for entrant in (NATIVE, MIXED) if name == NATIVE else (name,):
-                entered = Contender(entrant, path, plan.engine_settings)
-                contenders = list(dict.fromkeys((self.run.baseline, entered)))
-                try:
-                    found.append(compare(contenders, self.run.example, self.run.threads, self._seconds)[-1])
-                    break
-                except EngineError as error:
-                    errors.append(str(error))
-            if name == NATIVE:
-                self._native_seconds.append(time.monotonic() - began)
+            found += self._timed([entrants[NATIVE]], errors) or self._timed([entrants[MIXED]], errors)
+            self._native_seconds.append(time.monotonic() - began)
         if not found:
             raise EngineError("; ".join(errors))
         return found
 
+    def _timed(self, entrants: Sequence[Contender], errors: list[str]) -> list[Latency]:
+        """Latencies of entrants, all against one baseline, or one by one where one of them cannot run."""
+        if not entrants:
+            return []
+        run, contenders = self.run, list(dict.fromkeys((self.run.baseline, *entrants)))
+        try:
+            seconds = self._seconds * len(contenders) / 2
+            return [*compare(contenders, run.example, run.threads, seconds)[-len(entrants) :]]
+        except EngineError as error:
+            if len(entrants) > 1:
+                return [latency for entrant in entrants for latency in self._timed([entrant], errors)]
+            errors.append(str(error))
+            return []
+
     @property
     def _seconds(self) -> float:
-        """For each measurement of an engine."""
+        """For timing an engine and the baseline."""
         return min(_MOST_SECONDS, _RACING_SHARE * self.run.time_budget)
 
     def _affords_native(self) -> bool:
@@ -130,13 +134,7 @@ def structure(program: Program) -> str:
 
     Of float weights that are mostly zeros it knows how many are not: native kernels skip zeros.
     """
-    blank = {
-        name: array
-        if array.dtype.kind in "iub" and array.dtype.itemsize > 1 and array.size <= _SHAPING
-        else (np.broadcast_to(np.zeros((), array.dtype), array.shape))
-        for name, array in program.constants.items()
-    }
-    text = print_program(replace(program, constants=blank), weights="elide")
+    text = print_program(program, weights="structure")
     shares = {
         name: density(array)
         for name, array in program.constants.items()

@@ -19,6 +19,7 @@ from tensmith.evaluate.likelihood import log_softmax
 from tensmith.files import TemporaryFolder
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
+from tensmith.progress import Progress, silent
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import on_grid
 from tensmith.rewrite.lossy.weights import weighted_layers
@@ -51,7 +52,7 @@ class Sensitivities:
     program: Program
     calibration: Calibration
     checkpoint: Checkpoint
-    progress: Callable[[str], None] = lambda _: None
+    progress: Progress = silent
     found: dict[str, Sensitivity] = field(default_factory=dict)
 
     def of_all_layers(self) -> dict[str, Sensitivity]:
@@ -149,7 +150,7 @@ def _model(
 def _compare(reference: list[Array], probed: list[Array]) -> Sensitivity:
     divergence, flips, count = 0.0, 0, 0
     for before, after in zip(reference, probed):
-        p, q = (log_softmax(x.reshape(-1, x.shape[-1])) for x in (before, after))
+        p, q = (log_softmax(np.atleast_1d(x).reshape(-1, (x.shape or (1,))[-1])) for x in (before, after))
         divergence += float(np.sum(np.exp(p) * (p - q)))
         flips += int(np.sum(p.argmax(axis=1) != q.argmax(axis=1)))
         count += len(p)

@@ -28,7 +28,8 @@ from tensmith.search.sensitivity import Sensitivity
 
 # Levels of the bit allocation: one more doubles the price of a byte. A line of them is searched in strides
 # that double until one level holds the budget and one breaks it, then by halving to the finest difference.
-_STRIDE, _FINEST = 2.0, 0.5
+# Later lines of a model begin where the last one ended, with the finest stride.
+_STRIDE, _FINEST = 2.0, 0.25
 _LEVELS = range(-20, 41)
 # Nats a sample: what the first step below 8 bits may cost by prediction.
 _SMALL_DIVERGENCE = 0.004
@@ -44,7 +45,8 @@ _FORMS = 4
 class Idea:
     """A plan worth trying, and how it came about: its family and its level of the bit allocation.
 
-    held, broke: the highest level on the same line that held the budget, the lowest that broke it.
+    held, broke: the highest level on the same line that held the budget, the lowest that broke it. stride: of
+    the line's first step.
     """
 
     plan: Plan
@@ -52,6 +54,7 @@ class Idea:
     level: float | None = None
     held: float | None = None
     broke: float | None = None
+    stride: float = _STRIDE
 
 
 @dataclass
@@ -73,6 +76,7 @@ class Space:
     equal_forms: tuple[tuple[Step, ...], ...] = ()
     cost: Cost = lambda _: {}
     _fitted: dict[str, Plan] = field(default_factory=dict, init=False)
+    _ended: float | None = field(default=None, init=False)
 
     @cached_property
     def regions(self) -> Regions:
@@ -105,8 +109,9 @@ class Space:
         yield from (*plain[:2], *equal, *plain[2:])
 
     def variants(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
-        """Other forms of a seed, by the method that brought it."""
+        """Other forms of a seed, by the method that brought it; safer ones, where it may break the budget."""
         steps = idea.plan.steps
+        yield from self._retreats(idea, outcome)
         if outcome.status != "failed" and outcome.drop is not None and [s.kind for s in steps] == ["lossy"]:
             start = Form(steps, idea.family, idea.plan.settings)
             yield from map(_idea, LOSSY[steps[0].rule].variants(start, outcome.drop.value))
@@ -114,22 +119,34 @@ class Space:
     def moves(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
         """What to try next to an idea that was measured.
 
-        An accepted one goes to fewer bits (and on, see `further`), takes the exact forms that engines may
-        prefer where a device is in sight, and what methods add. A rejected one goes the way back that they
-        know.
+        One that holds the budgets goes to fewer bits (and on, see `further`), takes the exact forms that
+        engines may prefer where a device is in sight, and what methods add. One that does not, or not surely,
+        goes the way back that they know.
         """
-        plan = Standing(idea.plan.steps, idea.family, _graded(idea.plan), idea.level is not None)
-        if outcome.status in ("beyond", "rejected"):
-            retreats = (form for method in LOSSY.values() for form in method.retreats(plan, self.prospect))
-            yield from (self._next(idea, form) for form in retreats)
-        if outcome.status != "accepted":
+        yield from self._retreats(idea, outcome)
+        if not outcome.holds:
             return
+        plan = _standing(idea)
         if plan.graded is not None and not plan.on_line:
-            yield self._at_level(idea, plan.graded, self._first_level())
+            yield self._line(idea, plan.graded)
         found = [form for method in LOSSY.values() for form in method.extensions(plan, self.prospect)]
         if self.layer_seconds and not plan.on_line:
             found += [*self._offers(plan), *self._forms(plan)]
         yield from (self._next(idea, form) for form in sorted(found, key=lambda form: form.order))
+
+    def _retreats(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
+        """The ways back of a plan that breaks a budget, or may do so."""
+        if outcome.status in ("unsure", "beyond", "rejected"):
+            plan = _standing(idea)
+            retreats = (form for method in LOSSY.values() for form in method.retreats(plan, self.prospect))
+            yield from (self._next(idea, form) for form in retreats)
+
+    def challenges(self, plan: Plan) -> Iterator[Plan]:
+        """Plans next to a measured one that lose much, for training to bring back."""
+        standing = _standing(Idea(plan, ""))
+        for method in LOSSY.values():
+            for form in method.challenges(standing, self.prospect):
+                yield self.fitted(Plan.of(form.steps, plan.settings))
 
     def _next(self, idea: Idea, form: Form) -> Idea:
         """The idea that a form makes of another; on a line it begins a new one at the same level."""
@@ -141,17 +158,25 @@ class Space:
         step = _graded(idea.plan)
         if step is None or idea.level is None:
             return None
-        held, broke = (idea.level, idea.broke) if outcome.status == "accepted" else (idea.held, idea.level)
+        held, broke = (idea.level, idea.broke) if outcome.holds else (idea.held, idea.level)
         if broke is None:
-            level = idea.level + (_STRIDE if idea.held is None else 2 * (idea.level - idea.held))
+            level = idea.level + (idea.stride if idea.held is None else 2 * (idea.level - idea.held))
         elif held is None:
-            level = idea.level - (_STRIDE if idea.broke is None else 2 * (idea.broke - idea.level))
+            level = idea.level - (idea.stride if idea.broke is None else 2 * (idea.broke - idea.level))
         else:
             level = (held + broke) / 2
         settled = held is not None and broke is not None and broke - held <= _FINEST
+        if settled:
+            self._ended = held
         if settled or not _LEVELS[0] <= level <= _LEVELS[-1]:
             return None
         return self._at_level(replace(idea, held=held, broke=broke), step, level)
+
+    def _line(self, idea: Idea, step: Step) -> Idea:
+        """The first idea of a line."""
+        if self._ended is None:
+            return self._at_level(idea, step, self._first_level())
+        return self._at_level(replace(idea, stride=_FINEST), step, self._ended)
 
     def _first_level(self) -> float:
         """The highest level at which the predicted divergence still is small: where the bisection begins."""
@@ -226,6 +251,11 @@ def space_of(
         sensitivity=sensitivity,
         cost=cost,
     )
+
+
+def _standing(idea: Idea) -> Standing:
+    """An idea as methods see it."""
+    return Standing(idea.plan.steps, idea.family, _graded(idea.plan), idea.level is not None)
 
 
 def _graded(plan: Plan) -> Step | None:

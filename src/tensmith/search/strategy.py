@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tensmith.errors import MissingExtra
+from tensmith.progress import Progress
 from tensmith.registry import Registry
 from tensmith.search.beam import Try
 from tensmith.search.candidate import Candidate
@@ -36,7 +37,7 @@ class Quest:
     time_left: Callable[[], bool]
     model: str
     seconds: float
-    tell: Callable[[str], None]
+    tell: Progress
     seed: int = 0
 
 

@@ -5,19 +5,18 @@ Everything is measured through the engine that would ship and the very file that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
-from tensmith.data import Subset
 from tensmith.engine.compiled import COMPILING, stock
 from tensmith.errors import EngineError, OutputError, TensmithError
 from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.judge import Judge
-from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.pace import ATTEMPT
+from tensmith.evaluate.sequential import Assessment, Standard
 from tensmith.interrupt import unmissed
+from tensmith.progress import Progress, silent
 from tensmith.report.metric import Metric, exact
 from tensmith.search.builder import Builder, Built
 from tensmith.search.candidate import Candidate
@@ -27,24 +26,15 @@ from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.race import RACED, Race, Winner
 
 
-@dataclass(frozen=True)
-class Standard:
-    """What candidates are held against: the untouched original's answers on a view of the search split."""
-
-    view: Subset
-    outcome: Outcome
-
-
 @dataclass
 class Trials:
     """Tries plans; `tried` is what became of them, in order."""
 
     builder: Builder
     race: Race
-    judge: Judge
     standard: Standard
     checkpoint: Checkpoint
-    progress: Callable[[str], None] = lambda _: None
+    progress: Progress = silent
     tried: list[Candidate] = field(default_factory=list)
 
     @cached_property
@@ -55,7 +45,7 @@ class Trials:
         """The measured candidate of a plan: as it was tried before, else tried now."""
         stored = self._known.get(plan.key)
         if stored is None:
-            with self.judge.pace.timed(ATTEMPT):
+            with self.standard.judge.pace.timed(ATTEMPT):
                 candidate = self._tried(plan)
         else:
             candidate = self._known_again(stored)
@@ -98,13 +88,14 @@ class Trials:
         early = self._standing(candidate, metrics, None)
         if early.status == "rejected" and plan != UNTOUCHED:  # the original is measured whatever is asked for
             return early
-        winner, outcome = self._raced_and_judged(candidate, built)
-        metrics |= {**winner.metrics, "accuracy": outcome.metric()}
-        drop = outcome.drop(self.standard.outcome)
-        return self._standing(replace(candidate, engine=winner.engine), metrics, drop)
+        winner, found = self._raced_and_judged(plan, built)
+        metrics |= {**winner.metrics, "accuracy": found.accuracy}
+        most = None if plan.is_exact else found.most
+        judged = replace(candidate, engine=winner.engine, samples=found.samples, at_most=most)
+        return self._standing(judged, metrics, found.drop)
 
-    def _raced_and_judged(self, candidate: Candidate, built: Built) -> tuple[Winner, Outcome]:
-        """The fastest engine and what it answers.
+    def _raced_and_judged(self, plan: Plan, built: Built) -> tuple[Winner, Assessment]:
+        """The fastest engine and what is known of it there.
 
         Native code may refuse these very weights, though it took others of the same structure: the next best
         engine is then taken.
@@ -112,20 +103,25 @@ class Trials:
         engines = self.race.run.engines
         others = stock(engines)
         while True:
-            winner = self.race.winner(candidate.plan, built.program, built.path, engines)
-            contender = Contender(winner.engine, built.path, candidate.plan.engine_settings)
+            winner = self.race.winner(plan, built.program, built.path, engines)
+            contender = Contender(winner.engine, built.path, plan.engine_settings)
             try:
-                return winner, self.judge.outcome(contender, self.standard.view, self.standard.outcome)
+                return winner, self.standard.judged(contender, partial(self._settled, plan))
             except EngineError:
                 if winner.engine not in COMPILING or not others:
                     raise
                 engines = others
 
+    def _settled(self, plan: Plan, drop: Metric) -> bool:
+        """Whether more samples would not change where it stands: what is proved equal but rounds."""
+        objective = self.race.run.objective
+        return objective.settles(drop) or (plan.is_exact and drop.value <= objective.max_drop)
+
     def _standing(
         self, candidate: Candidate, metrics: Mapping[str, Metric], drop: Metric | None
     ) -> Candidate:
         """The candidate with its figures, and where it stands by them."""
-        status, reason = self.race.run.objective.standing(metrics, drop)
+        status, reason = self.race.run.objective.standing(metrics, drop, candidate.samples, candidate.at_most)
         return replace(candidate, metrics=metrics, drop=drop, status=status, reason=reason)
 
 

@@ -26,6 +26,7 @@ from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import INT8_DOT, detect_cpu
 from tensmith.ir import Program
+from tensmith.progress import silent
 from tensmith.report.metric import Metric, exact
 from tensmith.request import Request, judged_by, read_request
 from tensmith.rewrite.lossy.dependency import groups
@@ -121,7 +122,7 @@ class Materials:
             held_out_samples=data.samples, seed=plan.seed,
         )  # fmt: skip
         request = read_request(config, config.data)
-        task = judged_by(request, config, lambda _: None)
+        task = judged_by(request, config, silent)
         view, cores = request.splits.calibration, detect_cpu().cores
         example = task.example(request.program, view)
         shape = next(iter(by_name(next(view.batches(1)).inputs).values())).shape[1:]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tensmith.files import write_text
 from tensmith.report.escape import html_text, printable, script_json
-from tensmith.report.page import asset, policy
+from tensmith.report.page import framed
 from tensmith.study.observations import Observation, observations
 from tensmith.study.plan import LAYERS, StudyPlan
 from tensmith.study.results import CellResult
@@ -23,7 +23,9 @@ _FIGURES = ("latency_ms", "ratio", "accuracy", "drop", "file_bytes", "weights", 
 def write_explorer(plan: StudyPlan, results: Sequence[CellResult], path: Path) -> None:
     """Writes the page to `path`."""
     here = importlib.resources.files(__package__)
-    script = here.joinpath("explorer.js").read_text(encoding="utf-8")
+    template, script, style = (
+        here.joinpath(f"explorer.{kind}").read_text(encoding="utf-8") for kind in ("html", "js", "css")
+    )
     failed = sum(result.failed for result in results)
     setting = (
         f"{len(results)} cells, {failed} without a result; latency: the median of {plan.method.runs} runs of "
@@ -34,17 +36,15 @@ def write_explorer(plan: StudyPlan, results: Sequence[CellResult], path: Path) -
         "figures": list(_FIGURES),
         "cells": [_cell(result) for result in results],
     }
-    page = string.Template(here.joinpath("explorer.html").read_text(encoding="utf-8")).substitute(
-        policy=policy([script]),
-        style=asset("report.css"),
-        name=html_text(plan.name),
+    name = html_text(plan.name)
+    body = string.Template(template).substitute(
+        name=name,
         setting=html_text(setting, 400),
         observations=_observed(observations(results)),
         tables="\n".join(table.html() for table in tables(results)),
         cells=script_json(document),
-        script=script,
     )
-    write_text(path, page)
+    write_text(path, framed(body, f"{name} · study", [script], style))
 
 
 def _cell(result: CellResult) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tensmith import gate
+from tensmith.database import Database
 from tensmith.errors import MissingExtra, OutputError
 from tensmith.files import atomic_path, sha256_bytes
 from tensmith.report.metric import Metric
@@ -57,7 +57,12 @@ class CellResult:
         )  # fmt: skip
 
 
-class Results:
+_TABLE = """
+CREATE TABLE IF NOT EXISTS rows (name TEXT PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL);
+"""
+
+
+class Results(Database):
     """A database of results by the ids of cells, and of facts that cells share.
 
     A row that is not as it was written counts as missing, so its cell is run again. OutputError if the file
@@ -65,19 +70,7 @@ class Results:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        if path.exists():
-            gate.check(path, gate.RUN)
-        try:
-            self._db = sqlite3.connect(path, timeout=5.0)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS rows "
-                "(name TEXT PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)"
-            )
-        except sqlite3.Error as error:
-            raise self._refused(error) from error
+        super().__init__(path, gate.RUN, _TABLE)
 
     def add(self, result: CellResult) -> None:
         """Stores a result; an earlier one of the cell is replaced."""
@@ -98,30 +91,14 @@ class Results:
     def note(self, name: str, value: Any) -> None:
         """Stores any JSON value under `name`."""
         body = json.dumps(value)
-        try:
-            with self._db:
-                self._db.execute(
-                    "INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", (name, body, _digest(name, body))
-                )
-        except sqlite3.Error as error:
-            raise self._refused(error) from error
+        self.write("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", (name, body, _digest(name, body)))
 
     def fact(self, name: str) -> Any:
         """The value under `name`; None where there is none, or it was altered."""
-        try:
-            row = self._db.execute("SELECT body, digest FROM rows WHERE name = ?", (name,)).fetchone()
-        except sqlite3.Error as error:
-            raise self._refused(error) from error
-        if row is None or not isinstance(row[0], str) or _digest(name, row[0]) != row[1]:
-            return None
-        return json.loads(row[0])
-
-    def close(self) -> None:
-        """Ends the connection; what was added is on disk already."""
-        self._db.close()
-
-    def _refused(self, error: Exception) -> OutputError:
-        return OutputError(f"cannot use {self.path}: {error}; choose another --output, or free some space")
+        for body, digest in self.rows("SELECT body, digest FROM rows WHERE name = ?", (name,)):
+            if isinstance(body, str) and _digest(name, body) == digest:
+                return json.loads(body)
+        return None
 
 
 def _digest(name: str, body: str) -> str:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ from tensmith.interrupt import unmissed
 from tensmith.kernel.isa import host_isa
 from tensmith.kernel.shipped import shipped
 from tensmith.kernel.timings import Timings
+from tensmith.progress import Progress, silent
 from tensmith.report.metric import Metric, exact, spread
 from tensmith.rewrite.trail import simplify
 from tensmith.study.materials import Material, Materials
@@ -49,8 +50,6 @@ _MODELS = "models"
 # How far answers may be from those of ONNX Runtime on the same file, over the largest of them.
 _NEAR = 0.05
 
-Tell = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class StudyRun:
@@ -63,7 +62,7 @@ class StudyRun:
 
 
 def run_study(
-    plan: StudyPlan, beside: Path, output: Path, tell: Tell = lambda _: None, retry: bool = False
+    plan: StudyPlan, beside: Path, output: Path, tell: Progress = silent, retry: bool = False
 ) -> StudyRun:
     """Runs the cells that the folder `output` knows nothing of; with `retry` those that failed, too.
 

@@ -10,6 +10,6 @@ kernels    several values of a program as one C function
 compiled   a program that can be called, and whether it agrees with the original
 dispatch   which calls a program answers, and which the original
 loops      functions that are lifted, where they are not traced
-road       all of it for one function and one set of arguments
-decorator  the door: which call takes which road
+pipeline   all of it for one function and one set of arguments
+decorator  the door: which call goes which way
 """

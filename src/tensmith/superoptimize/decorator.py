@@ -14,7 +14,7 @@ from tensmith.superoptimize.admit import AdmittedFunction, admit
 from tensmith.superoptimize.dispatch import Dispatcher, Kinds, kind_of
 from tensmith.superoptimize.domain import read_domain
 from tensmith.superoptimize.loops import lift_loops
-from tensmith.superoptimize.road import Optimization, superoptimize
+from tensmith.superoptimize.pipeline import Optimization, superoptimize
 from tensmith.superoptimize.trace import NotTraceable
 
 Function = TypeVar("Function", bound=Callable[..., Any])

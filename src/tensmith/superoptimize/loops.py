@@ -15,7 +15,7 @@ from tensmith.errors import TensmithError
 from tensmith.lifting.decorator import LiftWarning, lifted_form
 from tensmith.superoptimize.compiled import agree
 from tensmith.superoptimize.domain import Domain
-from tensmith.superoptimize.road import Optimization, example_samples, settled
+from tensmith.superoptimize.pipeline import Optimization, example_samples, settled
 
 _TARGETS = ("c", "numpy")
 

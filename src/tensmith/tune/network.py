@@ -21,7 +21,8 @@ from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.shipped import ShippedTable
 from tensmith.kernel.timings import Timings
-from tensmith.tune.search import Budget, Measure, Tell, TuningSearch, TuningTask
+from tensmith.progress import Progress, silent
+from tensmith.tune.search import Budget, Measure, TuningSearch, TuningTask
 from tensmith.tune.tvm.metaschedule import MetaSchedule, scheduled_seconds
 
 
@@ -78,7 +79,7 @@ class TuningTarget:
 
 
 def tune(
-    program: Program, place: TuningTarget, output: Path, budget: Budget, tell: Tell = lambda _: None,
+    program: Program, place: TuningTarget, output: Path, budget: Budget, tell: Progress = silent,
     other: MetaSchedule | None = None, threads: int = 1,
 ) -> Tuned:  # fmt: skip
     """Times the kernels of a program of fixed sizes and writes its compiled folder to `output`.

@@ -20,10 +20,10 @@ from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.shipped import ShippedTable
 from tensmith.kernel.timings import Timings
+from tensmith.progress import Progress, silent
 
 # Says what a call of a kernel takes: (kernel, memory of its weights, seconds to measure for) -> seconds.
 Measure = Callable[[Kernel, int, float], float]
-Tell = Callable[[str], None]
 
 _GLANCE_SECONDS, _LOOK_SECONDS = 0.06, 0.12
 _TURNS, _MOST_FINALISTS = 2, 3
@@ -92,7 +92,7 @@ class TuningSearch:
     memory: int
     timings: Timings
     measure: Measure
-    tell: Tell = lambda _: None
+    tell: Progress = silent
     table: ShippedTable | None = None
     trials: int = 0
     failures: list[str] = field(default_factory=list)

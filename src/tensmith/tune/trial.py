@@ -10,7 +10,7 @@ from tensmith.engine.frame import Array
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.codes import CODE_BITS, coded
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.quantized import QuantizationParameters, Rescaling, constants
+from tensmith.kernel.quantized import QuantizationParameters, Requantization, constants
 
 # Bytes that the copies of a kernel's weights take together, for each memory that they are to come from
 # (backend.native.choose.choosers.memory_of): the second cache, the third, beyond.
@@ -76,7 +76,7 @@ def _weights(kernel: Kernel) -> tuple[Array, Array]:
         return kernel.pack(weights), bias
     codes = generator.integers(-127, 128, shape).astype(np.int8)
     codes[~kept] = 0
-    return kernel.pack(codes), constants(problem, kernel.isa, codes, _rescaling(problem), curved=False)
+    return kernel.pack(codes), constants(problem, kernel.isa, codes, _requantization(problem), curved=False)
 
 
 def _random_codes(problem: ConvolutionProblem, generator: np.random.Generator) -> Array:
@@ -100,7 +100,7 @@ def random_pattern(problem: ConvolutionProblem, generator: np.random.Generator) 
     return kept & (generator.random(kept.shape) < density / max(block, density, 1e-9))
 
 
-def _rescaling(problem: ConvolutionProblem) -> Rescaling:
+def _requantization(problem: ConvolutionProblem) -> Requantization:
     """Between grids on which random sums fill a byte."""
     target = QuantizationParameters(0.05 * float(np.sqrt(problem.depth)), 0)
-    return Rescaling(QuantizationParameters(0.02, 0), np.full(problem.filters, 0.01, np.float32), target)
+    return Requantization(QuantizationParameters(0.02, 0), np.full(problem.filters, 0.01, np.float32), target)

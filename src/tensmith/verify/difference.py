@@ -6,7 +6,8 @@ symbolic sizes by where they stand. What differs is run by ONNX Runtime on the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -17,35 +18,24 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.programs import compare_programs
 from tensmith.equality.sampling import live, symbols
+from tensmith.equality.sweep import ALIKE, Apart, Swept, distance, swept
 from tensmith.errors import ModelError, TensmithError
 from tensmith.files import TemporaryFolder
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program
 from tensmith.ir.types import TensorType
-from tensmith.rewrite.trail import simplify
+from tensmith.rewrite.trail import Traced, exhaust, in_phase, simplified, simplify
 from tensmith.verify.library import random_inputs
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 Verdict = Literal["equal", "different", "unknown"]
 
-# What values are apart by and still stand for the same one, of the largest, when the first that differs is
-# looked for; and how many bytes of values are looked at.
-_ALIKE = 3e-5
+# What outputs are apart by at most, of the largest, where rounding may be all of it; and how many bytes of
+# values are looked at.
+_NEAR = 1e-2
 _MOST_BYTES = 2 << 30
 # Where neither model says how many samples it takes.
 _BATCH, _LENGTH = 2, 16
-
-
-class Apart(NamedTuple):
-    """How far two values are apart at most, and the largest number of the first."""
-
-    most: float
-    largest: float
-
-    @property
-    def share(self) -> float:
-        """Of the largest number; 0 where the values are equal."""
-        return self.most / (self.largest or 1.0)
 
 
 @dataclass(frozen=True)
@@ -56,6 +46,7 @@ class ModelDifference:
     `error_probability`; "measured" of models that differ. outputs: how far each is apart on `inputs`, drawn
     from `seed` at `sizes`. first: the first value of the first model, in its order, that the second computes
     nowhere though it computes all that it is made of; by its name, operator and distance from the next best.
+    assumed: what equality was checked under, a sentence each.
     """
 
     verdict: Verdict
@@ -68,6 +59,12 @@ class ModelDifference:
     inputs: Arrays | None = None
     sizes: Mapping[str, int] | None = None
     seed: int = 0
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def near(self) -> bool:
+        """Whether outputs were measured, and are so near that rounding may be all of it."""
+        return self.outputs is not None and all(apart.share < _NEAR for apart in self.outputs.values())
 
 
 def compare_models(left: Program, right: Program, *, seed: int = 0, seconds: float = 60.0) -> ModelDifference:
@@ -77,14 +74,115 @@ def compare_models(left: Program, right: Program, *, seed: int = 0, seconds: flo
     """
     right, sizes = aligned(left, right)
     left = _at(left, sizes)
-    traces = [simplify(live(program), fold=False) for program in (left, right)]
+    given = [live(program) for program in (left, right)]
+    traces = [simplify(program, fold=False) for program in given]
     ours, theirs = (canonical(traced.program) for traced in traces)
     if ours.digest == theirs.digest:
         return ModelDifference("equal", "proved", rules=sum(len(traced.trail) for traced in traces))
-    tested = compare_programs(ours, theirs, seed=seed, seconds=seconds)
-    if tested.equal and tested.error_probability < 1:
-        return ModelDifference("equal", "checked", tested.error_probability, reason=tested.reason, seed=seed)
-    return _measured(left, right, tested.verdict, tested.reason, seed)
+    deadline = time.monotonic() + seconds
+    ways = (_Pair(ours, theirs), _as_floats_are(*given))
+    for way in ways:
+        if (found := _swept(way, seed, deadline - time.monotonic())) is not None:
+            return ModelDifference(
+                "equal", "checked", found.error_probability, seed=seed, assumed=way.assumed
+            )
+    measured = _measured(left, right, seed)
+    for way in ways if measured.near else ways[:1]:
+        left_over = max(1.0, deadline - time.monotonic())
+        tested = compare_programs(way.left, way.right, seed=seed, seconds=left_over)
+        if tested.equal and tested.error_probability < 1:
+            return ModelDifference(
+                "equal",
+                "checked",
+                tested.error_probability,
+                reason=tested.reason,
+                seed=seed,
+                assumed=way.assumed,
+            )
+        if not way.assumed:
+            verdict = "different" if "different" in (measured.verdict, tested.verdict) else measured.verdict
+            measured = replace(measured, verdict=verdict, reason=tested.reason)
+    return measured
+
+
+class _Pair(NamedTuple):
+    """The two programs, under assumptions."""
+
+    left: Program
+    right: Program
+    assumed: tuple[str, ...] = ()
+
+
+def _swept(pair: _Pair, seed: int, seconds: float) -> Swept | None:
+    """What a sweep finds, guided by what ONNX Runtime computes of random inputs."""
+    left, right, _ = pair
+    try:
+        given, _ = _inputs(left, seed)
+        ours, theirs = (values_of(program, given) for program in (left, right))
+    except TensmithError:  # what the files compute can be written; parts of it alone perhaps not
+        return None
+    # Numbers that are alike and come of other constants are guesses that go wrong one after the other.
+    wrong = 4 if pair.assumed else 1
+    return swept(left, right, ours, theirs, wrong=wrong, seed=seed, seconds=seconds)
+
+
+# What two exporters write differently, and no float can tell apart.
+_ROUNDED = "what is computed of constants alone may be rounded otherwise, by four units in the last place"
+_MASKED = "a constant below -1e30 that is added before a softmax leaves its place out, as minus infinity does"
+_LEFT_OUT = -1e30
+_UNITS = 4
+
+
+def _as_floats_are(*given: Program) -> _Pair:
+    """The programs as floats have them, and the assumptions under which that makes no difference."""
+    folded = _alike([_folded(program) for program in given], given)
+    left, right = (_masked(program) for program in folded)
+    masked = left is not folded[0] or right is not folded[1]
+    return _Pair(canonical(left), canonical(right), (_ROUNDED, _MASKED) if masked else (_ROUNDED,))
+
+
+def _folded(program: Program) -> Program:
+    """What a file computes of constants alone, as the file has it, and then all else made simpler."""
+    return simplified(exhaust(Traced(program), in_phase("fold"))).program
+
+
+def _alike(folded: Sequence[Program], given: Sequence[Program]) -> list[Program]:
+    """The programs, in which a constant that was computed is that of the other one, where it is as near."""
+    found = list(folded)
+    for number, was in enumerate(given):
+        mine, other = found[number], found[1 - number]
+        theirs: dict[Any, list[np.ndarray[Any, Any]]] = {}
+        for array in other.constants.values():
+            theirs.setdefault((array.shape, array.dtype), []).append(array)
+        computed = [n for n, a in mine.constants.items() if n not in was.constants and a.dtype.kind == "f"]
+        near = {name: _nearest(mine.constants[name], theirs) for name in computed}
+        found[number] = replace(mine, constants={**mine.constants, **near}, _known={})
+    return found
+
+
+def _nearest(array: np.ndarray[Any, Any], others: Mapping[Any, Sequence[np.ndarray[Any, Any]]]) -> Any:
+    """The first of others that rounding tells from it, or the array itself."""
+    with np.errstate(all="ignore"):
+        for other in others.get((array.shape, array.dtype), ()):
+            if np.all((array == other) | (np.abs(array - other) <= _UNITS * np.spacing(np.abs(array)))):
+                return other
+    return array
+
+
+def _masked(program: Program) -> Program:
+    """The program, with minus infinity where finite numbers stand for it."""
+    masks: dict[str, Any] = {}
+    for node in program.nodes:
+        readers = program.consumers.get(node.output, ())
+        if node.op == "add" and readers and all(reader.op == "softmax" for reader in readers):
+            for name in node.inputs:
+                array = program.constants.get(name)
+                if array is not None and array.dtype.kind == "f":
+                    finite = np.isfinite(array) & (array < _LEFT_OUT)
+                    masks |= (
+                        {name: np.where(finite, -np.inf, array).astype(array.dtype)} if finite.any() else {}
+                    )
+    return replace(program, constants={**program.constants, **masks}, _known={}) if masks else program
 
 
 # The second model in the words of the first
@@ -203,20 +301,25 @@ def canonical(program: Program) -> Program:
 # What differs
 
 
-def _measured(left: Program, right: Program, verdict: str, reason: str, seed: int) -> ModelDifference:
-    """How far the models are apart on inputs, and where that begins."""
-    batches, lengths = symbols(left)
+def _inputs(program: Program, seed: int) -> tuple[Arrays, dict[str, int]]:
+    """Random inputs, and the sizes that they have."""
+    batches, lengths = symbols(program)
     sizes = dict.fromkeys(lengths, _LENGTH) | dict.fromkeys(batches, _BATCH)
-    given = random_inputs(left, sizes, seed)
-    ours, theirs = (_values(program, given) for program in (left, right))
-    outputs = {name: _apart(ours[name], theirs[name]) for name in left.outputs}
+    return random_inputs(program, sizes, seed), sizes
+
+
+def _measured(left: Program, right: Program, seed: int) -> ModelDifference:
+    """How far the models are apart on inputs, and where that begins."""
+    given, sizes = _inputs(left, seed)
+    ours, theirs = (values_of(program, given) for program in (left, right))
+    outputs = {name: distance(ours[name], theirs[name]) for name in left.outputs}
     differs = any(apart.most for apart in outputs.values())
     first = _first(left, right, ours, theirs) if differs else None
-    known: Verdict = "different" if differs or verdict == "different" else "unknown"
-    return ModelDifference(known, "measured", 0.0, 0, reason, outputs, first, given, sizes, seed)
+    known: Verdict = "different" if differs else "unknown"
+    return ModelDifference(known, "measured", 0.0, 0, "", outputs, first, given, sizes, seed)
 
 
-def _values(program: Program, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+def values_of(program: Program, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
     """The outputs of a program and as many values inside it as fit in memory."""
     names, left = list(program.outputs), _MOST_BYTES
     for node in program.nodes:
@@ -239,18 +342,6 @@ def _values(program: Program, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]
             return worker.run({name: inputs[name] for name in program.inputs})
 
 
-def _apart(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> Apart:
-    """Infinite where shapes differ, or one is a number where the other is none."""
-    if left.shape != right.shape:
-        return Apart(np.inf, 0.0)
-    ours, theirs = left.astype(np.float64), right.astype(np.float64)
-    with np.errstate(all="ignore"):
-        same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-        apart = np.nan_to_num(np.where(same, 0.0, np.abs(ours - theirs)), nan=np.inf)
-    largest = float(np.max(np.abs(ours), where=np.isfinite(ours), initial=0.0))
-    return Apart(float(apart.max(initial=0.0)), largest)
-
-
 def _first(
     left: Program, right: Program, ours: Arrays, theirs: Arrays
 ) -> tuple[str, str, Apart | None] | None:
@@ -263,11 +354,11 @@ def _first(
             if name not in ours:
                 continue
             array = ours[name]
-            near = [_apart(array, other) for other in by_shape.get((array.shape, array.dtype.kind), ())]
+            near = [distance(array, other) for other in by_shape.get((array.shape, array.dtype.kind), ())]
             best = min(near, key=lambda apart: apart.most, default=None)
-            if best is None or best.share > _ALIKE:
+            if best is None or best.share > ALIKE:
                 return name, node.op, best
-    worst = [(name, _apart(ours[name], theirs[name])) for name in left.outputs]
+    worst = [(name, distance(ours[name], theirs[name])) for name in left.outputs]
     name, apart = max(worst, key=lambda item: item[1].share)
     return name, left.producers[name].op if name in left.producers else "", apart
 

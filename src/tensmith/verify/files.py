@@ -11,6 +11,8 @@ from tensmith.backend.packed import unpack
 from tensmith.errors import ModelError, VerificationError
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.frontend.model_files import model_files
+from tensmith.rewrite.archives import trained_path
+from tensmith.rewrite.lossy.recover import trained_weights
 from tensmith.verify.finding import Finding
 from tensmith.verify.library import FILES
 from tensmith.verify.schema import NAME, Certificate, read_certificate
@@ -67,6 +69,7 @@ def _with_a_role(folder: Path, certificate: Certificate) -> set[str]:
     found = {MODEL, PACKED, *FILES.get(certificate.deployed.engine, ())}
     if certificate.statistics:
         found.add(STATISTICS)
+    found.update(trained_path(folder, weights).name for weights in trained_weights(certificate.trail))
     with suppress(ModelError):
         found.update(path.name for path in model_files(folder / MODEL))
     return found

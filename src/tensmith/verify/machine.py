@@ -26,22 +26,32 @@ _WORDS = {
 }
 
 
-@functools.cache
 def this_machine() -> MachineRecord:
-    """As a certificate states it. `timings` are those that `tensmith tune` keeps, `code` is what compiles."""
+    """As a certificate states it: `timings` are what `tensmith tune` keeps now, `code` is what compiles."""
+    lasting = _lasting()
+    if not lasting.compiler:
+        return lasting
+    try:
+        return lasting.model_copy(update={"timings": timings_revision(TUNED)})
+    except TensmithError:
+        return lasting
+
+
+@functools.cache
+def _lasting() -> MachineRecord:
+    """What does not change while a process runs: all but the timings, which another may add to."""
     cpu = detect_cpu()
     known = " ".join((*sorted(cpu.features), *map(str, cpu.cache_bytes)))
     try:
         compiler = build_version(host_isa()).replace("\0", " ")
-        timings = timings_revision(TUNED)
     except TensmithError:
-        compiler = timings = ""
+        compiler = ""
     return MachineRecord(
         numpy=np.__version__,
         cpu=cpu.model,
         features=sha256_bytes(known.encode()),
         compiler=compiler,
-        timings=timings,
+        timings="",
         code=code_revision(),
     )
 

@@ -11,7 +11,9 @@ from tensmith.equality.programs import compare_programs, restated
 from tensmith.errors import TensmithError, VerificationError
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
+from tensmith.rewrite.archives import trained_path
 from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.recover import trained_weights
 from tensmith.rewrite.method import LOSSY, Method
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.trail import replay
@@ -162,9 +164,14 @@ def _lossy(
     folder: Path, certificate: Certificate, start: Program, rest: Sequence[Step], data: Calibration | None
 ) -> Iterator[Finding]:
     """The rest of the trail, by statistics of the data, or by those that are kept."""
+    trained = trained_weights(rest)
+    if not all(trained_path(folder, weights).is_file() for weights in trained):
+        why = "its weights were trained, which is not replayed, and they are not in the folder"
+        yield Finding(_DEPLOYED, "not checked", why)
+        return
     kept = read_statistics(folder / FILE) if FILE in certificate.files and (folder / FILE).is_file() else None
     if not certificate.statistics:
-        kept = KeptStatistics({})
+        kept = KeptStatistics({}, folder)
     compared = None
     if data is not None and certificate.statistics:
         compared = Compared(data, certificate.statistics, kept)
@@ -186,6 +193,9 @@ def _lossy(
         yield Finding(_DEPLOYED, "not checked", f"{compared.other[0]} comes out otherwise on this machine")
     else:
         yield _written(certificate, after, other_arithmetic(certificate.machine))
+    if trained:
+        why = "the trail replays from the weights that training found; it is not trained again"
+        yield Finding("training finds these weights", "not checked", why)
 
 
 def _replayed(

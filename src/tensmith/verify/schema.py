@@ -111,7 +111,8 @@ class Judged(_Model):
     """How accuracy was measured: whoever has the data measures it again.
 
     fingerprint: of the data (data.fingerprint). The numbers of samples are those that the splits were drawn
-    by; `judged` is how many of the held-out ones were used. preprocess: a name or MEAN/STD, "" for none.
+    by; `judged` is how many of the held-out ones were used. preprocess: a name or MEAN/STD, head: of a
+    detector, as --decode names it, "" for none.
     """
 
     name: _Text
@@ -121,8 +122,9 @@ class Judged(_Model):
     search_samples: int = Field(ge=1)
     held_out_samples: int | None = Field(ge=1)
     judged: int = Field(ge=1)
-    measure: Literal["accuracy", "agreement", "loss"]
+    measure: Literal["accuracy", "agreement", "loss", "average-precision", "fidelity"]
     preprocess: _Text
+    head: _Text = ""
 
 
 class Prepared(_Model):

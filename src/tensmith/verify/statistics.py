@@ -6,24 +6,21 @@ With them, or with others of the same hashes, a trail replays to the very file.
 from __future__ import annotations
 
 import hashlib
-import io
-import math
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from tensmith.errors import ProgramError, VerificationError
+from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
+from tensmith.rewrite.archives import digest_of, read_arrays, read_trained, write_arrays
 from tensmith.rewrite.calibration import Calibration, Histogram, Kind, Moment, Question, Statistic
 
 FILE = "calibration.npz"
 # More than this is not kept beside a model: the data gives it again.
 MOST_BYTES = 8 << 20
-_MOST_ENTRIES = 10_000
 
 
 def key_of(program: Program, kind: Kind, name: str) -> str:
@@ -40,15 +37,6 @@ def arrays_of(statistic: Statistic) -> dict[str, Array]:
         second = narrow if np.array_equal(narrow, statistic.second) else statistic.second
         return {"first": statistic.first, "second": second, "count": np.array(statistic.count, np.int64)}
     return {"mean": statistic}
-
-
-def digest_of(arrays: Mapping[str, Array]) -> str:
-    """SHA-256 of a statistic's arrays, types and shapes included."""
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -81,45 +69,25 @@ def write_statistics(statistics: Statistics, folder: Path) -> None:
         named = {
             f"{key}.{name}": a for key, arrays in statistics.arrays.items() for name, a in arrays.items()
         }
-        np.savez_compressed(folder / FILE, allow_pickle=False, **named)
+        write_arrays(folder / FILE, named)
 
 
 def read_statistics(path: Path) -> KeptStatistics:
-    """The statistics in a file that may be a stranger's: bounded, no pickles. VerificationError if wrong."""
+    """The statistics in a file that may be a stranger's; VerificationError if it holds none."""
     found: dict[str, dict[str, Array]] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            if sum(m.file_size for m in members) > 2 * MOST_BYTES or len(members) > _MOST_ENTRIES:
-                raise ValueError(f"it holds more than {MOST_BYTES >> 20} MB")
-            for member in members:
-                with archive.open(member) as file:
-                    data = file.read(member.file_size)
-                key, _, name = member.filename.removesuffix(".npy").partition(".")
-                found.setdefault(key, {})[name] = _array(data)
-    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-        raise VerificationError(f"{path} holds no calibration statistics: {error}") from error
-    return KeptStatistics(found)
-
-
-def _array(data: bytes) -> Array:
-    """The array of an .npy file, whose header may lie; ValueError if it does."""
-    stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    if version != (1, 0):
-        raise ValueError(f"unknown version {version}")
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    body = data[stream.tell() :]
-    if dtype.kind not in "fi" or len(body) != math.prod(shape) * dtype.itemsize:
-        raise ValueError("an array does not have the size it states")
-    return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
+    for member, array in read_arrays(path, 2 * MOST_BYTES, "calibration statistics").items():
+        key, _, name = member.partition(".")
+        found.setdefault(key, {})[name] = array
+    return KeptStatistics(found, path.parent)
 
 
 @dataclass(frozen=True)
 class KeptStatistics:
-    """A calibration that answers from arrays by key; ProgramError for what they do not hold."""
+    """A calibration that answers from arrays by key, and from a folder of trained weights; ProgramError for
+    what they do not hold."""
 
     arrays: Mapping[str, Mapping[str, Array]]
+    folder: Path | None = None
 
     def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
         """See Calibration."""
@@ -139,6 +107,10 @@ class KeptStatistics:
     def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
         """See Calibration."""
         return {name: self._array(program, "mean", name, "mean") for name in values}
+
+    def trained(self, weights: str) -> Mapping[str, Array]:
+        """See Calibration."""
+        return read_trained(self.folder, weights)
 
     def _array(self, program: Program, kind: Kind, name: str, part: str) -> Array:
         arrays = self.arrays.get(key_of(program, kind, name), {})
@@ -180,6 +152,10 @@ class Compared:
         for name, mean in found.items():
             self._compare(program, "mean", name, mean)
         return found
+
+    def trained(self, weights: str) -> Mapping[str, Array]:
+        """See Calibration; the step itself knows their hash."""
+        return self.source.trained(weights)
 
     def _compare(self, program: Program, kind: Kind, name: str, statistic: Statistic) -> None:
         key = key_of(program, kind, name)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.backend.native.emit.loader import one_at_a_time
 from tensmith.engine import base
 from tensmith.engine.profile import StepTime, mean_steps
 from tensmith.engine.signature import ModelSignature, read_signature
@@ -46,7 +47,7 @@ class OnnxRuntimeSession(base.Session):
         for name in self._names:
             binding.bind_output(name, "cpu")
         run = self._native.run_with_iobinding
-        return base.one_at_a_time(lambda: run(binding))
+        return one_at_a_time(lambda: run(binding))
 
     def end_profiling(self) -> str:
         """The path of what the profiler wrote."""

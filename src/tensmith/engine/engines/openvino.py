@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.backend.native.emit.loader import one_at_a_time
 from tensmith.engine import base
 from tensmith.engine.profile import StepTime, mean_steps
 from tensmith.engine.signature import ModelSignature, read_signature
@@ -47,7 +48,7 @@ class OpenVinoSession(base.Session):
             owned = np.array(array, order="C")
             request.set_tensor(name, openvino.Tensor(owned, shared_memory=True))
         infer = request.infer
-        return base.one_at_a_time(lambda: infer(None, share_outputs=True))
+        return one_at_a_time(lambda: infer(None, share_outputs=True))
 
     def steps(self, inputs: base.Arrays) -> list[StepTime]:
         """One inference of a model that was compiled to count, and what it executed."""

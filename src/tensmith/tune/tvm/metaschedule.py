@@ -16,8 +16,9 @@ from tensmith.children import Ending
 from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
 from tensmith.errors import EngineError
 from tensmith.kernel.scheduled import Scheduled, keep, scheduled
+from tensmith.progress import Progress
 from tensmith.tune.agreement import check_agreement
-from tensmith.tune.search import Budget, Tell, TuningSearch, TuningTask
+from tensmith.tune.search import Budget, TuningSearch, TuningTask
 from tensmith.tune.timer import Timer
 from tensmith.tune.tvm.definition import definition, shapes, target
 from tensmith.tune.tvm.packages import check_packages
@@ -69,7 +70,7 @@ class MetaSchedule(Ending):
                 self.failures.append(str(error))
 
     def _searched(
-        self, task: TuningTask, end: float, most: int, tell: Tell, stopped: Callable[[], bool]
+        self, task: TuningTask, end: float, most: int, tell: Progress, stopped: Callable[[], bool]
     ) -> Scheduled:
         """The best kernel of as many generations as there is time for, one at the least."""
         kernel = Scheduled(task.problem, task.guess.isa)

@@ -1,0 +1,32 @@
+"""Files that commands write where users say, unless another file stands there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from tensmith.errors import OutputError
+from tensmith.files import sha256_bytes, sha256_file, write_bytes
+
+PackedFile: TypeAlias = Annotated[Path, typer.Argument(metavar="SRC", help="The .packed file.")]
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace DST if it is another file.")]
+
+
+def place_of(source: Path, target: Path | None, suffix: str) -> Path:
+    """Where a file made of `source` goes: beside it, into a folder, or to the very target."""
+    if target is None:
+        return source.with_suffix(suffix)
+    return target / f"{source.stem}{suffix}" if target.is_dir() else target
+
+
+def write_unless_other(place: Path, content: bytes, force: bool) -> str:
+    """Writes a file, unless it is there already; its SHA-256. OutputError if another is, without `force`."""
+    digest = sha256_bytes(content)
+    same = place.exists() and sha256_file(place) == digest
+    if place.exists() and not same and not force:
+        raise OutputError(f"{place} exists and is another file; name another DST, or replace it by --force")
+    if not same:
+        write_bytes(place, content)
+    return digest

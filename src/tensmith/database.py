@@ -1,0 +1,70 @@
+"""What must outlive a killed process: tables in an SQLite file, each change on disk when `write` returns."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tensmith import gate
+from tensmith.errors import OutputError
+
+
+class Database:
+    """The tables of a file, which is made if there is none; `tables` are statements that may be repeated.
+
+    OutputError where the file is damaged, cannot be written, or is of another version. `patience`: seconds
+    to wait for other processes that write.
+    """
+
+    def __init__(
+        self, path: Path, kind: gate.FileKind, tables: str, version: int = 0, patience: float = 5.0
+    ) -> None:
+        self.path, self._kind = path, kind
+        if path.exists():
+            gate.check(path, kind)
+        with self._told():
+            self._db = sqlite3.connect(path, timeout=patience)
+            self._db.execute("PRAGMA trusted_schema=OFF")  # a foreign file's views call nothing
+            self._db.execute("PRAGMA synchronous=FULL")
+            (found,) = self._db.execute("PRAGMA user_version").fetchone()
+            if found not in (0, version):
+                known = f"schema {found}, this one reads {version}"
+                raise OutputError(f"{path} is of another tensmith ({known}); {kind.smaller}")
+            if not found:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                # To write the version where there is none would change a file that is only looked at.
+                self._db.executescript(f"{tables} PRAGMA user_version={version};" if version else tables)
+
+    def rows(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """What a query finds."""
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
+
+    def write(self, statement: str, values: tuple[Any, ...] = ()) -> None:
+        """One change, whole or not at all."""
+        with self._told(), self._db:
+            self._db.execute(statement, values)
+
+    def damaged(self, error: Exception) -> OutputError:
+        """What to say of a row that is not as it was written."""
+        return OutputError(f"{self.path} is damaged ({error}); nothing was changed: {self._kind.smaller}")
+
+    def close(self) -> None:
+        """Ends the connection; what was written is on disk already."""
+        self._db.close()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise OutputError(
+                f"cannot write {self.path}: {error}; what it held is kept: free some space, and go on"
+            ) from error
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
