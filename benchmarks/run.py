@@ -57,6 +57,7 @@ _PRECISION = ("--only", "resnet18,resnet50,mobilenet_v2", "--precision", "bf16")
 _THREADS = ("--only", "resnet50,mobilenet_v2,bert_base", "--threads", "2")
 _FRONTS = ("--folder", str(FRONTS))
 _ONE = ("--models", "resnet20_cifar10")
+_PRICED = ("--seconds", "100", "--plan-seconds", "4", "--time-budget", "120")
 _ONCE = ("--seconds", "30", "--seeds", "1", "--time-budget", "60", "--searches", "beam", "genetic")
 
 BENCHES = (
@@ -70,15 +71,27 @@ BENCHES = (
     Bench("native_threads", "native.networks", 4, _THREADS, (*_BRIEF, "--only", "mobilenet_v2")),
     Bench("native_codes", "native.codes", 5, quick=(*_BRIEF, "--rows", "1")),
     Bench("native_mixed", "native.mixed", 4, quick=(*_BRIEF, "--only", "mobilenet_v2")),
+    Bench("sensor_node", "native.sensor_node", 3, quick=("--only", "keyword_spotting"), readme=False),
     Bench("lifting_speed", "lifting.speed", 15, quick=("--seconds", "0.05", "--targets", "numpy,c")),
     Bench("fronts", "compress.fronts", 65, _FRONTS, (*_ONE, "--time-budget", "1m")),
     Bench("peers", "compress.peers", 150, ("--fronts", str(FRONTS)), (*_ONE, "--quick", "--seconds", "6")),
     Bench("lifting_differential", "lifting.differential", 180, quick=("--inputs", "50", "--groups", "own")),
-    Bench("searches", "compress.searches", 210, (), (*_ONE, *_ONCE), readme=False),
+    Bench("searches", "compress.searches", 150, _PRICED, (*_ONE, *_ONCE), readme=False),
+    Bench(
+        "byte_classifier",
+        "compress.byte_classifier",
+        10,
+        (),
+        ("--seconds", "20", "--time-budget", "1m"),
+        readme=False,
+    ),
+    Bench("detector", "compress.detector", 13, (), ("--time-budget", "1m"), readme=False),
+    Bench("gate", "compress.gate", 110, (), ("--runs", "1", "--time-budget", "1m"), readme=False),
     Bench("workers", "compress.workers", 3, (), ("--turns", "2", "--samples", "500"), readme=False),
     Bench("import_speed", "compress.import_speed", 5, (), ("--only", "resnet18"), readme=False),
     Bench("calibration_memory", "compress.calibration_memory", 3, readme=False),
     Bench("native_tuning", "native.tuning", 35, (), (*_SMALL, "--budget", "10"), readme=False),
+    Bench("native_recurrent", "native.recurrent", 8, (), (*_BRIEF, "--hidden", "64"), readme=False),
     Bench("native_kernels", "native.kernels", 8, readme=False),
     Bench("native_kernels_int8", "native.kernels_int8", 3, readme=False),
     Bench("native_operators", "native.operators", 15, (), ("--uses", "1"), readme=False),
@@ -92,12 +105,16 @@ BENCHES = (
     Bench("small_spaces", "search.small_spaces", 7, (), ("--timing", "0.3", "--seeds", "1"), readme=False),
     Bench("growth", "search.growth", 1, (), ("--depths", "3"), readme=False),
     Bench("extraction", "search.extraction", 6, (), ("--seconds", "5"), readme=False),
+    Bench("egraphs", "search.egraphs", 12, (), ("--seconds", "5", "--timing", "1", "nasrnn"), readme=False),
     Bench("numpy_programs", "optimize.numpy_programs", 6, (), ("--seconds", "3"), readme=False),
     Bench("rule_mutants", "rules.mutants", 15, (), ("--only", "mul_into_conv"), readme=False),
     Bench("rules_on_programs", "rules.on_programs", 15, (), ("--count", "1"), readme=False),
+    Bench("differences", "trust.differences", 15, (), ("--mutants", "2"), readme=False),
+    Bench("packed_mutants", "trust.packed_mutants", 20, (), ("--mutants", "6000"), readme=False),
     Bench("forge", "trust.forge", 27, (), ("--every", "50"), readme=False),
     Bench("fuzz_importer", "trust.fuzz_importer", 10, (), ("250",), readme=False),
     Bench("fuzz_commands", "trust.fuzz_commands", 27, (), ("20",), readme=False),
+    Bench("corpus", "trust.corpus", 60, (), ("--graphs", "10", "--only", "random"), readme=False),
     Bench("kills", "trust.kills", 29, (), ("20",), readme=False),
 )
 

@@ -4,9 +4,10 @@
 
 A part is a model. A plan is measured once, by the road of `tensmith compress`; all searches then read a table
 of what came of it, and each pays for a plan what measuring it took, and what it computes itself. So searches
-meet the same figures and need no quiet machine, and what is done once replays in seconds (--table). With a
-seed, what a search sees of drop and latency is drawn from their recorded intervals, as another measurement
-would show it; what it found is judged by the recorded figures, on the search split.
+meet the same figures, and what is done once replays in seconds (--table). On a machine that is not quiet
+seconds say little: with --plan-seconds every plan costs as much, wherever it was measured. With a seed, what
+a search sees of drop and latency is drawn from their recorded intervals, as another measurement would show
+it; what it found is judged by the recorded figures, on the search split.
 
 area    hypervolume in size and latency below those of the original, 1 is all
 faster  the speed-up of the plan that the search would deploy, by its own figures the best in size and latency
@@ -133,7 +134,7 @@ class Comparison:
             with purse.closed():
                 if plan.key not in self.table.plans:
                     self._measure(quest, plan)
-            purse.pay(self.table.plans[plan.key]["seconds"])
+            purse.pay(self.options.plan_seconds or self.table.plans[plan.key]["seconds"])
             return self._seen(plan, seed, guess, quest.objective)
 
         def time_left() -> bool:
@@ -196,9 +197,9 @@ class Comparison:
     def _judged(self, seen: Sequence[Candidate], quest: Quest) -> dict[str, Any]:
         """What a search found, by the recorded figures."""
         recorded = {each.plan.key: self.table.candidate(each.plan) for each in seen}
-        accepted = [each for each in recorded.values() if each.status == "accepted"]
+        accepted = [each for each in recorded.values() if each.holds]
         points = [(each.bytes / quest.original_bytes, 1 / each.metrics["speedup"].value) for each in accepted]
-        chosen = min((each for each in seen if each.status == "accepted"), key=lambda c: c.bytes * c.latency)
+        chosen = min((each for each in seen if each.holds), key=lambda c: c.bytes * c.latency)
         faster = recorded[chosen.plan.key].metrics["speedup"].value
         return {"area": hypervolume(points, (1, 1)), "faster": faster, "tried": len(recorded)}
 
@@ -271,6 +272,7 @@ def main() -> int:
     parser.add_argument("--searches", nargs="+", choices=searches, default=list(_ASKED), metavar="NAME")
     parser.add_argument("--seeds", type=int, default=5, help="how many; the first sees the record itself")
     parser.add_argument("--seconds", type=float, default=120.0, help="that each search may spend")
+    parser.add_argument("--plan-seconds", type=float, help="that each plan costs, whatever it took")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "searches", help="of the runs")
     parser.add_argument("--table", type=Path, help="an earlier result, whose plans are not measured again")
     parser.add_argument("--time-budget", type=float, default=600.0, help="that samples are judged for")
@@ -278,7 +280,8 @@ def main() -> int:
     options = parser.parse_args()
     settings = {
         "bench": "searches", "seconds": options.seconds, "time_budget": options.time_budget,
-        "engines": options.engines, "seeds": options.seeds, "replayed": "from plans that were measured once",
+        "plan_seconds": options.plan_seconds, "engines": options.engines, "seeds": options.seeds,
+        "replayed": "from plans that were measured once",
     }  # fmt: skip
     work: Callable[[str], parts.Found] = partial(compared, options=options)
     document = parts.run({name: name for name in options.models}, work, options.output, settings)

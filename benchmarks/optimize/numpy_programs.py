@@ -30,7 +30,7 @@ from benchmarks import parts
 from tensmith.evaluate.statistics import RESAMPLES
 from tensmith.superoptimize.admit import admit
 from tensmith.superoptimize.domain import read_domain
-from tensmith.superoptimize.road import superoptimize
+from tensmith.superoptimize.pipeline import superoptimize
 
 WANTED = 3.9  # times; published for such a suite: 3.8
 LONGEST = 10.0  # seconds for one program

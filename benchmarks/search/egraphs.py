@@ -1,6 +1,6 @@
 """Our own e-graphs: seven networks' parts as TensIR programs, rewritten by saturation, proved and measured.
 
-    python -m benchmarks.search.egraphs [--target host] [--seconds 60] [--timing 6] [NAME ...]
+    python -m benchmarks.search.egraphs [--target host] [--seconds 60] [--timing 6] [--output FILE] [NAME ...]
 
 For each: the cheapest equal program by the target's roofline and by multiply-adds, each with its proved
 distance from the optimum of its e-graph, its trail checked over prime fields, and what it takes in ONNX
@@ -11,14 +11,17 @@ as published unless a line says so.
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Callable, Mapping
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import parts
 from tensmith.backend.onnx import write_onnx
 from tensmith.egraph.explore import Explored, Reach, saturate
 from tensmith.evaluate.contender import Contender
@@ -28,6 +31,9 @@ from tensmith.files import TemporaryFolder
 from tensmith.hardware import detect_host, load_target
 from tensmith.ir import Node, Program, TensorType, make_node
 from tensmith.verify.runs import Checker, FoldError
+
+# The farthest from the optimum that an answer may be.
+MOST_GAP = 0.05
 
 
 class Net:
@@ -215,8 +221,8 @@ def checked(program: Program, found: Explored) -> str:
     return f"equal, chance of error {worst:.0e}, {folded} folded"
 
 
-def row(name: str, options: argparse.Namespace) -> float:
-    """Prints what became of one network; how many times as fast what is kept is."""
+def row(name: str, options: Namespace) -> parts.Found:
+    """What became of one network."""
     program = NETS[name]()
     target = detect_host() if options.target == "host" else load_target(options.target)
     answers = {
@@ -235,49 +241,70 @@ def row(name: str, options: argparse.Namespace) -> float:
         timed = compare(
             [Contender("onnxruntime", file) for file in files.values()], example, 1, options.timing
         )
-    gains = {model: latency.ratio.value for model, latency in zip(files, timed)}
-    for model, found in answers.items():
-        gap = "-" if found.gap is None else f"{100 * found.gap:.3f}%"
-        cells = [
-            name, model, f"{found.start_cost / found.cost:.3f}", gap, found.programs,
-            found.size[0] if found.size else 0, found.ended or "saturated", len(found.moves),
-            f"{found.seconds:.1f}", f"{timed[0].latency.value:.3g}", f"{gains[model]:.3f}",
-            checked(program, found),
-        ]  # fmt: skip
-        print(f"| {' | '.join(map(str, cells))} |", flush=True)
-    faster = [latency.ratio.value for latency in timed[1:] if latency.verdict == "faster"]
-    return max([1.0, *faster])
-
-
-def main() -> None:
-    """Prints two rows for each network, and the geometric mean."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    latencies = dict(zip(files, timed))
+    trails = {model: checked(program, found) for model, found in answers.items()}
+    wrong = [f"{name}, {model}: {trail}" for model, trail in trails.items() if not trail.startswith("equal")]
+    wrong += [
+        f"{name}, {model}: {_gap(found)} from the optimum, more than {MOST_GAP:.0%}"
+        for model, found in answers.items()
+        if found.gap is None or found.gap > MOST_GAP
+    ]
+    kept = max([1.0, *(each.ratio.value for each in timed[1:] if each.verdict == "faster")])
+    return parts.Found(
+        row={
+            "kept": kept,
+            "ms": timed[0].latency.value,
+            "models": {
+                model: {
+                    "cheaper": found.start_cost / found.cost,
+                    "gap": found.gap,
+                    "programs": found.programs,
+                    "nodes": found.size[0] if found.size else 0,
+                    "ended": found.ended or "saturated",
+                    "moves": len(found.moves),
+                    "seconds": found.seconds,
+                    "faster": latencies[model].ratio.to_json(),
+                    "trail": trails[model],
+                }
+                for model, found in answers.items()
+            },
+        },
+        wrong=tuple(wrong),
     )
+
+
+def _gap(found: Explored) -> str:
+    return "nobody knows how far" if found.gap is None else f"{found.gap:.1%}"
+
+
+def lines(rows: Mapping[str, Any]) -> Iterator[str]:
+    """Two lines a network, and the geometric mean of what is kept."""
+    for name, figures in rows.items():
+        for model, found in figures["models"].items():
+            gap = "unknown" if found["gap"] is None else f"{found['gap']:.2%}"
+            yield (
+                f"{name:18} {model:14} cheaper {found['cheaper']:.3f}x  gap {gap}  {found['seconds']:.1f} s  "
+                f"faster {found['faster']['value']:.3f}x  {found['trail']}"
+            )
+    if gains := [figures["kept"] for figures in rows.values()]:
+        mean = math.exp(math.fsum(map(math.log, gains)) / len(gains))
+        yield f"kept: {mean:.3f}x geometric mean over ONNX Runtime with its own optimizer"
+
+
+def main() -> int:
+    """1 where an optimum was not proved near, or a trail did not hold."""
+    parser = parts.arguments(__doc__)
     parser.add_argument("names", nargs="*", default=list(NETS), help=f"of {', '.join(NETS)}")
     parser.add_argument("--target", default="host")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit for each saturation")
     parser.add_argument("--timing", type=float, default=6.0, help="seconds for each network's measurement")
     options = parser.parse_args()
-    heads = [
-        "network",
-        "cost",
-        "cheaper",
-        "gap",
-        "programs",
-        "nodes",
-        "walk",
-        "moves",
-        "seconds",
-        "ms",
-        "faster",
-        "trail",
-    ]
-    print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}", flush=True)
-    gains = [row(name, options) for name in options.names]
-    mean = math.exp(math.fsum(map(math.log, gains)) / len(gains))
-    print(f"\nkept: {mean:.3f}x geometric mean over ONNX Runtime")
+    settings = {"bench": "egraphs", **{n: getattr(options, n) for n in ("target", "seconds", "timing")}}
+    work = partial(row, options=options)
+    document = parts.run({name: name for name in options.names}, work, options.output, settings)
+    print("\n".join(lines(document["rows"])))
+    return parts.ended(document)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from benchmarks import parts
+from benchmarks.search.extraction_gym import read_egraph
 from tensmith.egraph.extract import extract
-from tensmith.egraph.graph import read_egraph
 from tensmith.egraph.greedy import greedy
 from tensmith.egraph.reduce import selection_of
 

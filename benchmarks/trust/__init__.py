@@ -2,4 +2,4 @@
 
 from benchmarks import use_tests
 
-use_tests("", "verify", "deploy")
+use_tests("", "verify", "deploy", "backend/packed")

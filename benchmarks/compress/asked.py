@@ -1,0 +1,50 @@
+"""Whether one point of a front is as fast and as small as was asked for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import parts
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One point so much faster and smaller than the original, within a budget in points."""
+
+    budget: float
+    faster: float
+    smaller: float
+
+
+def compressed_as_asked(
+    model: Path, data: str, out: Path, time_budget: str, asked: Asked, *options: str
+) -> parts.Found:
+    """What the front of `tensmith compress` holds; wrong where no point is as asked."""
+    shutil.rmtree(out, ignore_errors=True)
+    subprocess.run(
+        [
+            sys.executable, "-m", "tensmith", "compress", str(model), "--data", data,
+            "--max-drop", str(asked.budget), "--time-budget", time_budget, "--output", str(out), *options,
+        ],
+        check=True,
+    )  # fmt: skip
+    front = json.loads((out / "front.json").read_text())
+    points = [
+        {key: point["metrics"][key]["value"] for key in ("speedup", "size_ratio", "accuracy_drop")}
+        for point in front["points"]
+        if point["within_budget"]
+    ]
+    best = max(points, key=lambda p: min(p["speedup"] / asked.faster, p["size_ratio"] / asked.smaller))
+    reached = best["speedup"] >= asked.faster and best["size_ratio"] >= asked.smaller
+    accuracy = front["original"]["metrics"]["accuracy"]["value"]
+    told = (
+        f"{best['speedup']:.2f}x faster and {best['size_ratio']:.2f}x smaller at {best['accuracy_drop']:.2f}"
+    )
+    wanted = f"{asked.faster}x and {asked.smaller}x were asked for"
+    wrong = () if reached else (f"its best point is {told}; {wanted}",)
+    return parts.Found(row={"accuracy": accuracy, "best": told, "points": points}, wrong=wrong)
