@@ -1,4 +1,4 @@
-"""What the hand-written pages point at exists: links, and the rooms and modules that are named."""
+"""What the pages point at exists: links, and the rooms and modules that hand-written ones name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "examples/digits/README.md")
+SITE = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", sorted({*PAGES, *SITE}))
 def test_links_lead_somewhere(page: str) -> None:
     path = ROOT / page
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
