@@ -1,7 +1,7 @@
 # make demo   compress the digits network of examples/ and say where the report is
 # make test   lint, types and tests, in an environment made for them
 # make bench  the measurements behind the README, hours; goes on where it was stopped (BENCH='--list', '--quick')
-# make docs   the generated pages of docs/ and the figures of README
+# make docs   the generated pages of docs/, the figures of README, and the site of both in build/site
 #
 # PYTHON=python3.12 make test    to choose the interpreter that the environment in .venv is made with
 
@@ -18,13 +18,14 @@ demo: $(VENV)/.for-demo
 	$(BIN)/tensmith compress examples/digits/digits.onnx --data npz:examples/digits/digits.npz \
 		--time-budget 60s --output $(DEMO)
 
+# A test whose process dies ends the run: what is left would wait for it.
 # Tests start some hundred interpreters: each would compile the package anew if none kept what it compiled.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.for-test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	@$(BIN)/mypy > $(VENV)/types.txt & types=$$!; \
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --timeout 600; tests=$$?; \
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --timeout 600 --timeout-method thread --max-worker-restart 0; tests=$$?; \
 	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests | types))
 
 bench: $(VENV)/.for-bench
@@ -32,9 +33,10 @@ bench: $(VENV)/.for-bench
 
 docs: $(VENV)/.for-test
 	$(BIN)/python -m tensmith.frontend.conformance docs/operators.md
-	$(BIN)/python -m tensmith.backend.native.coverage docs/native_operators.md
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m benchmarks.native.coverage docs/native_operators.md
+	$(BIN)/python -m docs.generate
 	$(BIN)/python -m benchmarks.readme
+	$(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf build dist

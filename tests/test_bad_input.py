@@ -6,6 +6,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,7 +65,7 @@ def test_a_missing_model(place: Path) -> None:
     assert not (place / "out").exists()
 
 
-@pytest.mark.parametrize("command", ["explain", "bench", "unpack"])
+@pytest.mark.parametrize("command", ["explain", "bench", "pack", "unpack", "inspect"])
 def test_a_missing_file_for_the_other_commands(command: str, tmp_path: Path) -> None:
     refused(tensmith(command, "none.onnx", folder=tmp_path), 1, "none.onnx", "check the path")
 
@@ -417,6 +418,19 @@ def test_a_second_interrupt_stops_at_once(
     assert complaints.startswith("error: interrupted")
     assert "--resume" in complaints
     assert len(candidates(place / "out")) >= 1
+
+
+def test_the_exit_code_stands_whatever_was_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(
+        "from tensmith import cli\n"
+        "def app(**_):\n"
+        "    try: exec('raise KeyboardInterrupt')\n"
+        "    except KeyboardInterrupt: return 130\n"
+        "cli.app = app\n"
+        "cli.main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, timeout=TIMEOUT_S)
+    assert ended.returncode == 130
 
 
 def test_interrupted_before_anything_was_measured(place: Path, running: subprocess.Popen[str]) -> None:

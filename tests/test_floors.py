@@ -13,12 +13,12 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "tensmith"
 
 # The only list of the floors; a room is a top-level module or folder of the package.
 FLOORS = (
-    {"errors", "registry", "gate", "files", "interrupt", "children", "cache"},
+    {"errors", "registry", "gate", "files", "interrupt", "children", "cache", "database", "progress"},
     {"formula", "data", "report", "ctext"},
     {"ir"},
     {"rewrite", "equality", "backend", "frontend", "hardware", "kernel"},
     {"verify", "engine", "egraph", "workers"},
-    {"evaluate", "tune"},
+    {"evaluate", "tune", "recovery"},
     {"search", "config", "discovery"},
     {"deploy", "request", "compression", "preview", "explain", "diagnosis", "suggestion", "lifting"}
     | {"superoptimize", "study"},

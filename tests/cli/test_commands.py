@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def test_a_run_leaves_what_the_contract_says(finished: Path) -> None:
     assert {"report.html", "front.json", "run.sqlite", "config.yaml", "best", "candidates"} <= {
         item.name for item in finished.iterdir()
     }
-    assert front["schema"] == 2 and front["budget"]["accuracy_drop"] > 0
+    assert front["schema"] == 3 and front["budget"]["accuracy_drop"] > 0
     for number, point in enumerate(front["points"]):
         lost = point["metrics"]["accuracy_drop"]["value"]
         assert not point["within_budget"] or lost <= front["budget"]["accuracy_drop"]
@@ -106,6 +107,29 @@ def test_verify_the_best_point_and_refuse_a_changed_one(copy: Path, tiny: Path) 
     model = copy / "best" / "model.onnx"
     model.write_bytes(model.read_bytes() + b"\n")
     refused(tensmith(*arguments, folder=copy.parent), 1, "model.onnx", "SHA-256")
+
+
+def test_what_is_packed_can_be_looked_at_and_unpacked(tmp_path: Path, tiny: Path) -> None:
+    model = (tiny / "tiny.onnx").read_bytes()
+    (tmp_path / "mine.onnx").write_bytes(model)
+    made = document("pack", "mine.onnx", folder=tmp_path)
+    assert made["path"] == "mine.packed" and made["bytes"] < made["model_bytes"] == len(model)
+    assert (tmp_path / "mine.packed").read_bytes() == pack(model)
+    refused(tensmith("pack", "mine.packed", "mine.onnx", folder=tmp_path), 1, "not an ONNX file")
+    found = document("inspect", "mine.packed", folder=tmp_path)
+    weights = {
+        tensor.name: list(tensor.dims) for tensor in onnx.load(tmp_path / "mine.onnx").graph.initializer
+    }
+    assert {row["name"]: row["shape"] for row in found["tensors"]}.items() >= weights.items()
+    spent = sum(row["bits"] * math.prod(row["shape"]) for row in found["tensors"]) / 8
+    assert 0.5 * found["bytes"] < spent < found["bytes"] == made["bytes"]
+
+
+def test_weights_outside_are_not_packed(tmp_path: Path, tiny: Path) -> None:
+    model = onnx.load(tiny / "tiny.onnx")
+    onnx.save(model, tmp_path / "two.onnx", save_as_external_data=True, location="two.data", size_threshold=0)
+    refused(tensmith("pack", "two.onnx", folder=tmp_path), 1, "two.data", "weights inside")
+    assert not (tmp_path / "two.packed").exists()
 
 
 def test_unpack_gives_the_measured_file_back(tmp_path: Path, tiny: Path) -> None:

@@ -13,8 +13,8 @@ from tensmith import __version__
 from tensmith.config import Config
 
 COMMANDS = (
-    "compress", "bench", "tune", "study", "compile", "unpack", "verify", "sign", "explain", "report",
-    "targets", "diff",
+    "compress", "bench", "tune", "study", "compile", "pack", "unpack", "inspect", "verify", "sign", "explain",
+    "report", "targets", "diff", "generate",
     "doctor",
 )  # fmt: skip
 HEAVY = {"numpy", "onnx", "onnxruntime", "pydantic", "rich", "yaml", "scipy", "torch", "plotly"}
