@@ -86,6 +86,8 @@ def test_the_longest_of_the_last_few_counts() -> None:
     pace._seconds[START].extend([9.0, *[1.0] * 4])
     assert pace.longest(START) == 9.0
     assert pace.usual(START) == pytest.approx(13 / 5)
+    assert pace.several(START, 3) == pytest.approx(9.0 + 2 * 13 / 5)  # not thrice the slowest
+    assert pace.several(START, 0) == 0.0
     with pace.timed(START):
         pass
     assert pace.longest(START) == 1.0

@@ -65,13 +65,13 @@ class Schedule:
 
     def timed_within(self, points: Sequence[Candidate]) -> float:
         """The seconds that timing all contenders may take, once they are loaded."""
-        loading = (len(points) + self.peers) * self.pace.longest(START)
+        loading = self.pace.several(START, len(points) + self.peers)
         return max(0.0, self.left - loading - self._after_timing(points, 1))
 
     def processes(self, points: Sequence[Candidate]) -> int:
         """How many processes memory can be measured in for each point."""
         left = self.left - self._after_timing(points, 0)
-        affordable = left / max(len(points) * self.pace.longest(START), 1e-9)
+        affordable = left / max(self.pace.several(START, len(points)), 1e-9)
         return max(1, min(PROCESSES, int(affordable)))
 
     def _end(
@@ -92,17 +92,19 @@ class Schedule:
         """The points and the peers, each of these taken for as slow as the slowest point."""
         shortest = [least_seconds(point.latency) for point in points]
         others = self.peers * [max(shortest, default=0.0)]
-        return sum(self.pace.longest(START) + max(a_contender, seconds) for seconds in shortest + others)
+        timing = sum(max(a_contender, seconds) for seconds in shortest + others)
+        return self.pace.several(START, len(points) + self.peers) + timing
 
     def _after_timing(self, points: Sequence[Candidate], processes: int) -> float:
         return self._measuring(points, processes) + self._writing(points)
 
     def _measuring(self, points: Sequence[Candidate], processes: int) -> float:
-        energy = self.pace.longest(START) + self.a_contender if self.metered else 0.0
-        return len(points) * (processes * self.pace.longest(START) + energy)
+        starts = len(points) * (processes + self.metered)
+        energy = len(points) * self.a_contender if self.metered else 0.0
+        return self.pace.several(START, starts) + energy
 
     def _writing(self, points: Sequence[Candidate]) -> float:
         """Programs are built again for their certificates; exact beginnings of their own are checked."""
         exact = [tuple(s for s in point.plan.steps if s.kind == "exact") for point in points]
         unchecked = {Plan(steps) for steps in exact if steps}
-        return len(points) * self.pace.longest(BUILD) + len(unchecked) * self.pace.longest(CHECK)
+        return self.pace.several(BUILD, len(points)) + self.pace.several(CHECK, len(unchecked))

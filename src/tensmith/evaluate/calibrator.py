@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.backend.onnx import write_onnx
+from tensmith.blas import blas_threads
 from tensmith.data.dataset import Inputs, sample_count
 from tensmith.engine.base import ENGINES
 from tensmith.engine.resident import release_freed
@@ -36,6 +37,8 @@ from tensmith.rewrite.rule import EVERYWHERE, EXACT
 # Kept of one sample in a pass, and alive at once in a batch; a batch holds one sample at least.
 _GROUP_BYTES = 8 << 20
 _BATCH_BYTES = 8 << 20
+# Of the moments of a pass.
+_MOMENT_BYTES = 256 << 20
 _MOST_BATCH = 16
 # Of a matrix of moments, so many are added to at a time: it may be larger than everything else.
 _COLUMNS = 256
@@ -89,36 +92,19 @@ class Calibrator:
     def moment(self, program: Program, site: str) -> Moment:
         """See Calibration. Positions are drawn evenly over the samples.
 
-        The layers after `site` are gathered in the same pass, as far as memory allows, and wait on disk.
+        Its neighbours are gathered in the same pass, as far as memory allows, and wait on disk.
         """
         folder = Path(self._spill.name) / program.digest
         path = _spill_path(folder, site)
         if not path.exists():
             folder.mkdir(exist_ok=True)
-            self._spill_moments(program, self._moment_group(program, site, folder), folder)
+            self._spill_moments(program, _moment_group(program, site), folder)
         with np.load(path, allow_pickle=False) as found:
             return Moment(found["first"], found["second"].astype(np.float64), int(found["count"]))
 
     def trained(self, weights: str) -> Mapping[str, Array]:
         """See Calibration."""
         return read_trained(self._kept, weights)
-
-    def _moment_group(self, program: Program, site: str, folder: Path) -> list[str]:
-        """`site` and layers after it whose moments and inputs together stay within bounds."""
-        layers = weighted_layers(program)
-        start = next((i for i, layer in enumerate(layers) if layer.site == site), None)
-        if start is None:
-            raise ProgramError(f"'{site}' is not the output of a conv, gemm or matmul with constant weights")
-        chosen: list[str] = []
-        size = 0
-        for layer in layers[start:]:
-            depth = int(np.prod(layer.shape)) // (layer.shape[0] if not layer.transposed else layer.shape[-1])
-            size += 8 * layer.groups * depth**2 + _bytes_a_sample(program, layer.node.inputs[0])
-            if chosen and size > _GROUP_BYTES:
-                break
-            if not _spill_path(folder, layer.site).exists():
-                chosen.append(layer.site)
-        return chosen
 
     def _spill_moments(self, program: Program, sites: list[str], folder: Path) -> None:
         nodes = {site: program.producers[site] for site in sites}
@@ -134,7 +120,8 @@ class Calibrator:
                 rows = _patches(program, node, arrays[node.inputs[0]], max(1, wanted), generators[site])
                 sums.setdefault(site, _Sums()).add(rows)
 
-        self._run(program, values, take, _MOMENT_SAMPLES)
+        with blas_threads(self._threads):
+            self._run(program, values, take, _MOMENT_SAMPLES)
         for site in sites:
             moment = sums.pop(site).moment()
             second = moment.second.astype(np.float32)
@@ -242,6 +229,26 @@ def _groups(program: Program, values: list[str]) -> Iterator[list[str]]:
         size += mine
     if group:
         yield group
+
+
+def _moment_group(program: Program, site: str) -> list[str]:
+    """The layers gathered with `site`: the same whichever of them is asked for, as batches depend on it."""
+    moments = inputs = 0
+    group: list[str] = []
+    found = False
+    for layer in weighted_layers(program):
+        depth = int(np.prod(layer.shape)) // (layer.shape[0] if not layer.transposed else layer.shape[-1])
+        matrices, values = 8 * layer.groups * depth**2, _bytes_a_sample(program, layer.node.inputs[0])
+        if group and (moments + matrices > _MOMENT_BYTES or inputs + values > _GROUP_BYTES):
+            if found:
+                break
+            moments, inputs, group = 0, 0, []
+        moments, inputs = moments + matrices, inputs + values
+        group.append(layer.site)
+        found = found or layer.site == site
+    if not found:
+        raise ProgramError(f"'{site}' is not the output of a conv, gemm or matmul with constant weights")
+    return group
 
 
 def _bytes_alive(program: Program) -> int:

@@ -38,3 +38,7 @@ class Pace:
     def usual(self, part: str) -> float:
         """What each of many `part`s will take."""
         return sum(self._seconds[part]) / max(1, len(self._seconds[part]))
+
+    def several(self, part: str, count: int) -> float:
+        """What `count` of `part` may take: one of them as long as any did, the others what is usual."""
+        return self.longest(part) + (count - 1) * self.usual(part) if count else 0.0

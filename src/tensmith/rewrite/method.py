@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
+from tensmith.blas import blas_threads
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.registry import Registry
@@ -182,4 +183,5 @@ def lossy(name: str, *, stage: int, promise: str) -> Callable[[Class], Class]:
 
 def apply_lossy(program: Program, step: Step, calibration: Calibration) -> Program:
     """One lossy step."""
-    return LOSSY[step.rule].apply(program, step.site, step.params, calibration)
+    with blas_threads(1):
+        return LOSSY[step.rule].apply(program, step.site, step.params, calibration)
