@@ -22,4 +22,5 @@ def _libraries() -> ThreadpoolController:
 
 def blas_threads(count: int) -> AbstractContextManager[Any]:
     """Inside, NumPy's matrix products and factorizations run in `count` threads."""
-    return _libraries().limit(limits=count, user_api="blas")
+    limited: AbstractContextManager[Any] = _libraries().limit(limits=count, user_api="blas")
+    return limited

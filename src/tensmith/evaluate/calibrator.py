@@ -7,38 +7,33 @@ of fixed size.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tensmith.backend.onnx import write_onnx
 from tensmith.blas import blas_threads
 from tensmith.data.dataset import Inputs, sample_count
-from tensmith.engine.base import ENGINES
-from tensmith.engine.resident import release_freed
 from tensmith.errors import ProgramError
 from tensmith.evaluate.accuracy import Model, Preprocess, Samples, as_model
-from tensmith.files import TemporaryFolder
+from tensmith.evaluate.activations import Activations, Piece, pieces_to, session_of
+from tensmith.files import TemporaryFolder, sha256_bytes
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.convolution import window_attrs, windows
 from tensmith.ir.ops.product import Product
 from tensmith.rewrite.archives import read_trained
 from tensmith.rewrite.calibration import Histogram, Moment
-from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.rule import EVERYWHERE, EXACT
 
 # Kept of one sample in a pass, and alive at once in a batch; a batch holds one sample at least.
 _GROUP_BYTES = 8 << 20
 _BATCH_BYTES = 8 << 20
-# Of the moments of a pass.
-_MOMENT_BYTES = 256 << 20
 _MOST_BATCH = 16
 # Of a matrix of moments, so many are added to at a time: it may be larger than everything else.
 _COLUMNS = 256
@@ -67,6 +62,7 @@ class Calibrator:
         self._preprocess, self._threads = preprocess, threads
         self._cache: dict[tuple[str, str, str], Any] = {}
         self._spill = TemporaryFolder()
+        self._activations = Activations(partial(self._run, most=_MOMENT_SAMPLES), threads)
 
     def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
         """See Calibration."""
@@ -92,13 +88,16 @@ class Calibrator:
     def moment(self, program: Program, site: str) -> Moment:
         """See Calibration. Positions are drawn evenly over the samples.
 
-        Its neighbours are gathered in the same pass, as far as memory allows, and wait on disk.
+        It waits on disk for whoever asks again of a program that begins alike.
         """
-        folder = Path(self._spill.name) / program.digest
-        path = _spill_path(folder, site)
+        batch = _batch(program)
+        pieces = pieces_to(program, site, batch)
+        node = program.producers[site]
+        path = Path(self._spill.name) / f"{_moment_key(program, node, pieces[-1])}.npz"
         if not path.exists():
-            folder.mkdir(exist_ok=True)
-            self._spill_moments(program, _moment_group(program, site), folder)
+            moment = self._gathered_moment(program, node, self._activations.of(pieces, batch))
+            second = moment.second.astype(np.float32)
+            np.savez(path, first=moment.first, second=second, count=moment.count)
         with np.load(path, allow_pickle=False) as found:
             return Moment(found["first"], found["second"].astype(np.float64), int(found["count"]))
 
@@ -106,26 +105,17 @@ class Calibrator:
         """See Calibration."""
         return read_trained(self._kept, weights)
 
-    def _spill_moments(self, program: Program, sites: list[str], folder: Path) -> None:
-        nodes = {site: program.producers[site] for site in sites}
-        # One a site: what is drawn for it must not depend on which others are gathered with it.
-        generators = {site: np.random.default_rng(list(site.encode())) for site in sites}
-        sums: dict[str, _Sums] = {}
-        values = list(dict.fromkeys(node.inputs[0] for node in nodes.values()))
-
-        def take(arrays: Mapping[str, Array]) -> None:
-            for site, node in nodes.items():
-                share = len(arrays[node.inputs[0]]) / min(self._samples, _MOMENT_SAMPLES)
-                wanted = int(self._positions(program, node) * share)
-                rows = _patches(program, node, arrays[node.inputs[0]], max(1, wanted), generators[site])
-                sums.setdefault(site, _Sums()).add(rows)
-
+    def _gathered_moment(self, program: Program, node: Node, inputs: Iterator[Array]) -> Moment:
+        # One a site: what is drawn for it must not depend on what was drawn before.
+        generator = np.random.default_rng(list(node.output.encode()))
+        sums = _Sums()
         with blas_threads(self._threads):
-            self._run(program, values, take, _MOMENT_SAMPLES)
-        for site in sites:
-            moment = sums.pop(site).moment()
-            second = moment.second.astype(np.float32)
-            np.savez(_spill_path(folder, site), first=moment.first, second=second, count=moment.count)
+            for array in inputs:
+                share = len(array) / min(self._samples, _MOMENT_SAMPLES)
+                wanted = int(self._positions(program, node) * share)
+                sums.add(_patches(program, node, array, max(1, wanted), generator))
+                del array
+        return sums.moment()
 
     def _positions(self, program: Program, node: Node) -> int:
         depth = int(np.prod((program.type(node.inputs[1]).static or (0, 1))[1:]))
@@ -147,42 +137,30 @@ class Calibrator:
     ) -> dict[str, Any]:
         found: dict[str, Any] = {}
 
-        def take(arrays: Mapping[str, Array]) -> None:
+        for arrays in self._run(program, values):
             for name, array in arrays.items():
                 found[name] = update(name, array, found.get(name))
-
-        self._run(program, values, take)
+            del arrays, array  # before the next batch is made
         return found
 
     def _run(
-        self,
-        program: Program,
-        values: list[str],
-        take: Callable[[Mapping[str, Array]], None],
-        most: int | None = None,
-    ) -> None:
-        """Calls `take` with the values of each batch, which nobody else holds, of at most `most` samples."""
+        self, program: Program, values: Sequence[str], batch: int | None = None, most: int | None = None
+    ) -> Iterator[Mapping[str, Array]]:
+        """The values of each batch, which nobody else holds, of at most `most` samples."""
         given = [name for name in values if name in program.inputs]
         inner = replace(program, outputs=tuple(name for name in values if name not in given))
         inner = EXACT["dead_code"].attempt(inner, EVERYWHERE) or inner
-        batch = max(1, min(_MOST_BATCH, _BATCH_BYTES // max(1, _bytes_alive(inner))))
-        release_freed()
-        with TemporaryFolder() as folder, ExitStack() as stack:
+        with ExitStack() as stack:
             run: Model = lambda _: {}  # noqa: E731
             if inner.outputs:
-                path = Path(folder) / "inner.onnx"
-                write_onnx(inner, path, external_threshold=0)  # so that weights are mapped, not copied
-                session = ENGINES["onnxruntime"].prepare(
-                    path, self._threads, weights="mapped", optimization="basic"
-                )
-                stack.callback(session.close)
+                session = stack.enter_context(session_of(inner, self._threads))
                 run = as_model(session, self._preprocess)
             seen = 0
-            for part in self._view.batches(batch):
+            for part in self._view.batches(batch or _batch(inner)):
                 if most is not None and seen >= most:
                     return
                 seen += sample_count(part.inputs)
-                take({**run(part.inputs), **{name: self._given(name, part.inputs) for name in given}})
+                yield {**run(part.inputs), **{name: self._given(name, part.inputs) for name in given}}
 
     def _given(self, name: str, samples: Inputs) -> Array:
         if isinstance(samples, Mapping):
@@ -231,35 +209,27 @@ def _groups(program: Program, values: list[str]) -> Iterator[list[str]]:
         yield group
 
 
-def _moment_group(program: Program, site: str) -> list[str]:
-    """The layers gathered with `site`: the same whichever of them is asked for, as batches depend on it."""
-    moments = inputs = 0
-    group: list[str] = []
-    found = False
-    for layer in weighted_layers(program):
-        depth = int(np.prod(layer.shape)) // (layer.shape[0] if not layer.transposed else layer.shape[-1])
-        matrices, values = 8 * layer.groups * depth**2, _bytes_a_sample(program, layer.node.inputs[0])
-        if group and (moments + matrices > _MOMENT_BYTES or inputs + values > _GROUP_BYTES):
-            if found:
-                break
-            moments, inputs, group = 0, 0, []
-        moments, inputs = moments + matrices, inputs + values
-        group.append(layer.site)
-        found = found or layer.site == site
-    if not found:
-        raise ProgramError(f"'{site}' is not the output of a conv, gemm or matmul with constant weights")
-    return group
+def _moment_key(program: Program, node: Node, piece: Piece) -> str:
+    shape = program.type(node.inputs[1]).static
+    told = (piece.digest, node.output, node.op, sorted(node.attrs.items()), shape)
+    return sha256_bytes(repr(told).encode())
+
+
+def _batch(program: Program) -> int:
+    """Samples that are run at once."""
+    return max(1, min(_MOST_BATCH, _BATCH_BYTES // max(1, _bytes_alive(program))))
 
 
 def _bytes_alive(program: Program) -> int:
     """Bytes of one sample that are in memory at once at most: a value goes after its last reader."""
     readers = Counter(name for node in program.nodes for name in set(node.inputs))
     readers.update(program.outputs)  # which stay
+    static = {"", *program.static_values}
     alive = most = sum(_bytes_a_sample(program, name) for name in program.inputs)
     for node in program.nodes:
-        alive += sum(_bytes_a_sample(program, name) for name in node.outputs if name)
+        alive += sum(_bytes_a_sample(program, name) for name in set(node.outputs) - static)
         most = max(most, alive)
-        for name in set(node.inputs) - program.constants.keys() - {""}:
+        for name in set(node.inputs) - static:
             readers[name] -= 1
             alive -= 0 if readers[name] else _bytes_a_sample(program, name)
     return most
@@ -281,7 +251,7 @@ def _patches(
             array = array.swapaxes(-1, -2)
         flat = array.reshape(-1, array.shape[-1])
         keep = min(len(flat), wanted)
-        return flat[generator.choice(len(flat), keep, replace=False)][None].astype(np.float32)
+        return flat[generator.choice(len(flat), keep, replace=False)][None].astype(np.float32, copy=False)
     shape = program.type(node.inputs[1]).static
     if shape is None:
         raise ProgramError(f"the weights of '{node.output}' have no fixed shape")
@@ -293,8 +263,4 @@ def _patches(
     keep = min(positions, wanted)
     chosen = np.unravel_index(generator.choice(positions, keep, replace=False), placed.shape[: 1 + n])
     rows = placed[chosen].reshape(keep, groups, int(np.prod(shape[1:])))
-    return rows.swapaxes(0, 1).astype(np.float32)
-
-
-def _spill_path(folder: Path, site: str) -> Path:
-    return folder / f"{hashlib.sha256(site.encode()).hexdigest()[:32]}.npz"
+    return rows.swapaxes(0, 1).astype(np.float32, copy=False)
