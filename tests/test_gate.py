@@ -49,6 +49,7 @@ ELSEWHERE = {
     "engine/compiled.py": _SHIPPED,
     "engine/engines/onnxruntime.py": _OWN,
     "engine/profile.py": _OWN,
+    "evaluate/activations.py": _OWN,
     "engine/resident.py": _SYSTEM,
     "engine/stopwatch.py": _SYSTEM,
     "evaluate/calibrator.py": _OWN,

@@ -27,7 +27,7 @@ from tensmith.deploy.schedule import Schedule
 from tensmith.deploy.write import Story, write_run
 from tensmith.engine.base import Arrays, sizes_of, specs_of
 from tensmith.engine.compiled import stock
-from tensmith.errors import EngineError, ModelError
+from tensmith.errors import DataError, EngineError, ModelError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_seconds
@@ -196,7 +196,14 @@ def _standard(request: Request, config: Config, judge: Judge, checkpoint: Checkp
     The original is judged first of all: what fails there is the input's fault.
     """
     original, splits = Contender(BASELINE_ENGINE, request.model), request.splits
-    judge.outcome(original, splits.search.take(FEWEST))
+    first = judge.outcome(original, splits.search.take(FEWEST)).metric()
+    if judge.task.head is not None and not first.value:
+        first = judge.outcome(original, splits.search).metric()
+        if not first.value:
+            raise DataError(
+                f"the model finds no object in {len(splits.search)} images; check --decode and --preprocess, "
+                "and that the annotations hold objects"
+            )
     # A resumed run goes on with as many as before: scores on other samples could not be compared.
     affordable = checkpoint.fact("search samples")
     if affordable is None:

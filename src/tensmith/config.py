@@ -110,11 +110,13 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def refuse_code(options: Mapping[str, Any], path: Path) -> None:
     """UsageError where options of the file at `path`, perhaps a stranger's, name code that would be run."""
-    data, decode = (str(options.get(name, "")) for name in ("data", "decode"))
+    data, decode, ray = (str(options.get(name) or "") for name in ("data", "decode", "ray"))
     if data.startswith("python:"):
         raise UsageError(f"{path} would run code for its data, {data}; if you trust it, say so by --data")
     if ".py" in decode:
         raise UsageError(f"{path} would run the code of {decode}; if you trust it, say so by --decode")
+    if ray:
+        raise UsageError(f"{path} would share work with the cluster {ray}; if you trust it, say so by --ray")
 
 
 def parse_seconds(text: str) -> float:

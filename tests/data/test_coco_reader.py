@@ -37,6 +37,11 @@ def document(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
+def box(*numbers: Any) -> dict[str, Any]:
+    """An annotation of the first image."""
+    return {"id": 4, "image_id": 5, "category_id": 7, "bbox": list(numbers)}
+
+
 def write(root: Path, where: str = "annotations/instances_val2017.json", **changes: Any) -> str:
     for name, size in (("a.png", (40, 20)), ("b.png", (20, 20))):
         place = root / "val2017" / name
@@ -95,13 +100,40 @@ def test_images_in_tar_files_and_annotations_beside_them(tmp_path: Path) -> None
         ({"categories": [{"name": "x"}]}, "no id"),
         ({"annotations": [{"id": 4, "image_id": 5}]}, "annotation 4 needs"),
         ({"annotations": [{"id": 4, "image_id": 6, "category_id": 7, "bbox": [0, 0, 1, 1]}]}, "annotation 4"),
-        ({"annotations": [{"id": 4, "image_id": 5, "category_id": 7, "bbox": [0, 0, -1, 1]}]}, "no box"),
+        ({"annotations": [box(0, 0, -1, 1)]}, "no box"),
+        ({"annotations": [box(1e41, 0, 1, 1)]}, "no box"),
+        ({"annotations": [box(float("nan"), 0, 1, 1)]}, "no box"),
+        ({"annotations": [box(10**400, 0, 1, 1)]}, "annotation 4"),
+        ({"annotations": [box("1", "2", "3", "4")]}, "annotation 4"),
+        ({"annotations": [box(0, 0, 1, 1) | {"iscrowd": "0"}]}, "iscrowd is 0 or 1"),
+        ({"annotations": [box(0, 0, 1, 1)] * 10_001}, "10001 boxes"),
+        ({"categories": [{"id": float("inf"), "name": "x"}]}, "no id"),
+        ({"categories": [{"id": 7, "name": "dog"}, {"id": 7, "name": "cat"}]}, "two categories"),
+        ({"images": [{"id": 1, "file_name": "a.png", "width": float("inf"), "height": 2}]}, "lacks id"),
+        ({"images": [{"id": 1, "file_name": "a.png", "width": 40, "height": 20}] * 2}, "two images"),
     ],
 )
 def test_what_is_not_coco_s_is_refused(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
     name = write(tmp_path, **changes)
     with pytest.raises(DataError, match=words):
         open_dataset(name).part("validation")
+
+
+def test_boxes_for_another_size_are_refused(tmp_path: Path) -> None:
+    images = [{"id": 5, "file_name": "a.png", "width": 80, "height": 40}]
+    part = open_dataset(write(tmp_path, images=images, annotations=[]) + "?size=8").part("validation")
+    with pytest.raises(DataError, match="has 40x20 pixels, its annotations are for 80x40"):
+        part.inputs([0])
+
+
+def test_parts_have_the_same_categories(tmp_path: Path) -> None:
+    write(tmp_path)
+    name = write(
+        tmp_path, "annotations/instances_test2017.json", categories=[{"id": 7, "name": "cat"}], annotations=[]
+    )
+    data = open_dataset(name)
+    with pytest.raises(DataError, match="other categories"):
+        data.part("test"), data.part("validation")
 
 
 def test_a_folder_without_annotations_and_bad_options(tmp_path: Path) -> None:

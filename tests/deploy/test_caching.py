@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from command_line import refused, tensmith
 from tensmith import load
-from tensmith.deploy.caching import cached_decoder
+from tensmith.deploy.caching import CachedDecoder, apart, cached_decoder
 from tensmith.deploy.generation import TokenDecoder
 from tensmith.errors import ModelError
 from tensmith.frontend.onnx import read_onnx
@@ -22,10 +24,21 @@ VOCABULARY, WIDTH, HEADS, MOST = 31, 16, 2, 64
 HEAD = WIDTH // HEADS
 
 
-def decoder(path: Path, *, mask: str = "compared", merged: bool = False, causal: bool = True) -> Path:
+def decoder(
+    path: Path,
+    *,
+    mask: str = "compared",
+    merged: bool = False,
+    causal: bool = True,
+    ahead: int = 0,
+    scaled: bool = False,
+    word: float = 0.0,
+) -> Path:
     """Two layers of attention over learned positions, as exporters write them.
 
     mask: -inf in a triangle, or chosen by comparing positions. merged: products on [batch * length, width].
+    ahead: what is so far ahead is seen. scaled: queries grow with the length beyond 32. word: added to the
+    last logit.
     """
     random = np.random.default_rng(0)
     nodes: list[onnx.NodeProto] = []
@@ -64,6 +77,9 @@ def decoder(path: Path, *, mask: str = "compared", merged: bool = False, causal:
     else:
         rows, columns = add("Unsqueeze", places, one), add("Unsqueeze", places, zero)
         seen = add("LessOrEqual", columns, rows) if causal else add("GreaterOrEqual", columns, rows)
+        if ahead:
+            far = add("Add", rows, constant("far", np.array(ahead)))
+            seen = add("Or", seen, add("GreaterOrEqual", columns, far))
         no = constant("no", np.array(-3e38, np.float32))
         hidden = add("Where", seen, constant("yes", np.array(0, np.float32)), no)
     split = constant("split", np.array([0, 0, HEADS, HEAD]))
@@ -72,11 +88,16 @@ def decoder(path: Path, *, mask: str = "compared", merged: bool = False, causal:
         normal = add("LayerNormalization", x, constant(f"scale{layer}", np.ones(WIDTH, np.float32)), axis=-1)
         parts = [product(normal, weight(f"{part}{layer}", WIDTH, WIDTH), WIDTH) for part in "qkv"]
         q, k, v = (add("Transpose", add("Reshape", part, split), perm=[0, 2, 1, 3]) for part in parts)
+        if scaled:
+            share = add("Div", add("Cast", count, to=TensorProto.FLOAT), constant("32", np.float32(32)))
+            q = add("Mul", q, add("Max", share, constant("1", np.float32(1))))
         scores = add("MatMul", q, add("Transpose", k, perm=[0, 1, 3, 2]))
         shares = add("Softmax", add("Add", scores, hidden), axis=-1)
         found = add("Reshape", add("Transpose", add("MatMul", shares, v), perm=[0, 2, 1, 3]), joined)
         x = add("Add", x, product(found, weight(f"o{layer}", WIDTH, WIDTH), WIDTH))
-    nodes.append(helper.make_node("MatMul", [x, weight("head", WIDTH, VOCABULARY)], ["logits"]))
+    last = np.where(np.arange(VOCABULARY) == VOCABULARY - 1, word, 0).astype(np.float32)
+    logits = add("MatMul", x, weight("head", WIDTH, VOCABULARY))
+    nodes.append(helper.make_node("Add", [logits, constant("last", last)], ["logits"]))
     graph = helper.make_graph(
         nodes, "decoder",
         [helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", "length"])],
@@ -87,7 +108,7 @@ def decoder(path: Path, *, mask: str = "compared", merged: bool = False, causal:
     return path
 
 
-def made(path: Path, target: Path) -> tuple[TokenDecoder, float]:
+def made(path: Path, target: Path) -> CachedDecoder:
     model = load(path)
     return cached_decoder(model.program, TokenDecoder(model.session), target, "onnxruntime", 1)
 
@@ -95,8 +116,9 @@ def made(path: Path, target: Path) -> tuple[TokenDecoder, float]:
 @pytest.mark.parametrize("merged", [False, True], ids=["apart", "merged"])
 @pytest.mark.parametrize("mask", ["triangle", "compared"])
 def test_rows_are_computed_once(mask: str, merged: bool, tmp_path: Path) -> None:
-    found, apart = made(decoder(tmp_path / "d.onnx", mask=mask, merged=merged), tmp_path / "c.onnx")
-    assert apart < 1e-5
+    found = made(decoder(tmp_path / "d.onnx", mask=mask, merged=merged), tmp_path / "c.onnx")
+    assert found.compared.apart < 1e-5
+    assert 32 < found.compared.tokens <= MOST, "as many as there are positions for"
     assert len(found.caches) == 4, "keys and values of two layers, as large as they are computed"
     program = read_onnx(tmp_path / "c.onnx")
     caches = [type_ for name, type_ in program.inputs.items() if name.startswith("past")]
@@ -130,6 +152,52 @@ def test_what_looks_ahead_is_refused(tmp_path: Path) -> None:
     assert len(load(source).generate([1, 2], 9)) == 9, "then the whole text is computed"
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"causal": False, "word": -1e9},
+        {"causal": False, "word": -np.inf},
+        {"ahead": 20},
+        {"scaled": True},
+    ],
+    ids=["beside one huge logit", "beside a word ruled out", "20 ahead", "beyond 32 tokens"],
+)
+def test_what_hides_from_a_short_comparison(wrong: dict[str, Any], tmp_path: Path) -> None:
+    source = decoder(tmp_path / "d.onnx", **wrong)
+    with pytest.raises(ModelError, match="of their range apart"):
+        made(source, tmp_path / "c.onnx")
+
+
+def test_a_word_that_is_ruled_out_is_no_difference(tmp_path: Path) -> None:
+    found = made(decoder(tmp_path / "d.onnx", word=-np.inf), tmp_path / "c.onnx")
+    assert found.compared.apart < 1e-5
+
+
+def test_rows_of_logits() -> None:
+    row = np.array([3.0, 1.0, -1e9, -np.inf])
+    assert apart(row, row) == 0.0
+    assert apart(row + np.array([0, 0, 1e3, 0]), row) == 0.0, "too far below the best to be said"
+    assert apart(row + np.array([0, 1, 0, 0]), row) == 0.5
+    for broken in (np.nan, np.inf, -np.inf):
+        assert apart(np.array([3.0, broken, -1e9, -np.inf]), row) == np.inf
+        assert apart(row, np.array([3.0, broken, -1e9, -np.inf])) == np.inf
+
+
+def test_longer_texts_are_compared_again(tmp_path: Path) -> None:
+    found = made(decoder(tmp_path / "d.onnx"), tmp_path / "c.onnx")
+    text = np.random.default_rng(0).integers(0, VOCABULARY, 40).tolist()
+    whole = found.original.rows(text)[-1]
+    found.compared = replace(found.compared, tokens=16)
+    np.testing.assert_array_equal(found.fed(text, 0, found.nothing())[0], whole)
+    assert found.compared.tokens == 40
+    found.original = TokenDecoder(load(decoder(tmp_path / "other.onnx", word=5.0)).session)
+    found.compared = replace(found.compared, tokens=16)
+    other = found.original.rows(text)[-1]
+    np.testing.assert_array_equal(found.fed(text, 0, found.nothing())[0], other)
+    assert found.compared.apart > 0.1
+    np.testing.assert_array_equal(found.fed(text[:9], 8, {})[0], found.original.rows(text[:9])[-1])
+
+
 def test_generating_uses_them_and_says_the_same(tmp_path: Path) -> None:
     source = decoder(tmp_path / "d.onnx")
     model = load(source)
@@ -143,7 +211,12 @@ def test_generating_uses_them_and_says_the_same(tmp_path: Path) -> None:
 def test_the_command_writes_a_file_that_generates(tmp_path: Path) -> None:
     decoder(tmp_path / "d.onnx")
     document = json.loads(tensmith("cache", "d.onnx", "--json", folder=tmp_path).stdout)
-    assert document["caches"] == 4 and document["evidence"] == "tested" and document["apart"] < 1e-5
+    assert (
+        document["caches"] == 4
+        and document["tested_tokens"] > 32
+        and document["evidence"] == "tested"
+        and document["apart"] < 1e-5
+    )
     words = ("generate", "--tokens", "1,2", "--max-new-tokens", "9", "--json")
     said = [
         json.loads(tensmith(*words, name, folder=tmp_path).stdout) for name in ("d.onnx", "d.cached.onnx")
@@ -160,11 +233,11 @@ def test_a_node_that_mixes_rows_is_named(tmp_path: Path) -> None:
     )
     last.input[0] = "sums"
     onnx.save(model, tmp_path / "mixed.onnx")
-    refused(tensmith("cache", "mixed.onnx", folder=tmp_path), 1, "'sums' (cum_sum)", "rows of tokens")
+    refused(tensmith("cache", "mixed.onnx", folder=tmp_path), 1, "(cum_sum)", "rows of tokens")
     assert not (tmp_path / "mixed.cached.onnx").exists()
 
 
 @pytest.mark.data
 def test_a_real_one(data_dir: Path, tmp_path: Path) -> None:
-    found, apart = made(data_dir / "models" / "stories260k.onnx", tmp_path / "c.onnx")
-    assert len(found.caches) == 10 and apart < 1e-4
+    found = made(data_dir / "models" / "stories260k.onnx", tmp_path / "c.onnx")
+    assert len(found.caches) == 10 and found.compared.apart < 1e-4 and found.compared.tokens > 256

@@ -11,10 +11,12 @@ import tensmith
 from command_line import refused
 from command_line import tensmith as command
 from detector_models import detector, pictures
+from tensmith.config import make_config
 from tensmith.data import ImageInput, Subset, open_dataset, parse_preprocess
 from tensmith.deploy.again import verify_point
+from tensmith.deploy.identity import difference, run_identity
 from tensmith.engine import ENGINES
-from tensmith.errors import UsageError
+from tensmith.errors import DataError, UsageError
 from tensmith.evaluate.heads import HEADS
 from tensmith.evaluate.shard import task_json, task_of
 from tensmith.evaluate.task import Task, image_form
@@ -57,13 +59,37 @@ def test_it_must_be_said_how_boxes_are_read(place: Path, tmp_path: Path) -> None
     assert not output.exists()
 
 
+def test_a_head_that_finds_nothing_is_refused(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "heads.py").write_text(
+        "import numpy as np\ndef boxes(outputs, size): return [np.zeros((0, 6)) for _ in outputs['y']]\n"
+    )
+    with pytest.raises(DataError, match="finds no object in"):
+        tensmith.compress(
+            place / "m.onnx", f"coco:{place / 'data'}", output=tmp_path / "out", time_budget=2,
+            engines=("onnxruntime",), decode=f"{tmp_path / 'heads.py'}:boxes", preprocess="unit",
+        )  # fmt: skip
+
+
+def test_a_head_of_another_text_is_another_run(tmp_path: Path) -> None:
+    file = tmp_path / "heads.py"
+    config = make_config(model="m.onnx", data="coco:x", decode=f"{file}:boxes")
+    file.write_text("1")
+    before = run_identity(config, "", "")
+    assert difference(before, run_identity(config, "", "")) is None
+    file.write_text("2")
+    assert "file has changed" in str(difference(before, run_identity(config, "", "")))
+
+
 def test_a_config_runs_no_code_of_its_own(place: Path, tmp_path: Path) -> None:
     (tmp_path / "heads.py").write_text("open('ran', 'w')\ndef boxes(outputs, size): return []\n")
     config = tmp_path / "config.yaml"
     config.write_text(f"model: {place / 'm.onnx'}\ndata: coco:{place / 'data'}\ndecode: heads.py:boxes\n")
     refused(command("compress", "--config", config, folder=tmp_path), 2, "heads.py:boxes", "--decode")
-    config.write_text(f"model: {place / 'm.onnx'}\ndata: python:heads:boxes\n")
-    refused(command("compress", "--config", config, folder=tmp_path), 2, "python:heads:boxes", "--data")
+    for data in ("python:heads:boxes", "!!binary cHl0aG9uOmhlYWRzOmJveGVz"):  # the same in base64
+        config.write_text(f"model: {place / 'm.onnx'}\ndata: {data}\n")
+        refused(command("compress", "--config", config, folder=tmp_path), 2, "python:heads:boxes", "--data")
+    config.write_text(f"model: {place / 'm.onnx'}\ndata: coco:{place / 'data'}\nray: a.stranger:1\n")
+    refused(command("compress", "--config", config, folder=tmp_path), 2, "a.stranger:1", "--ray")
     assert not (tmp_path / "ran").exists()
 
 

@@ -121,14 +121,21 @@ def test_a_fixed_length_that_looks_ahead_is_refused(tmp_path: Path) -> None:
         load(decoder(tmp_path / "m.onnx", cached=True, length=12)).generate(PROMPT)
 
 
-@pytest.mark.parametrize("prompt", [[], [3, -1], [3, VOCABULARY]])
+@pytest.mark.parametrize("prompt", [[], [3, -1], [3, VOCABULARY], [10**30], [True], [1.5]])
 def test_tokens_that_the_model_does_not_have(prompt: list[int], tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         load(decoder(tmp_path / "m.onnx")).stream(prompt)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": -1.0}, {"temperature": float("nan")}, {"top_p": 0.0}, {"max_new_tokens": 0}]
+    "wrong",
+    [
+        {"temperature": -1.0},
+        {"temperature": float("nan")},
+        {"top_p": 0.0},
+        {"max_new_tokens": 0},
+        {"seed": -1},
+    ],
 )
 def test_what_cannot_be_asked(wrong: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(UsageError):

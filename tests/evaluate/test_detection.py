@@ -109,6 +109,14 @@ def test_nothing_found_is_nothing() -> None:
     assert matched(wrong, labels, CLASSES).metric().value == 0
 
 
+def test_where_nothing_is_to_be_found_nothing_is_known() -> None:
+    boxes, labels = scene(10, 0.0)
+    labels[..., 5] = 1  # crowds alone
+    answers = matched(boxes, labels, CLASSES)
+    drop = answers.drop(answers)
+    assert (drop.low, drop.high) == (-100.0, 100.0)
+
+
 def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
     values = RNG.standard_normal(3200)
     value, low, high = jackknife(lambda kept: float(values[kept].mean()), len(values))

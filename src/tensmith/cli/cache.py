@@ -33,15 +33,17 @@ def cache(
     model = load(source)
     with TemporaryFolder() as folder:
         made = Path(folder) / "cached.onnx"
-        decoder, apart = cached_decoder(model.program, TokenDecoder(model.session), made, "onnxruntime", 1)
+        decoder = cached_decoder(model.program, TokenDecoder(model.session), made, "onnxruntime", 1)
         content = made.read_bytes()
     place = place_of(source, target, ".cached.onnx")
     digest = write_unless_other(place, content, force)
+    apart, tokens = decoder.compared.apart, decoder.compared.tokens
     document = {
         "path": str(place), "bytes": len(content), "caches": len(decoder.caches), "apart": apart,
-        "evidence": "tested", "sha256": digest,
+        "evidence": "tested", "tested_tokens": tokens, "sha256": digest,
     }  # fmt: skip
     told = (
-        f"{place}: {len(decoder.caches)} caches; on random texts logits are {apart:.1e} of the largest apart"
+        f"{place}: {len(decoder.caches)} caches; on random texts of up to {tokens} tokens logits are "
+        f"{apart:.1e} of their range apart"
     )
     return Answer(document, [told])

@@ -151,12 +151,13 @@ def _configuration(given: dict[str, Any], file: Path | None) -> Config:
 
     options = given
     if file is not None:
-        kept = {name: value for name, value in read_config(file).items() if name not in given}
-        refuse_code(kept, file)
-        options = {**kept, **given}
+        options = {**read_config(file), **given}
     if not options.get("model"):
         raise UsageError("no model is given; name an .onnx file, or a finished run's config.yaml by --config")
-    return make_config(**options)
+    config = make_config(**options)
+    if file is not None:  # as they are understood, whatever was written
+        refuse_code({name: value for name, value in config.model_dump().items() if name not in given}, file)
+    return config
 
 
 def _answer(front: Front, config: Config, interrupted: bool) -> Answer:

@@ -57,10 +57,14 @@ def generate(
     return Answer(document, [text or ",".join(map(str, said)), f"{len(said)} tokens: {pace}"])
 
 
+# Of the largest token that any model could have.
+_DIGITS = 20
+
+
 def _numbers(words: str | None, option: str) -> list[int]:
     from tensmith.errors import UsageError
 
     parts = [part.strip() for part in (words or "").split(",") if part.strip()]
-    if not all(part.isascii() and part.isdigit() for part in parts):
+    if not all(part.isascii() and part.isdigit() and len(part) < _DIGITS for part in parts):
         raise UsageError(f"{option} takes numbers from 0, as 1,2,3, not '{words}'")
     return list(map(int, parts))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -9,18 +12,50 @@ import numpy as np
 from tensmith.backend.onnx import write_onnx
 from tensmith.deploy.generation import TokenDecoder
 from tensmith.engine.base import ENGINES
-from tensmith.errors import ModelError
+from tensmith.errors import EngineError, ModelError
+from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.caching import with_caches
 from tensmith.rewrite.trail import simplify
 
-# Tokens that are fed together, one after the other: a prompt, then single ones, then several again.
-_PARTS = (5, 1, 1, 3, 1, 1, 4)
-_TEXTS = 3
+# Texts by the tokens that are fed together, one part after the other. The last ends where the model does, and
+# of each of its parts the last row alone is compared.
+_SHORT = ((1,) * 16, (5, 1, 1, 3, 1, 1, 4))
+_LONG = (2, 1, 1, 12, 1, 40, 1, 1, 200, 1, 1)
+# Tokens that every model takes.
+_FEWEST = 16
 # Tokens that are drawn where the model does not say how many it knows.
 _WORDS = 256
-# Of the largest logit: sums in another order.
-_SAME = 1e-3
+# Of the range of logits, sums in another order; and those further below the best one say nothing.
+_SAME, _RANGE = 1e-3, 30.0
+
+
+@dataclass
+class CachedDecoder(TokenDecoder):
+    """A decoder with caches made for it, and the original. Where a text is twice as long as any on which the
+    two were compared, they are compared again, and the original goes on alone if they differ there."""
+
+    original: TokenDecoder
+    compared: Compared = field(init=False)
+
+    def fed(self, known: list[int], fed: int, state: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+        """See TokenDecoder."""
+        if self.compared.apart > _SAME:
+            return self.original.rows(known)[-1], {}
+        row, after = super().fed(known, fed, state)
+        if len(known) < 2 * self.compared.tokens:
+            return row, after
+        expected = self.original.rows(known)[-1]
+        self.compared = Compared(apart(row, expected), len(known))
+        return expected, after
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How far logits are apart at most, by their range, over texts of up to `tokens` tokens."""
+
+    apart: float
+    tokens: int
 
 
 def cached(program: Program) -> Program:
@@ -30,31 +65,51 @@ def cached(program: Program) -> Program:
 
 def cached_decoder(
     program: Program, original: TokenDecoder, path: Path, engine: str, threads: int
-) -> tuple[TokenDecoder, float]:
-    """Writes the program with caches to `path`; it as a decoder, and how far its logits are apart from the
-    original's, by the largest logit. ModelError where it cannot be made, or tells other logits."""
+) -> CachedDecoder:
+    """Writes the program with caches to `path`; it as a decoder. ModelError where it cannot be made, or tells
+    other logits."""
     if original.caches:
         raise ModelError("the decoder has caches already")
     write_onnx(cached(program), path)
-    made = TokenDecoder(ENGINES[engine].prepare(path, threads))
-    apart = max(_apart(original, made, seed) for seed in range(_TEXTS))
-    if not apart <= _SAME:
+    made = CachedDecoder(ENGINES[engine].prepare(path, threads), original)
+    found = [_compared(original, made, text, seed) for seed, text in enumerate((*_SHORT, _LONG))]
+    made.compared = Compared(max(each.apart for each in found), max(each.tokens for each in found))
+    if not made.compared.apart <= _SAME:
         raise ModelError(
-            f"with caches its logits are {apart:.1e} of the largest apart: rows look at later ones, or a "
-            "position is not told by what came before"
+            f"with caches its logits are {made.compared.apart:.1e} of their range apart: rows look at later "
+            "ones, or a position is not told by what came before"
         )
-    return made, apart
+    return made
 
 
-def _apart(original: TokenDecoder, made: TokenDecoder, seed: int) -> float:
-    """How far logits of a random text are apart, fed whole and in parts; infinite where one is no number."""
-    random = np.random.default_rng(seed)
-    known = random.integers(0, original.vocabulary or _WORDS, sum(_PARTS)).tolist()
-    whole = original.rows(known)
+def _compared(original: TokenDecoder, made: TokenDecoder, text: Sequence[int], seed: int) -> Compared:
+    """A random text in parts, each against the original on all up to there: a row of a longer text would
+    not tell what looks ahead, or changes with the length."""
+    known = np.random.default_rng(seed).integers(0, original.vocabulary or _WORDS, sum(text)).tolist()
     state, fed, worst = made.nothing(), 0, 0.0
-    for part in _PARTS:
-        row, state = made.fed(known[: fed + part], fed, state)
-        fed += part
-        distance = float(np.abs(row - whole[fed - 1]).max())
-        worst = max(worst, distance if np.isfinite(distance) else float("inf"))
-    return worst / max(float(np.abs(whole).max()), 1e-30)
+    for part in text:
+        looked_at = range(1, part + 1) if text in _SHORT else (part,)
+        try:
+            expected = [original.rows(known[: fed + number])[-1] for number in looked_at]
+        except EngineError:
+            if fed < _FEWEST:
+                raise
+            break
+        rows, state = made.new_rows(known[: fed + part], fed, state)
+        off = [apart(rows[number - 1], row) for number, row in zip(looked_at, expected)]
+        fed, worst = fed + part, max(worst, *off)
+    return Compared(worst, fed)
+
+
+def apart(row: Array, expected: Array) -> float:
+    """How far two rows of logits are apart, by the range of those that are not far below the best.
+
+    Words that both rule out (-inf) are left out; infinite where anything else is no number.
+    """
+    best = float(expected.max())
+    out = np.isneginf(row) & np.isneginf(expected)
+    near = ~out & ~((row < best - _RANGE) & (expected < best - _RANGE))
+    found, wanted = row[near].astype(np.float64), expected[near].astype(np.float64)
+    if not (np.isfinite(found).all() and np.isfinite(wanted).all() and found.size):
+        return math.inf
+    return float(np.abs(found - wanted).max() / max(float(np.ptp(wanted)), _SAME))

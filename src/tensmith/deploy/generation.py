@@ -8,7 +8,6 @@ of the same ending, as exporters of Hugging Face's transformers name them. Logit
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +39,8 @@ class Sampling:
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < np.inf:
             raise UsageError(f"temperature is a number from 0, not {self.temperature:g}")
+        if self.seed < 0:
+            raise UsageError(f"a seed is a whole number from 0, not {self.seed}")
         if not 0 < self.top_p <= 1:
             raise UsageError(f"top_p is above 0 and at most 1, not {self.top_p:g}")
 
@@ -103,11 +104,12 @@ class TokenDecoder:
     def steps(self, prompt: Sequence[int], most: int, sampling: Sampling) -> Iterator[int]:
         """At most so many tokens after those of the prompt, each when it is known. UsageError for a prompt
         that is empty, too long, or of tokens that the model does not have."""
-        if not prompt:
+        if not len(prompt):
             raise UsageError("a prompt has at least one token; most models begin with a token of their own")
-        last = math.inf if self.vocabulary is None else self.vocabulary - 1
-        if wrong := [token for token in prompt if not 0 <= token <= last]:
-            raise UsageError(f"{wrong[0]} is no token of the model, whose tokens are 0 to {last:g}")
+        last = np.iinfo(self.tokens.dtype).max if self.vocabulary is None else self.vocabulary - 1
+        if wrong := [token for token in prompt if not _whole(token) or not 0 <= token <= last]:
+            shown = str(wrong[0])[:40]
+            raise UsageError(f"{shown} is no token of the model, whose tokens are 0 to {last}")
         length = self._most
         if length is not None and not self.caches and len(prompt) + most - 1 > length:
             raise UsageError(
@@ -153,12 +155,20 @@ class TokenDecoder:
 
     def fed(self, known: list[int], fed: int, state: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
         """Logits [vocabulary] after the known tokens, of which `fed` are in the caches; the caches then."""
-        row, after = np.zeros(0), dict(state)
+        rows, after = self.new_rows(known, fed, state)
+        return rows[-1], after
+
+    def new_rows(
+        self, known: list[int], fed: int, state: Mapping[str, Array]
+    ) -> tuple[Array, dict[str, Array]]:
+        """Logits [new, vocabulary] of the known tokens that are not in the caches; the caches then."""
+        rows, after = [], dict(state)
         step = self._most or len(known)
         for at in range(fed, len(known), step):
             found = self._run(known[at : at + step], at, after)
-            row, after = found[self.logits][0, -1], {name: found[o] for name, o in self.caches.items()}
-        return row, after
+            rows.append(found[self.logits][0])
+            after = {name: found[o] for name, o in self.caches.items()}
+        return np.concatenate(rows), after
 
     def _padded(self, known: list[int], length: int) -> Array:
         """Logits [vocabulary] after the known tokens. What follows them must not matter: at the first token
@@ -196,6 +206,10 @@ def _caches(session: Session) -> dict[str, str]:
     if lost := before.keys() - after.keys():
         raise ModelError(f"input {before[min(lost)]} has no output present... of the same ending")
     return {name: after[ending] for ending, name in before.items()}
+
+
+def _whole(token: object) -> bool:
+    return isinstance(token, (int, np.integer)) and not isinstance(token, bool)
 
 
 def _told(specs: Sequence[TensorSpec]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from tensmith.config import Config
-from tensmith.files import sha256_bytes
+from tensmith.files import sha256_bytes, sha256_file
 
 Identity = dict[str, Any]
 
@@ -18,6 +19,7 @@ _CHANGED = {
     "model": "another model file",
     "data": "other data: its labels, its samples or their number have changed",
     "evaluation": "another evaluation function",
+    "decode": "another function to decode with: its file has changed",
 }
 
 
@@ -26,7 +28,15 @@ def run_identity(
 ) -> Identity:
     """A JSON object of the options, the hashes of the model and of the data, and the user's function."""
     asked = config.model_dump(mode="json", exclude=set(_FREE))
-    return {"config": asked, "model": model, "data": data, "evaluation": function_identity(evaluation)}
+    file = Path(config.decode.rpartition(":")[0])
+    decode = sha256_file(file) if file.suffix == ".py" and file.is_file() else None
+    return {
+        "config": asked,
+        "model": model,
+        "data": data,
+        "evaluation": function_identity(evaluation),
+        "decode": decode,
+    }
 
 
 def difference(before: Mapping[str, Any], now: Identity) -> str | None:

@@ -134,7 +134,7 @@ class Model:
         with TemporaryFolder() as folder:
             path = Path(folder) / "cached.onnx"
             try:
-                return cached_decoder(self.program, self._decoder, path, self._engine, self._threads)[0]
+                return cached_decoder(self.program, self._decoder, path, self._engine, self._threads)
             except TensmithError:
                 return None
 

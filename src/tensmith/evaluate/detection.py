@@ -31,7 +31,7 @@ _KEPT = 300
 class Detections:
     """What boxes of each sample found. All have a row a sample; [samples, 300] with NaN for no box:
 
-    scores float32; categories int16; hits int16, bit t set where a box finds an object at IOUS[t]; ignored
+    scores float32; categories int32; hits int16, bit t set where a box finds an object at IOUS[t]; ignored
     int16, bit t set where it does not count. objects: int32 [samples, classes] that are there to be found.
     """
 
@@ -50,6 +50,8 @@ class Detections:
         """Points of average precision lost on the same samples, paired: jackknife of the difference."""
         if not np.array_equal(self.objects, original.objects):
             raise DataError("the two results are not of the same samples, so they cannot be paired")
+        if not self.objects.any():
+            return spread(0.0, -100.0, 100.0, "pt")  # where nothing is to be found, nothing is known
         value, low, high = jackknife(
             lambda kept: original._precision(kept) - self._precision(kept), len(self.scores), z
         )
@@ -110,7 +112,8 @@ def matched(boxes: list[Array], labels: Array, classes: int) -> Detections:
     """
     count = len(boxes)
     scores = np.full((count, _KEPT), np.nan, np.float32)
-    categories, hits, ignored = (np.zeros((count, _KEPT), np.int16) for _ in range(3))
+    hits, ignored = (np.zeros((count, _KEPT), np.int16) for _ in range(2))
+    categories = np.zeros((count, _KEPT), np.int32)
     known = labels[..., 0] >= 0
     objects = np.zeros((count, classes), np.int32)
     for sample, place in zip(*np.nonzero(known & (labels[..., 5] == 0))):

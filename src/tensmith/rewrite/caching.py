@@ -23,6 +23,7 @@ from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program, TensorType, make_node
 from tensmith.ir.op import Op
+from tensmith.ir.ops.cast import Cast
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.gather import Gather
 from tensmith.ir.ops.matmul import Gemm, MatMul
@@ -67,6 +68,8 @@ class _Caching:
     def run(self) -> Program:
         """See with_caches."""
         program = self.program
+        if taken := {_BEFORE, _TOTAL, _FRESH} & program.names:
+            raise ModelError(f"the model has a value named '{min(taken)}', which caches need; rename it")
         outputs = []
         for name in program.outputs:
             rows = (NEW,) * len(self._axes(name))
@@ -132,8 +135,15 @@ class _Caching:
 
     def _input_type(self, name: str, type_: TensorType) -> TensorType:
         if name == MASK:
-            return type_.with_shape((type_.dims[0], Poly.symbol("total")))
+            return type_.with_shape((type_.dims[0], self._fresh_size("total")))
         return type_
+
+    def _fresh_size(self, name: str) -> Poly:
+        """A size that the model's inputs have none of."""
+        dims = [dim for type_ in self.program.inputs.values() for dim in type_.dims if isinstance(dim, Poly)]
+        while any(name in dim.symbols() for dim in dims):
+            name += "_"
+        return Poly.symbol(name)
 
     # Values of chosen rows
 
@@ -228,6 +238,8 @@ class _Caching:
         """A cache of a value along an axis, with its new rows behind it."""
         number = len(self.caches)
         past, present = PAST.format(number), PRESENT.format(number)
+        if taken := {past, present} & self.program.names:
+            raise ModelError(f"the model has a value named '{min(taken)}', which caches need; rename it")
         type_ = self.program.type(name)
         if type_.dims[axis] != Poly.symbol(self._length):
             raise ModelError(f"rows of '{name}' lie together with something else: {type_}")
@@ -238,7 +250,7 @@ class _Caching:
             new = self._add("transpose", (new,), f"{name} turned", perm=_TURNED)
         if not self.caches:
             self._first_axis = axis
-        sizes[axis] = Poly.symbol("before")
+        sizes[axis] = self._fresh_size("before")
         self.caches[past] = type_.with_shape(sizes)
         self.nodes.append(make_node("concat", (past, new), (present,), {"axis": axis}))
         self.present.append(present)
@@ -450,6 +462,7 @@ Rule = Callable[[_Caching, Node, dict[int, str]], list[str]]
 # How the rows of an output are those of the inputs, by kind of op.
 _RULES: tuple[tuple[Any, Rule], ...] = (
     (Elementwise, _Caching.broadcast),
+    (Cast, _Caching.broadcast),
     (MatMul, _Caching.multiplied),
     (Gemm, _Caching.affine),
     (AlongAxis, _Caching.along),

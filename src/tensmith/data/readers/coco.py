@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,12 @@ from tensmith.errors import DataError
 _GREY = 114
 _FILES = re.compile(r"instances_(?P<word>[a-z]+?)_?\d*\.json|_annotations\.coco\.json")
 _NONE = -1
+# Of an image; labels have room for the most of any image in every one, in so many bytes at most.
+_MOST_BOXES, _MOST_BYTES = 10_000, 2 << 30
+# Pixels from the corner, farther than any image reaches.
+_FARTHEST = 1e9
+# What int and float raise of what JSON may hold.
+_NOT_A_NUMBER = (KeyError, TypeError, ValueError, OverflowError)
 
 
 @reader("coco", example="DIR")
@@ -48,7 +53,8 @@ def open_coco(path: str, /, *, size: int = 0, letterbox: int = 0) -> Dataset:
             f"no annotations in {root}: expected instances_val2017.json or the like, there or in annotations/"
         )
     trees = tuple(_trees(root))
-    classes = _categories(next(iter(files.values())))
+    first = next(iter(files.values()))
+    classes = _categories(_document(first), first)
     openers: dict[str, Callable[[], DatasetPart]] = {
         part: lambda part=part, file=file: _part(part, file, trees, classes, _Canvas(size, letterbox))  # type: ignore[misc]
         for part, file in files.items()
@@ -116,13 +122,15 @@ def _document(file: Path) -> dict[str, Any]:
     return document  # type: ignore[no-any-return]
 
 
-def _categories(file: Path) -> dict[int, str]:
+def _categories(document: Mapping[str, Any], file: Path) -> dict[int, str]:
     """Names by id, in the order of ids."""
-    rows = _document(file)["categories"]
+    rows = document["categories"]
     try:
         found = {int(row["id"]): str(row.get("name", row["id"])) for row in rows}
-    except (KeyError, TypeError, ValueError) as error:
+    except _NOT_A_NUMBER as error:
         raise DataError(f"{file}: a category has no id that is a number") from error
+    if len(found) < len(rows):
+        raise DataError(f"{file}: two categories have one id")
     if not found:
         raise DataError(f"{file} has no categories; boxes without a class cannot be judged")
     return dict(sorted(found.items()))
@@ -142,6 +150,8 @@ def _part(
     part: str, file: Path, trees: Sequence[FileTree], classes: Mapping[int, str], canvas: _Canvas
 ) -> DatasetPart:
     document = _document(file)
+    if _categories(document, file) != classes:
+        raise DataError(f"{file} has other categories than the annotations of the other parts")
     pictures = _pictures(document["images"], file, part, trees)
     numbers = {key: number for number, key in enumerate(pictures)}
     boxes: list[list[tuple[float, ...]]] = [[] for _ in pictures]
@@ -149,7 +159,10 @@ def _part(
     for row in document["annotations"]:
         number, box = _box(row, file, pictures, numbers, ranks, canvas)
         boxes[number].append(box)
-    labels = np.full((len(boxes), max(1, *map(len, boxes), 1), 6), _NONE, np.float32)
+    most = max(1, *map(len, boxes), 1)
+    if most > _MOST_BOXES or 24 * most * len(boxes) > _MOST_BYTES:
+        raise DataError(f"{file} has {most} boxes in one of {len(boxes)} images; that is too many")
+    labels = np.full((len(boxes), most, 6), _NONE, np.float32)
     for number, found in enumerate(boxes):
         labels[number, : len(found)] = np.array(found, np.float32).reshape(-1, 6)
     listed = list(pictures.values())
@@ -170,8 +183,10 @@ def _pictures(
         try:
             key, given = int(row["id"]), str(row["file_name"])
             width, height = int(row["width"]), int(row["height"])
-        except (KeyError, TypeError, ValueError) as error:
+        except _NOT_A_NUMBER as error:
             raise DataError(f"{file}: an image lacks id, file_name, width or height") from error
+        if key in found:
+            raise DataError(f"{file}: two images have the id {key}")
         if min(width, height) < 1 or width * height > PIXEL_LIMIT:
             raise DataError(f"{file}: image {given} is said to be {width}x{height} pixels; mend its entry")
         among = places.get(PurePosixPath(given).name, [])
@@ -205,19 +220,27 @@ def _box(
     try:
         key, class_ = row["image_id"], ranks[row["category_id"]]
         picture, number = pictures[key], numbers[key]
-        left, top, width, height = (float(value) for value in row["bbox"])
-        crowd = bool(row.get("iscrowd", 0))
-    except (KeyError, TypeError, ValueError) as error:
-        known = row.get("id", "?")
+        left, top, width, height = map(_number, row["bbox"])
+        crowd = bool(("", 0, 1).index(row.get("iscrowd", 0)) - 1)
+    except _NOT_A_NUMBER as error:
+        known = str(row.get("id", "?"))[:40]
         raise DataError(
-            f"{file}: annotation {known} needs image_id and category_id of the file, and bbox, four numbers"
+            f"{file}: annotation {known} needs image_id and category_id of the file, and bbox, four numbers; "
+            "iscrowd is 0 or 1"
         ) from error
-    if not all(map(math.isfinite, (left, top, width, height))) or min(width, height) < 0:
-        raise DataError(f"{file}: annotation {row.get('id', '?')} has no box [x, y, width, height]")
+    if not max(map(abs, (left, top, width, height))) < _FARTHEST or min(width, height) < 0:
+        known = str(row.get("id", "?"))[:40]
+        raise DataError(f"{file}: annotation {known} has no box [x, y, width, height]")
     whole_w, whole_h, dx, dy, across, down = canvas.placed(picture.width, picture.height)
     sx, sy = across / picture.width / whole_w, down / picture.height / whole_h
     x, y = left * sx + dx / whole_w, top * sy + dy / whole_h
     return number, (float(class_), x, y, x + width * sx, y + height * sy, float(crowd))
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, (int, float)):
+        raise TypeError
+    return float(value)
 
 
 def _read(picture: _Picture, canvas: _Canvas) -> Array:
@@ -226,6 +249,12 @@ def _read(picture: _Picture, canvas: _Canvas) -> Array:
 
     where = f"{picture.tree.root}/{picture.name}"
     image = decoded_image(picture.tree.read(picture.name), where)
+    if image.size != (picture.width, picture.height):
+        said = f"{picture.width}x{picture.height}"
+        raise DataError(
+            f"{where} has {image.width}x{image.height} pixels, its annotations are for {said}; boxes would "
+            "be misplaced"
+        )
     whole_w, whole_h, left, top, across, down = canvas.placed(*image.size)
     if image.size != (across, down):
         image = image.resize((across, down), Image.Resampling.BILINEAR)
