@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -14,14 +15,18 @@ from tensmith.registry import Registry
 class Codec(Protocol):
     """A lossless way to write one tensor, of elements of at least so many bits.
 
-    `tag` is its number in files and never changes its meaning.
+    `tag` is its number in files and never changes its meaning. slow: it is asked after the others.
     """
 
     tag: int
     least_bits: int
+    slow: bool
 
-    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
-        """`data` is raw_data of `spec.byte_length` bytes; None when the codec does not apply."""
+    def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
+        """`data` is raw_data of `spec.byte_length` bytes; None when the codec does not apply.
+
+        It may give up where it will take more than `most` bits.
+        """
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`, to the last bit."""
@@ -43,12 +48,13 @@ def codec(name: str) -> Callable[[_C], _C]:
 
 def encode_tensor(data: bytes, spec: PackedSpec) -> EncodedTensor:
     """The cheapest encoding, led by its codec's tag; of equals, the lowest tag."""
-    candidates = [
-        EncodedTensor(number(item.tag)) + encoded
-        for item in sorted(CODECS.values(), key=lambda item: item.tag)
-        if spec.type.bits >= item.least_bits and (encoded := item.encode(data, spec)) is not None
-    ]
-    return min(candidates, key=lambda candidate: candidate.bits)
+    best, cost = EncodedTensor(), (math.inf, 0)
+    for item in sorted(CODECS.values(), key=lambda item: (item.slow, item.tag)):
+        encoded = item.encode(data, spec, cost[0]) if spec.type.bits >= item.least_bits else None
+        if encoded is not None:
+            led = EncodedTensor(number(item.tag)) + encoded
+            best, cost = min((best, cost), (led, (led.bits, item.tag)), key=lambda each: each[1])
+    return best
 
 
 def decode_tensor(reader: StreamReader, spec: PackedSpec) -> tuple[str, bytes]:

@@ -39,8 +39,9 @@ class QuantizedCodec:
 
     tag = 5
     least_bits = 1
+    slow = False
 
-    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
+    def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """None unless every element is float32(integer * scale), |integer| < 1024."""
         if spec.type is not ELEMENT_TYPES[FLOAT]:
             return None

@@ -16,8 +16,9 @@ class Nibbles:
 
     tag = 2
     least_bits = 1
+    slow = False
 
-    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
+    def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """None for any other element type."""
         if spec.type.name != "uint8":
             return None

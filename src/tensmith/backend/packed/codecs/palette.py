@@ -20,8 +20,9 @@ class Palette:
 
     tag = 4
     least_bits = 9
+    slow = False
 
-    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
+    def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """None past 1024 values or one for every two elements."""
         patterns = bit_patterns(data, spec.type.bits)
         limit = min(_MAX_VALUES, patterns.size // 2)

@@ -24,9 +24,10 @@ class Planes:
 
     tag = 3
     least_bits = 9
+    slow = True
 
-    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
-        """None where a plane cannot be written."""
+    def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
+        """None where a plane cannot be written, or all of them take more than `most` bits."""
         patterns = _gather(bit_patterns(data, spec.type.bits), spec.type)
         encoded = EncodedTensor()
         for shift, width in _planes(spec.type):
@@ -35,6 +36,8 @@ class Planes:
             if part is None:
                 return None
             encoded += part
+            if encoded.bits > most:
+                return None
         return encoded
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:

@@ -13,8 +13,9 @@ class Raw:
 
     tag = 0
     least_bits = 1
+    slow = False
 
-    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
+    def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """Always applies."""
         return EncodedTensor(plain=data)
 

@@ -22,16 +22,19 @@ class SparseCodec:
 
     tag = 6
     least_bits = 9
+    slow = True
 
-    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
+    def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """None with hardly a zero or nothing else."""
         patterns = bit_patterns(data, spec.type.bits)
         kept = patterns != 0
         if not 0 < np.count_nonzero(kept) <= (1 - _MIN_ZEROS) * patterns.size:
             return None
         mask = encode_integers(kept.astype(np.int64), spec.shape)
-        values = Planes().encode(patterns[kept].tobytes(), _dense(spec, kept))
-        return None if mask is None or values is None else mask + values
+        if mask is None:
+            return None
+        values = Planes().encode(patterns[kept].tobytes(), _dense(spec, kept), most - mask.bits)
+        return None if values is None else mask + values
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`."""

@@ -14,8 +14,9 @@ class Whole:
 
     tag = 1
     least_bits = 1
+    slow = False
 
-    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
+    def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """None for floats and wide ranges."""
         values = to_integers(data, spec.type, spec.elements)
         return None if values is None else encode_integers(values, spec.shape)
