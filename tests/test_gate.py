@@ -50,6 +50,7 @@ ELSEWHERE = {
     "engine/engines/onnxruntime.py": _OWN,
     "engine/profile.py": _OWN,
     "evaluate/activations.py": _OWN,
+    "search/building.py": _OWN,
     "engine/resident.py": _SYSTEM,
     "engine/stopwatch.py": _SYSTEM,
     "evaluate/calibrator.py": _OWN,

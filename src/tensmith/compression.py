@@ -46,6 +46,7 @@ from tensmith.request import Request, judged_by, read_request
 from tensmith.rewrite.rule import Step
 from tensmith.search.beyond import search_beyond
 from tensmith.search.builder import Builder
+from tensmith.search.building import Building, Delivered
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.objective import Objective
@@ -153,7 +154,7 @@ def compress(
         standard = _standard(request, config, judge, folder.checkpoint)
         run = _described(request, config, judge, folder)
         kept = folder.path / TRAINED
-        builder = Builder(run, _calibrator(run, kept), judge.pace)
+        builder = Builder(run.model, run.program, run.folder, _calibrator(run, kept), judge.pace)
         trials = Trials(builder, Race(run, folder.checkpoint), standard, folder.checkpoint, voice.progress)
         start = builder.program(Plan())
         checker = _checker(run, start.trail, judge.pace)
@@ -163,6 +164,9 @@ def compress(
         spent.on("the model as it came")
         deadline, peers = started + run.time_budget, len(stock(run.engines))
         schedule = Schedule(judge.pace, run.time_budget, deadline, peers, run.counter is not None)
+        if sharing is not None:
+            building = Building(sharing, run.model, run.splits.calibration, run.judging_threads)
+            builder.deliver = partial(_delivered, building, schedule)
         space = _space(run, sensitivities, config.hardware)
         stopped = _search(strategy, space, trials, sensitivities.found, schedule, voice)
         spent.on(f"{len(trials.tried)} candidates")
@@ -275,6 +279,12 @@ def _checker(run: RunDescription, beginning: Sequence[Step], pace: Pace) -> Chec
     return checker
 
 
+def _delivered(building: Building, schedule: Schedule, plans: Sequence[Plan]) -> dict[str, Delivered]:
+    """Plans built by workers, as many as can be tried in the time that is left."""
+    attempt = schedule.pace.usual(ATTEMPT)
+    return building.deliver(plans[: int(schedule.left / attempt)] if attempt else plans)
+
+
 def _space(run: RunDescription, sensitivities: Sensitivities, hardware: bool) -> Space:
     """The plans that a run may try."""
     simplified = sensitivities.program
@@ -320,6 +330,8 @@ def _search(
         voice.tell,
         run.seed,
     )
+    if trials.builder.deliver is not None:
+        quest = replace(quest, prepare=trials.prepare)
     stopped = False
     try:
         with unmissed():

@@ -36,7 +36,7 @@ class CachedDecoder(TokenDecoder):
     two were compared, they are compared again, and the original goes on alone if they differ there."""
 
     original: TokenDecoder
-    compared: Compared = field(init=False)
+    compared: CacheComparison = field(init=False)
 
     def fed(self, known: list[int], fed: int, state: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
         """See TokenDecoder."""
@@ -46,12 +46,12 @@ class CachedDecoder(TokenDecoder):
         if len(known) < 2 * self.compared.tokens:
             return row, after
         expected = self.original.rows(known)[-1]
-        self.compared = Compared(apart(row, expected), len(known))
+        self.compared = CacheComparison(apart(row, expected), len(known))
         return expected, after
 
 
 @dataclass(frozen=True)
-class Compared:
+class CacheComparison:
     """How far logits are apart at most, by their range, over texts of up to `tokens` tokens."""
 
     apart: float
@@ -73,7 +73,7 @@ def cached_decoder(
     write_onnx(cached(program), path)
     made = CachedDecoder(ENGINES[engine].prepare(path, threads), original)
     found = [_compared(original, made, text, seed) for seed, text in enumerate((*_SHORT, _LONG))]
-    made.compared = Compared(max(each.apart for each in found), max(each.tokens for each in found))
+    made.compared = CacheComparison(max(each.apart for each in found), max(each.tokens for each in found))
     if not made.compared.apart <= _SAME:
         raise ModelError(
             f"with caches its logits are {made.compared.apart:.1e} of their range apart: rows look at later "
@@ -82,7 +82,7 @@ def cached_decoder(
     return made
 
 
-def _compared(original: TokenDecoder, made: TokenDecoder, text: Sequence[int], seed: int) -> Compared:
+def _compared(original: TokenDecoder, made: TokenDecoder, text: Sequence[int], seed: int) -> CacheComparison:
     """A random text in parts, each against the original on all up to there: a row of a longer text would
     not tell what looks ahead, or changes with the length."""
     known = np.random.default_rng(seed).integers(0, original.vocabulary or _WORDS, sum(text)).tolist()
@@ -98,7 +98,7 @@ def _compared(original: TokenDecoder, made: TokenDecoder, text: Sequence[int], s
         rows, state = made.new_rows(known[: fed + part], fed, state)
         off = [apart(rows[number - 1], row) for number, row in zip(looked_at, expected)]
         fed, worst = fed + part, max(worst, *off)
-    return Compared(worst, fed)
+    return CacheComparison(worst, fed)
 
 
 def apart(row: Array, expected: Array) -> float:

@@ -28,6 +28,8 @@ from tensmith.search.plan import UNTOUCHED
 from tensmith.search.run import RunDescription
 
 _MOST_JUDGED = 16
+# Why a point is none after all.
+_ELSEWHERE = "a worker built another file than this machine does"
 # Why a point was not judged.
 LATE, _MANY = "the time was up", "enough other points were"
 
@@ -194,7 +196,10 @@ def _through_the_gate(
             break
         candidate = min(waiting, key=_safety if empty_handed() else _turn)
         progress(f"accuracy of {candidate.id} on held-out data")
-        judged[candidate.id] = _gated(candidate, hearing.drop(_contender(builder, candidate)), objective)
+        if builder.confirmed(candidate.plan):
+            judged[candidate.id] = _gated(candidate, hearing.drop(_contender(builder, candidate)), objective)
+        else:
+            judged[candidate.id] = replace(candidate, status="rejected", reason=_ELSEWHERE)
     why = LATE if late() else _MANY
     lost = [point for point in judged.values() if point.status == "rejected"]
     lost += [replace(point, status="not judged", reason=why) for point in unjudged(front(standing()))]

@@ -100,7 +100,7 @@ def shared(workers: Workers, dataset: Dataset, splits: Splits, task: Task, tell:
         what = "the evaluation function" if dataset.source else "the data"
         tell(f"one process judges: {what} came from Python, and workers know only data named KIND:PATH")
         return None
-    used = (splits.search.part, splits.held_out.part)
+    used = (splits.search.part, splits.held_out.part, splits.calibration.part)
     parts = {name: part for name in dataset.parts if (part := dataset.part(name)) in used}
     sharing = Sharing(workers, absolute(dataset.source), parts, described, tell)
     sharing.admit()

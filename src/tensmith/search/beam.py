@@ -8,7 +8,7 @@ the first steps of many others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from tensmith.search.candidate import Candidate
@@ -17,6 +17,7 @@ from tensmith.search.plan import Plan
 from tensmith.search.space import Idea, Space
 
 Try = Callable[[Plan], Candidate]
+Prepare = Callable[[Sequence[Plan]], None]
 
 # The model itself, its exact rewrite, its weights in 16 bits and its plain int8 form.
 ALWAYS_TRIED = 4
@@ -39,6 +40,7 @@ def beam_search(
     original_bytes: float,
     time_left: Callable[[], bool],
     width: int = 2,
+    prepare: Prepare = lambda _: None,
 ) -> list[Candidate]:
     """Candidates in the order they were tried, as long as there is `time_left` and anything to try.
 
@@ -58,16 +60,22 @@ def beam_search(
         while idea is not None and time_left():
             idea = space.further(idea, measure(idea))
 
-    seeds = enumerate(space.seeds())
-    seeded = [(seed, measure(seed)) for number, seed in seeds if number < ALWAYS_TRIED or time_left()]
+    def follow_all(ideas: Sequence[Idea]) -> None:
+        prepare([idea.plan for idea in ideas])
+        for idea in ideas:
+            follow(idea)
+
+    seeds = list(space.seeds())
+    prepare([seed.plan for seed in seeds])
+    seeded = [
+        (seed, measure(seed)) for number, seed in enumerate(seeds) if number < ALWAYS_TRIED or time_left()
+    ]
     for seed, outcome in seeded:
-        for variant in space.variants(seed, outcome):
-            follow(variant)
+        follow_all(list(space.variants(seed, outcome)))
     while open_ideas and time_left():
         for found in _widest(open_ideas, tried.values(), objective, original_bytes, width):
             open_ideas.remove(found)
-            for idea in space.moves(found.idea, found.candidate):
-                follow(idea)
+            follow_all(list(space.moves(found.idea, found.candidate)))
     return list(tried.values())
 
 

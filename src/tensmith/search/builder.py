@@ -5,22 +5,26 @@ Programs are kept by the steps that made them, so that plans share their beginni
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack
 from tensmith.evaluate.pace import BUILD, Pace
-from tensmith.files import write_bytes
+from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.model_files import model_files
+from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration, Listening, Question
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import Traced, simplified, simplify, stepped
 from tensmith.search.plan import UNTOUCHED, Plan
-from tensmith.search.run import RunDescription
+
+if TYPE_CHECKING:
+    from tensmith.search.building import Delivered
 
 _KEPT_PROGRAMS = 24
 
@@ -41,17 +45,24 @@ class Built:
 
 @dataclass
 class Builder:
-    """Builds the plans of one run in its folder."""
+    """Builds plans for the `program` of the file `model` in a folder.
 
-    run: RunDescription
+    deliver: builds several elsewhere; by key what came of those that it could build.
+    """
+
+    model: Path
+    original: Program
+    folder: Path
     calibration: Calibration
     pace: Pace = field(default_factory=Pace)
+    deliver: Callable[[Sequence[Plan]], Mapping[str, Delivered]] | None = None
     _known: dict[str, tuple[Traced, tuple[Question, ...]]] = field(default_factory=dict)
+    _trails: dict[str, tuple[Step, ...]] = field(default_factory=dict)
 
     def program(self, plan: Plan) -> Traced:
         """The program of a plan with its whole trail. ProgramError if a step does not fit."""
         if plan == UNTOUCHED:
-            return Traced(self.run.program)
+            return Traced(self.original)
         return simplified(self._after(plan.steps)[0])
 
     def treated(self, plan: Plan) -> Program:
@@ -59,12 +70,40 @@ class Builder:
         return self._after(plan.steps)[0].program
 
     def built(self, plan: Plan) -> Built:
-        """All of a plan; files are written where they are not there. TensmithError if a step does not fit."""
+        """All of a plan; files are written where they are not there. TensmithError if a step does not fit.
+
+        What was delivered is read, and nothing is known of what it asked until it is confirmed.
+        """
+        if plan.key in self._trails:
+            path = self._place(plan)
+            return Built(read_onnx(path), self._trails[plan.key], (), path, self._packed(plan, path))
         with self.pace.timed(BUILD):
             traced = self.program(plan)
         asked = () if plan == UNTOUCHED else self._after(plan.steps)[1]
         path = self._written(plan, traced)
         return Built(traced.program, traced.trail, asked, path, self._packed(plan, path))
+
+    def prepare(self, plans: Iterable[Plan]) -> None:
+        """Has plans built elsewhere, where that can be; those that cannot are built when they are needed."""
+        wanted = {plan.key: plan for plan in plans if not self._place(plan).exists()}
+        found_of = self.deliver(list(wanted.values())) if self.deliver is not None else {}
+        for key, found in found_of.items():
+            plan = wanted[key]
+            if found.packed is not None:
+                write_bytes(self._packed_place(plan), found.packed)
+            write_bytes(self._place(plan), found.model)
+            self._trails[key] = found.trail
+            self.pace.note(BUILD, found.seconds)
+
+    def confirmed(self, plan: Plan) -> bool:
+        """Whether this process builds of a plan what was delivered; from then on it counts as built here."""
+        trail = self._trails.pop(plan.key, None)
+        if trail is None:
+            return True
+        with self.pace.timed(BUILD), TemporaryFolder() as folder:
+            traced, again = self.program(plan), Path(folder) / "again.onnx"
+            write_onnx(traced.program, again)
+            return traced.trail == trail and again.read_bytes() == self._place(plan).read_bytes()
 
     def file(self, plan: Plan) -> Path:
         """The file of a plan: the model itself for the untouched one."""
@@ -72,7 +111,10 @@ class Builder:
         return path if path.exists() else self._written(plan, self.program(plan))
 
     def _place(self, plan: Plan) -> Path:
-        return self.run.model if plan == UNTOUCHED else self.run.folder / f"{plan.id}.onnx"
+        return self.model if plan == UNTOUCHED else self.folder / f"{plan.id}.onnx"
+
+    def _packed_place(self, plan: Plan) -> Path:
+        return self.folder / f"{plan.id}.packed"
 
     def _written(self, plan: Plan, traced: Traced) -> Path:
         path = self._place(plan)
@@ -81,7 +123,7 @@ class Builder:
         return path
 
     def _packed(self, plan: Plan, path: Path) -> Path | None:
-        packed = self.run.folder / f"{plan.id}.packed"
+        packed = self._packed_place(plan)
         if not packed.exists():
             if len(model_files(path)) > 1:
                 return None
@@ -97,7 +139,7 @@ class Builder:
                 before, asked = self._after(steps[:-1])
                 made = _stepped(before, steps[-1], listening), (*asked, *listening.asked)
             else:
-                made = simplify(self.run.program), ()
+                made = simplify(self.original), ()
             while len(self._known) >= _KEPT_PROGRAMS:
                 self._known.pop(next(known for known in self._known if known != Plan().key))
             self._known[key] = made

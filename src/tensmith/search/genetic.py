@@ -15,7 +15,7 @@ from typing import Any
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import LOSSY, bits_of
 from tensmith.rewrite.rule import EVERYWHERE, Step
-from tensmith.search.beam import ALWAYS_TRIED, TriedIdea, Try
+from tensmith.search.beam import ALWAYS_TRIED, Prepare, TriedIdea, Try
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import crowding, pareto
 from tensmith.search.objective import Objective
@@ -37,6 +37,7 @@ def genetic_search(
     original_bytes: float,
     time_left: Callable[[], bool],
     seed: int = 0,
+    prepare: Prepare = lambda _: None,
 ) -> list[Candidate]:
     """Candidates in the order they were tried, as long as there is `time_left` and plans are found.
 
@@ -45,7 +46,9 @@ def genetic_search(
     """
     chance = random.Random(seed)
     tried: dict[str, TriedIdea] = {}
-    for number, idea in enumerate(space.seeds()):
+    seeds = list(space.seeds())
+    prepare([idea.plan for idea in seeds])
+    for number, idea in enumerate(seeds):
         if idea.plan.key not in tried and (number < ALWAYS_TRIED or time_left()):
             tried[idea.plan.key] = TriedIdea(idea, attempt(idea.plan))
     population = survivors(list(tried.values()), objective, original_bytes)
@@ -53,6 +56,7 @@ def genetic_search(
         children = _children(space, population, tried, chance)
         if not children:
             break
+        prepare([idea.plan for idea in children.values()])
         for key, idea in children.items():
             if time_left():
                 tried[key] = TriedIdea(idea, attempt(idea.plan))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tensmith.errors import MissingExtra
 from tensmith.progress import Progress
 from tensmith.registry import Registry
-from tensmith.search.beam import Try
+from tensmith.search.beam import Prepare, Try
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective
 from tensmith.search.space import Space
@@ -27,7 +27,8 @@ class Quest:
     """What a strategy is given: where to look, how to measure, and until when.
 
     model: by what the space estimates what nodes take. seconds: what may be spent on estimates alone. tell:
-    shows a sentence now and in the report. seed: of what a search leaves to chance.
+    shows a sentence now and in the report. seed: of what a search leaves to chance. prepare: hears which
+    plans are tried soon, where several are known.
     """
 
     space: Space
@@ -39,6 +40,7 @@ class Quest:
     seconds: float
     tell: Progress
     seed: int = 0
+    prepare: Prepare = lambda _: None
 
 
 @dataclass(frozen=True)

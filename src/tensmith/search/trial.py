@@ -5,7 +5,7 @@ Everything is measured through the engine that would ship and the very file that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -40,6 +40,11 @@ class Trials:
     @cached_property
     def _known(self) -> dict[str, Candidate]:
         return {candidate.plan.key: candidate for candidate in self.checkpoint.candidates()}
+
+    def prepare(self, plans: Sequence[Plan]) -> None:
+        """Has plans built at once that are tried soon."""
+        tried = {candidate.plan.key for candidate in self.tried}
+        self.builder.prepare(plan for plan in plans if plan.key not in tried | self._known.keys())
 
     def attempt(self, plan: Plan) -> Candidate:
         """The measured candidate of a plan: as it was tried before, else tried now."""

@@ -12,7 +12,14 @@ from tensmith.search.strategy import BOUNDING, Quest, strategy
 
 def searched(quest: Quest) -> list[Candidate]:
     """Beam search over the plans of a quest."""
-    return beam_search(quest.space, quest.attempt, quest.objective, quest.original_bytes, quest.time_left)
+    return beam_search(
+        quest.space,
+        quest.attempt,
+        quest.objective,
+        quest.original_bytes,
+        quest.time_left,
+        prepare=quest.prepare,
+    )
 
 
 @strategy("beam")

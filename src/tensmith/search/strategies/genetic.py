@@ -12,7 +12,13 @@ from tensmith.search.strategy import BOUNDING, Quest, strategy
 def evolved(quest: Quest) -> list[Candidate]:
     """Genetic search over the plans of a quest."""
     return genetic_search(
-        quest.space, quest.attempt, quest.objective, quest.original_bytes, quest.time_left, quest.seed
+        quest.space,
+        quest.attempt,
+        quest.objective,
+        quest.original_bytes,
+        quest.time_left,
+        quest.seed,
+        quest.prepare,
     )
 
 
