@@ -122,3 +122,33 @@ def test_wide_values_are_no_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_piece_holds_what_constants_alone_make() -> None:
     names = [{node.op for node in piece.program.nodes} for piece in pieces_to(block(), "y", 4)]
     assert sum("dequantize_linear" in ops for ops in names) == 1
+
+
+def test_what_sizes_alone_make_is_made_anew(made: list[Program]) -> None:
+    """A mask and positions of the length, as decoders have them, are no values to keep."""
+    random = np.random.default_rng(2)
+    constants = {name: random.standard_normal((3, 3)).astype(np.float32) for name in "abc"}
+    constants |= {"start": np.array(0), "step": np.array(1), "none": np.array([0]), "scale": np.float32(0.1)}
+    nodes = (
+        make_node("shape", ("x",), ("length",), {"start": 1, "end": 2}),
+        make_node("reshape", ("length", "empty"), ("count",)),
+        make_node("range", ("start", "count", "step"), ("places",)),
+        make_node("cast", ("places",), ("floats",), {"to": 1}),
+        make_node("matmul", ("x", "a"), ("first",)),
+        make_node("reshape", ("floats", "column"), ("rows",)),
+        make_node("mul", ("first", "rows"), ("second",)),
+        make_node("matmul", ("second", "b"), ("third",)),
+        make_node("add", ("third", "rows"), ("fourth",)),
+        make_node("matmul", ("fourth", "c"), ("y",)),
+    )
+    constants |= {"empty": np.zeros(0, np.int64), "column": np.array([-1, 1])}
+    shape = (SOME, Poly.symbol("l"), 3)
+    program = Program("net", {"x": TensorType("f32", shape)}, ("y",), nodes, constants)
+    samples = random.standard_normal((10, 5, 3)).astype(np.float32)
+    view = Subset(as_dataset((samples, None)).part("all"), np.arange(10))
+    given = Calibrator(view, 10, None, 1)
+    truth = interpret(replace(program, outputs=("second", "fourth")), {"x": samples})
+    for site, name in {"third": "second", "y": "fourth"}.items():
+        np.testing.assert_allclose(multiplied(given, program, site), truth[name], rtol=1e-5, atol=1e-5)
+    ran = [node.output for piece in made for node in piece.nodes if node.op == "matmul"]
+    assert sorted(ran) == ["first", "third"]

@@ -129,18 +129,20 @@ def pieces_to(program: Program, site: str, batch: int) -> list[Piece]:
     if number is None:
         raise ProgramError(f"'{site}' is not the output of a conv, gemm or matmul with constant weights")
     targets = [layer.node.inputs[0] for layer in layers]
-    needed = _first_needed(program, targets)
+    anew, measured = _made_anew(program)
+    needed = _first_needed(program, targets, anew)
     made = {name: place for node, place in needed.items() for name in node.outputs if name}
     made.update(dict.fromkeys(program.inputs, -1))
     read = {**{layer.node: place + 1 for place, layer in enumerate(layers)}, **needed}
     readers = program.consumers
     last = {name: max((read.get(n, -1) for n in readers.get(name, ())), default=-1) for name in made}
+    last.update(dict.fromkeys(measured, len(layers)))
     pieces: list[Piece] = []
     begin = -1
 
     def piece(place: int, names: tuple[str, ...]) -> Piece:
         nodes = [node for node in program.nodes if begin < needed.get(node, -1) <= place]
-        return _piece(program, nodes, pieces[-1] if pieces else None, names, batch)
+        return _piece(program, nodes, anew, pieces[-1] if pieces else None, names, batch)
 
     for place in range(number + 1):
         alive = tuple(name for name in made if made[name] <= place < last[name])
@@ -150,15 +152,29 @@ def pieces_to(program: Program, site: str, batch: int) -> list[Piece]:
     return [*pieces, piece(number, (targets[number],))]
 
 
-def _first_needed(program: Program, targets: list[str]) -> dict[Node, int]:
-    """The nodes before the targets that depend on inputs, and the first target that each is needed for."""
+def _made_anew(program: Program) -> tuple[set[str], set[str]]:
+    """Values made of constants and of the inputs' sizes alone, as positions and masks are, which every piece
+    makes for itself; and the inputs that are measured for them."""
+    anew, measured = set(program.static_values), set()
+    for node in program.nodes:
+        read = {name for name in node.inputs if name} - anew
+        if node.opaque is None and node.traits.measures and read <= program.inputs.keys():
+            measured |= read
+        elif node.opaque is not None or read or not any(node.inputs):
+            continue
+        anew.update(filter(None, node.outputs))
+    return anew, measured
+
+
+def _first_needed(program: Program, targets: list[str], anew: set[str]) -> dict[Node, int]:
+    """The nodes before the targets that are not made anew, and the first target that each is needed for."""
     needed: dict[Node, int] = {}
     for place, target in enumerate(targets):
         waiting = [target]
         while waiting:
             name = waiting.pop()
             node = program.producers.get(name)
-            if node is not None and name not in program.static_values and node not in needed:
+            if node is not None and name not in anew and node not in needed:
                 needed[node] = place
                 waiting += [name for name in node.inputs if name]
     return needed
@@ -184,22 +200,26 @@ def _sample_bytes(type_: TensorType) -> int:
 
 
 def _piece(
-    program: Program, nodes: list[Node], before: Piece | None, names: tuple[str, ...], batch: int
+    program: Program,
+    nodes: list[Node],
+    anew: set[str],
+    before: Piece | None,
+    names: tuple[str, ...],
+    batch: int,
 ) -> Piece:
-    """The program of some nodes, with what constants alone make for them."""
+    """The program of some nodes, with all that is made anew for them."""
     given = tuple(program.inputs) if before is None else before.names
-    made = {name for node in nodes for name in node.outputs}
-    static = [node for node in program.nodes if node.outputs[0] in program.static_values]
-    wanted = {name for node in nodes for name in node.inputs}
-    for node in reversed(static):
-        if not wanted.isdisjoint(node.outputs):
+    made = {name for node in nodes for name in node.outputs} | (anew & set(names))
+    wanted = {name for node in nodes for name in node.inputs} | (anew & set(names))
+    kept = set(nodes)
+    for node in reversed(program.nodes):
+        if not anew.isdisjoint(node.outputs) and not wanted.isdisjoint(node.outputs):
             wanted.update(node.inputs)
-    kept = {*nodes, *(node for node in static if not wanted.isdisjoint(node.outputs))}
+            kept.add(node)
+    passed = wanted if before is not None else wanted | set(names)
     piece = replace(
         program,
-        inputs={
-            name: program.type(name) for name in given if name in wanted or (before is None and name in names)
-        },
+        inputs={name: program.type(name) for name in given if name in passed},
         outputs=tuple(name for name in names if name in made),
         nodes=tuple(node for node in program.nodes if node in kept),
         constants={name: array for name, array in program.constants.items() if name in wanted},
