@@ -88,6 +88,8 @@ def tune(
     shown.append(
         f"{found.trials} trials, {settled} of {len(found.tasks)} problems settled; compiled to {folder}"
     )
+    if found.error is not None:
+        shown.append(f"{str(found.error)[0].upper()}{str(found.error)[1:]}.")
     if found.interrupted:
         shown.append("Interrupted.")
     if settled < len(found.tasks):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.shipped import ShippedTable
 from tensmith.kernel.timings import Timings
 from tensmith.progress import Progress, silent
+from tensmith.tune.learned import Error, error
 from tensmith.tune.search import Budget, Measure, TuningSearch, TuningTask
 from tensmith.tune.tvm.metaschedule import MetaSchedule, scheduled_seconds
 
@@ -30,7 +31,8 @@ from tensmith.tune.tvm.metaschedule import MetaSchedule, scheduled_seconds
 class Tuned:
     """What tuning found: the tasks with all that is known, trials and failures of this time.
 
-    `metaschedule` has the seconds of MetaSchedule's kernels, task by task, where there are any.
+    `metaschedule` has the seconds of MetaSchedule's kernels, task by task, where there are any. error: how
+    far off estimates are here, where enough was timed to tell.
     """
 
     tasks: list[TuningTask]
@@ -38,6 +40,7 @@ class Tuned:
     failures: list[str]
     interrupted: bool
     metaschedule: list[float | None]
+    error: Error | None
 
     def to_json(self) -> dict[str, Any]:
         """{"trials", "failures", "interrupted", "problems": [{"problem", "count", "guess", "best", ...}]}."""
@@ -45,6 +48,7 @@ class Tuned:
             "trials": self.trials,
             "failures": self.failures,
             "interrupted": self.interrupted,
+            "estimates": None if self.error is None else asdict(self.error),
             "problems": [
                 {
                     "problem": str(task.problem),
@@ -108,7 +112,14 @@ def tune(
         tell("compiling")
         write_folder(make_plan(program, isa, chooser, threads), output)
         elsewhere = [scheduled_seconds(task, search) for task in tasks]
-        return Tuned(tasks, search.trials + trials, [*search.failures, *failures], interrupted(), elsewhere)
+        return Tuned(
+            tasks,
+            search.trials + trials,
+            [*search.failures, *failures],
+            interrupted(),
+            elsewhere,
+            error(search.timed),
+        )
 
 
 def tasks_of(program: Program, isa: Isa, choosing: Choosing = estimated) -> tuple[list[TuningTask], int]:

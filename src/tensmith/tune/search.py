@@ -1,7 +1,8 @@
 """The search for the fastest kernel of each problem: the best guess first, then what near shapes preferred.
 
 What near shapes preferred is known from this machine's timings, those of the same search among them, and from
-those of a machine of its kind (kernel.shipped), where the nearest shape may be the problem itself. Every
+those of a machine of its kind (kernel.shipped), where the nearest shape may be the problem itself. The others
+follow by their estimates, corrected by what all timings of the search teach (tune.learned). Every
 result is stored when it is known, so a search can stop at any time and go on later, and several at a time
 share their work. Time goes where most of the network's does: the next trial is the problem's whose share,
 divided by its trials, is the largest. A problem is settled when several trials in a row have brought nothing;
@@ -21,6 +22,7 @@ from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.shipped import ShippedTable
 from tensmith.kernel.timings import Timings
 from tensmith.progress import Progress, silent
+from tensmith.tune.learned import FEWEST, Correction, learned
 
 # Says what a call of a kernel takes: (kernel, memory of its weights, seconds to measure for) -> seconds.
 Measure = Callable[[Kernel, int, float], float]
@@ -97,6 +99,13 @@ class TuningSearch:
     trials: int = 0
     failures: list[str] = field(default_factory=list)
     _failed: int = 0
+    _correction: Correction | None = None
+    _taught: int = 0
+
+    @property
+    def timed(self) -> dict[Kernel, float]:
+        """Seconds of all kernels of all problems, as far as they are known."""
+        return {kernel: seconds for task in self.tasks for kernel, seconds in task.seconds.items()}
 
     def run(self, budget: Budget, stopped: Callable[[], bool] = lambda: False) -> None:
         """Trials until all is settled, the budget is spent, `stopped` says so, or all of a row fail."""
@@ -129,13 +138,23 @@ class TuningSearch:
         hints = [str(task.guess)] if task.guess in task.queue else self._near(task)
         places = {name: place for place, name in enumerate(hints)}
         firsts = {kernel.name: kernel for kernel in reversed(task.kernels)}.values()
+        correction = self._learned()
+        likely = correction.seconds(task.queue) if correction is not None else {}
 
-        def rank(kernel: Kernel) -> tuple[int, bool]:
-            return places.get(str(kernel), len(places)), kernel not in firsts
+        def rank(kernel: Kernel) -> tuple[int, bool, float]:
+            place = places.get(str(kernel), len(places))
+            return place, not likely and kernel not in firsts, likely.get(kernel, 0.0)
 
         kernel = min(task.queue, key=rank)
         task.queue.remove(kernel)
         return kernel
+
+    def _learned(self) -> Correction | None:
+        """What timings teach: again whenever they have become a quarter more."""
+        known = sum(len(task.seconds) for task in self.tasks)
+        if known >= max(FEWEST, 1.25 * self._taught):
+            self._correction, self._taught = learned(self.timed), known
+        return self._correction
 
     def _near(self, task: TuningTask) -> list[str]:
         """Kernels that were best at the nearest shapes, as far as is known by now."""
