@@ -274,6 +274,8 @@ sign_laws("gemm", gemm, GEMM)
 
 def _narrow(m: Match) -> str | None:
     """Two layers without anything between are one where that takes fewer multiply-adds."""
+    if not (m.has(B) and m.has(D)):
+        return "a bias is left out"
     depth, inner, columns = (Poly.of(d).constant for d in (*m.shape(W), m.shape(V)[-1]))
     if depth is None or inner is None or columns is None or m.type(B).rank != 1 or m.type(D).rank != 1:
         return "the sizes are not known"
