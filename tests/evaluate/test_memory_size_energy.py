@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from linear_model import save_linear
 from onnx import TensorProto, helper, numpy_helper
 
+from linear_model import save_linear
 from tensmith.errors import ModelError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.energy import (

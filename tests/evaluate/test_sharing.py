@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linear_model import save_linear
 
+from linear_model import save_linear
 from tensmith.data import ImageForm, ImageInput, open_dataset, parse_preprocess, split
 from tensmith.data.images import FIRST, LAST
 from tensmith.errors import DataError
