@@ -36,15 +36,25 @@ SMALL, BALANCED, FAST = FRONT = [point("small", 1, 10), point("balanced", 2, 3),
 
 
 def gate(
-    points: list[Candidate], breaking: Collection[str] = (), seconds: float = -1.0, by: float = 9.0
+    points: list[Candidate],
+    breaking: Collection[str] = (),
+    seconds: float = -1.0,
+    by: float = 9.0,
+    elsewhere: Collection[str] = (),
 ) -> Any:
-    """What is (kept, lost) of points, some of which lose so much, judged for so many seconds."""
+    """What is (kept, lost) of points, some of which lose so much, judged for so many seconds; a worker built
+    the ones `elsewhere`, and otherwise than this machine."""
 
     def outcome(contender: Contender, *_: Any) -> Any:
         lost = by if contender.path.name in breaking else 0.0
         return SimpleNamespace(drop=lambda _: exact(lost, "points"))
 
-    builder: Any = SimpleNamespace(file=lambda plan: Path(plan.steps[0].rule))
+    def named(plan: Plan) -> str:
+        return str(plan.steps[0].rule)
+
+    builder: Any = SimpleNamespace(
+        file=lambda plan: Path(named(plan)), confirmed=lambda plan: named(plan) not in elsewhere
+    )
     judge: Any = SimpleNamespace(outcome=outcome)
     nothing: Any = None
     hearing = Hearing(judge, nothing, Contender("e", Path("original")))
@@ -84,6 +94,13 @@ def test_in_time_all_points_are_judged() -> None:
     kept, lost = gate(FRONT, {"fast"}, seconds=60)
     assert sorted(kept) == ["balanced", "small"]
     assert [(each.id, each.status) for each in lost] == [("fast", "rejected")]
+
+
+def test_what_a_worker_built_otherwise_is_no_point() -> None:
+    kept, lost = gate(FRONT, seconds=60, elsewhere={"fast"})
+    assert sorted(kept) == ["balanced", "small"]
+    assert [(each.id, each.status) for each in lost] == [("fast", "rejected")]
+    assert "another file" in lost[0].reason
 
 
 def test_what_breaks_the_budget_a_little_on_held_out_data_is_beyond_it() -> None:
