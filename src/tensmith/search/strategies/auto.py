@@ -17,9 +17,9 @@ from tensmith.search.strategies.explored import beginning_with, saturated
 from tensmith.search.strategies.genetic import evolved
 from tensmith.search.strategy import BOUNDING, Quest, strategy
 
-# Plans that the beam may try, and equal programs that are measured before it: each takes a plan's time, and
-# engines are hardly ever faster by them.
-_OF_BEAM, _EQUAL = 40, 2
+# Plans that the beam may try, and equal programs that are measured before it: each takes a plan's time, as
+# looking for them takes that of several, and engines are hardly ever faster by them.
+_OF_BEAM, _EQUAL = 40, 1
 
 
 @strategy("auto")
@@ -27,7 +27,7 @@ def auto(quest: Quest) -> list[Candidate]:
     """Every equal program where they are seen at once, else an e-graph of them; the beam; then evolution."""
     found = enumerate_all(quest.space.program, quest.space.cost, Reach(seconds=BOUNDING * quest.seconds))
     if found.ended:
-        found = saturated(quest, 1 - BOUNDING)
+        found = saturated(quest, BOUNDING)
     tried: dict[str, Candidate] = {}
 
     def attempt(plan: Plan) -> Candidate:
