@@ -120,7 +120,7 @@ def test_a_score_is_of_as_many_samples_as_before_even_where_few_were_affordable(
         split = Subset(nothing, np.arange(2000))
         given: Any = SimpleNamespace(model=tmp_path, splits=SimpleNamespace(search=split, held_out=split))
         pace = SimpleNamespace(usual=lambda _: 1.0)
-        judge: Any = SimpleNamespace(pace=pace, outcome=lambda *_: None, task=Task(measure))
+        judge: Any = SimpleNamespace(pace=pace, outcome=MagicMock(), task=Task(measure))
         config = Config(model="", time_budget=time_budget)
         return len(compression._standard(given, config, judge, checkpoint).view)
 
