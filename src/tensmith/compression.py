@@ -42,6 +42,7 @@ from tensmith.hardware.target import HOST
 from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
 from tensmith.progress import Progress, silent
+from tensmith.recovery import demand_torch
 from tensmith.request import Request, judged_by, read_request
 from tensmith.rewrite.rule import Step
 from tensmith.search.beyond import search_beyond
@@ -52,7 +53,7 @@ from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.objective import Objective
 from tensmith.search.plan import BASELINE_ENGINE, Plan
 from tensmith.search.race import Race
-from tensmith.search.recovering import Recovering, demand_torch
+from tensmith.search.recovering import Recovering
 from tensmith.search.resume import engine_versions, forget_other_engines
 from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import BUDGET_SHARE, Sensitivities
@@ -135,7 +136,7 @@ def compress(
     strategy = STRATEGIES[config.search]
     strategy.demand()
     if config.recover:
-        demand_torch()
+        demand_torch("--recover")
     voice = _Voice(progress or silent)
     request = read_request(config, data, module, example_inputs)
     seen = fingerprint(request.splits, request.dataset.small_labels)

@@ -10,13 +10,14 @@ import pytest
 
 from tensmith.config import Config
 from tensmith.errors import MissingExtra
+from tensmith.recovery import demand_torch
 from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate, Status
 from tensmith.search.describe import describe_plan
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
-from tensmith.search.recovering import demand_torch, promise, promising, rounds
+from tensmith.search.recovering import promise, promising, rounds
 
 OBJECTIVE = Objective(max_drop=0.5)
 WEIGHTS = "0123456789abcdef" * 4
@@ -71,7 +72,7 @@ def test_a_trained_plan_is_described_without_hashes() -> None:
 def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"--recover needs .*tensmith\[torch\]"):
-        demand_torch()
+        demand_torch("--recover")
 
 
 def test_the_time_is_read_as_others_are() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tensmith.errors import UsageError
-from tensmith.study.plan import LADDERS, cells, expected_seconds, read_plan
+from tensmith.study.plan import LADDERS, TrainingBudget, cells, expected_seconds, read_plan, rung
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "study"
 SMALL = """name: small
@@ -49,6 +49,24 @@ def test_ids_stay_when_a_plan_grows_and_change_with_what_figures_depend_on(tmp_p
     assert other.id != cell.id and other.words == cell.words
 
 
+def test_what_an_optimization_leaves_may_be_trained(tmp_path: Path) -> None:
+    text = SMALL + "optimizations: [none, trained: [int8, weight_pruning: [80, 95]]]\n"
+    plan = read_plan(written(tmp_path, text + "algorithms: [any, sparse]\ntraining: {seconds: 30}\n"))
+    names = [f"trained:weight_pruning:{amount}" for amount in (80, 95)]
+    assert plan.optimizations == ("none", "trained:int8", *names)
+    assert [rung(name) for name in plan.optimizations[1:3]] == [
+        ("trained:int8", None),
+        ("trained:weight_pruning", 80),
+    ]
+    assert {c.optimization for c in cells(plan) if c.algorithm == "sparse"} == set(names)
+    longer = plan.model_copy(update={"training": TrainingBudget(seconds=60)})
+    changed = {c.optimization for c in cells(plan)} - {
+        c.optimization for c in cells(longer) if c in set(cells(plan))
+    }
+    assert changed == {"trained:int8", *names}
+    assert expected_seconds(longer, cells(longer), {}) - expected_seconds(plan, cells(plan), {}) == 3 * 30
+
+
 def test_filters(tmp_path: Path) -> None:
     text = SMALL + "optimizations: [none, {weight_pruning: [50, 90]}]\nsystems: [untuned, onnxruntime]\n"
     chosen = text + "only: [{optimization: 'weight_*'}]\nexclude: [{optimization: '*:90', system: untuned}]\n"
@@ -66,6 +84,9 @@ def test_filters(tmp_path: Path) -> None:
         ("optimizatons: [none]\n", ("study.yaml:6", "did you mean 'optimizations'?")),
         ("optimizations:\n  - none\n  - wieght_pruning: 50\n", ("study.yaml:6", "'weight_pruning'")),
         ("optimizations: [{weight_pruning: 120}]\n", ("study.yaml:6", "'120' is no whole per cent")),
+        ("optimizations: [trained: [none]]\n", ("study.yaml:6", "leaves nothing to train")),
+        ("optimizations: [trained]\n", ("study.yaml:6", "no optimization 'trained'")),
+        ("optimizations: [trained: [int9]]\n", ("study.yaml:6", "did you mean 'int8'")),
         ("systems: [tunned]\n", ("study.yaml:6", "did you mean 'tuned'?")),
         ("hardware: ['cpu:none']\n", ("study.yaml:6", "no number of threads")),
         ("hardware: ['estimated:cortex-a7']\n", ("study.yaml:6", "target")),

@@ -20,6 +20,7 @@ from tensmith.study.plan import StudyPlan, cells, read_plan
 from tensmith.study.results import Results, write_parquet
 from tensmith.study.run import DATABASE, StudyRun, run_study
 
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 TEXT = """name: tiny
 datasets: [{name: noise, data: "npz:noise.npz", samples: 40, calibration: 16}]
 models: [{name: tiny, path: tiny.onnx, dataset: noise, preprocess: raw}]
@@ -99,6 +100,23 @@ def test_a_failure_keeps_its_reason_and_stops_nobody(
     assert len(run_study(plan, place, tmp_path).results) == 3 and len(calls) == 4
     assert not any(r.failed for r in run_study(plan, place, tmp_path, retry=True).results)
     assert len(calls) == 5
+
+
+def test_what_is_trained_loses_less(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the torch extra is not installed")
+    (tmp_path / "study.yaml").write_text(f"""name: trained
+datasets: [{{name: digits, data: "npz:{DIGITS / "digits.npz"}", samples: 300, calibration: 64}}]
+models: [{{name: digits, path: {DIGITS / "digits.onnx"}, dataset: digits}}]
+optimizations: [none, channel_pruning: 60, trained: [channel_pruning: 60]]
+systems: [onnxruntime]
+training: {{seconds: 4, samples: 200}}
+method: {{runs: 3, seconds: 0}}
+""")
+    done = run_study(plan_of(tmp_path), tmp_path, tmp_path / "out")
+    none, pruned, trained = (result.figures["drop"].value for result in done.results)
+    assert none == 0 and trained < pruned / 2 and pruned > 2
+    files = [result.figures["weights"].value for result in done.results]
+    assert files[1] == files[2] < files[0]
 
 
 def test_a_model_that_is_not_there_is_the_reason_of_its_cells(place: Path, tmp_path: Path) -> None:

@@ -6,4 +6,15 @@ network    a program as a function that PyTorch differentiates
 feed       samples to train on, changed in ways that the original does not mind
 distill    how far a network's answers are from the original's
 training   steps that fit a time, the best weights kept, stopped and gone on with at any moment
+teacher    the original, what is learned from it, and how that is kept
 """
+
+import importlib.util
+
+from tensmith.errors import MissingExtra
+
+
+def demand_torch(wanted_by: str) -> None:
+    """MissingExtra without PyTorch."""
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtra(wanted_by, "torch")

@@ -181,6 +181,11 @@ def lossy(name: str, *, stage: int, promise: str) -> Callable[[Class], Class]:
     return register
 
 
+def keeps_zeros(steps: Iterable[Step]) -> bool:
+    """Whether zeros that a trail made are worth something as such."""
+    return any(LOSSY[step.rule].zeros for step in steps if step.kind == "lossy")
+
+
 def apply_lossy(program: Program, step: Step, calibration: Calibration) -> Program:
     """One lossy step."""
     with blas_threads(1):

@@ -6,7 +6,6 @@ another, judged as any candidate is, and the better half goes on with twice the 
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tensmith.errors import MissingExtra, ProgramError
+from tensmith.errors import ProgramError
 from tensmith.rewrite.lossy.recover import Recover
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
@@ -37,12 +36,6 @@ _SMALLEST_BUDGET = 0.1
 _FACT, _CHOSEN = "recover/", "recover"
 # Of the time, for plans beyond the budget to be found first.
 _LOOKING = 0.2
-
-
-def demand_torch() -> None:
-    """MissingExtra without PyTorch."""
-    if importlib.util.find_spec("torch") is None:
-        raise MissingExtra("--recover", "torch")
 
 
 def promise(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from tensmith import cache
 from tensmith.backend.onnx import write_onnx
 from tensmith.config import make_config
 from tensmith.data.dataset import Batch, by_name
-from tensmith.engine.base import Arrays, sizes_of, specs_of
+from tensmith.engine.base import Arrays, Session, sizes_of, specs_of
 from tensmith.engine.compiled import code_revision
 from tensmith.errors import DataError, ProgramError
 from tensmith.evaluate.calibrator import Calibrator
@@ -27,14 +27,15 @@ from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import INT8_DOT, detect_cpu
 from tensmith.ir import Program
 from tensmith.progress import silent
+from tensmith.recovery import demand_torch
 from tensmith.report.metric import Metric, exact
 from tensmith.request import Request, judged_by, read_request
 from tensmith.rewrite.lossy.dependency import groups
 from tensmith.rewrite.lossy.weights import weighted_layers
-from tensmith.rewrite.method import apply_lossy
+from tensmith.rewrite.method import apply_lossy, keeps_zeros
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import simplify
-from tensmith.study.plan import StudyCell, StudyPlan, expanded
+from tensmith.study.plan import TRAINED, StudyCell, StudyPlan, expanded, is_trained, rung, untrained
 from tensmith.study.results import Results
 
 ORIGINAL = "none"
@@ -118,7 +119,8 @@ class Materials:
         kind, _, path = data.data.partition(":")
         config = make_config(
             model=str(self.file(name)), data=f"{kind}:{expanded(path, self._beside)}",
-            preprocess=entry.preprocess, calibration_samples=data.calibration, search_samples=_PROBING,
+            preprocess=entry.preprocess, calibration_samples=data.calibration,
+            search_samples=plan.training.samples if any(map(is_trained, plan.optimizations)) else _PROBING,
             held_out_samples=data.samples, seed=plan.seed,
         )  # fmt: skip
         request = read_request(config, config.data)
@@ -127,7 +129,7 @@ class Materials:
         example = task.example(request.program, view)
         shape = next(iter(by_name(next(view.batches(1)).inputs).values())).shape[1:]
         noise = Calibrator(_Noise(shape, plan.seed), _NOISE_SAMPLES, task.preprocess, cores)
-        calibration = Calibrator(view, len(view), task.preprocess, cores)
+        calibration = Calibrator(view, len(view), task.preprocess, cores, self._folder)
         return Material(request, Judge(task, example, 1, cores), calibration, noise, plan.seed)
 
     def optimized(self, cell: StudyCell) -> Path:
@@ -139,13 +141,40 @@ class Materials:
         of = {
             "model": material.request.identity, "optimization": cell.optimization, "code": code_revision(),
             "data": data.model_dump_json(), "seed": str(self._plan.seed),
+            "training": self._plan.training.model_dump_json() if is_trained(cell.optimization) else "",
         }  # fmt: skip
 
         def make(folder: Path) -> None:
             folder.mkdir()
-            write_onnx(optimize(material, cell.optimization), folder / "model.onnx")
+            program, steps = optimize(material, cell.optimization)
+            if is_trained(cell.optimization):
+                program = self._trained(material, program, steps)
+            write_onnx(simplify(program).program, folder / "model.onnx")
 
         return cache.fetch(self._folder, of, make) / "model.onnx"
+
+    def _trained(self, material: Material, program: Program, steps: Iterable[Step]) -> Program:
+        """What an optimization left, trained; KeyboardInterrupt if that stopped it, to go on later."""
+        demand_torch(f"'{TRAINED}'")
+        from tensmith.recovery.teacher import Teacher  # PyTorch, which takes seconds to load
+        from tensmith.recovery.training import Recipe
+
+        judge, splits = material.judge, material.request.splits
+        task = judge.task
+        standard = judge.outcome(material.original, splits.search)
+        before = simplify(material.request.program).program
+        teacher = Teacher(
+            before, splits.fitting, task, Recipe(material.seed), self._folder, detect_cpu().cores
+        )
+
+        def lost(session: Session) -> float:
+            return task.outcome(session, splits.search, standard).drop(standard).value
+
+        name = f"training-{program.digest[:16]}"
+        found = teacher.lesson(program, keeps_zeros(steps), lost, name).course(self._plan.training.seconds)
+        if found.stopped:
+            raise KeyboardInterrupt
+        return apply_lossy(program, teacher.step(found), material.calibration)
 
     def figures(self, cell: StudyCell, path: Path) -> dict[str, Metric]:
         """What is the same for all cells of an optimized model: accuracy, size and work."""
@@ -164,9 +193,9 @@ class Materials:
         return {key: Metric.from_json(metric) for key, metric in known.items()}
 
 
-def optimize(material: Material, name: str) -> Program:
-    """The simplified program with an optimization of a plan, by its name; ProgramError if it does not fit."""
-    program = simplify(material.request.program).program
+def optimize(material: Material, name: str) -> tuple[Program, list[Step]]:
+    """The program after an optimization of a plan, untrained, and its steps; ProgramError if none fits."""
+    program, name = simplify(material.request.program).program, untrained(name)
     uncalibrated = name == "int8_uncalibrated"
     if uncalibrated and material.request.dataset.modality != "image":
         raise DataError("int8 without calibration takes random pixels for data; the model reads no images")
@@ -175,18 +204,18 @@ def optimize(material: Material, name: str) -> Program:
         raise ProgramError(f"nothing in the model takes {name}")
     for step in steps:
         program = apply_lossy(program, step, material.noise if uncalibrated else material.calibration)
-    return simplify(program).program
+    return program, steps
 
 
 def _steps(program: Program, name: str, isa: frozenset[str]) -> Iterator[Step]:
     """An optimization as lossy steps. What stays makes up for what is pruned: nothing is trained here."""
-    kind, _, amount = name.partition(":")
+    kind, amount = rung(name)
     bits = 7 if isa.isdisjoint(INT8_DOT) else 8
     if kind == "weight_pruning":
-        params = {"sparsity": int(amount) / 100, "scope": "global", "criterion": "obs"}
+        params = {"sparsity": (amount or 0) / 100, "scope": "global", "criterion": "obs"}
         yield Step("magnitude_pruning", params=params, kind="lossy")
     elif kind == "channel_pruning":
-        share = int(amount) / 100
+        share = (amount or 0) / 100
         for group in groups(program):
             if group.size - int(share * group.size + 0.5) < group.size:
                 params = {"ratio": share, "criterion": "activation"}
@@ -204,7 +233,7 @@ def _work(material: Material, path: Path, name: str) -> dict[str, Metric]:
     """Weights that are not zero, multiply-adds with them, and the speed-up that this would be."""
     weights, macs = _counted(read_onnx(path), material.sizes)
     before = _counted(material.request.program, material.sizes)[1]
-    expected = before / max(1.0, macs) * _LANES.get(name, 1.0)
+    expected = before / max(1.0, macs) * _LANES.get(untrained(name), 1.0)
     return {"weights": exact(weights, "numbers"), "macs": exact(macs, "operations"),
             "expected": exact(expected, "x", "estimated")}  # fmt: skip
 

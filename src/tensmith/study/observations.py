@@ -16,6 +16,7 @@ import numpy as np
 from tensmith.engine.compiled import TUNED, UNTUNED
 from tensmith.evaluate.statistics import bootstrap, median_interval, wilson
 from tensmith.study.materials import ORIGINAL
+from tensmith.study.plan import TRAINED, rung, untrained
 from tensmith.study.results import CellResult
 from tensmith.study.tables import ELBOW_POINTS, Reached, beside, elbows, fastest, reached
 
@@ -89,7 +90,8 @@ def _some_differ(differ: Sequence[bool], of: str) -> tuple[str, str]:
 
 
 def _kind(result: CellResult) -> str:
-    return result.cell.optimization.partition(":")[0]
+    """The kind of the optimization: time does not care whether weights were trained."""
+    return rung(untrained(result.cell.optimization))[0]
 
 
 def _pairs(
@@ -200,7 +202,9 @@ def _elbows_apart(results: Sequence[CellResult]) -> tuple[str, str]:
 
 @_claim(f"Pruning 95% of the weights costs at most {ELBOW_POINTS:g} point of accuracy")
 def _deep_pruning(results: Sequence[CellResult]) -> tuple[str, str]:
-    return _median_below(_drops(results, "weight_pruning:95"), ELBOW_POINTS, "models' points lost")
+    # The paper trains what is left; without that nothing of the kind is claimed.
+    drops = _drops(results, f"{TRAINED}:weight_pruning:95") or _drops(results, "weight_pruning:95")
+    return _median_below(drops, ELBOW_POINTS, "models' points lost")
 
 
 def _drops(results: Sequence[CellResult], optimization: str) -> list[float]:

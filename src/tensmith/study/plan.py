@@ -43,6 +43,8 @@ LADDERS: Mapping[str, tuple[int, ...]] = {
     "channel_pruning": (5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95),
 }
 PLAIN = ("none", "float16", "int8_uncalibrated", "int8", "ours")
+# Before the name of another optimization: what it left is trained to answer as the original does.
+TRAINED = "trained"
 ALGORITHMS = (ANY, *FAMILIES)
 # Our engine's three ways to choose kernels, and the runtimes of others.
 OUR_SYSTEMS = (UNTUNED, TUNED, METASCHEDULE)
@@ -79,6 +81,13 @@ class TuningBudget(_Part):
     seconds: float = Field(60.0, gt=0)
 
 
+class TrainingBudget(_Part):
+    """What training one optimized model may take, and the samples that choose among its weights."""
+
+    seconds: float = Field(600.0, gt=0)
+    samples: int = Field(1000, ge=1)
+
+
 class LatencyMethod(_Part):
     """How latency is measured.
 
@@ -91,7 +100,10 @@ class LatencyMethod(_Part):
 
 
 def _spread(value: Any) -> Any:
-    """Names and {name: value or values} as names of one value each: `weight_pruning: [50, 95]`."""
+    """Names and {name: value or values} as names of one value each: `weight_pruning: [50, 95]`.
+
+    A value may be such an entry: `trained: [int8, weight_pruning: [80, 95]]`.
+    """
     if not isinstance(value, list):
         return value
     found: list[Any] = []
@@ -99,7 +111,7 @@ def _spread(value: Any) -> Any:
         if isinstance(entry, dict):
             for name, amounts in entry.items():
                 many = amounts if isinstance(amounts, list) else [amounts]
-                found += [f"{name}:{amount}" for amount in many]
+                found += [f"{name}:{amount}" for amount in _spread(many)]
         elif entry in LADDERS:
             found += [f"{entry}:{amount}" for amount in LADDERS[entry]]
         else:
@@ -124,6 +136,7 @@ class StudyPlan(_Part):
     systems: _Names = (UNTUNED,)
     hardware: _Names = ("cpu:1",)
     tuning: TuningBudget = Field(default_factory=lambda: TuningBudget.model_validate({}))
+    training: TrainingBudget = Field(default_factory=lambda: TrainingBudget.model_validate({}))
     method: LatencyMethod = Field(default_factory=lambda: LatencyMethod.model_validate({}))
     only: tuple[_Pattern, ...] = ()
     exclude: tuple[_Pattern, ...] = ()
@@ -143,12 +156,32 @@ def _one_of(known: Sequence[str], what: str, name: str) -> str:
 
 def _optimization(name: str) -> str:
     kind, colon, amount = name.partition(":")
+    if is_trained(name):
+        if is_trained(amount) or _optimization(amount) == "none":
+            raise ValueError(f"'{name}' leaves nothing to train")
+        return name
     _one_of((*PLAIN, *LADDERS), "optimization", kind)
     if (kind in LADDERS) != bool(colon):
         raise ValueError(f"'{name}' wants {'per cent' if kind in LADDERS else 'no number'}")
     if colon and not (amount.isdigit() and 0 < int(amount) < 100):
         raise ValueError(f"'{amount}' is no whole per cent between 0 and 100")
     return name
+
+
+def untrained(name: str) -> str:
+    """The optimization itself, whether or not what it left is trained."""
+    return name.removeprefix(f"{TRAINED}:")
+
+
+def is_trained(name: str) -> bool:
+    """Whether what an optimization left is trained."""
+    return untrained(name) != name
+
+
+def rung(name: str) -> tuple[str, int | None]:
+    """The kind of an optimization, and its per cent where it is a rung of a ladder."""
+    kind, _, amount = name.rpartition(":")
+    return (kind, int(amount)) if amount.isdigit() else (name, None)
 
 
 def _hardware(name: str) -> str:
@@ -229,7 +262,8 @@ def _told(error: Any) -> str:
 
 def _fields(place: Sequence[Any]) -> list[str]:
     parts: dict[str, type[BaseModel]] = {
-        "datasets": DatasetEntry, "models": ModelEntry, "tuning": TuningBudget, "method": LatencyMethod,
+        "datasets": DatasetEntry, "models": ModelEntry, "tuning": TuningBudget, "training": TrainingBudget,
+        "method": LatencyMethod,
     }  # fmt: skip
     part = parts[place[0]] if place else StudyPlan
     return list(part.model_fields)
@@ -300,6 +334,7 @@ def _all_cells(plan: StudyPlan) -> Iterator[StudyCell]:
             basis = {
                 "data": dataset.model_dump(), "model": model.model_dump(), "method": plan.method.model_dump(),
                 "tuning": plan.tuning.model_dump() if system in (TUNED, METASCHEDULE) else {},
+                "training": plan.training.model_dump() if is_trained(optimization) else {},
                 "seed": plan.seed,
             }  # fmt: skip
             digest = sha256_bytes(json.dumps(basis, sort_keys=True).encode())[:16]
@@ -311,7 +346,7 @@ def _sensible(optimization: str, algorithm: str, system: str, hardware: str) -> 
     here = hardware.startswith("cpu:")
     if algorithm != ANY and (system not in (UNTUNED, TUNED) or not here):
         return False
-    if algorithm == "sparse" and not optimization.startswith("weight_pruning:"):
+    if algorithm == "sparse" and not untrained(optimization).startswith("weight_pruning:"):
         return False
     return here or system == UNTUNED
 
@@ -341,7 +376,9 @@ def expected_seconds(
 
     `known`: seconds of finished cells by system.
     """
-    total = _JUDGING_SECONDS * len({(cell.model, cell.optimization) for cell in left})
+    made = {(cell.model, cell.optimization) for cell in left}
+    total = _JUDGING_SECONDS * len(made)
+    total += plan.training.seconds * sum(is_trained(optimization) for _, optimization in made)
     for cell in left:
         if spent := known.get(cell.system):
             total += sum(spent) / len(spent)

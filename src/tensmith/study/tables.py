@@ -19,7 +19,7 @@ from tensmith.files import atomic_path, write_text
 from tensmith.report.escape import html_text, printable
 from tensmith.report.metric import Metric
 from tensmith.study.materials import ORIGINAL
-from tensmith.study.plan import LADDERS, LAYERS, StudyCell
+from tensmith.study.plan import LAYERS, TRAINED, StudyCell, rung
 from tensmith.study.results import CellResult
 
 # Points of accuracy that a model may lose up to its elbow.
@@ -98,16 +98,16 @@ def elbows(results: Iterable[CellResult]) -> list[Elbow]:
     """The elbow of each model and ladder: the rungs before the first that loses over a point."""
     found: dict[tuple[str, str], dict[int, CellResult]] = defaultdict(dict)
     for result in results:
-        kind, _, amount = result.cell.optimization.partition(":")
-        if kind in LADDERS and not result.failed:
-            found[result.cell.model, kind][int(amount)] = result
+        kind, amount = rung(result.cell.optimization)
+        if amount is not None and not result.failed:
+            found[result.cell.model, kind][amount] = result
     made = []
     for (model, kind), rungs in found.items():
         held, at = 0, None
-        for rung in sorted(rungs):
-            if rungs[rung].figures["drop"].value > ELBOW_POINTS:
+        for amount in sorted(rungs):
+            if rungs[amount].figures["drop"].value > ELBOW_POINTS:
                 break
-            held, at = rung, rungs[rung]
+            held, at = amount, rungs[amount]
         made.append(Elbow(model, kind, held, at))
     return made
 
@@ -284,14 +284,15 @@ def figures(results: Sequence[CellResult]) -> tuple[StudyFigure, ...]:
     """Figures 3 to 7; one without curves where nothing of it was measured."""
     ok = [r for r in results if not r.failed]
 
-    def ladder(number: int, kind: str) -> StudyFigure:
+    def rungs(kind: str, more: str) -> tuple[StudyCurve, ...]:
         def place(result: CellResult) -> Any:
-            if result.cell.optimization == ORIGINAL:
-                return 0
-            name, _, amount = result.cell.optimization.partition(":")
-            return int(amount) if name == kind else None
+            found, amount = rung(result.cell.optimization)
+            return 0 if result.cell.optimization == ORIGINAL else amount if found == kind else None
 
-        curves = _curves(ok, "accuracy", lambda r: r.cell.model, place)
+        return _curves(ok, "accuracy", lambda r: r.cell.model + more, place)
+
+    def ladder(number: int, kind: str) -> StudyFigure:
+        curves = rungs(kind, "") + rungs(f"{TRAINED}:{kind}", ", trained")
         words = kind.replace("_", " ")
         return StudyFigure(number, f"Accuracy after {words}", "taken away, %", "accuracy, %", False, curves)
 

@@ -1,0 +1,101 @@
+"""The original as the teacher of what compression left of it, on samples that weights may be fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from tensmith.data import Subset
+from tensmith.engine.base import Session
+from tensmith.errors import ProgramError
+from tensmith.evaluate.task import Task
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
+from tensmith.recovery.feed import Feed, LessonSamples
+from tensmith.recovery.learning import learning_constants
+from tensmith.recovery.network import TorchNetwork, require_agreement, usual_device
+from tensmith.recovery.training import Outlook, Recipe, Training
+from tensmith.rewrite.archives import digest_of, trained_path, write_arrays
+from tensmith.rewrite.lossy.recover import Recover
+from tensmith.rewrite.method import LOSSY
+from tensmith.rewrite.rule import Step
+
+# Samples on which a network must answer as the program it was made of.
+_COMPARED = 2
+
+
+@dataclass
+class Teacher:
+    """original: rewritten by exact rules alone. samples: what weights may be fitted to.
+
+    kept: the folder of what is found. threads: the most to train on.
+    """
+
+    original: Program
+    samples: Subset
+    task: Task
+    recipe: Recipe
+    kept: Path
+    threads: int
+    device: str = field(default_factory=usual_device)
+
+    def lesson(self, program: Program, zeros: bool, lost: Callable[[Session], float], name: str) -> Training:
+        """The training of a program that was made of the original; its state is kept by `name`.
+
+        zeros: whether zeros stay. lost: what a session loses on samples that are not trained on.
+        ProgramError where the program has no gradients.
+        """
+        network = self._network(program, zeros)
+        measure = self.task.measure
+        labelled = measure in ("accuracy", "loss")
+        state = self.kept / f"{name}.npz"
+        return Training(
+            network, self._itself, self._feed, measure != "score", labelled, lost, self.recipe, state,
+            self.threads,
+        )  # fmt: skip
+
+    def step(self, found: Outlook) -> Step:
+        """What a course came to, as a step of a trail; its weights are kept."""
+        weights = digest_of(found.arrays)
+        write_arrays(trained_path(self.kept, weights), found.arrays)
+        return LOSSY[Recover.name].step(
+            weights=weights,
+            original=self.original.digest,
+            samples=len(self.samples),
+            seed=self.recipe.seed,
+            steps=found.steps,
+            batch=self.recipe.batch,
+            rate=found.rate,
+        )
+
+    def _network(self, program: Program, zeros: bool | None) -> TorchNetwork:
+        """A program in PyTorch, compared with what it was made of; `zeros` is None where nothing learns."""
+        learning = {} if zeros is None else learning_constants(program, zeros)
+        network = TorchNetwork(program, learning, self.device)
+        require_agreement(network, self._plain_feed.at(0).first(_COMPARED).inputs)
+        return network
+
+    @cached_property
+    def _itself(self) -> TorchNetwork:
+        return self._network(self.original, None)
+
+    @cached_property
+    def _plain_feed(self) -> Feed:
+        if self.samples.part.ragged:
+            raise ProgramError("its samples differ in shape, so that no batch can be made of them")
+        recipe = self.recipe
+        return Feed(self.samples, self.original.inputs, self.task.preprocess, recipe.batch, recipe.seed)
+
+    @cached_property
+    def _feed(self) -> Feed:
+        """With all changes of images that leave the original's answers as they are."""
+        return self._plain_feed.changed_as_borne(self._classes)
+
+    def _classes(self, samples: LessonSamples) -> Array:
+        with torch.no_grad():
+            answers = self._itself(samples.inputs)[0]
+        return answers.flatten(1).argmax(1).cpu().numpy()  # type: ignore[no-any-return]
