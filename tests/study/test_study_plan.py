@@ -27,7 +27,8 @@ def written(folder: Path, text: str) -> Path:
 def test_the_grid_of_the_issue_has_its_cells() -> None:
     plan = read_plan(EXAMPLES / "cifar.yaml")
     found = cells(plan)
-    assert len(found) == len({cell.id for cell in found}) == 4 * 5 * 3 * 2
+    grid = [cell for cell in found if cell.algorithm != "any"]
+    assert len({cell.id for cell in grid}) == len(grid) == 4 * 5 * 3 * 2
     assert expected_seconds(plan, found, {}) < 3 * 3600
     assert expected_seconds(plan, found[:10], {"untuned": [2.0, 4.0], "tuned": [3.0]}) < 10 * 3 + 40
 
