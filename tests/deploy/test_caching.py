@@ -17,6 +17,7 @@ from command_line import refused, tensmith
 from tensmith import load
 from tensmith.deploy.caching import CachedDecoder, apart, cached_decoder
 from tensmith.deploy.generation import TokenDecoder
+from tensmith.deploy.slots import SlotDecoder
 from tensmith.errors import ModelError
 from tensmith.frontend.onnx import read_onnx
 
@@ -33,12 +34,13 @@ def decoder(
     ahead: int = 0,
     scaled: bool = False,
     word: float = 0.0,
+    most: int = MOST,
 ) -> Path:
     """Two layers of attention over learned positions, as exporters write them.
 
     mask: -inf in a triangle, or chosen by comparing positions. merged: products on [batch * length, width].
     ahead: what is so far ahead is seen. scaled: queries grow with the length beyond 32. word: added to the
-    last logit.
+    last logit. most: tokens that there are positions for.
     """
     random = np.random.default_rng(0)
     nodes: list[onnx.NodeProto] = []
@@ -69,7 +71,7 @@ def decoder(
     count = add("Squeeze", length, zero)
     places = add("Range", constant("start", np.array(0)), count, constant("step", np.array(1)))
     x = add("Gather", weight("words", VOCABULARY, WIDTH), "ids")
-    x = add("Add", x, add("Gather", weight("positions", MOST, WIDTH), places))
+    x = add("Add", x, add("Gather", weight("positions", most, WIDTH), places))
     square = add("Concat", length, length, axis=0)
     if mask == "triangle":
         full = add("Expand", constant("never", np.array(-np.inf, np.float32)), square)
@@ -206,6 +208,41 @@ def test_generating_uses_them_and_says_the_same(tmp_path: Path) -> None:
         known += model.generate(known, 1)
     assert model._cached_decoder is not None
     assert model.generate([3, 1], 12) == known[2:]
+
+
+@pytest.mark.parametrize(("mask", "merged"), [("triangle", False), ("compared", True)])
+def test_compiled_for_one_token_at_a_time_it_says_the_same(mask: str, merged: bool, tmp_path: Path) -> None:
+    source = decoder(tmp_path / "d.onnx", mask=mask, merged=merged)
+    plain, model = load(source), load(source, engine="native")
+    wanted = plain.generate([3, 1], 30)
+    assert model.generate([3, 1], 30) == wanted
+    assert model.generate([3, 1], 30, temperature=1.0) == plain.generate([3, 1], 30, temperature=1.0)
+    slots = model._slot_decoder
+    assert isinstance(slots, SlotDecoder) and list(slots._models) == [MOST]
+    assert slots._models[MOST][1].apart < 1e-5 and slots._models[MOST][1].tokens == MOST
+
+
+def test_a_compiled_step_is_compared_too(tmp_path: Path) -> None:
+    ahead = decoder(tmp_path / "ahead.onnx", causal=False)
+    assert load(ahead, engine="native").generate([3, 1], 9) == load(ahead).generate([3, 1], 9)
+    model = load(decoder(tmp_path / "d.onnx"), engine="native")
+    slots = model._slot_decoder
+    assert isinstance(slots, SlotDecoder)
+    wanted = [3, 1, *model.generate([3, 1], 40)]
+    other = load(decoder(tmp_path / "other.onnx", word=5.0))
+    slots.session, (step, compared) = other.session, slots._models[MOST]
+    slots._models[MOST] = step, replace(compared, tokens=16)
+    assert model.generate(wanted[:9], 9) == wanted[9:18], "not again before 32 tokens"
+    slots._models[MOST] = step, replace(compared, tokens=8)
+    assert model.generate(wanted[:20], 9) == other.generate(wanted[:20], 9), "the original has the last word"
+    assert slots._models[MOST][1].apart > 0.1
+    assert model.generate([3, 1], 9) == other.generate([3, 1], 9), "from then on"
+
+
+def test_a_step_of_as_many_tokens_as_the_model_takes(tmp_path: Path) -> None:
+    source = decoder(tmp_path / "d.onnx", most=70)
+    said = load(source, engine="native").generate([3, 1], 68)
+    assert said == load(source).generate([3, 1], 68)
 
 
 def test_the_command_writes_a_file_that_generates(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ _FEWEST = 16
 # Tokens that are drawn where the model does not say how many it knows.
 _WORDS = 256
 # Of the range of logits, sums in another order; and those further below the best one say nothing.
-_SAME, _RANGE = 1e-3, 30.0
+SAME, _RANGE = 1e-3, 30.0
 
 
 @dataclass
@@ -40,7 +40,7 @@ class CachedDecoder(TokenDecoder):
 
     def fed(self, known: list[int], fed: int, state: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
         """See TokenDecoder."""
-        if self.compared.apart > _SAME:
+        if self.compared.apart > SAME:
             return self.original.rows(known)[-1], {}
         row, after = super().fed(known, fed, state)
         if len(known) < 2 * self.compared.tokens:
@@ -74,7 +74,7 @@ def cached_decoder(
     made = CachedDecoder(ENGINES[engine].prepare(path, threads), original)
     found = [_compared(original, made, text, seed) for seed, text in enumerate((*_SHORT, _LONG))]
     made.compared = CacheComparison(max(each.apart for each in found), max(each.tokens for each in found))
-    if not made.compared.apart <= _SAME:
+    if not made.compared.apart <= SAME:
         raise ModelError(
             f"with caches its logits are {made.compared.apart:.1e} of their range apart: rows look at later "
             "ones, or a position is not told by what came before"
@@ -112,4 +112,4 @@ def apart(row: Array, expected: Array) -> float:
     found, wanted = row[near].astype(np.float64), expected[near].astype(np.float64)
     if not (np.isfinite(found).all() and np.isfinite(wanted).all() and found.size):
         return math.inf
-    return float(np.abs(found - wanted).max() / max(float(np.ptp(wanted)), _SAME))
+    return float(np.abs(found - wanted).max() / max(float(np.ptp(wanted)), SAME))

@@ -22,7 +22,7 @@ from tensmith.errors import ModelError, UsageError
 Array = np.ndarray[Any, Any]
 
 _PAST, _PRESENT = (re.compile(f"^{word}(_key_values)?[._]?") for word in ("past", "present"))
-_MASK, _POSITIONS, _TYPES, _BRANCH = "attention_mask", "position_ids", "token_type_ids", "use_cache_branch"
+MASK, POSITIONS, TYPES, _BRANCH = "attention_mask", "position_ids", "token_type_ids", "use_cache_branch"
 # Further along, rounding may differ with the padding behind it.
 _SAME = 1e-3
 
@@ -50,11 +50,12 @@ class Sampling:
 
     def token(self, logits: Array, drawer: np.random.Generator) -> int:
         """The next token; logits [vocabulary]. ModelError where they hold no number."""
-        scores = logits.astype(np.float64)
-        if np.isnan(scores).any() or not np.isfinite(scores.max()):
+        best = int(logits.argmax())  # the first that is no number, where one is none
+        if not np.isfinite(logits[best]):
             raise ModelError("the model gives logits that are no numbers (NaN or infinite)")
         if self.temperature == 0:
-            return int(scores.argmax())
+            return best
+        scores = logits.astype(np.float64)
         shares = np.exp((scores - scores.max()) / self.temperature)
         order = np.argsort(-shares, kind="stable")
         total = np.cumsum(shares[order])
@@ -78,7 +79,7 @@ class TokenDecoder:
         self._causal = False  # as was seen at the first token
         self._inputs = {spec.name: spec for spec in self.session.inputs}
         self.caches = _caches(self.session)
-        beside = {_MASK, _POSITIONS, _TYPES, _BRANCH, *self.caches}
+        beside = {MASK, POSITIONS, TYPES, _BRANCH, *self.caches}
         found = [spec for spec in self.session.inputs if spec.name not in beside]
         if len(found) != 1 or not _integers(found[0]):
             raise ModelError(
@@ -190,9 +191,9 @@ class TokenDecoder:
         total = before + len(tokens)
         ready = {
             self.tokens.name: np.array([tokens]),
-            _MASK: np.ones((1, total)),
-            _POSITIONS: np.arange(before, total)[None],
-            _TYPES: np.zeros((1, len(tokens))),
+            MASK: np.ones((1, total)),
+            POSITIONS: np.arange(before, total)[None],
+            TYPES: np.zeros((1, len(tokens))),
             _BRANCH: np.array([before > 0]),
         }
         given = {n: a.astype(self._inputs[n].dtype) for n, a in ready.items() if n in self._inputs}

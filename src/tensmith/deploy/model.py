@@ -17,6 +17,7 @@ from tensmith.backend.native.emit import loader
 from tensmith.backend.packed import unpack
 from tensmith.deploy.caching import cached_decoder
 from tensmith.deploy.generation import Sampling, TokenDecoder
+from tensmith.deploy.slots import SlotDecoder
 from tensmith.engine.base import ENGINES, Session
 from tensmith.engine.compiled import MIXED, NATIVE
 from tensmith.errors import ModelError, TensmithError, UsageError
@@ -98,8 +99,8 @@ class Model:
         """What a decoder says after some tokens, without them, up to a token of `stop`, which ends it.
 
         With caches of keys and values, where it has them (see deploy.generation) or they can be made (see
-        deploy.caching); else the whole text is computed for each token. ModelError where it is no decoder,
-        UsageError for what cannot be asked.
+        deploy.caching; compiled, with engine="native", see deploy.slots); else the whole text is computed
+        for each token. ModelError where it is no decoder, UsageError for what cannot be asked.
         """
         return list(self.stream(tokens, max_new_tokens, temperature, top_p, seed, stop))
 
@@ -116,8 +117,8 @@ class Model:
         if max_new_tokens < 1:
             raise UsageError(f"max_new_tokens is a whole number from 1, not {max_new_tokens}")
         sampling = Sampling(temperature, top_p, seed)
-        decoder = self._decoder
-        if max_new_tokens >= _WORTH_CACHES and self._cached_decoder is not None:
+        decoder = self._slot_decoder or self._decoder
+        if decoder is self._decoder and max_new_tokens >= _WORTH_CACHES and self._cached_decoder is not None:
             decoder = self._cached_decoder
         steps = decoder.steps(tokens, max_new_tokens, sampling)
         return itertools.takewhile(lambda token: token not in stop, steps)
@@ -125,6 +126,17 @@ class Model:
     @cached_property
     def _decoder(self) -> TokenDecoder:
         return TokenDecoder(self.session)
+
+    @cached_property
+    def _slot_decoder(self) -> TokenDecoder | None:
+        """The decoder compiled for one token at a time, for our engine; None for others, and where it has
+        caches of its own or takes a fixed length."""
+        if self._engine != NATIVE or self._compiled is not None:
+            return None
+        plain = TokenDecoder(Model(self.path, threads=self._threads).session)
+        if plain.caches or not plain.open:
+            return None
+        return SlotDecoder(plain.session, self.program, self._threads)
 
     @cached_property
     def _cached_decoder(self) -> TokenDecoder | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.tiles import chunks, spans
+from tensmith.kernel.tiles import chunks, spans, vector_chunks
 
 _LATENCY = 8
 _MOST_BLOCKS = 6
@@ -57,37 +57,59 @@ class Panels:
 """)
         return f"static void {name}(const float *restrict b, float *restrict w)\n{{\n{''.join(nests)}}}\n"
 
-    def product(self, name: str, rows: int, row: int, column: int) -> str:
-        """C function NAME(a, panels, c): `rows` rows of a with these strides; c is dense, `width` wide."""
+    def product(
+        self, name: str, rows: int, row: int, column: int, lying: int | None = None, summed: bool = False
+    ) -> str:
+        """C function NAME(a, panels, c, n): `rows` rows of a with these strides; c is dense, `width` wide.
+
+        Of c the first n columns are wanted; where `summed`, all of the first n products. `lying`: instead of
+        panels it reads b as it lies, its rows so far apart and their elements together.
+        """
         text, calls = [], []
-        for blocks, times in chunks(self.width // self.lanes, self.blocks):
-            text.append(self._tile(f"{name}_{blocks}", rows, blocks, row, column))
-            wide = blocks * self.lanes
+        for blocks, times, last in vector_chunks(self.columns, self.blocks, self.lanes, lying is not None):
+            own, wide = f"{name}_{blocks}_{last}", blocks * self.lanes
+            text.append(self._tile(own, rows, (blocks, last), row, column, lying or wide))
+            step = wide if lying else self.inner * wide
+            until, count = ("", "n") if summed else (" && n > 0", str(self.inner))
+            less = "" if summed else f", n -= {wide}"
             calls.append(f"""\
-    for (int p = 0; p < {times}; p++, w += {self.inner * wide}, c += {wide}) {name}_{blocks}(a, w, c);
+    for (int p = 0; p < {times}{until}; p++, w += {step}, c += {wide}{less}) {own}(a, w, c, {count});
 """)
         return f"""\
-{"".join(text)}static void {name}(const float *a, const float *w, float *c)
+{"".join(text)}static void {name}(const float *a, const float *w, float *c, int n)
 {{
 {"".join(calls)}}}
 """
 
-    def _tile(self, name: str, rows: int, blocks: int, row: int, column: int) -> str:
+    def _tile(self, name: str, rows: int, vectors: tuple[int, int], row: int, column: int, step: int) -> str:
+        """vectors: how many, and how many elements the last one has. step: from one row of b to the next."""
+        blocks, last = vectors
+        # A whole vector reads on in the next rows, and what it finds there goes where nobody looks.
+        short = -(-(self.lanes - last) // step)
+        whole = f"load(w + p * {self.lanes})"
+        part = f"p == {blocks - 1} ? load_part(w + p * {self.lanes}, {last}) : {whole}"
+        loops = [(f"n - {short}", whole), ("n", part)] if short else [("n", whole)]
         each = f"UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int p = 0; p < {blocks}; p++)"
-        return f"""\
-static void {name}(const float *restrict a, const float *restrict w, float *restrict c)
-{{
-    vf s[{rows}][{blocks}];
-    {each} s[i][p] = splat(0);
-    UNROLL_4 for (int k = 0; k < {self.inner}; k++, w += {blocks * self.lanes}) {{
+        sums = [
+            f"""\
+    UNROLL_4 for (; k < {stop}; k++, w += {step}) {{
         vf f[{blocks}];
-        UNROLL for (int p = 0; p < {blocks}; p++) f[p] = load(w + p * {self.lanes});
+        UNROLL for (int p = 0; p < {blocks}; p++) f[p] = {read};
         UNROLL for (int i = 0; i < {rows}; i++) {{
             float e = a[i * {row} + k * {column}];
             UNROLL for (int p = 0; p < {blocks}; p++) s[i][p] += e * f[p];
         }}
     }}
-    {each} store(c + i * {self.width} + p * {self.lanes}, s[i][p]);
+"""
+            for stop, read in loops
+        ]
+        return f"""\
+static inline void {name}(const float *restrict a, const float *restrict w, float *restrict c, int n)
+{{
+    int k = 0;
+    vf s[{rows}][{blocks}];
+    {each} s[i][p] = splat(0);
+{"".join(sums)}    {each} store(c + i * {self.width} + p * {self.lanes}, s[i][p]);
 }}
 """
 

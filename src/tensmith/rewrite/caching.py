@@ -39,8 +39,17 @@ NEW, ALL = "new", "all"
 Rows = tuple[str, ...]
 
 PAST, PRESENT = "past_key_values.{}", "present.{}"
-MASK = "attention_mask"
+MASK, POSITION = "attention_mask", "position"
 _BEFORE, _TOTAL, _FRESH = "rows before", "rows in all", "rows that are new"
+
+
+def with_slots(program: Program, capacity: int) -> Program:
+    """The program for one token at a time, of fixed sizes: caches have `capacity` rows, of which the new one
+    takes the place that the input position [1] names, and comes out in the caches of the next step.
+
+    Rows behind the position count as later tokens, which no row depends on. ModelError as with_caches.
+    """
+    return _Caching(program, capacity).run()
 
 
 def with_caches(program: Program) -> Program:
@@ -55,7 +64,10 @@ def with_caches(program: Program) -> Program:
 
 @dataclass
 class _Caching:
+    """capacity: of the caches' rows, for one new row at a time; None where they grow."""
+
     program: Program
+    capacity: int | None = None
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     made: dict[tuple[str, Rows], str] = field(default_factory=dict)
@@ -63,12 +75,15 @@ class _Caching:
     caches: dict[str, TensorType] = field(default_factory=dict)
     present: list[str] = field(default_factory=list)
     _first_axis: int = 0
+    # Whether a cache has its rows last, by the value that is kept.
+    _turned: dict[str, bool] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
     def run(self) -> Program:
         """See with_caches."""
         program = self.program
-        if taken := {_BEFORE, _TOTAL, _FRESH} & program.names:
+        beside = {POSITION} if self.capacity else set()
+        if taken := {_BEFORE, _TOTAL, _FRESH, *beside} & program.names:
             raise ModelError(f"the model has a value named '{min(taken)}', which caches need; rename it")
         outputs = []
         for name in program.outputs:
@@ -81,6 +96,7 @@ class _Caching:
         nodes = [*self._sizes(), *self.nodes]
         nodes += [make_node("identity", (made,), (name,)) for name, made in outputs]
         inputs = {n: self._input_type(n, type_) for n, type_ in program.inputs.items()}
+        inputs |= {name: TensorType("i64", (1,)) for name in beside}
         return Program(
             program.name,
             {**inputs, **self.caches},
@@ -135,8 +151,8 @@ class _Caching:
 
     def _input_type(self, name: str, type_: TensorType) -> TensorType:
         if name == MASK:
-            return type_.with_shape((type_.dims[0], self._fresh_size("total")))
-        return type_
+            return type_.with_shape((type_.dims[0], self.capacity or self._fresh_size("total")))
+        return type_.with_shape((type_.dims[0], 1)) if self.capacity else type_
 
     def _fresh_size(self, name: str) -> Poly:
         """A size that the model's inputs have none of."""
@@ -181,7 +197,7 @@ class _Caching:
 
     def _counted(self, node: Node, name: str, rows: Rows) -> str:
         """A value that the number of tokens makes alone: of all rows, of which the new ones are cut."""
-        if NEW in rows and node.op == "trilu" and rows == (NEW, ALL):
+        if not self.capacity and node.op == "trilu" and rows == (NEW, ALL):
             return self._triangle(node, rows)
         if NEW in rows and _is(node, Expand) and node.inputs[0] in self.program.constants:
             return self._again(node, name, [node.inputs[0], self._shape(name, rows)])
@@ -213,6 +229,8 @@ class _Caching:
             raise ModelError(f"{self.program.producers[name].label}: all rows of two axes are needed")
         chain = list(self._views(name))
         best = min(chain, key=lambda each: (self._row_size(each), not self._usual(each), chain.index(each)))
+        # Slots lie as whoever asks first reads them; caches that grow, as they usually do.
+        self._turned.setdefault(best, self._axes(name) == (3,) and self.capacity is not None)
         if best == name:
             return self._kept(name, self.value(name, (NEW,)), self._axes(name)[0])
         return self._passed(self.program.producers[name], name, rows)
@@ -243,16 +261,22 @@ class _Caching:
         type_ = self.program.type(name)
         if type_.dims[axis] != Poly.symbol(self._length):
             raise ModelError(f"rows of '{name}' lie together with something else: {type_}")
-        turned = type_.rank == 4 and axis == 3
-        sizes = [*type_.dims]
-        if turned:  # keys for a product: they are kept as caches usually lie
-            sizes[2:], axis = reversed(sizes[2:]), 2
+        wanted = 3 if self._turned.get(name) else 2
+        sizes, turned = [*type_.dims], type_.rank == 4 and axis in (2, 3) and axis != wanted
+        if turned:
+            sizes[2:], axis = reversed(sizes[2:]), wanted
             new = self._add("transpose", (new,), f"{name} turned", perm=_TURNED)
         if not self.caches:
             self._first_axis = axis
-        sizes[axis] = self._fresh_size("before")
+        sizes[axis] = self.capacity or self._fresh_size("before")
         self.caches[past] = type_.with_shape(sizes)
-        self.nodes.append(make_node("concat", (past, new), (present,), {"axis": axis}))
+        if self.capacity:
+            sizes[axis] = 1
+            shape = self._add("concat", [self._size(size, NEW) for size in sizes], "new row", axis=0)
+            place = self._add("expand", (_BEFORE, shape), "place of the new row")
+            self.nodes.append(make_node("scatter_elements", (past, place, new), (present,), {"axis": axis}))
+        else:
+            self.nodes.append(make_node("concat", (past, new), (present,), {"axis": axis}))
         self.present.append(present)
         return self._add("transpose", (present,), f"{name} of all", perm=_TURNED) if turned else present
 
@@ -393,6 +417,9 @@ class _Caching:
 
     def _sizes(self) -> list[Node]:
         """Nodes that measure how many rows there were before, and are now."""
+        if self.capacity:
+            self.constants |= {_TOTAL: np.array([self.capacity]), _FRESH: np.array([1])}
+            return [make_node("identity", (POSITION,), (_BEFORE,))]
         first = next(iter(self.caches))
         axis = self._first_axis
         return [
@@ -435,6 +462,8 @@ class _Caching:
 
     def _cut(self, name: str, axis: int) -> str:
         """The new rows of a value that has all."""
+        if self.capacity:
+            return self._add("gather", (name, _BEFORE), f"{name} new", axis=axis)
         axes = self._constant("axis", np.array([axis]))
         return self._add("slice", (name, _BEFORE, _TOTAL, axes), f"{name} new")
 

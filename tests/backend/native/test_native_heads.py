@@ -14,6 +14,7 @@ from tensmith.ir import Program
 from tensmith.kernel.isa import host_isa
 from tensmith.kernel.routines.attention import AttentionRoutine
 from tensmith.kernel.routines.rows import RowNorm
+from tensmith.kernel.routines.strided import Strided
 
 ROWS, SIZE, KEYS = 7, 20, 11
 
@@ -47,6 +48,45 @@ def turned() -> Program:
     shares = net.add("softmax", net.add("mul", product, _number(net, 0.2)), axis=-1)
     values = net.add("cos", "x")
     return net.program(net.add("matmul", values, net.add("transpose", shares, perm=(0, 2, 1))))
+
+
+def grouped(rows: int, kept: bool) -> Program:
+    """Four heads that share two of keys and values; the mask hides ever fewer columns from all but the first.
+
+    kept: keys lie as caches do, by columns.
+    """
+    net = Net(1, 4, rows, SIZE)
+    sizes = [(1, 1, 4 * rows, SIZE), (1, 2, 2, KEYS, SIZE), (1, 4, KEYS, SIZE), (2,)]
+    flat, repeats, heads, axis = (net.constant(values=np.array(shape)) for shape in sizes)
+
+    def shared(turned: bool) -> str:
+        made = net.add("matmul", net.constant(2, KEYS, 4 * rows), net.add("reshape", "x", flat))
+        part = net.add("tanh", net.add("mul", made, _number(net, 0.2)))
+        if turned:
+            part = net.add("cos", net.add("transpose", part, perm=(0, 1, 3, 2)))
+            part = net.add("transpose", part, perm=(0, 1, 3, 2))
+        return net.add("reshape", net.add("expand", net.add("unsqueeze", part, axis), repeats), heads)
+
+    keys = net.add("transpose", shared(kept), perm=(0, 1, 3, 2))
+    seen = np.arange(KEYS) <= 3 * np.arange(rows)[:, None]
+    mask = net.constant(values=np.where(seen, 0, -np.inf).astype(np.float32))
+    scores = net.add("add", net.add("matmul", "x", keys), mask)
+    return net.program(net.add("matmul", net.add("softmax", scores, axis=-1), shared(False)))
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["rows", "columns"])
+@pytest.mark.parametrize("rows", [1, 2, 13])
+def test_heads_that_share_keys_read_them_once(rows: int, kept: bool, tmp_path: Path) -> None:
+    program = grouped(rows, kept)
+    actions = make_plan(program, host_isa()).actions
+    (attention,) = (a.work for a in actions if isinstance(a.work, AttentionRoutine) and a.work.v)
+    assert attention.k.view.size == (1 if rows == 1 else 2) * 2 * SIZE * KEYS
+    assert attention.q.view.shape[:-1] == ((1, 2, 2) if rows == 1 else (1, 2, 2, rows))
+    parts = [part for action in actions if isinstance(action.work, Strided) for part in action.work.parts]
+    assert parts and max(part.target.size for part in parts) < 4 * KEYS * SIZE, "nothing is repeated"
+    found, expected = answers(program, tmp_path)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=3e-5, atol=3e-5)
 
 
 def _normal(inverse: Callable[[Net, str], str]) -> Program:

@@ -24,8 +24,9 @@ class AttentionRoutine(Routine):
     """out[.., i, :] = softmax(q[.., i, :] @ k * scale + mask) @ v; without v: q @ k * scale, no softmax.
 
     q: [.., rows, inner], k: [.., inner, columns], v: [.., columns, size], mask: [.., rows, columns], all
-    broadcast over the same leading axes; `out` says where the rows of the result go. Where `blind`, a row of
-    the softmax that is no numbers, as where the mask is -inf throughout, counts as zeros.
+    broadcast over the same leading axes; `out` says where the rows of the result go. Columns behind the last
+    one that any row of a tile sees are not computed: 0 times v counts as 0, whatever v is. Where `blind`, a
+    row of the softmax that is no numbers, as where the mask is -inf throughout, counts as zeros.
     """
 
     q: StridedOperand
@@ -50,21 +51,25 @@ class AttentionRoutine(Routine):
         tall, panels = self._tiling
         return 4 * sum(panel.size + tall * panel.width for panel in panels)
 
+    def _lying(self, side: StridedOperand, tall: int) -> int | None:
+        """How far rows of keys or values are apart, where packing them would not pay: one tile reads them."""
+        step, element = side.view.strides[-2:]
+        return step if element == 1 and step > 0 and self.q.view.shape[-2] <= tall else None
+
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Functions that pack and multiply, and one that walks over heads and rows."""
         tall, panels = self._tiling
-        rows = self.q.view.shape[-2]
-        heights = [height for height, _ in chunks(rows, tall)]
-        text = [panels[0].pack(f"{name}_keys", *self.k.view.strides[-2:])]
-        text += [
-            panels[0].product(f"{name}_scores_{height}", height, *self.q.view.strides[-2:])
-            for height in heights
-        ]
-        if self.v:
-            text.append(panels[1].pack(f"{name}_values", *self.v.view.strides[-2:]))
-            text += [
-                panels[1].product(f"{name}_mix_{height}", height, panels[0].width, 1) for height in heights
-            ]
+        heights = [height for height, _ in chunks(self.q.view.shape[-2], tall)]
+        text = []
+        sides = [("keys", "scores", self.k, self.q.view.strides, False)]
+        sides += [("values", "mix", self.v, (panels[0].width, 1), True)] if self.v else []
+        for (packed, product, side, (*_, row, column), summed), panel in zip(sides, panels):
+            lying = self._lying(side, tall)
+            if lying is None:
+                text.append(panel.pack(f"{name}_{packed}", *side.view.strides[-2:]))
+            for height in heights:
+                own = f"{name}_{product}_{height}"
+                text.append(panel.product(own, height, row, column, lying, summed))
         return "\n".join([*text, self._walk(name, panels, tall)])
 
     def _walk(self, name: str, panels: list[Panels], tall: int) -> str:
@@ -75,16 +80,17 @@ class AttentionRoutine(Routine):
         for height, times in chunks(self.q.view.shape[-2], tall):
             tiles.append(self._tile(name, panels, height, first, times))
             first += height * times
-        values = f"\n        {name}_values(v, w + {panels[0].size});" if self.v else ""
+        packed = [f"        {name}_keys(k, w);\n"] if self._lying(self.k, tall) is None else []
+        if self.v and self._lying(self.v, tall) is None:
+            packed.append(f"        {name}_values(v, w + {panels[0].size});\n")
         return f"""\
 /* {self.q.view.shape} by {self.k.view.shape}{", softmax, mixed" if self.v else ""}. */
 static void {name}({ROUTINE_SIGNATURE})
 {{
     float *w = scratch, *s = w + {total};
-    (void)in; (void)constants; (void)s;
+    (void)in; (void)constants; (void)s; (void)w;
 {heads}
-        {name}_keys(k, w);{values}
-{"".join(tiles)}    }}
+{"".join(packed)}{"".join(tiles)}    }}
 }}
 """
 
@@ -110,37 +116,55 @@ static void {name}({ROUTINE_SIGNATURE})
         """C for `times` tiles of `height` rows from row `first` on."""
         scores = panels[0]
         stop = first + height * times
+        keys = "w" if self._lying(self.k, height) is None else "k"
         finish = self._softmax(name, panels, height) if self.v else self._scaled(scores, height)
         return f"""\
         for (int i = {first}; i < {stop}; i += {height}) {{
-            {name}_scores_{height}(q + i * {self.q.view.strides[-2]}, w, s);
+            int n = {scores.columns};
+{self._seen(scores, height)}\
+            {name}_scores_{height}(q + i * {self.q.view.strides[-2]}, {keys}, s, n);
 {finish}        }}
 """
 
     def _softmax(self, name: str, panels: list[Panels], height: int) -> str:
         scores, mixed = panels
         assert self.v is not None
+        values = f"w + {scores.size}" if self._lying(self.v, height) is None else "v"
         return f"""\
             float total[{height}];
             for (int r = 0; r < {height}; r++) {{
                 float *t = s + r * {scores.width};
 {self._masked(scores)}\
-                total[r] = row_exp(t, t, {scores.columns});
+                total[r] = row_exp(t, t, n);
 {self._sighted(scores)}            }}
             float *z = s + {height * scores.width};
-            {name}_mix_{height}(s, w + {scores.size}, z);
+            {name}_mix_{height}(s, {values}, z, n);
             for (int r = 0; r < {height}; r++) {{
                 const float *t = z + r * {mixed.width};
                 float *o = y + (i + r) * {self.out.strides[-2]}, share = 1 / total[r];
 {self._written(mixed, "share")}            }}
 """
 
+    def _seen(self, scores: Panels, height: int) -> str:
+        """Less of n, by whole vectors, where the mask is -inf from there on for every row of a tile."""
+        if self.mask is None or self.v is None or self.mask.view.strides[-1] != 1:
+            return ""
+        row, lanes = self.mask.view.strides[-2], scores.lanes
+        last = (scores.columns - 1) // lanes * lanes
+        return f"""\
+            for (int j = {last}, blind = 1; j > 0 && blind; j -= {lanes}) {{
+                for (int r = 0; r < {height if row else 1}; r++)
+                    for (int c = j; c < n; c++) blind &= (mask + (i + r) * {row})[c] == -INFINITY;
+                n = blind ? j : n;
+            }}
+"""
+
     def _sighted(self, scores: Panels) -> str:
         """Zeros for a row that is no numbers."""
         if not self.blind:
             return ""
-        return f"""\
-                if (total[r] != total[r]) memset(t, 0, {scores.columns} * sizeof *t), total[r] = 1;
+        return """\
+                if (total[r] != total[r]) memset(t, 0, n * sizeof *t), total[r] = 1;
 """
 
     def _masked(self, scores: Panels) -> str:
@@ -159,7 +183,7 @@ static void {name}({ROUTINE_SIGNATURE})
                 count = f"({scores.columns} - j < {lanes} ? {scores.columns} - j : {lanes})"
                 value += f"load_step({at} + j * {column}, {column}, {count})"
         return f"""\
-                for (int j = 0; j < {scores.width}; j += {scores.lanes}) store(t + j, {value});
+                for (int j = 0; j < n; j += {scores.lanes}) store(t + j, {value});
 """
 
     def _scaled(self, scores: Panels, height: int) -> str:

@@ -24,6 +24,8 @@ _COMBINE: Mapping[str, str] = {
 class ScatterRoutine(Routine):
     """y = x, then for every update in order y[place] = combine(y[place], update); all dense.
 
+    y may lie where x does.
+
     Along `axis`, an index says where an update of the same subscripts goes; without one, the last axis of the
     indices holds the leading subscripts of a slice. Indices below zero count from the end; updates outside of
     x are left out.
@@ -53,7 +55,8 @@ static void {name}({ROUTINE_SIGNATURE})
     const {C_TYPES[self.indices.dtype]} *index = {self.indices.pointer} + {self.indices.view.offset};
     const {c_type} *u = {self.updates.pointer} + {self.updates.view.offset};
     {c_type} *y = ({c_type} *)out;
-    memcpy(y, {self.table.pointer} + {self.table.view.offset}, {size});
+    const {c_type} *x = {self.table.pointer} + {self.table.view.offset};
+    if (x != y) memcpy(y, x, {size});
 {walk.replace("COMBINE", f"{name}_combine")}}}
 """
 

@@ -75,10 +75,14 @@ class Model:
         step()
         return outputs
 
-    def bind(self, inputs: dict[str, Any]) -> tuple[Callable[[], None], dict[str, Any]]:
+    def bind(
+        self, inputs: dict[str, Any], results: dict[str, Any] | None = None
+    ) -> tuple[Callable[[], None], dict[str, Any]]:
         """(a call that repeats one inference on these inputs, the arrays it writes its outputs to).
 
-        Threads that share such a call wait for each other, since it has one set of arrays.
+        results: arrays for some of the outputs, of their types and shapes. One may be an input's, if nothing
+        but what makes that output reads it. Threads that share such a call wait for each other, since it has
+        one set of arrays.
         """
         if inputs.keys() != {spec["name"] for spec in self.inputs}:
             wanted = ", ".join(spec["name"] for spec in self.inputs)
@@ -86,7 +90,13 @@ class Model:
                 f"the model takes the inputs {wanted}, but was given {', '.join(inputs) or 'none'}"
             )
         given = [_fitting(spec, inputs[spec["name"]]) for spec in self.inputs]
-        results = {spec["name"]: np.empty(spec["shape"], spec["dtype"]) for spec in self.outputs}
+        places = results or {}
+        results = {
+            spec["name"]: _place(spec, places[spec["name"]])
+            if spec["name"] in places
+            else np.empty(spec["shape"], spec["dtype"])
+            for spec in self.outputs
+        }
         pointers = [_pointers(given), _pointers(list(results.values()))]
         weights, (reads, writes) = _address(self._weights), map(ctypes.addressof, pointers)
         run, arenas, size = self._run, self._arenas, self.manifest["arena_bytes"]
@@ -103,6 +113,16 @@ class Model:
 
         step.__dict__["kept"] = (given, results, pointers, self)  # alive as long as the call is
         return one_at_a_time(step), results
+
+
+def _place(spec: dict[str, Any], array: Any) -> Any:
+    """An array to write an output to; ModelError if it does not fit."""
+    fits = array.dtype == spec["dtype"] and list(array.shape) == list(spec["shape"])
+    if not (fits and array.flags.c_contiguous and array.flags.writeable):
+        raise ModelError(
+            f"output '{spec['name']}' is {spec['dtype']}{spec['shape']}, dense; its array is not"
+        )
+    return array
 
 
 def one_at_a_time(call: Callable[[], Any]) -> Callable[[], Any]:

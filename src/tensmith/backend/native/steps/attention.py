@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensmith.backend.native.steps.graph import StepGraph
-from tensmith.backend.native.steps.operands import Free, Reads
+from tensmith.backend.native.steps.operands import Free, Reads, traced
 from tensmith.backend.native.steps.patterns import closed, matched, other_number, read_as
 from tensmith.backend.native.steps.step import Dense, Step
 from tensmith.ir import Node
@@ -50,11 +50,68 @@ def attention(graph: StepGraph, node: Node, free: Free) -> tuple[Step, list[Node
     if found.turned:
         v, out = replace(v, view=_transposed(v.view)), _transposed(out)
     routine = AttentionRoutine(q, k, v, mask, out, found.scale, graph.isa, found.blind)
+    shared = None if found.turned else _shared(graph, found, routine)
+    reads, routine = shared or (reads, routine)
     if last is not None:
         nodes.append(last)
         graph.made.add(last.output)
     name = graph.names[nodes[-1].output]
     return Dense(routine, tuple(reads.sources), name, reads.constants), nodes
+
+
+def _shared(graph: StepGraph, found: Heads, apart: AttentionRoutine) -> tuple[Reads, AttentionRoutine] | None:
+    """The same where several heads share keys and values, which are then read unrepeated; None elsewhere.
+
+    Of a single query a head, those that share keys are rows of one product.
+    """
+    (k, k_view), (v, v_view) = (_unrepeated(graph, name) for name in (found.k, found.v))
+    if k_view is None or v_view is None or k_view.shape[:-2] != v_view.shape[:-2]:
+        return None
+    *outer, heads, sharing = k_view.shape[:-2]
+    one = apart.q.view.shape[-2] == 1
+
+    def split(view: StridedView) -> StridedView | None:
+        rows = (sharing,) if one else (sharing, view.shape[-2])
+        return view.reshaped((*outer, heads, *rows, view.shape[-1]))
+
+    reads = Reads(graph)
+    operands = [reads.matrix(found.q, apart.out.shape[:-2])]
+    if found.mask and apart.mask:
+        operands.append(reads.operand(found.mask, apart.mask.view.shape))
+    views, out = [split(operand.view) for operand in operands], split(apart.out)
+    if out is None or None in views:
+        return None
+    q, *mask = [replace(operand, view=view) for operand, view in zip(operands, views) if view]
+    keys, values = (
+        reads.seen(root, _without(view, -3) if one else view, "f32")
+        for root, view in ((k, k_view), (v, v_view))
+    )
+    return reads, replace(apart, q=q, k=keys, v=values, mask=mask[0] if mask else None, out=out)
+
+
+def _unrepeated(graph: StepGraph, value: str) -> tuple[str, StridedView | None]:
+    """Matrices [.., heads * times, n, m], every head so many times: (the value whose memory holds them, how
+    they lie there as [.., heads, times, n, m]); no view where they are something else."""
+    node = graph.program.producers.get(value)
+    if node is None or node not in graph.tensors or node.opaque is not None or len(graph.shapes[value]) < 3:
+        return value, None
+    if (turn := matched(graph, ops.transpose(X, attrs="turn"), value)) is not None:
+        root, view = _unrepeated(graph, node.inputs[0])
+        return root, _transposed(view) if view and _swaps_matrix(turn, len(graph.shapes[value])) else None
+    before = graph.shapes[node.inputs[0]]
+    shape = graph.shapes[value]
+    split = (*shape[:-3], *before[-4:-2], *shape[-2:])
+    if not node.traits.renames or before != split or before[-4] * before[-3] != shape[-3]:
+        return value, None
+    root, view = traced(graph, node.inputs[0])
+    return root, view if view.strides[-3] == 0 and view.shape[-3] > 1 else None
+
+
+def _without(view: StridedView, axis: int) -> StridedView:
+    """At the first place of an axis."""
+    shape, strides = list(view.shape), list(view.strides)
+    del shape[axis], strides[axis]
+    return StridedView(tuple(shape), tuple(strides), view.offset)
 
 
 def _turned(graph: StepGraph, output: str, free: Free) -> tuple[StridedView, Node | None]:

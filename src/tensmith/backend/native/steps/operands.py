@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -47,14 +47,17 @@ class Reads:
         constant = self.graph.constants.get(value)
         dtype = self.graph.dtypes[value]
         if constant is not None:
-            view, source = self.table(value, constant), None
+            found = StridedOperand(None, self.table(value, constant), dtype)
         else:
-            root, view = traced(self.graph, value)
-            name = self.graph.names[root]
-            if name not in self.sources:
-                self.sources.append(name)
-            source = self.sources.index(name)
-        return StridedOperand(source, view if shape is None else view.expanded(shape), dtype)
+            found = self.seen(*traced(self.graph, value), dtype)
+        return found if shape is None else replace(found, view=found.view.expanded(shape))
+
+    def seen(self, root: str, view: StridedView, dtype: str) -> StridedOperand:
+        """A view of a value's dense memory as an operand."""
+        name = self.graph.names[root]
+        if name not in self.sources:
+            self.sources.append(name)
+        return StridedOperand(self.sources.index(name), view, dtype)
 
     def matrix(self, value: str, leading: tuple[int, ...]) -> StridedOperand:
         """An operand of a batched product, the leading axes broadcast."""
@@ -64,11 +67,7 @@ class Reads:
         """A value row-major and without gaps."""
         if self.graph.constants.get(value) is not None:
             return self.operand(value)
-        name = self.graph.names[value]
-        if name not in self.sources:
-            self.sources.append(name)
-        view = StridedView.dense(self.graph.shapes[value])
-        return StridedOperand(self.sources.index(name), view, self.graph.dtypes[value])
+        return self.seen(value, StridedView.dense(self.graph.shapes[value]), self.graph.dtypes[value])
 
     def table(self, key: str, array: Array) -> StridedView:
         """Numbers among the step's constants."""
