@@ -92,6 +92,7 @@ BENCHES = (
     Bench("calibration_memory", "compress.calibration_memory", 3, readme=False),
     Bench("native_tuning", "native.tuning", 35, (), (*_SMALL, "--budget", "10"), readme=False),
     Bench("native_recurrent", "native.recurrent", 8, (), (*_BRIEF, "--hidden", "64"), readme=False),
+    Bench("native_generation", "native.generation", 2, (), (*_BRIEF, "--tokens", "60"), readme=False),
     Bench("native_kernels", "native.kernels", 8, readme=False),
     Bench("native_kernels_int8", "native.kernels_int8", 3, readme=False),
     Bench("native_operators", "native.operators", 15, (), ("--uses", "1"), readme=False),
