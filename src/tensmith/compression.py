@@ -337,7 +337,7 @@ def _search(
     try:
         with unmissed():
             strategy.run(quest)
-            search_beyond(space, trials.attempt, run.objective, quest.original_bytes, time_left, tried)
+            search_beyond(replace(quest, time_left=time_left), tried)
     except KeyboardInterrupt:
         if not tried:
             raise

@@ -16,6 +16,7 @@ from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.sensitivity import Sensitivity
 from tensmith.search.space import Space
+from tensmith.search.strategy import Quest
 
 
 def two_layers() -> Program:
@@ -45,7 +46,7 @@ def simulated(plan: Plan) -> Candidate:
 
 def run(in_time: bool = True) -> list[Candidate]:
     space = Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
-    return beam_search(space, simulated, Objective(0.5), 32000.0, lambda: in_time)
+    return beam_search(Quest(space, simulated, Objective(0.5), 32000.0, lambda: in_time))
 
 
 def test_the_model_itself_and_its_exact_rewrite_come_first() -> None:
@@ -67,12 +68,13 @@ def test_beyond_the_budget_nothing_is_tried_twice_and_candidates_stand_as_they_w
         found = simulated(plan)
         return replace(found, status=objective.standing(found.metrics, found.drop)[0])
 
-    found = search_beyond(space, attempt, objective, 32000.0, lambda: True, within)
+    quest = Quest(space, attempt, objective, 32000.0, lambda: True)
+    found = search_beyond(quest, within)
     assert not {c.plan.key for c in within} & {c.plan.key for c in found}
     beyond = [c for c in found if c.status == "beyond"]
     assert beyond and all(0.5 < c.drop.value <= 2.0 for c in beyond if c.drop is not None)
     assert min(c.bytes for c in beyond) < min(c.bytes for c in within if c.status == "accepted")
-    assert search_beyond(space, attempt, objective, 32000.0, lambda: False, within) == []
+    assert search_beyond(replace(quest, time_left=lambda: False), within) == []
 
 
 def test_no_plan_is_tried_twice_and_the_walk_is_the_same_every_time() -> None:
@@ -97,7 +99,7 @@ def test_the_layer_that_hurts_more_keeps_more_bits() -> None:
 
 def test_narrow_integers_never_exceed_seven_bits(tmp_path: Path) -> None:
     space = Space(two_layers(), ("onnxruntime",), narrow=True, sensitivity=lambda: SENSITIVITY)
-    tried = beam_search(space, simulated, Objective(0.5), 1.0, lambda: True)
+    tried = beam_search(Quest(space, simulated, Objective(0.5), 1.0, lambda: True))
     for plan in (c.plan for c in tried):
         for step in plan.steps:
             if step.rule == "int8":

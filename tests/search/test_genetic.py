@@ -13,7 +13,7 @@ from tensmith.search.genetic import genetic_search, survivors
 from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.space import Idea, Space
-from tensmith.search.strategy import STRATEGIES
+from tensmith.search.strategy import STRATEGIES, Quest
 
 SPACE = Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
 
@@ -26,7 +26,10 @@ def run(trials: int, seed: int = 0, known: dict[str, Candidate] | None = None) -
     def attempt(plan: Plan) -> Candidate:
         return store.setdefault(plan.key, simulated(plan))
 
-    return genetic_search(SPACE, attempt, Objective(0.5), 32000.0, lambda: next(left, None) is not None, seed)
+    def in_time() -> bool:
+        return next(left, None) is not None
+
+    return genetic_search(Quest(SPACE, attempt, Objective(0.5), 32000.0, in_time, seed=seed))
 
 
 def keys(tried: list[Candidate]) -> list[str]:
@@ -59,9 +62,10 @@ def test_it_finds_bits_by_layer_up_to_the_budget() -> None:
 
 
 def test_a_space_where_everything_fails_ends() -> None:
-    tried = genetic_search(
-        SPACE, lambda plan: Candidate(plan.id, plan, "failed"), Objective(), 1.0, lambda: True
-    )
+    def attempt(plan: Plan) -> Candidate:
+        return Candidate(plan.id, plan, "failed")
+
+    tried = genetic_search(Quest(SPACE, attempt, Objective(), 1.0, lambda: True))
     assert len(tried) == len({idea.plan.key for idea in SPACE.seeds()})
 
 

@@ -17,6 +17,7 @@ from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
 from tensmith.search.regions import Regions, origin
 from tensmith.search.space import Space
+from tensmith.search.strategy import Quest
 
 
 def pairs(places: int) -> Program:
@@ -98,7 +99,7 @@ def test_evolution_keeps_the_form_that_is_measured_to_pay_though_the_model_likes
         return Candidate(plan.id, plan, "accepted", metrics=metrics, drop=exact(0, "pt"))
 
     left = iter(range(40))
-    tried = genetic_search(space, attempt, Objective(), 100.0, lambda: next(left, None) is not None)
+    tried = genetic_search(Quest(space, attempt, Objective(), 100.0, lambda: next(left, None) is not None))
     measured = [candidate for candidate in tried if candidate.metrics]
     fastest = min((c for c in measured if c.status == "accepted"), key=lambda c: c.latency)
     assert fastest.latency == 9

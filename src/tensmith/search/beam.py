@@ -1,6 +1,6 @@
 """Beam search over plans (the synthesis loop): seed, measure, keep the best few, extend them, again.
 
-Each round extends at most `width` ideas not extended yet: first those that no accepted candidate clearly
+Each round extends at most two ideas not extended yet: first those that no accepted candidate clearly
 beats in size and latency, by fitness (alpha * accuracy retention + beta * gain); the others when time is
 left. A line of ever fewer bits is followed to its end at once: its last accepted point is worth more than
 the first steps of many others.
@@ -8,19 +8,16 @@ the first steps of many others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tensmith.search.candidate import Candidate
-from tensmith.search.objective import Objective
-from tensmith.search.plan import Plan
-from tensmith.search.space import Idea, Space
-
-Try = Callable[[Plan], Candidate]
-Prepare = Callable[[Sequence[Plan]], None]
+from tensmith.search.space import Idea
+from tensmith.search.strategy import Quest
 
 # The model itself, its exact rewrite, its weights in 16 bits and its plain int8 form.
 ALWAYS_TRIED = 4
+_WIDTH = 2
 # Latency is noisy: within two hundredths is the same, a tenth is a difference.
 _EQUAL, _CLEARLY = 1.02, 0.9
 
@@ -33,16 +30,8 @@ class TriedIdea:
     candidate: Candidate
 
 
-def beam_search(
-    space: Space,
-    attempt: Try,
-    objective: Objective,
-    original_bytes: float,
-    time_left: Callable[[], bool],
-    width: int = 2,
-    prepare: Prepare = lambda _: None,
-) -> list[Candidate]:
-    """Candidates in the order they were tried, as long as there is `time_left` and anything to try.
+def beam_search(quest: Quest) -> list[Candidate]:
+    """Candidates in the order they were tried, as long as there is time left and anything to try.
 
     The first seeds are always tried, whatever the time.
     """
@@ -51,42 +40,38 @@ def beam_search(
 
     def measure(idea: Idea) -> Candidate:
         if idea.plan.key not in tried:
-            tried[idea.plan.key] = attempt(idea.plan)
+            tried[idea.plan.key] = quest.attempt(idea.plan)
             open_ideas.append(TriedIdea(idea, tried[idea.plan.key]))
         return tried[idea.plan.key]
 
     def follow(first: Idea) -> None:
         idea: Idea | None = first
-        while idea is not None and time_left():
-            idea = space.further(idea, measure(idea))
+        while idea is not None and quest.time_left():
+            idea = quest.space.further(idea, measure(idea))
 
     def follow_all(ideas: Sequence[Idea]) -> None:
-        prepare([idea.plan for idea in ideas])
+        quest.prepare([idea.plan for idea in ideas])
         for idea in ideas:
             follow(idea)
 
-    seeds = list(space.seeds())
-    prepare([seed.plan for seed in seeds])
+    seeds = list(quest.space.seeds())
+    quest.prepare([seed.plan for seed in seeds])
     seeded = [
-        (seed, measure(seed)) for number, seed in enumerate(seeds) if number < ALWAYS_TRIED or time_left()
+        (seed, measure(seed))
+        for number, seed in enumerate(seeds)
+        if number < ALWAYS_TRIED or quest.time_left()
     ]
     for seed, outcome in seeded:
-        follow_all(list(space.variants(seed, outcome)))
-    while open_ideas and time_left():
-        for found in _widest(open_ideas, tried.values(), objective, original_bytes, width):
+        follow_all(list(quest.space.variants(seed, outcome)))
+    while open_ideas and quest.time_left():
+        for found in _widest(open_ideas, tried.values(), quest):
             open_ideas.remove(found)
-            follow_all(list(space.moves(found.idea, found.candidate)))
+            follow_all(list(quest.space.moves(found.idea, found.candidate)))
     return list(tried.values())
 
 
-def _widest(
-    found: list[TriedIdea],
-    tried: Collection[Candidate],
-    objective: Objective,
-    original_bytes: float,
-    width: int,
-) -> list[TriedIdea]:
-    """The `width` ideas to extend: those that nobody beats before the others, then by fitness.
+def _widest(found: list[TriedIdea], tried: Collection[Candidate], quest: Quest) -> list[TriedIdea]:
+    """The few ideas to extend: those that nobody beats before the others, then by fitness.
 
     A rejected idea is beaten by what is as fast and as small and was accepted: its way back may still cross
     the front, so it counts as it is.
@@ -103,6 +88,6 @@ def _widest(
             and min(other.bytes / mine.bytes, other.latency / mine.latency) <= _CLEARLY
             for other in tried
         )
-        return not beaten, objective.fitness(mine, original_bytes)
+        return not beaten, quest.objective.fitness(mine, quest.original_bytes)
 
-    return sorted(found, key=rank, reverse=True)[:width]
+    return sorted(found, key=rank, reverse=True)[:_WIDTH]

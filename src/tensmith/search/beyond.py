@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
-from tensmith.search.beam import Try, beam_search
+from tensmith.search.beam import beam_search
 from tensmith.search.candidate import Candidate
-from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
-from tensmith.search.space import Space
+from tensmith.search.strategy import Quest
 
 
-def search_beyond(
-    space: Space,
-    attempt: Try,
-    objective: Objective,
-    original_bytes: float,
-    time_left: Callable[[], bool],
-    tried: Collection[Candidate],
-) -> list[Candidate]:
+def search_beyond(quest: Quest, tried: Collection[Candidate]) -> list[Candidate]:
     """What the beam finds beyond the drop budget, up to the objective's reach, with what was `tried` given.
 
     The way there is that of a search whose budget is the reach; candidates stand as they were attempted.
     """
-    wide, known = objective.widened(), {candidate.plan.key: candidate for candidate in tried}
+    wide, known = quest.objective.widened(), {candidate.plan.key: candidate for candidate in tried}
     found: list[Candidate] = []
 
     def seen_wide(plan: Plan) -> Candidate:
         if plan.key not in known:
-            known[plan.key] = attempt(plan)
+            known[plan.key] = quest.attempt(plan)
             found.append(known[plan.key])
         candidate = known[plan.key]
         if candidate.status == "failed":
@@ -39,5 +31,5 @@ def search_beyond(
         )
         return replace(candidate, status=status, reason=reason)
 
-    beam_search(space, seen_wide, wide, original_bytes, time_left)
+    beam_search(replace(quest, attempt=seen_wide, objective=wide, prepare=lambda _: None))
     return found

@@ -15,12 +15,13 @@ from typing import Any
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import LOSSY, bits_of
 from tensmith.rewrite.rule import EVERYWHERE, Step
-from tensmith.search.beam import ALWAYS_TRIED, Prepare, TriedIdea, Try
+from tensmith.search.beam import ALWAYS_TRIED, TriedIdea
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import crowding, pareto
 from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.space import Idea, Space
+from tensmith.search.strategy import Quest
 
 _POPULATION, _ELITE = 12, 2
 # Of children; the others are mutants.
@@ -30,38 +31,30 @@ _DRAWS = 40 * _POPULATION
 _LEAST_BITS = 2
 
 
-def genetic_search(
-    space: Space,
-    attempt: Try,
-    objective: Objective,
-    original_bytes: float,
-    time_left: Callable[[], bool],
-    seed: int = 0,
-    prepare: Prepare = lambda _: None,
-) -> list[Candidate]:
-    """Candidates in the order they were tried, as long as there is `time_left` and plans are found.
+def genetic_search(quest: Quest) -> list[Candidate]:
+    """Candidates in the order they were tried, as long as there is time left and plans are found.
 
     A pure function of the space, the seed and the outcomes. The first seeds are always tried, whatever the
     time.
     """
-    chance = random.Random(seed)
+    space, chance = quest.space, random.Random(quest.seed)
     tried: dict[str, TriedIdea] = {}
     seeds = list(space.seeds())
-    prepare([idea.plan for idea in seeds])
+    quest.prepare([idea.plan for idea in seeds])
     for number, idea in enumerate(seeds):
-        if idea.plan.key not in tried and (number < ALWAYS_TRIED or time_left()):
-            tried[idea.plan.key] = TriedIdea(idea, attempt(idea.plan))
-    population = survivors(list(tried.values()), objective, original_bytes)
-    while population and time_left():
+        if idea.plan.key not in tried and (number < ALWAYS_TRIED or quest.time_left()):
+            tried[idea.plan.key] = TriedIdea(idea, quest.attempt(idea.plan))
+    population = survivors(list(tried.values()), quest.objective, quest.original_bytes)
+    while population and quest.time_left():
         children = _children(space, population, tried, chance)
         if not children:
             break
-        prepare([idea.plan for idea in children.values()])
+        quest.prepare([idea.plan for idea in children.values()])
         for key, idea in children.items():
-            if time_left():
-                tried[key] = TriedIdea(idea, attempt(idea.plan))
+            if quest.time_left():
+                tried[key] = TriedIdea(idea, quest.attempt(idea.plan))
         born = [tried[key] for key in children if key in tried]
-        population = survivors([*population, *born], objective, original_bytes)
+        population = survivors([*population, *born], quest.objective, quest.original_bytes)
     return [found.candidate for found in tried.values()]
 
 

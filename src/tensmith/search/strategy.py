@@ -1,22 +1,25 @@
 """How a run is searched: a table of strategies, each a function from a quest to the candidates it tried.
 
 @strategy("beam")
-def beam(quest): return beam_search(quest.space, quest.attempt, ...)
+def beam(quest): return beam_search(quest)
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tensmith.errors import MissingExtra
-from tensmith.progress import Progress
+from tensmith.progress import Progress, silent
 from tensmith.registry import Registry
-from tensmith.search.beam import Prepare, Try
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective
+from tensmith.search.plan import Plan
 from tensmith.search.space import Space
+
+Try = Callable[[Plan], Candidate]
+Prepare = Callable[[Sequence[Plan]], None]
 
 # Of the seconds for estimates, what a search takes that only wants to know the optimum's bound.
 BOUNDING = 0.2
@@ -36,9 +39,9 @@ class Quest:
     objective: Objective
     original_bytes: float
     time_left: Callable[[], bool]
-    model: str
-    seconds: float
-    tell: Progress
+    model: str = ""
+    seconds: float = 0.0
+    tell: Progress = silent
     seed: int = 0
     prepare: Prepare = lambda _: None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from tensmith.backend.packed.elements import PackedSpec
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
@@ -12,22 +13,24 @@ from tensmith.errors import ModelError
 from tensmith.registry import Registry
 
 
-class Codec(Protocol):
+class Codec(ABC):
     """A lossless way to write one tensor, of elements of at least so many bits.
 
     `tag` is its number in files and never changes its meaning. slow: it is asked after the others.
     """
 
     tag: int
-    least_bits: int
-    slow: bool
+    least_bits = 1
+    slow = False
 
+    @abstractmethod
     def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """`data` is raw_data of `spec.byte_length` bytes; None when the codec does not apply.
 
         It may give up where it will take more than `most` bits.
         """
 
+    @abstractmethod
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`, to the last bit."""
 

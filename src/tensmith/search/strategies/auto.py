@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensmith.egraph.explore import Reach, enumerate_all
+from tensmith.search.beam import beam_search
 from tensmith.search.candidate import Candidate
+from tensmith.search.genetic import genetic_search
 from tensmith.search.plan import Plan
-from tensmith.search.strategies.beam import searched
 from tensmith.search.strategies.distance import told
 from tensmith.search.strategies.explored import beginning_with, saturated
-from tensmith.search.strategies.genetic import evolved
 from tensmith.search.strategy import BOUNDING, Quest, strategy
 
 # Plans that the beam may try, and equal programs that are measured before it: each takes a plan's time, as
@@ -38,9 +38,9 @@ def auto(quest: Quest) -> list[Candidate]:
     estimate = quest.space.regions.estimate
     cheaper = [form for form in found.cheapest if estimate(form) < found.start_cost]
     begun = replace(beginning_with(quest, cheaper[:_EQUAL]), attempt=attempt)
-    searched(replace(begun, time_left=lambda: len(tried) < _OF_BEAM and quest.time_left()))
+    beam_search(replace(begun, time_left=lambda: len(tried) < _OF_BEAM and quest.time_left()))
     of_beam = len(tried)
-    evolved(begun)
+    genetic_search(begun)
     ways = "exhaustive" if found.size is None else "saturation"
     more = f", then evolution for {len(tried) - of_beam} more" if len(tried) > of_beam else ""
     return told(f"auto: {ways}, a beam of {of_beam} plans{more}", quest, found, list(tried.values()))

@@ -10,34 +10,22 @@ from tensmith.search.strategies.explored import SOLVER, beginning_with, saturate
 from tensmith.search.strategy import BOUNDING, Quest, strategy
 
 
-def searched(quest: Quest) -> list[Candidate]:
-    """Beam search over the plans of a quest."""
-    return beam_search(
-        quest.space,
-        quest.attempt,
-        quest.objective,
-        quest.original_bytes,
-        quest.time_left,
-        prepare=quest.prepare,
-    )
-
-
 @strategy("beam")
 def beam(quest: Quest) -> list[Candidate]:
     """Beam search over plans."""
     found = saturated(quest, BOUNDING)
-    return told("beam search", quest, found, searched(quest))
+    return told("beam search", quest, found, beam_search(quest))
 
 
 @strategy("saturation", needs=SOLVER)
 def saturation(quest: Quest) -> list[Candidate]:
     """An e-graph of all that exact rules make of the model; then the beam."""
     found = saturated(quest)
-    return told("saturation", quest, found, searched(beginning_with(quest, found.cheapest)))
+    return told("saturation", quest, found, beam_search(beginning_with(quest, found.cheapest)))
 
 
 @strategy("exhaustive")
 def exhaustive(quest: Quest) -> list[Candidate]:
     """Every program that exact rules make of the model, as far as time and memory go; then the beam."""
     found = enumerate_all(quest.space.program, quest.space.cost, Reach(seconds=quest.seconds))
-    return told("exhaustive search", quest, found, searched(beginning_with(quest, found.cheapest)))
+    return told("exhaustive search", quest, found, beam_search(beginning_with(quest, found.cheapest)))

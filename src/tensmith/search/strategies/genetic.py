@@ -9,22 +9,9 @@ from tensmith.search.strategies.explored import saturated
 from tensmith.search.strategy import BOUNDING, Quest, strategy
 
 
-def evolved(quest: Quest) -> list[Candidate]:
-    """Genetic search over the plans of a quest."""
-    return genetic_search(
-        quest.space,
-        quest.attempt,
-        quest.objective,
-        quest.original_bytes,
-        quest.time_left,
-        quest.seed,
-        quest.prepare,
-    )
-
-
 @strategy("genetic")
 def genetic(quest: Quest) -> list[Candidate]:
     """Genetic search over plans."""
     found = saturated(quest, BOUNDING)
-    tried = evolved(quest)
+    tried = genetic_search(quest)
     return told(f"genetic search, seed {quest.seed}, {len(tried)} plans", quest, found, tried)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.backend.packed.codec import codec
+from tensmith.backend.packed.codec import Codec, codec
 from tensmith.backend.packed.elements import ELEMENT_TYPES, FLOAT, Integers, PackedSpec
 from tensmith.backend.packed.integers import decode_integers, encode_integers
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
@@ -34,12 +34,10 @@ class _Grid:
 
 
 @codec("grid")
-class QuantizedCodec:
+class QuantizedCodec(Codec):
     """Steps as integers, scales and the signs of zeros (where any is negative) as plain bytes."""
 
     tag = 5
-    least_bits = 1
-    slow = False
 
     def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """None unless every element is float32(integer * scale), |integer| < 1024."""

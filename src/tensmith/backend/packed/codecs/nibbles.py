@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensmith.backend.packed.codec import codec
+from tensmith.backend.packed.codec import Codec, codec
 from tensmith.backend.packed.elements import PackedSpec, pack_small, unpack_small
 from tensmith.backend.packed.integers import decode_integers, encode_integers
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
 
 @codec("nibbles")
-class Nibbles:
+class Nibbles(Codec):
     """An uint8 tensor [..., n] read as 4-bit integers [..., 2n], low half first."""
 
     tag = 2
-    least_bits = 1
-    slow = False
 
     def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """None for any other element type."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensmith.backend.packed.codec import codec
+from tensmith.backend.packed.codec import Codec, codec
 from tensmith.backend.packed.elements import PackedSpec, bit_patterns
 from tensmith.backend.packed.integers import decode_integers, encode_integers
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
@@ -15,12 +15,11 @@ _SAMPLE = 4096
 
 
 @codec("palette")
-class Palette:
+class Palette(Codec):
     """A codebook in ascending order and the index of each element; a constant's indices cost nothing."""
 
     tag = 4
     least_bits = 9
-    slow = False
 
     def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """None past 1024 values or one for every two elements."""

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.backend.packed.codec import codec
+from tensmith.backend.packed.codec import Codec, codec
 from tensmith.backend.packed.elements import ElementType, PackedSpec, bit_patterns
 from tensmith.backend.packed.integers import decode_integers, encode_integers
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
 
 @codec("planes")
-class Planes:
+class Planes(Codec):
     """Floats of 16 bits and up, integers likewise."""
 
     tag = 3

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from tensmith.backend.packed.codec import codec
+from tensmith.backend.packed.codec import Codec, codec
 from tensmith.backend.packed.elements import PackedSpec
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
 
 @codec("raw")
-class Raw:
+class Raw(Codec):
     """Wins on what repeats at a distance (copies, tables) rather than by its statistics."""
 
     tag = 0
-    least_bits = 1
-    slow = False
 
     def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """Always applies."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensmith.backend.packed.codec import codec
+from tensmith.backend.packed.codec import Codec, codec
 from tensmith.backend.packed.codecs.planes import Planes
 from tensmith.backend.packed.elements import PackedSpec, bit_patterns
 from tensmith.backend.packed.integers import decode_integers, encode_integers
@@ -17,7 +17,7 @@ _MIN_ZEROS = 0.05  # of the elements; with fewer a mask cannot pay
 
 
 @codec("sparse")
-class SparseCodec:
+class SparseCodec(Codec):
     """Elements wider than a byte of which some, not all, are zero (-0 counts as not zero)."""
 
     tag = 6

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from tensmith.backend.packed.codec import codec
+from tensmith.backend.packed.codec import Codec, codec
 from tensmith.backend.packed.elements import PackedSpec, from_integers, to_integers
 from tensmith.backend.packed.integers import decode_integers, encode_integers
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
 
 @codec("integers")
-class Whole:
+class Whole(Codec):
     """Integers up to 32 bits wide (packed 4-bit ones too) that span at most 2048 values."""
 
     tag = 1
-    least_bits = 1
-    slow = False
 
     def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """None for floats and wide ranges."""
