@@ -97,10 +97,8 @@ def _loaded(file: Path, function: str) -> Decode:
 @head("fastestdet")
 def _fastestdet(outputs: Mapping[str, Array], size: tuple[int, int]) -> list[Array]:
     """One output [n, 5 + classes, rows, columns]: objectness, box, classes of each cell (FastestDet)."""
-    (cells,) = _single(outputs, 4)
-    n, channels, rows, columns = cells.shape
-    if channels < 6:
-        raise DataError("fastestdet needs an output [n, 5 + classes, rows, columns]")
+    cells = _first(outputs, (0, 6, 0, 0), "fastestdet", "[n, 5 + classes, rows, columns]")
+    n, _, rows, columns = cells.shape
     objectness, box, classes = cells[:, 0], cells[:, 1:5], cells[:, 5:]
     score = np.clip(objectness, 0, None) ** 0.6 * np.clip(classes.max(axis=1), 0, None) ** 0.4
     x = (np.arange(columns) + np.tanh(box[:, 0])) / columns
@@ -116,9 +114,7 @@ def _fastestdet(outputs: Mapping[str, Array], size: tuple[int, int]) -> list[Arr
 @head("yolov5")
 def _yolov5(outputs: Mapping[str, Array], size: tuple[int, int]) -> list[Array]:
     """First output [n, boxes, 5 + classes]: centre, size in pixels, objectness, classes (YOLOv3, v5, v7)."""
-    (boxes,) = _single(outputs, 3)
-    if boxes.shape[2] < 6:
-        raise DataError("yolov5 needs an output [n, boxes, 5 + classes]")
+    boxes = _first(outputs, (0, 0, 6), "yolov5", "[n, boxes, 5 + classes]")
     classes = boxes[..., 5:]
     score = boxes[..., 4] * classes.max(axis=2)
     found = np.concatenate([boxes[..., :4], score[..., None], classes.argmax(axis=2)[..., None]], axis=2)
@@ -128,22 +124,21 @@ def _yolov5(outputs: Mapping[str, Array], size: tuple[int, int]) -> list[Array]:
 @head("yolov8")
 def _yolov8(outputs: Mapping[str, Array], size: tuple[int, int]) -> list[Array]:
     """First output [n, 4 + classes, boxes]: centre and size in pixels, classes (YOLOv8, v9, v11)."""
-    (boxes,) = _single(outputs, 3)
-    if boxes.shape[1] < 5:
-        raise DataError("yolov8 needs an output [n, 4 + classes, boxes]")
-    boxes = boxes.transpose(0, 2, 1)
+    boxes = _first(outputs, (0, 5, 0), "yolov8", "[n, 4 + classes, boxes]").transpose(0, 2, 1)
     classes = boxes[..., 4:]
     best = classes.max(axis=2)[..., None]
     found = np.concatenate([boxes[..., :4], best, classes.argmax(axis=2)[..., None]], axis=2)
     return [suppressed(_corners(each), 0.7) for each in found]
 
 
-def _single(outputs: Mapping[str, Array], rank: int) -> tuple[Array]:
-    """The first output, of that rank."""
+def _first(outputs: Mapping[str, Array], least: Sequence[int], name: str, layout: str) -> Array:
+    """The first output, as float64; DataError where its axes are not that many, each of `least` or more."""
     first = next(iter(outputs.values()), np.zeros(0))
-    if first.ndim != rank:
-        raise DataError(f"this head reads a first output of {rank} axes")
-    return (first.astype(np.float64),)
+    if first.ndim != len(least):
+        raise DataError(f"this head reads a first output of {len(least)} axes")
+    if any(size < fewest for size, fewest in zip(first.shape, least)):
+        raise DataError(f"{name} needs an output {layout}")
+    return first.astype(np.float64)
 
 
 def _corners(boxes: Array) -> Array:

@@ -6,6 +6,7 @@ expression, so an op's meaning and its formula cannot drift apart.
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -33,7 +34,16 @@ class Scalars(Protocol[T]):
     def compare(self, relation: str, a: T, b: T) -> T: ...
 
 
-class Expressions:
+class Operators:
+    """The four operations by the operators of the values themselves."""
+
+    add = staticmethod(operator.add)
+    sub = staticmethod(operator.sub)
+    mul = staticmethod(operator.mul)
+    div = staticmethod(operator.truediv)
+
+
+class Expressions(Operators):
     """Builds the expression instead of computing the value."""
 
     exact = True
@@ -41,22 +51,6 @@ class Expressions:
     def const(self, value: Scalar, like: Expr | None = None) -> Expr:
         """A number at its exact binary value."""
         return as_expr(value)
-
-    def add(self, a: Expr, b: Expr) -> Expr:
-        """a + b."""
-        return a + b
-
-    def sub(self, a: Expr, b: Expr) -> Expr:
-        """a - b."""
-        return a - b
-
-    def mul(self, a: Expr, b: Expr) -> Expr:
-        """a * b."""
-        return a * b
-
-    def div(self, a: Expr, b: Expr) -> Expr:
-        """a * b ** -1."""
-        return a / b
 
     def call(self, function: str, *args: Expr) -> Expr:
         """An opaque call."""

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
+from tensmith.formula.scalars import Operators
 from tensmith.ir import Node, TensorType
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.op import Run, Symbolic
@@ -250,25 +251,13 @@ def _batch_normalization(node: Node, inputs: Sequence[Any]) -> Tensor:
 # Elements
 
 
-class _Torch:
+class _Torch(Operators):
     """PyTorch's arithmetic; see `formula.arith.Arith`."""
 
     exact = False
 
     def const(self, value: Any, like: Tensor) -> Tensor:
         return torch.as_tensor(value, dtype=like.dtype, device=like.device)
-
-    def add(self, a: Tensor, b: Tensor) -> Tensor:
-        return a + b
-
-    def sub(self, a: Tensor, b: Tensor) -> Tensor:
-        return a - b
-
-    def mul(self, a: Tensor, b: Tensor) -> Tensor:
-        return a * b
-
-    def div(self, a: Tensor, b: Tensor) -> Tensor:
-        return a / b
 
     def call(self, function: str, *args: Tensor) -> Tensor:
         return getattr(torch, "remainder" if function == "mod" else function)(*args)

@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import Loop
+from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State
+from tensmith.lifting.summary import Term
 
 if TYPE_CHECKING:
     from tensmith.lifting.summarize.execute import Execution
 
 
+Key = TypeVar("Key")
+
+
 class Circle(Exception):
     """A value was asked for while it was being derived."""
+
+
+def derived(
+    known: dict[Key, Term | None], key: Key, derive: Callable[[], Term], carried: Callable[[], Refusal]
+) -> Term:
+    """known[key], derived where it is not there; None while that goes on, when it raises Circle.
+
+    What was derived in a circle depends on the iteration before, for which it is refused as `carried`.
+    """
+    if key in known:
+        found = known[key]
+        if found is None:
+            raise Circle
+        return found
+    known[key] = None
+    try:
+        known[key] = made = derive()
+    except Circle as circle:
+        raise carried() from circle
+    finally:
+        if known[key] is None:
+            del known[key]
+    return made
 
 
 @dataclass(frozen=True)

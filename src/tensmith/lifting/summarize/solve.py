@@ -14,7 +14,7 @@ from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import choice, index, substitute, symbols
 from tensmith.lifting.summarize.constants import number
-from tensmith.lifting.summarize.iteration import Circle, Iteration
+from tensmith.lifting.summarize.iteration import Iteration, derived
 from tensmith.lifting.summarize.liveness import Live
 from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.reasons import in_vain
@@ -134,20 +134,7 @@ class Solver:
 
     def scalar(self, name: str) -> Term:
         """What a variable holds at the start of iteration `counter`."""
-        if name in self.scalars:
-            known = self.scalars[name]
-            if known is None:
-                raise Circle(name)
-            return known
-        self.scalars[name] = None
-        try:
-            self.scalars[name] = made = self._closed_scalar(name)
-        except Circle as circle:
-            raise self._carried(name) from circle
-        except BaseException:
-            del self.scalars[name]
-            raise
-        return made
+        return derived(self.scalars, name, lambda: self._closed_scalar(name), lambda: self._carried(name))
 
     def _closed_scalar(self, name: str) -> Term:
         own = name + self.iteration.suffix

@@ -18,7 +18,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import choice, substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.grids import unswept
-from tensmith.lifting.summarize.iteration import Circle, Iteration
+from tensmith.lifting.summarize.iteration import Circle, Iteration, derived
 from tensmith.lifting.summarize.memory import StoredBox, apart, lookup, meet_or_none
 from tensmith.lifting.summarize.normal import NormalBox, normal
 from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
@@ -151,24 +151,15 @@ class Stores:
 
     def value(self, name: str, n: int) -> Term:
         """The value in terms of the normal box's indices and `counter`."""
-        key = (name, n)
-        if key in self.values:
-            known = self.values[key]
-            if known is None:
-                raise Circle(name)
-            return known
-        self.values[key] = None
-        try:
+
+        def derive() -> Term:
             place = self.place(name, n)
-            made = self._moving(name, place) if place.moves else self._accumulated(name, n, place)
-        except Circle as circle:
-            del self.values[key]
-            raise self._loop_carried(name, self.iteration.end.arrays[name].boxes[n]) from circle
-        except BaseException:
-            del self.values[key]
-            raise
-        self.values[key] = made
-        return made
+            return self._moving(name, place) if place.moves else self._accumulated(name, n, place)
+
+        def carried() -> Refusal:
+            return self._loop_carried(name, self.iteration.end.arrays[name].boxes[n])
+
+        return derived(self.values, (name, n), derive, carried)
 
     def _moving(self, name: str, place: StorePlace) -> Term:
         body = place.body
@@ -225,7 +216,7 @@ class Stores:
             return substitute(self.resolve(value, scope), {self.iteration.counter: self.iteration.t - 1})
         step = Recurrence(own, start, self.iteration.run.algebra, scope).step(value)
         if step is None:
-            raise Circle(name)
+            raise Circle
         return self.fold(step, start, scope)
 
     def _elements(self, place: StorePlace) -> Scope:
