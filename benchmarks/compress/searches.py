@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import DATA, ROOT, parts
+from benchmarks.compress.hypervolume import hypervolume
 from benchmarks.compress.stock.cases import CASES, Case
 from tensmith.compression import compress
 from tensmith.egraph.explore import price
@@ -37,7 +38,6 @@ from tensmith.files import write_text
 from tensmith.frontend.onnx import read_onnx
 from tensmith.report.metric import Metric
 from tensmith.search.candidate import Candidate
-from tensmith.search.front import hypervolume
 from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.sensitivity import Sensitivity

@@ -1,14 +1,13 @@
-"""The front holds what nobody beats, and the hypervolume measures it."""
+"""The front holds what nobody beats."""
 
 from dataclasses import replace
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tensmith.report.metric import Metric, exact
 from tensmith.search.candidate import Candidate
-from tensmith.search.front import best, costs, crowding, front, hypervolume, knee, pareto, shortlist, spread
+from tensmith.search.front import best, costs, crowding, front, knee, pareto, shortlist, spread
 from tensmith.search.objective import PREFERENCES
 from tensmith.search.plan import UNTOUCHED, Plan
 
@@ -124,19 +123,6 @@ def test_a_front_bends_at_its_knee() -> None:
     bent = [candidate(1, 100), candidate(1.9, 60), corner, candidate(60, 1.9), candidate(100, 1)]
     assert knee(bent) == corner
     assert knee(bent[:2]) is None
-
-
-@given(points_of_integers)
-def test_hypervolume_is_the_share_of_cells_that_are_dominated(points: list[tuple[int, int]]) -> None:
-    grid = np.indices((21, 21)).reshape(2, -1).T
-    dominated = sum(any(x >= p[0] and y >= p[1] for p in points) for x, y in grid if x < 21 and y < 21)
-    inside = [(float(x), float(y)) for x, y in points]
-    assert hypervolume(inside, (21.0, 21.0)) == dominated
-
-
-def test_a_point_outside_the_reference_adds_nothing() -> None:
-    assert hypervolume([(0.5, 2.0)], (1.0, 1.0)) == 0
-    assert hypervolume([(0.5, 0.5), (0.25, 0.75)], (1.0, 1.0)) == 0.25 + 0.0625
 
 
 def test_the_preference_picks_an_end_or_the_best_product() -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from benchmarks.compress.hypervolume import hypervolume
 from benchmarks.compress.stock.cases import Case
 from tensmith.report.metric import Metric
-from tensmith.search.front import hypervolume
 
 COLUMNS = ("peer", "speed-up", "KB", "KB coded", "smaller", "drop", "agreement", "in budget", "note")
 _FP32 = (" fp32", " bf16")

@@ -132,19 +132,6 @@ def knee(points: Sequence[Candidate]) -> Candidate | None:
     return points[sums.index(min(sums))]
 
 
-def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, float]) -> float:
-    """Area dominated by `points` (both coordinates smaller is better) within `reference`.
-
-    Zitzler and Thiele, IEEE TEC 3(4), 1999. Points outside the reference add nothing.
-    """
-    area, last = 0.0, reference[1]
-    for x, y in sorted(points):
-        if x < reference[0] and y < last:
-            area += (reference[0] - x) * (last - y)
-            last = y
-    return area
-
-
 def best(candidates: Sequence[Candidate], prefer: str) -> Candidate:
     """The candidate to deploy: the smallest, the fastest, or the one with the best product of both.
 
