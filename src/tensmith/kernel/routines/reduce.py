@@ -14,11 +14,10 @@ from tensmith.kernel.view import StridedView, collapsed
 
 Kind = Literal["sum", "mean", "max", "min"]
 KINDS: Mapping[str, Kind] = {"sum": "sum", "mean": "mean", "max": "max", "min": "min"}
-_BEGIN = {"sum": "0", "mean": "0", "max": "-INFINITY", "min": "INFINITY"}
+_BEGIN = {"sum": "0", "max": "-INFINITY", "min": "INFINITY"}
 # What is not a number stays so: no comparison with it holds.
 _JOIN = {
     "sum": "a += {0}",
-    "mean": "a += {0}",
     "max": "a = {0} <= a || a != a ? a : {0}",
     "min": "a = {0} >= a || a != a ? a : {0}",
 }
@@ -34,7 +33,7 @@ class ReduceRoutine(Routine):
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Loops over what is kept around loops over what is reduced."""
-        view = self.operand.view
+        view, kind = self.operand.view, "sum" if self.kind == "mean" else self.kind
         split = len(view.shape) - self.axes
         kept, (outer,) = collapsed(
             view.shape[:split], [StridedView(view.shape[:split], view.strides[:split])]
@@ -43,7 +42,7 @@ class ReduceRoutine(Routine):
             view.shape[split:], [StridedView(view.shape[split:], view.strides[split:])]
         )
         scale = f" / {math.prod(gone)}" if self.kind == "mean" else ""
-        rows = self.kind in ("sum", "mean") and bool(inner) and inner[-1] == 1
+        rows = kind == "sum" and bool(inner) and inner[-1] == 1
         nest = " ".join(
             f"for (int j{a} = 0; j{a} < {size}; j{a}++)"
             for a, size in enumerate(gone[: len(gone) - 1] if rows else gone)
@@ -60,8 +59,8 @@ static void {name}({ROUTINE_SIGNATURE})
     float *y = out;
     {loops} {{
         const float *x = {self.operand.pointer} + {start};
-        float a = {_BEGIN[self.kind]};
-        {nest} {_JOIN[self.kind].format(value)};
+        float a = {_BEGIN[kind]};
+        {nest} {_JOIN[kind].format(value)};
         *y++ = a{scale};
     }}
 }}

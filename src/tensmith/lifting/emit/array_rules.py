@@ -86,12 +86,6 @@ def quotient(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) 
     return call(w.helper("_quotient"))(w, node, [a, b])
 
 
-def gather(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    """Elements by subscripts along an axis."""
-    given = f"{operands[0].code}, {operands[1].code}, axis={node.attrs['axis']}"
-    return ExpressionText(f"{w.target.module}.take({given})")
-
-
 def mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """The remainder with the sign of the divisor, or C's."""
     rule = call(f"{w.target.module}.fmod") if node.attrs["fmod"] else infix("%", PRODUCT)
@@ -105,7 +99,8 @@ def alike(module: str) -> dict[str, Rule]:
         "min": nested(f"{module}.minimum"), "max": nested(f"{module}.maximum"),
         "where": rules.where(f"{module}.where"),
         "bit_shift": rules.shift(f"{module}.left_shift", f"{module}.right_shift"),
-        "cast": cast, "expand": expand, "pad": rules.pad(_pad), "gather": gather,
+        "cast": cast, "expand": expand, "pad": rules.pad(_pad),
+        "gather": rules.gather(f"{module}.take({{code}}, {{at}}, axis={{axis}})"),
         "transpose": rules.transpose, "unsqueeze": rules.index_of, "size": rules.size,
     }  # fmt: skip
 

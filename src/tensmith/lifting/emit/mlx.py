@@ -162,11 +162,6 @@ def _einsum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     return ExpressionText(f"{contract}.astype({w.target.dtype(dtype)})")
 
 
-def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    more = ", inclusive=False" if node.attrs["exclusive"] else ""
-    return ExpressionText(f"mx.cumsum({operands[0].code}, axis={rules.axis_of_sum(w, node)}{more})")
-
-
 def _mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     a, b = operands
     if not node.attrs["fmod"]:
@@ -201,7 +196,10 @@ class Mlx(PythonEmitter):
         **ARITHMETIC, **rules.functions("mx"), **alike("mx"), "exp": _precise("exp", "_exp_single"),
         "sin": _precise("sin"), "cos": _precise("cos"),
         "div": rules.divide(quotient),
-        "mod": rules.remainder(_mod), "matmul": _matmul, "einsum": _einsum, "cum_sum": _cum_sum,
+        "mod": rules.remainder(_mod), "matmul": _matmul, "einsum": _einsum,
+        "cum_sum": rules.cum_sum(
+            "mx.cumsum({code}, axis={axis})", "mx.cumsum({code}, axis={axis}, inclusive=False)"
+        ),
         "reduce_sum": _total("sum", 0), "reduce_prod": _total("prod", 1),
         "reduce_max": _extreme("max"), "reduce_min": _extreme("min"),
     }  # fmt: skip

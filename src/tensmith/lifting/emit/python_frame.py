@@ -55,7 +55,6 @@ class PythonEmitter(Emitter):
     # Element types for arithmetic that fits them; none where the library fuses loops itself.
     narrow: ClassVar[tuple[str, ...]] = ()
     refused_types: ClassVar[Mapping[str, str]] = {}  # element type -> why the target lacks it
-    checks_values: ClassVar[bool] = True  # whether guards may look at elements
     table: ClassVar[Mapping[str, Rule]]
     helper_texts: ClassVar[Mapping[str, str]]
 

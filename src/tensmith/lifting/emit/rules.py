@@ -284,15 +284,27 @@ def axis_of_sum(w: PythonWriter, node: Node) -> int:
     return int(axis.reshape(-1)[0])
 
 
-def cum_sum(spelling: str) -> Rule:
-    """Sums up to each position, of `code` or `atom` along `axis` in `dtype`; a helper sums before it."""
+def gather(spelling: str) -> Rule:
+    """Elements of `code` or `atom` by subscripts `at` along `axis`."""
+
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+        x, at, axis = operands[0], operands[1].code, node.attrs["axis"]
+        return ExpressionText(spelling.format(code=x.code, atom=x.atom, at=at, axis=axis))
+
+    return rule
+
+
+def cum_sum(spelling: str, before: str = "") -> Rule:
+    """Sums up to each position, of `code` or `atom` along `axis` in `dtype`; those before it as
+    `before`, or by a helper."""
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         axis, code, atom = axis_of_sum(w, node), operands[0].code, operands[0].atom
-        if node.attrs["exclusive"]:
+        exclusive, dtype = node.attrs["exclusive"], w.target.dtype(w.type(node.output).dtype)
+        if exclusive and not before:
             return ExpressionText(f"{w.helper('_sum_before')}({code}, {axis})")
-        dtype = w.target.dtype(w.type(node.output).dtype)
-        return ExpressionText(spelling.format(code=code, atom=atom, axis=axis, dtype=dtype))
+        said = before if exclusive else spelling
+        return ExpressionText(said.format(code=code, atom=atom, axis=axis, dtype=dtype))
 
     return rule
 

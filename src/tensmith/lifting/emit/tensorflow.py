@@ -114,15 +114,6 @@ def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     return ExpressionText(f"{w.helper('_matmul')}({a}, {b})")
 
 
-def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    more = ", exclusive=True" if node.attrs["exclusive"] else ""
-    return ExpressionText(f"tf.cumsum({operands[0].code}, axis={rules.axis_of_sum(w, node)}{more})")
-
-
-def _gather(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    return ExpressionText(f"tf.gather({operands[0].code}, {operands[1].code}, axis={node.attrs['axis']})")
-
-
 def _typed(rule: Rule) -> Rule:
     """A function that does not give plain numbers the type of what they meet."""
 
@@ -169,7 +160,10 @@ class TensorFlow(PythonEmitter):
         "where": _typed(rules.where("tf.where")), "cast": _cast, "matmul": _matmul,
         "einsum": einsum("tf.einsum"),
         "expand": _expand, "transpose": _transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
-        "gather": _gather, "cum_sum": _cum_sum, "size": rules.size,
+        "gather": rules.gather("tf.gather({code}, {at}, axis={axis})"), "size": rules.size,
+        "cum_sum": rules.cum_sum(
+            "tf.cumsum({code}, axis={axis})", "tf.cumsum({code}, axis={axis}, exclusive=True)"
+        ),
         "reduce_sum": _reduction("reduce_sum"), "reduce_prod": _reduction("reduce_prod"),
         "reduce_max": _reduction("reduce_max", "maximum"), "reduce_min": _reduction("reduce_min", "minimum"),
     }  # fmt: skip

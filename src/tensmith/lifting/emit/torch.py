@@ -184,10 +184,6 @@ def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     return ExpressionText(f"{w.helper('_product')}({operands[0].code}, {operands[1].code})")
 
 
-def _gather(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    return ExpressionText(f"{operands[0].atom}.index_select({node.attrs['axis']}, {operands[1].code})")
-
-
 def _divided(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     rule = _division_of_floats if w.type(node.output).floating else _INTEGER_DIVISION
     return rule(w, node, operands)
@@ -359,8 +355,8 @@ class Torch(PythonEmitter):
         "matmul": _matmul,
         "einsum": einsum("torch.einsum"), "expand": _expand,
         "transpose": rules.transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
-        "gather": _gather, "cum_sum": rules.cum_sum("{atom}.cumsum({axis}, dtype={dtype})"),
-        "size": rules.size,
+        "gather": rules.gather("{atom}.index_select({axis}, {at})"),
+        "cum_sum": rules.cum_sum("{atom}.cumsum({axis}, dtype={dtype})"), "size": rules.size,
         "reduce_sum": _total,
         "reduce_max": _extreme("amax"), "reduce_min": _extreme("amin"),
         "reduce_prod": lambda w, node, operands: ExpressionText(

@@ -14,9 +14,6 @@ from tensmith.formula.walk import loads, outer_reductions
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.kernel.plan import LoopNest
 
-# Build -> element type and accumulator type.
-BUILDS = {"int8": ("i8", "i32"), "fp32": ("f32", "f32")}
-
 
 @dataclass(frozen=True)
 class MatrixOperand:
