@@ -43,18 +43,20 @@ def packed_bytes(array: Array) -> Array:
     return np.asarray(np.bitwise_or.reduce(rows << shifts, axis=1)).astype(np.uint8)
 
 
+_SMALLEST = 1024  # bytes that are worth a place outside of the model
+
+
 class ExternalWriter:
     """Appends tensors to an open data file, one after another; called `name` in the model."""
 
-    def __init__(self, file: BinaryIO, name: str, smallest: int = 1024) -> None:
+    def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
         self._name = name
-        self._smallest = smallest
 
     def __call__(self, name: str, array: Array) -> onnx.TensorProto:
         """A TensorProto that points into the file; small ones (they may hold shapes) stay inside."""
         element = dtype_name(array.dtype)
-        if element == "string" or array.nbytes < self._smallest:
+        if element == "string" or array.nbytes < _SMALLEST:
             return inline_tensor(name, array)
         data = packed_bytes(array)
         self._file.write(b"\0" * (-self._file.tell() % _ALIGNMENT))

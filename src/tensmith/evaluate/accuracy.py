@@ -92,7 +92,7 @@ def _rows(output: Array, name: str, count: int) -> Array:
     return output.reshape(count, -1)
 
 
-def model_language(session: Session, view: Samples, *, batch_size: int | None = None) -> LanguageModel:
+def model_language(session: Session, view: Samples) -> LanguageModel:
     """Cross-entropy of the first output, logits [n, length, vocabulary], at labels int64 [n, length].
 
     A label is the token that follows; negative ones are not counted. EngineError if an answer is NaN.
@@ -100,7 +100,7 @@ def model_language(session: Session, view: Samples, *, batch_size: int | None = 
     model = as_model(session)
     nats: list[float] = []
     tokens: list[int] = []
-    for batch in view.batches(batch_size or best_batch_size(session)):
+    for batch in view.batches(best_batch_size(session)):
         logits = model(batch.inputs)[session.outputs[0].name]
         if batch.labels is None or logits.ndim != 3:
             raise DataError(
@@ -117,9 +117,7 @@ def model_language(session: Session, view: Samples, *, batch_size: int | None = 
     return LanguageModel(np.array(nats), np.array(tokens))
 
 
-def all_outputs(
-    session: Session, view: Samples, *, preprocess: Preprocess | None = None, batch_size: int | None = None
-) -> Outputs:
+def all_outputs(session: Session, view: Samples, *, preprocess: Preprocess | None = None) -> Outputs:
     """Every output; of a large one 256 elements a sample, at places that its size gives.
 
     One sample at a time where an output does not begin with the axis of samples, as states of recurrent
@@ -129,7 +127,7 @@ def all_outputs(
     apart = any(not spec.shape or isinstance(spec.shape[0], int) for spec in session.outputs)
     best = 1 if apart and _fixed_batch(session) is None else best_batch_size(session)
     rows: list[Array] = []
-    for batch in view.batches(batch_size or best):
+    for batch in view.batches(best):
         answers = model(batch.inputs)
         count = sample_count(batch.inputs)
         rows.append(np.stack([_kept(answers[spec.name], spec.name, count) for spec in session.outputs], 1))
@@ -156,7 +154,6 @@ def detect(
     classes: int,
     *,
     preprocess: Preprocess | None = None,
-    batch_size: int | None = None,
 ) -> Detections:
     """What the boxes that `head` reads off the outputs find of labels float32 [n, boxes, 6].
 
@@ -164,7 +161,7 @@ def detect(
     """
     model = as_model(session, preprocess)
     parts: list[Detections] = []
-    for batch in view.batches(batch_size or best_batch_size(session)):
+    for batch in view.batches(best_batch_size(session)):
         if isinstance(batch.inputs, Mapping) or batch.inputs.ndim != 4 or batch.labels is None:
             raise DataError("a detector is judged by the boxes in images; give data such as coco:DIR")
         height, width = batch.inputs.shape[2:]

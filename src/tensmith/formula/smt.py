@@ -30,19 +30,21 @@ from tensmith.formula.expr import (
 from tensmith.formula.poly import FloorDiv, Poly
 from tensmith.formula.walk import free_variables
 
+_TIMEOUT_MS = 5000
 
-def prove_equal(left: Formula, right: Formula, ranges: Ranges | None = None, timeout_ms: int = 5000) -> bool:
+
+def prove_equal(left: Formula, right: Formula, ranges: Ranges | None = None) -> bool:
     """Whether z3 proves the two formulas equal for all sizes in range."""
-    solver = _refutation(left, right, ranges or Ranges(), timeout_ms)
+    solver = _refutation(left, right, ranges or Ranges())
     return solver is not None and solver.check() == z3.unsat
 
 
-def _refutation(left: Formula, right: Formula, ranges: Ranges, timeout_ms: int) -> z3.Solver | None:
+def _refutation(left: Formula, right: Formula, ranges: Ranges) -> z3.Solver | None:
     """A solver holding the ranges and the negation of left = right; None if the ranks differ."""
     if left.rank != right.rank:
         return None
     solver = z3.Solver()
-    solver.set("timeout", timeout_ms)
+    solver.set("timeout", _TIMEOUT_MS)
     names = [f"{OUTPUT}{axis}" for axis in range(left.rank)]
     writer = _Writer(ranges, set(names))
     at = tuple(map(Poly.symbol, names))

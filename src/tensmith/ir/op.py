@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from tensmith.registry import Registry
 if TYPE_CHECKING:
     from tensmith.ir.elements import Elements
 
-Attr: TypeAlias = Union[
-    int, float, str, bytes, "tuple[int, ...]", "tuple[float, ...]", "tuple[str, ...]", Array, None
-]
 Attrs: TypeAlias = Mapping[str, Any]
 
 Operand = TypeVar("Operand")

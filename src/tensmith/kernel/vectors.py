@@ -32,12 +32,11 @@ def vector_text(
     expr: Expr,
     named: Callable[[str], str],
     number: Callable[[str], float | None] = lambda name: None,
-    lane_by_lane: bool = True,
 ) -> str:
     """The C of an expression of floats, given that of its parameters by name.
 
-    What is divided by a parameter whose `number` is known is multiplied. Unless `lane_by_lane`, only what has
-    an instruction, or a function on vectors, is printed. EngineError for anything else.
+    What is divided by a parameter whose `number` is known is multiplied. EngineError for what has no
+    instruction and no function.
     """
 
     def text(part: Expr) -> str:
@@ -56,7 +55,7 @@ def vector_text(
                 return f"vselect({text(x)}, splat(1), splat(0))"
             case Call(function, args, "f32" | "bool") if function in _WORDS:
                 return _WORDS[function].format(*map(text, args))
-            case Call(function, (x,), "f32") if lane_by_lane and library_name(function, "f32", C):
+            case Call(function, (x,), "f32") if library_name(function, "f32", C):
                 return f"EACH({library_name(function, 'f32', C)}, {text(x)})"
         raise EngineError(f"there is no C over vectors for {part}")
 

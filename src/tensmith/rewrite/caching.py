@@ -172,10 +172,6 @@ class _Caching:
             self.made[key] = self._made(name, rows)
         return self.made[key]
 
-    def all_new(self, name: str) -> str:
-        """A value with its new rows alone."""
-        return self.value(name, (NEW,) * len(self._axes(name)))
-
     def _made(self, name: str, rows: Rows) -> str:
         if name in self.program.inputs:
             return self._given(name, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -105,14 +105,10 @@ def moves(before: Traced, rules: Sequence[Rule]) -> Iterator[tuple[Step, Traced]
                 yield step, after
 
 
-def replay_exact(
-    program: Program, trail: Iterable[Step], on_step: Callable[[Step], None] | None = None
-) -> Program:
+def replay_exact(program: Program, trail: Iterable[Step]) -> Program:
     """The program that the exact steps of `trail` lead to."""
     for step in trail:
         program = EXACT[step.rule].apply(program, step.site)
-        if on_step is not None:
-            on_step(step)
     return program
 
 

@@ -15,8 +15,6 @@ from typing import Any, TypeAlias
 Expr: TypeAlias = "str | list[Expr]"
 Model: TypeAlias = Mapping[str, Callable[..., Any]]
 
-_TOKEN = re.compile(r"[()]|[^\s()]+")
-
 
 @dataclass(frozen=True)
 class Axiom:

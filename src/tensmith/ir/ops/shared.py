@@ -50,13 +50,13 @@ def normal_axis(axis: int, rank: int) -> int:
     return axis % rank if rank else 0
 
 
-def check_indices(indices: Array | None, size: Dim, what: str = "index") -> None:
+def check_indices(indices: Array | None, size: Dim) -> None:
     """ProgramError where a known index (from the back if negative) is outside an axis of a known size."""
     if indices is None or not isinstance(size, int):
         return
     known = [item for item in np.asarray(indices).reshape(-1).tolist() if isinstance(item, int)]
     if wrong := [item for item in known if not -size <= item < size]:
-        raise ProgramError(f"{what} {wrong[0]} is outside an axis of size {size}")
+        raise ProgramError(f"index {wrong[0]} is outside an axis of size {size}")
 
 
 def window_size(size: Dim, kernel: Dim, stride: Dim, dilation: Dim, pad: Dim, ceil: bool = False) -> Dim:

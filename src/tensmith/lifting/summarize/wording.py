@@ -16,7 +16,6 @@ _OPPOSITE = {
     "less": ("less_equal", True), "less_equal": ("less", True), "equal": ("not_equal", False),
     "not_equal": ("equal", False),
 }  # fmt: skip
-_LOOSE = frozenset({"less", "less_equal", "equal", "not_equal", "and", "or"})
 
 
 def under(text: str, path: Path) -> str:

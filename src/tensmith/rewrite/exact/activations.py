@@ -21,7 +21,6 @@ X, Y = Var("x"), Var("y")
 C, LOW, HIGH = Var("c", static=True), Var("low", static=True), Var("high", static=True)
 _fold: dict[str, Any] = {"phase": "fold", "order": 8}
 real: Any = partial(law, **_fold)
-reals: Any = partial(family, **_fold)
 
 
 def number(m: Bindings, var: Var) -> float:

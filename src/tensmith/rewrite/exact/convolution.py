@@ -142,8 +142,6 @@ shift_law(
 
 # Two convolutions, one of them of size 1
 
-_UNIT = {"kernel_shape": None, "group": 1, "auto_pad": "NOTSET"}
-
 
 def _pointwise(m: Match, capture: str, weights: Var) -> bool:
     attrs = m.attrs[capture]

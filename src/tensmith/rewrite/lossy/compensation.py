@@ -37,10 +37,10 @@ def damped(second: Array, damping: float = 0.01) -> Array:
     return np.asarray(symmetric + (damping * mean if mean > 0 else 1.0) * np.eye(len(second)))
 
 
-def damped_cholesky(second: Array, damping: float = 0.01) -> Array:
-    """U [d, d], upper triangular, with U^T U = (second + damping * mean diagonal)^-1."""
+def damped_cholesky(second: Array) -> Array:
+    """U [d, d], upper triangular, with U^T U = damped(second)^-1."""
     # The Cholesky factor of the reversed matrix is, reversed back, an upper factor V with V V^T = H.
-    reversed_factor = np.linalg.cholesky(damped(second, damping)[::-1, ::-1])
+    reversed_factor = np.linalg.cholesky(damped(second)[::-1, ::-1])
     return _upper_inverse(reversed_factor[::-1, ::-1])
 
 
@@ -60,7 +60,6 @@ def compensated(
     second: Array,
     begin_block: BeginBlock,
     *,
-    damping: float = 0.01,
     largest_first: bool = False,
     block: int = _BLOCK,
 ) -> Array:
@@ -71,7 +70,7 @@ def compensated(
     """
     diagonal = np.diag(second)
     order = np.argsort(-diagonal, kind="stable") if largest_first else np.arange(len(diagonal))
-    factor = damped_cholesky(second[np.ix_(order, order)], damping)
+    factor = damped_cholesky(second[np.ix_(order, order)])
     result = weights[:, order].astype(np.float64)
     for start in range(0, len(order), block):
         stop = min(start + block, len(order))

@@ -17,7 +17,6 @@ from tensmith.lifting.loops import (
     Expr,
     SourcePosition,
     Statement,
-    Struct,
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
@@ -51,7 +50,6 @@ class LoweringContext:
     bound: dict[int, Value] = field(default_factory=dict)  # by declaration
     types: dict[str, MachineType] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
-    structs: dict[str, Struct] = field(default_factory=dict)
     fields: dict[tuple[str, str], Value] = field(default_factory=dict)  # of structs, by variable and field
     pointers: dict[int, Pointer | str] = field(default_factory=dict)  # where pointer variables point now
     slots: dict[tuple[int, str, int], tuple[str, ...]] = field(default_factory=dict)

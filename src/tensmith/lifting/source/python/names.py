@@ -56,7 +56,6 @@ FILLS_LIKE: dict[str, int | None] = {
     "numpy.empty_like": None,
 }
 COPIES = ("list", "numpy.copy", "numpy.array", "numpy.asarray", "copy.copy", "copy.deepcopy")
-ITERATORS = ("range", "zip", "enumerate", "reversed")
 
 # Functions of math that have a value, or raise nothing, for every float.
 TOTAL = ("math.fabs", "math.tanh")
@@ -68,7 +67,6 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(FILLS_LIKE, ("dtype",)),
 }
 METHODS = ("append", "copy", "sum")
-ATTRIBUTES = ("shape", "size", "ndim")
 
 
 def check_arguments(scope: PythonScope, node: ast.Call, called: str) -> None:
