@@ -7,13 +7,12 @@ from test_beam import SENSITIVITY, simulated, two_layers
 
 from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
-from tensmith.search.beam import ALWAYS_TRIED, TriedIdea
 from tensmith.search.candidate import Candidate
 from tensmith.search.genetic import genetic_search, survivors
 from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.space import Idea, Space
-from tensmith.search.strategy import STRATEGIES, Quest
+from tensmith.search.strategy import ALWAYS_TRIED, STRATEGIES, Quest, TriedIdea
 
 SPACE = Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
 

@@ -39,14 +39,13 @@ class Solved:
 
 def relaxed(selection: Selection, sets: Collection[UnfoundedSet], seconds: float) -> Solved:
     """The program with shares between 0 and 1: bound 0 where there was no time, infinity without solution."""
-    columns = _columns(selection)
-    highs, highspy = _run(selection, columns, sets, False, seconds)
+    highs, highspy = _run(selection, sets, False, seconds)
     if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         return Solved(math.inf)
     if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return Solved(0.0)
     found = highs.getSolution()
-    unit = _unit(selection)
+    unit, columns = _unit(selection), _columns(selection)
     values, duals = list(found.col_value), list(found.col_dual)
     return Solved(
         highs.getInfo().objective_function_value * unit,
@@ -57,8 +56,7 @@ def relaxed(selection: Selection, sets: Collection[UnfoundedSet], seconds: float
 
 def solved(selection: Selection, sets: Collection[UnfoundedSet], seconds: float) -> Solved:
     """The program in whole numbers, as far as the time goes."""
-    columns = _columns(selection)
-    highs, highspy = _run(selection, columns, sets, True, seconds)
+    highs, highspy = _run(selection, sets, True, seconds)
     if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         return Solved(math.inf)
     info = highs.getInfo()
@@ -66,7 +64,9 @@ def solved(selection: Selection, sets: Collection[UnfoundedSet], seconds: float)
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         return Solved(bound)
     values = list(highs.getSolution().col_value)
-    return Solved(bound, {place: float(round(values[column])) for place, column in columns.items()})
+    return Solved(
+        bound, {place: float(round(values[column])) for place, column in _columns(selection).items()}
+    )
 
 
 def solver() -> Any:
@@ -109,15 +109,11 @@ def _rows(
 
 
 def _run(
-    selection: Selection,
-    columns: Mapping[Place, int],
-    sets: Collection[UnfoundedSet],
-    whole: bool,
-    seconds: float,
+    selection: Selection, sets: Collection[UnfoundedSet], whole: bool, seconds: float
 ) -> tuple[Any, Any]:
     """HiGHS after it ran, and its module."""
     highspy = solver()
-    highs, model = highspy.Highs(), highspy.HighsLp()
+    highs, model, columns = highspy.Highs(), highspy.HighsLp(), _columns(selection)
     rows = list(_rows(selection, columns, sets))
     classes, count = len(selection.options), len(selection.options) + len(columns)
     costs, lower = np.zeros(count), np.zeros(count)

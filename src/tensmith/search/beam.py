@@ -1,6 +1,6 @@
 """Beam search over plans (the synthesis loop): seed, measure, keep the best few, extend them, again.
 
-Each round extends at most two ideas not extended yet: first those that no accepted candidate clearly
+Each round extends a few ideas not extended yet: first those that no accepted candidate clearly
 beats in size and latency, by fitness (alpha * accuracy retention + beta * gain); the others when time is
 left. A line of ever fewer bits is followed to its end at once: its last accepted point is worth more than
 the first steps of many others.
@@ -9,25 +9,15 @@ the first steps of many others.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from tensmith.search.candidate import Candidate
 from tensmith.search.space import Idea
-from tensmith.search.strategy import Quest
+from tensmith.search.strategy import ALWAYS_TRIED, Quest, TriedIdea
 
-# The model itself, its exact rewrite, its weights in 16 bits and its plain int8 form.
-ALWAYS_TRIED = 4
-_WIDTH = 2
 # Latency is noisy: within two hundredths is the same, a tenth is a difference.
 _EQUAL, _CLEARLY = 1.02, 0.9
-
-
-@dataclass(frozen=True)
-class TriedIdea:
-    """An idea and what became of it."""
-
-    idea: Idea
-    candidate: Candidate
+# Ideas that a round extends.
+_WIDTH = 2
 
 
 def beam_search(quest: Quest) -> list[Candidate]:

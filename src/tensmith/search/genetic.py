@@ -15,13 +15,12 @@ from typing import Any
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import LOSSY, bits_of
 from tensmith.rewrite.rule import EVERYWHERE, Step
-from tensmith.search.beam import ALWAYS_TRIED, TriedIdea
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import crowding, pareto
 from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.space import Idea, Space
-from tensmith.search.strategy import Quest
+from tensmith.search.strategy import ALWAYS_TRIED, Quest, TriedIdea
 
 _POPULATION, _ELITE = 12, 2
 # Of children; the others are mutants.

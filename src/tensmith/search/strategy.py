@@ -16,11 +16,13 @@ from tensmith.registry import Registry
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
-from tensmith.search.space import Space
+from tensmith.search.space import Idea, Space
 
 Try = Callable[[Plan], Candidate]
 Prepare = Callable[[Sequence[Plan]], None]
 
+# The model itself, its exact rewrite, its weights in 16 bits and its plain int8 form.
+ALWAYS_TRIED = 4
 # Of the seconds for estimates, what a search takes that only wants to know the optimum's bound.
 BOUNDING = 0.2
 
@@ -58,6 +60,14 @@ class Strategy:
         """MissingExtra where what it needs is not installed."""
         if self.needs and importlib.util.find_spec(self.needs) is None:
             raise MissingExtra(f"--search {self.name}", "search")
+
+
+@dataclass(frozen=True)
+class TriedIdea:
+    """An idea and what became of it."""
+
+    idea: Idea
+    candidate: Candidate
 
 
 STRATEGIES: Registry[Strategy] = Registry("search", "tensmith.search.strategies")
