@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from report_sample import sample
 
 from tensmith.errors import OutputError
-from tensmith.report.metric import METRICS
+from tensmith.report.metric import KINDS
 from tensmith.report.schema import front_schema, validate_front
 
 VALIDATOR = jsonschema.Draft202012Validator(front_schema())
@@ -45,9 +45,9 @@ def test_schema_is_valid_and_takes_the_sample() -> None:
 
 def test_schema_names_the_metrics() -> None:
     definitions = front_schema()["$defs"]
-    assert set(definitions["some_metrics"]["properties"]) == set(METRICS)
+    assert set(definitions["some_metrics"]["properties"]) == set(KINDS)
     # Only compiled points have the last one.
-    assert {*definitions["all_metrics"]["required"], "native_bytes"} == set(METRICS)
+    assert {*definitions["all_metrics"]["required"], "native_bytes"} == set(KINDS)
 
 
 @given(place=st.sampled_from(PLACES), action=st.sampled_from(["replace", "remove", "add"]), junk=JUNK)

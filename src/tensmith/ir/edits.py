@@ -42,8 +42,8 @@ def edited(program: Program, edit: Edit, owned: bool = False) -> Program:
     gone = frozenset(edit.remove)
     taken = {name for node in gone for name in node.outputs}
     readers = {reader for old in edit.alias for reader in program.consumers.get(old, ())}
-    renamed = {reader: _renamed(reader, edit.alias) for reader in readers - gone}
-    added = [_renamed(node, edit.alias) for node in edit.add]
+    renamed = {reader: reading_as(reader, edit.alias) for reader in readers - gone}
+    added = [reading_as(node, edit.alias) for node in edit.add]
     outputs = [name for name in program.outputs if name in edit.alias]
     added += [Node("identity", (edit.alias[name],), (name,)) for name in outputs]
     kept = _kept(program, gone, renamed)
@@ -70,7 +70,7 @@ def facts_after(program: Program, edit: Edit) -> Mapping[str, Facts]:
     """Types and known values after an edit, of what it does not touch as before it."""
     table: MutableMapping[str, Facts] = ChainMap({}, dict[str, Facts](), program.facts)  # type: ignore[arg-type]
     table.update((name, constant_facts(array)) for name, array in edit.constants.items())
-    added = [_renamed(node, edit.alias) for node in edit.add]
+    added = [reading_as(node, edit.alias) for node in edit.add]
     for node in in_order(added, set()):
         table.update(zip(node.outputs, program.node_facts(node, table)))
     return table
@@ -105,7 +105,8 @@ def in_order(nodes: Sequence[Node], defined: set[str]) -> Iterator[Node]:
             stack.extend(reversed(waiting))
 
 
-def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+def reading_as(node: Node, names: Mapping[str, str]) -> Node:
+    """The node, reading what other names stand for."""
     if not any(name in names for name in node.inputs):
         return node
     return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))

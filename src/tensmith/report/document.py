@@ -14,7 +14,7 @@ from tensmith.errors import OutputError
 from tensmith.report.metric import Evidence, Metric
 
 Metrics = Mapping[str, Mapping[str, Any]]
-"""What `Metric.to_json` says, by name from METRICS; a candidate that was dropped early may lack some."""
+"""What `Metric.to_json` says, by name from KINDS; a candidate that was dropped early may lack some."""
 
 
 class StepRow(TypedDict):

@@ -31,7 +31,6 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[Evidence, ...]]] = {
     "energy_mj": (("mJ",), ("measured", "estimated")),
     "native_bytes": (("bytes",), ("measured",)),
 }
-METRICS = tuple(KINDS)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def _results(run: Execution, state: State, returned: Expr | str | None) -> Itera
     for name, type_ in run.function.arrays.items():
         contents = state.arrays[name]
         if contents.boxes:
-            yield Result(name, type_.element, tuple(map(_written, contents.boxes)))
+            yield Result(name, type_.element, tuple(box.written for box in contents.boxes))
     if returned is None:
         return
     scope = Scope(run.plan.never_negative)
@@ -76,7 +76,7 @@ def _results(run: Execution, state: State, returned: Expr | str | None) -> Itera
     contents = state.arrays[returned]
     shape = tuple(_length(run, state, returned, axis) for axis in range(contents.rank))
     whole = _whole(contents, shape, scope)
-    yield Result("return", contents.element, tuple(map(_written, whole)), shape)
+    yield Result("return", contents.element, tuple(box.written for box in whole), shape)
 
 
 def _length(run: Execution, state: State, array: str, axis: int) -> Poly:
@@ -113,10 +113,6 @@ def _falls_through(contents: Contents, at: tuple[Poly, ...], scope: Scope) -> bo
         if met is not None and not met[1]:
             return False
     return True
-
-
-def _written(box: StoredBox) -> Written:
-    return Written(box.indices, box.extents, box.at, box.value, box.where)
 
 
 def _terms(results: tuple[Result, ...], loops: tuple[LoopFacts, ...]) -> Iterator[Term]:

@@ -17,7 +17,7 @@ from tensmith.lifting.loops import NOWHERE, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import Conjunction, choice, substitute
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summary import Term
+from tensmith.lifting.summary import Term, Written
 
 _ZERO = Poly.of(0)
 
@@ -37,6 +37,11 @@ class StoredBox:
     def ranges(self) -> tuple[tuple[str, Poly], ...]:
         """The index variables with their extents."""
         return tuple(zip(self.indices, self.extents))
+
+    @property
+    def written(self) -> Written:
+        """Without the place."""
+        return Written(self.indices, self.extents, self.at, self.value, self.where)
 
     def substituted(self, values: dict[str, Poly]) -> StoredBox:
         """The box with outer variables replaced."""

@@ -16,13 +16,13 @@ from tensmith.lifting.summarize.algebra import choice, index, substitute, symbol
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.iteration import Iteration, derived
 from tensmith.lifting.summarize.liveness import Live
-from tensmith.lifting.summarize.memory import Contents, StoredBox
+from tensmith.lifting.summarize.memory import Contents
 from tensmith.lifting.summarize.reasons import in_vain
 from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import PendingLoop, undefined
 from tensmith.lifting.summarize.stores import Stores
-from tensmith.lifting.summary import LoopFacts, Term, Written, first
+from tensmith.lifting.summary import LoopFacts, Term, first
 
 _ZERO = Poly.of(0)
 
@@ -106,8 +106,7 @@ class Solver:
         ]
         closed = {name: self.scalar(name) for name in live}
         written = {
-            name: tuple(_written(self.stores.box(name, n)) for n in self.stores.order(name))
-            for name in arrays
+            name: tuple(self.stores.box(name, n).written for n in self.stores.order(name)) for name in arrays
         }
         outer = tuple(name for name, _ in self.iteration.outer.ranges)
         facts = LoopFacts(
@@ -254,7 +253,3 @@ class Solver:
                 else:
                     raise self._carried(symbol.removesuffix(self.iteration.suffix))
         return index(poly, type_)
-
-
-def _written(box: StoredBox) -> Written:
-    return Written(box.indices, box.extents, box.at, box.value, box.where)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.edits import reading_as
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.shape import Renaming
 from tensmith.rewrite.law import MATRIX, Given, Instance, lemma
@@ -104,18 +105,18 @@ class NoOperation(ProgramRule):
         for node in program.nodes:
             source = _source(program, node)
             if source is None:
-                nodes.append(_read_instead(node, cut))
+                nodes.append(reading_as(node, cut))
             elif node.output in program.outputs and not _can_rename(program, cut, source):
                 plain = node if node.op == "identity" else make_node("identity", (source,), (node.output,))
                 changed = changed or plain is not node
-                nodes.append(_read_instead(plain, cut))
+                nodes.append(reading_as(plain, cut))
             else:
                 _forward(program, cut, node.output, cut.get(source, source))
         if not cut and not changed:
             return None
         # A value that was given the name of an output is renamed where it is made, too.
         nodes = [replace(n, outputs=tuple(cut.get(o, o) if o else o for o in n.outputs)) for n in nodes]
-        return replace(program, nodes=tuple(_read_instead(node, cut) for node in nodes))
+        return replace(program, nodes=tuple(reading_as(node, cut) for node in nodes))
 
     def lemmas(self) -> Iterable[Rule]:
         """One for each kind of node cut out; the twins have numbers next to the neutral ones, or move."""
@@ -147,12 +148,6 @@ def _forward(program: Program, cut: dict[str, str], old: str, new: str) -> None:
         if target == gone:
             cut[name] = keep
     cut[gone] = keep
-
-
-def _read_instead(node: Node, cut: Mapping[str, str]) -> Node:
-    if not any(name in cut for name in node.inputs):
-        return node
-    return replace(node, inputs=tuple(cut.get(name, name) for name in node.inputs))
 
 
 # What is proved: name -> a term that equals x, and one that nearly does.

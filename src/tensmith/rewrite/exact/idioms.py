@@ -112,7 +112,8 @@ _forms(
     z="C K",
     says="(y * x) @ z = y * (x @ z), y one number a row of x; also x / y.",
 )
-law(
+_factors = partial(law, order=32, when=floating)
+_factors(
     "outer_product_associated",
     (Y * X) @ Z,
     Y * (X @ Z),
@@ -120,11 +121,9 @@ law(
     x="1 C",
     y="N 1",
     z="C K",
-    order=32,
-    when=floating,
     says="outer(y, x) @ z = outer(y, x @ z).",
 )
-law(
+_factors(
     "outer_product_of_vector",
     (Y * X) @ Z,
     ops.reshape(Y, np.array([-1])) * (X @ Z),
@@ -132,11 +131,9 @@ law(
     x="1 C",
     y="N 1",
     z="C",
-    order=32,
-    when=floating,
     says="outer(y, x) @ z = y * (x @ z), z a vector.",
 )
-law(
+_factors(
     "column_factor_into_vector",
     (X * V) @ Z,
     X @ (V * Z),
@@ -144,8 +141,6 @@ law(
     x="N C",
     v="C",
     z="C",
-    order=32,
-    when=floating,
     says="(x * v) @ z = x @ (v * z), v one number a column of x, z a vector.",
 )
 
@@ -156,7 +151,8 @@ def _varies(m: Match) -> str | None:
     return "both are constant" if constant else floating(m)
 
 
-law(
+_applied = partial(law, order=30, when=_varies)
+_applied(
     "products_applied",
     (X @ Y) @ Z,
     X @ (Y @ Z),
@@ -164,11 +160,9 @@ law(
     x="N C",
     y="C K",
     z="K",
-    order=30,
-    when=_varies,
     says="(x @ y) @ z = x @ (y @ z), z a vector.",
 )
-law(
+_applied(
     "products_behind_vector",
     Z @ (X @ Y),
     (Z @ X) @ Y,
@@ -176,8 +170,6 @@ law(
     x="N C",
     y="C K",
     z="N",
-    order=30,
-    when=_varies,
     says="z @ (x @ y) = (z @ x) @ y, z a vector.",
 )
 

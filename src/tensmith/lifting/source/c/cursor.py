@@ -61,7 +61,7 @@ def declare(library: Any, name: str, result: Any, argument: Any) -> None:
     function.restype, function.argtypes = result, [argument]
 
 
-def kind(cursor: Cursor) -> str:
+def kind(cursor: Cursor | Type) -> str:
     """The cursor's kind: "IF_STMT", "CALL_EXPR"; one that the binding does not know by its number."""
     try:
         return str(cursor.kind.name)
@@ -71,10 +71,7 @@ def kind(cursor: Cursor) -> str:
 
 def type_kind(kind_of: Type) -> str:
     """A type's kind, as `kind`."""
-    try:
-        return str(kind_of.kind.name)
-    except ValueError:
-        return f"KIND_{kind_of._kind_id}"
+    return kind(kind_of)
 
 
 def identity(cursor: Cursor) -> int:
