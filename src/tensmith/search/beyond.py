@@ -16,12 +16,13 @@ def search_beyond(quest: Quest, tried: Collection[Candidate]) -> list[Candidate]
 
     The way there is that of a search whose budget is the reach; candidates stand as they were attempted.
     """
-    wide, known = quest.objective.widened(), {candidate.plan.key: candidate for candidate in tried}
+    wide, attempt = quest.objective.widened(), quest.attempt
+    known = {candidate.plan.key: candidate for candidate in tried}
     found: list[Candidate] = []
 
     def seen_wide(plan: Plan) -> Candidate:
         if plan.key not in known:
-            known[plan.key] = quest.attempt(plan)
+            known[plan.key] = attempt(plan)
             found.append(known[plan.key])
         candidate = known[plan.key]
         if candidate.status == "failed":
