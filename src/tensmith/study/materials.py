@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tensmith import cache
 from tensmith.backend.onnx import write_onnx
+from tensmith.backend.packed import pack_file
 from tensmith.config import make_config
 from tensmith.data.dataset import Batch, by_name
 from tensmith.engine.base import Arrays, sizes_of, specs_of
@@ -22,6 +24,7 @@ from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.size import file_bytes
+from tensmith.files import TemporaryFolder
 from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import INT8_DOT, detect_cpu
@@ -34,7 +37,8 @@ from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import simplify
-from tensmith.study.plan import StudyCell, StudyPlan, expanded
+from tensmith.study.making import distilled, searched
+from tensmith.study.plan import DISTILLED, SEARCHED, StudyCell, StudyPlan, expanded
 from tensmith.study.results import Results
 
 ORIGINAL = "none"
@@ -43,6 +47,8 @@ _BASELINE = "onnxruntime"
 _PROBING = 256
 # How many numbers are multiplied at once for each float: what a narrower format could gain.
 _LANES = {"float16": 2.0, "int8_uncalibrated": 4.0, "int8": 4.0, "ours": 4.0}
+# Per cent of the channels that a distilled student has less; the bits of what stands for a shared weight.
+_STUDENT, _SHARED_BITS = 30, 5
 # Random calibration data stands for none at all.
 _NOISE_SAMPLES = 32
 
@@ -112,15 +118,7 @@ class Materials:
         return self._known[name]
 
     def _read(self, name: str) -> Material:
-        plan = self._plan
-        entry = next(entry for entry in plan.models if entry.name == name)
-        data = next(dataset for dataset in plan.datasets if dataset.name == entry.dataset)
-        kind, _, path = data.data.partition(":")
-        config = make_config(
-            model=str(self.file(name)), data=f"{kind}:{expanded(path, self._beside)}",
-            preprocess=entry.preprocess, calibration_samples=data.calibration, search_samples=_PROBING,
-            held_out_samples=data.samples, seed=plan.seed,
-        )  # fmt: skip
+        plan, config = self._plan, make_config(**self._options(name))
         request = read_request(config, config.data)
         task = judged_by(request, config, silent)
         view, cores = request.splits.calibration, detect_cpu().cores
@@ -129,6 +127,17 @@ class Materials:
         noise = Calibrator(_Noise(shape, plan.seed), _NOISE_SAMPLES, task.preprocess, cores)
         calibration = Calibrator(view, len(view), task.preprocess, cores)
         return Material(request, Judge(task, example, 1, cores), calibration, noise, plan.seed)
+
+    def _options(self, name: str) -> dict[str, Any]:
+        """A model of the plan and how its data is split, as options of a compression."""
+        entry = next(entry for entry in self._plan.models if entry.name == name)
+        data = next(dataset for dataset in self._plan.datasets if dataset.name == entry.dataset)
+        kind, _, path = data.data.partition(":")
+        return {
+            "model": str(self.file(name)), "data": f"{kind}:{expanded(path, self._beside)}",
+            "preprocess": entry.preprocess, "calibration_samples": data.calibration,
+            "search_samples": _PROBING, "held_out_samples": data.samples, "seed": self._plan.seed,
+        }  # fmt: skip
 
     def optimized(self, cell: StudyCell) -> Path:
         """The model of a cell with its optimization, from the folder or made now."""
@@ -141,9 +150,19 @@ class Materials:
             "data": data.model_dump_json(), "seed": str(self._plan.seed),
         }  # fmt: skip
 
+        if cell.optimization in (DISTILLED, *SEARCHED):
+            of["making"] = self._plan.making.model_dump_json()
+
         def make(folder: Path) -> None:
             folder.mkdir()
-            write_onnx(optimize(material, cell.optimization), folder / "model.onnx")
+            path = folder / "model.onnx"
+            if cell.optimization in SEARCHED:
+                searched(cell.optimization, self._options(cell.model), self._plan.making, path)
+                return
+            program = optimize(material, cell.optimization)
+            if cell.optimization == DISTILLED:
+                program = distilled(program, material, self._plan.making.training)
+            write_onnx(program, path)
 
         return cache.fetch(self._folder, of, make) / "model.onnx"
 
@@ -151,7 +170,8 @@ class Materials:
         """What is the same for all cells of an optimized model: accuracy, size and work."""
         material = self.of(cell.model)
         of = cell.model, cell.optimization, cell.dataset, file_identity(path), str(self._plan.seed)
-        name = "/".join(("figures", *of))
+        packed = ("packed",) if "packed" in self._plan.measure and cell.optimization != ORIGINAL else ()
+        name = "/".join(("figures", *of, *packed))
         known = self._results.fact(name)
         if known is None:
             outcome = material.judge.outcome(
@@ -159,6 +179,8 @@ class Materials:
             )
             found = {"accuracy": outcome.metric(), "drop": outcome.drop(material.answers)}
             found |= {"file_bytes": file_bytes(path), **_work(material, path, cell.optimization)}
+            if packed:
+                found["packed_bytes"] = _packed_bytes(path)
             known = {key: metric.to_json() for key, metric in found.items()}
             self._results.note(name, known)
         return {key: Metric.from_json(metric) for key, metric in known.items()}
@@ -185,19 +207,29 @@ def _steps(program: Program, name: str, isa: frozenset[str]) -> Iterator[Step]:
     if kind == "weight_pruning":
         params = {"sparsity": int(amount) / 100, "scope": "global", "criterion": "obs"}
         yield Step("magnitude_pruning", params=params, kind="lossy")
-    elif kind == "channel_pruning":
-        share = int(amount) / 100
+    elif kind in ("channel_pruning", DISTILLED):
+        share = int(amount or _STUDENT) / 100
         for group in groups(program):
             if group.size - int(share * group.size + 0.5) < group.size:
                 params = {"ratio": share, "criterion": "activation"}
                 yield Step("channel_pruning", group.id, params, "lossy")
     elif kind == "float16":
         yield Step("half", params={"type": "float16"}, kind="lossy")
+    elif kind == "weight_sharing":
+        yield Step("weight_clustering", params={"bits": _SHARED_BITS}, kind="lossy")
     elif kind == "ours":
         params = {"calibration": "mse", "default_bits": bits, "scales": "mse", "rounding": "compensated"}
         yield Step("int8", params=params, kind="lossy")
     else:
         yield Step("int8", params={"calibration": "minmax", "default_bits": bits}, kind="lossy")
+
+
+def _packed_bytes(path: Path) -> Metric:
+    """Bytes of the model's packed file, or of the model where that is no larger."""
+    with TemporaryFolder() as folder:
+        packed = Path(folder) / "model.packed"
+        pack_file(path, packed)
+        return min(file_bytes(path), exact(packed.stat().st_size, "bytes"), key=lambda size: size.value)
 
 
 def _work(material: Material, path: Path, name: str) -> dict[str, Metric]:
