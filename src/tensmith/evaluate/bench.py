@@ -71,7 +71,9 @@ class BenchResult:
         for contender, found in self.latencies.items():
             p99 = found.tail.percentiles.get(99)
             if p99 is None:
-                said.append(f"{contender.name}: {found.tail.runs} runs are too few for a p99; give more --seconds")
+                said.append(
+                    f"{contender.name}: {found.tail.runs} runs are too few for a p99; take more --seconds"
+                )
             elif p99.high > milliseconds:
                 said.append(f"{contender.name}: p99 is {p99}, and {milliseconds:g} ms are allowed")
         return [*said, *(f"{contender.name} failed" for contender in self.failures)]

@@ -13,10 +13,13 @@ from pathlib import Path
 from tensmith.report.metric import Metric, spread
 from tensmith.study.plan import PaperRow, PaperTable, StudyCell, StudyPlan, cells, fits
 from tensmith.study.results import CellResult
+from tensmith.study.run import BUSY
 from tensmith.study.tables import StudyCurve, StudyFigure, StudyTable, draw, write_as
 
 PAPERS = "papers"
 _RANDOM = "the weights are random"
+_BASIS = "Every method's model is simplified by exact rules first, the first line's is as it came."
+_NOT_RUN = "not run yet"
 _MODELLED = "the device is modelled, and nothing runs on it"
 _TITLES = {
     "accuracy": "accuracy", "drop": "points lost", "latency": "latency", "throughput": "throughput",
@@ -41,8 +44,10 @@ class PaperLine:
 
 
 def paper_lines(plan: StudyPlan, table: PaperTable, results: Sequence[CellResult]) -> list[PaperLine]:
-    """The rows of a table, for each model and hardware."""
-    every, found = cells(plan), {result.cell: result for result in results}
+    """The rows of a table, for each model and hardware that any of them has a cell of."""
+    found = {result.cell: result for result in results}
+    patterns = [pattern for row in table.rows for pattern in row.cells]
+    every = [cell for cell in cells(plan) if any(fits(cell, pattern) for pattern in patterns)]
     lines: list[PaperLine] = []
     for model, hardware in dict.fromkeys((cell.model, cell.hardware) for cell in every):
         here = [cell for cell in every if (cell.model, cell.hardware) == (model, hardware)]
@@ -66,14 +71,23 @@ def _table(plan: StudyPlan, number: int, table: PaperTable, results: Sequence[Ce
     lines = paper_lines(plan, table, results)
     known = {name for row in table.rows for figures in row.published.values() for name in figures}
     shown = [(name, side) for name in table.columns for side in ("", "theirs") if not side or name in known]
-    rows = tuple(
-        (line.row.name, line.model, _platform(line.hardware),
-         *(_theirs(line, name) if side else _ours(line, name, line.model in random) for name, side in shown))
-        for line in lines
-    )  # fmt: skip
+    rows = []
+    for line in lines:
+        ours = _ours(line, table.columns, line.model in random)
+        told = (_theirs(line, name) if side else ours[name] for name, side in shown)
+        rows.append((line.row.name, line.model, _platform(line.hardware), *told))
     heads = (f"{_TITLES[name]}, theirs" if side else _TITLES[name] for name, side in shown)
-    note = f'Speed-up, size reduction and energy saving are against "{table.rows[0].name}". {table.source}'
-    return StudyTable(number, table.title, ("method", "model", "platform", *heads), rows, note)
+    note = " ".join(
+        filter(None, (f'Ratios are against "{table.rows[0].name}".', _BASIS, _busy(lines), table.source))
+    )
+    return StudyTable(number, table.title, ("method", "model", "platform", *heads), tuple(rows), note)
+
+
+def _busy(lines: Sequence[PaperLine]) -> str:
+    """On how many lines latencies are those of a machine that others used, too."""
+    measured = [line.result for line in lines if line.result and not line.result.failed]
+    busy = sum(BUSY in result.notes for result in measured)
+    return f"On {busy} of {len(measured)} lines with figures {BUSY}." if busy else ""
 
 
 def _platform(hardware: str) -> str:
@@ -84,9 +98,20 @@ def _platform(hardware: str) -> str:
     return f"{what}, modelled" if kind == "estimated" else f"GPU, {kind}"
 
 
-def _ours(line: PaperLine, column: str, random: bool) -> str:
-    found = figure(line, column, random)
-    return str(found) if isinstance(found, Metric) else f"not possible here, because {found}"
+def _ours(line: PaperLine, columns: Sequence[str], random: bool) -> dict[str, str]:
+    """Our figures of a line by column; a reason that stands for several is said once."""
+    if line.cell is not None and line.result is None:
+        return dict.fromkeys(columns, _NOT_RUN)
+    told: dict[str, str] = {}
+    said: set[str] = set()
+    for column in columns:
+        found = figure(line, column, random)
+        if isinstance(found, Metric):
+            told[column] = str(found)
+        else:
+            told[column] = f"not possible here, {'as said' if found in said else f'because {found}'}"
+            said.add(found)
+    return told
 
 
 def _theirs(line: PaperLine, column: str) -> str:
@@ -101,7 +126,7 @@ def figure(line: PaperLine, column: str, random: bool = False) -> Metric | str:
     if line.cell is None:
         return line.row.absent
     if line.result is None:
-        return "it was not run yet"
+        return _NOT_RUN
     if line.result.failed:
         return line.result.reason
     if random and column in ("accuracy", "drop"):
@@ -110,11 +135,18 @@ def figure(line: PaperLine, column: str, random: bool = False) -> Metric | str:
         return _ratio(line, line.result, column)
     if column == "throughput":
         return _throughput(line.result.figures["latency_ms"])
-    return line.result.figures.get(_PLAIN[column], _unmeasured(line))
+    found = line.result.figures.get(_PLAIN[column])
+    if found is None:
+        return _unmeasured(line)
+    return found if found.unit != "bytes" else _megabytes(found)
 
 
 def _unmeasured(line: PaperLine) -> str:
     return _MODELLED if line.hardware.startswith("estimated:") else "the study does not measure it there"
+
+
+def _megabytes(size: Metric) -> Metric:
+    return Metric(size.value / 1e6, size.low / 1e6, size.high / 1e6, "MB", size.evidence)
 
 
 def _throughput(latency: Metric) -> Metric:

@@ -52,6 +52,7 @@ _MODELS = "models"
 # How far answers may be from those of ONNX Runtime on the same file, over the largest of them.
 _NEAR = 0.05
 _ENERGY_SECONDS = 2.0
+BUSY = "the machine was busy: runs contain waiting"
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def _measured(
         worker = stack.enter_context(contender.start(material.example, cell.threads))
         turn = worker.time(plan.method.runs + 1)
         if turn.disturbed:
-            notes.append("the machine was busy: runs contain waiting")
+            notes.append(BUSY)
         spent = turn.nanoseconds[1:] / 1e6
         low, high = median_interval(spent, plan.seed)
         figures["latency_ms"] = spread(float(np.median(spent)), low, high, "ms")
