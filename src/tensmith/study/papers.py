@@ -77,9 +77,10 @@ def _table(plan: StudyPlan, number: int, table: PaperTable, results: Sequence[Ce
         told = (_theirs(line, name) if side else ours[name] for name, side in shown)
         rows.append((line.row.name, line.model, _platform(line.hardware), *told))
     heads = (f"{_TITLES[name]}, theirs" if side else _TITLES[name] for name, side in shown)
-    note = " ".join(
-        filter(None, (f'Ratios are against "{table.rows[0].name}".', _BASIS, _busy(lines), table.source))
-    )
+    ratios = any(name in _RATIOS for name in table.columns)
+    against = f'Ratios are against "{table.rows[0].name}".' if ratios else ""
+    basis = _BASIS if len(table.rows) > 1 else ""
+    note = " ".join(filter(None, (against, basis, _busy(lines), table.source)))
     return StudyTable(number, table.title, ("method", "model", "platform", *heads), tuple(rows), note)
 
 
