@@ -132,7 +132,7 @@ class Reached:
 
 
 def reached(results: Iterable[CellResult]) -> list[Reached]:
-    """Of every cell with an optimization and a dense counterpart that ran.
+    """Of every cell with an optimization that lets expect something, and a dense counterpart that ran.
 
     Weights that are zero are skipped by one algorithm alone, so `sparse` is held against any dense one.
     """
@@ -141,7 +141,7 @@ def reached(results: Iterable[CellResult]) -> list[Reached]:
     for result in done.values():
         algorithm = "any" if result.cell.algorithm == "sparse" else result.cell.algorithm
         dense = done.get(beside(result.cell, optimization=ORIGINAL, algorithm=algorithm))
-        if result.cell.optimization != ORIGINAL and dense is not None:
+        if result.cell.optimization != ORIGINAL and dense is not None and "expected" in result.figures:
             before, after = dense.figures["latency_ms"].value, result.figures["latency_ms"].value
             if after > 0:
                 found.append(Reached(result, result.figures["expected"].value, before / after))
