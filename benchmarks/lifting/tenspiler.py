@@ -9,16 +9,20 @@ with their source.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import tomllib
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
+import numpy as np
+
 from benchmarks import ROOT, parts
 from tensmith.errors import MissingExtra
+from tensmith.evaluate.statistics import bootstrap
 from tensmith.study.tables import StudyCurve, StudyFigure, StudyTable, draw, write_as
 
 NAME = "tenspiler"
@@ -33,6 +37,8 @@ TARGETS = {
     "gemmini": "Gemmini",
     "c": "C (ours alone)",
 }
+# Kernels below which no interval of their mean is told.
+_FEWEST = 4
 _NO_DEVICE = (
     "there is no such accelerator; what is emitted is checked on a functional model, which has no time"
 )
@@ -57,8 +63,8 @@ def tables(found: Documents) -> tuple[StudyTable, ...]:
     theirs = published()
     return (
         _synthesis(found, theirs),
-        _speed(9, "Speed-up of kernels", found, theirs, "kernel"),
-        _speed(10, "Speed-up end to end", found, theirs, "end_to_end"),
+        _speed(9, "Speed-up of kernels (their figure 9)", found, theirs, "kernel"),
+        _speed(10, "Speed-up end to end (their figure 10)", found, theirs, "end_to_end"),
         _ablation(found, theirs),
     )
 
@@ -80,7 +86,9 @@ def _synthesis(found: Documents, theirs: Mapping[str, Any]) -> StudyTable:
         seconds = theirs["synthesis_seconds"][suite]
         rows.append((suite, str(count), ours, f"{seconds:g} s (published)"))
     note = "Median seconds to find and prove a kernel; theirs to find it, on their machine."
-    return StudyTable(8, "Time of synthesis", ("suite", "kernels", "ours", "theirs"), tuple(rows), note)
+    return StudyTable(
+        8, "Time of synthesis (their figure 8)", ("suite", "kernels", "ours", "theirs"), tuple(rows), note
+    )
 
 
 def speedups(found: Documents) -> dict[str, dict[str, list[float]]]:
@@ -98,28 +106,38 @@ def _speed(number: int, title: str, found: Documents, theirs: Mapping[str, Any],
     ours = speedups(found)
     rows = []
     for suite, count in theirs["kernels"].items():
-        cells = [suite, str(count)]
+        cells: list[str] = [suite, str(count)]
         for target in TARGETS:
-            cells.append(_our_speed(ours, suite, target, kind))
-            value = theirs[kind].get(target, {}).get(suite)
-            cells.append("not repeated here" if value is None else f"{value:g}x (published)")
+            cells.append(_our_speed(ours, suite, target, kind, cells))
+            if target in theirs[kind]:
+                cells.append(f"{theirs[kind][target][suite]:g}x (published)")
         rows.append(tuple(cells))
-    heads = [head for name in TARGETS.values() for head in (name, "theirs")]
-    note = "Geometric means over gcc -O3 on the sequential source, ours on one thread of a CPU."
-    return StudyTable(number, title, ("suite", "kernels", *heads), tuple(rows), note)
+    heads = ((name, "theirs") if target in theirs[kind] else (name,) for target, name in TARGETS.items())
+    note = (
+        "Geometric means over gcc -O3 on the sequential source, ours on one thread of a CPU. Theirs of "
+        "Gemmini are not repeated: their file sets them beside times of another host."
+    )
+    return StudyTable(number, title, ("suite", "kernels", *itertools.chain(*heads)), tuple(rows), note)
 
 
-def _our_speed(ours: Mapping[str, Mapping[str, list[float]]], suite: str, target: str, kind: str) -> str:
-    if target in ("tpc", "gemmini"):
-        return f"not possible here, because {_NO_DEVICE}"
-    if kind == "end_to_end":
-        return f"not possible here, because {_NO_DATA}"
-    if suite not in ours:
+def _our_speed(
+    ours: Mapping[str, Mapping[str, list[float]]], suite: str, target: str, kind: str, told: Sequence[str]
+) -> str:
+    """A cell of ours; a reason that is `told` in the line already is not said again."""
+    reason = _NO_DEVICE if target in ("tpc", "gemmini") else _NO_DATA if kind == "end_to_end" else ""
+    if not reason and suite not in ours:
         return _missing("speed")
-    values = ours[suite].get(target)
-    if not values:
-        return f"not possible here, because {target} is not installed or emits none of them"
-    return f"{geometric_mean(values):.3g}x (measured, {len(values)} kernels)"
+    if not reason and target not in ours[suite]:
+        reason = f"{target} is not installed, or none of them is emitted for it"
+    if reason:
+        text = f"not possible here, because {reason}"
+        return "not possible here, as said" if text in told else text
+    values = np.array(ours[suite][target])
+    mean, among = geometric_mean(values), f"measured, {len(values)} kernels"
+    if len(values) < _FEWEST:
+        return f"{mean:.3g}x ({among})"
+    low, high = np.exp(bootstrap(np.log(values), lambda rows: np.mean(rows, axis=1)))
+    return f"{mean:.3g}x ({low:.3g} to {high:.3g}, {among})"
 
 
 def _ablation(found: Documents, theirs: Mapping[str, Any]) -> StudyTable:
@@ -135,7 +153,13 @@ def _ablation(found: Documents, theirs: Mapping[str, Any]) -> StudyTable:
     rows.append(("theirs, with sketches", f"{total} of {total} (published)", "table 8"))
     rows.append(("theirs, without", f"{without} of {total} (published)", "not given where time ran out"))
     note = "Kernels found by search from nothing, which ours falls back on where it cannot derive a program."
-    return StudyTable(11, "Ablation of the search", ("search", "kernels found", "median"), tuple(rows), note)
+    return StudyTable(
+        11,
+        "Ablation of the search (their figure 11)",
+        ("search", "kernels found", "median"),
+        tuple(rows),
+        note,
+    )
 
 
 def pictures(found: Documents) -> tuple[StudyFigure, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "examples/digits/README.md",
-         "examples/automotive/README.md", "examples/edge_vision/README.md")  # fmt: skip
+         "examples/automotive/README.md", "examples/edge_vision/README.md", "examples/study/README.md")  # fmt: skip
 SITE = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
 
 
