@@ -9,6 +9,8 @@ import onnx
 import pytest
 
 from command_line import images, tiny_model
+from tensmith.compression import Interrupted
+from tensmith.study import making
 from tensmith.study.plan import StudyPlan, cells, read_plan
 from tensmith.study.run import StudyRun, run_study
 
@@ -50,6 +52,17 @@ def test_each_makes_a_model_that_is_smaller(place: Path, tmp_path: Path) -> None
     assert "expected" not in found["tensmith"].figures  # of several formats at once
     assert found["distilled"].figures["macs"].value < original["macs"].value
     assert {result.figures["energy_mj"].evidence for result in found.values()} == {"estimated"}
+
+
+def test_ctrl_c_in_a_search_stops_the_study_and_is_no_cell_s_failure(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(**_: object) -> None:
+        raise Interrupted(None)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(making, "compress", stopped)
+    found = run(place, tmp_path, optimizations=("none", "tensmith"))
+    assert found.interrupted and [result.cell.optimization for result in found.results] == ["none"]
 
 
 def test_a_cell_depends_on_the_budget_only_where_it_takes_time(place: Path) -> None:
