@@ -261,7 +261,7 @@ class TransformerBlock(nn.Module):
 
 
 class Bert(nn.Module):
-    """BERT-base at 12 layers, size 768, 12 heads; Devlin et al., arXiv:1810.04805."""
+    """BERT-base: 12 layers, size 768, 12 heads; BERT-large: 24, 1024, 16. Devlin et al., arXiv:1810.04805."""
 
     def __init__(self, layers: int = 12, size: int = 768, heads: int = 12, vocabulary: int = 30522) -> None:
         super().__init__()
@@ -330,6 +330,7 @@ _BUILDERS: dict[str, Callable[[bool], nn.Module]] = {
     "densenet161": _densenet161,
     "efficientnet_b0": lambda full: efficientnet_b0(1.0 if full else 0.25),
     "bert_base": lambda full: Bert() if full else Bert(2, 32, 4, 100),
+    "bert_large": lambda full: Bert(24, 1024, 16) if full else Bert(3, 32, 4, 100),
     "gpt2": lambda full: Gpt2() if full else Gpt2(2, 32, 4, 100),
 }
 NAMES = tuple(_BUILDERS)
@@ -338,7 +339,7 @@ NAMES = tuple(_BUILDERS)
 def build(name: str, full: bool = True) -> tuple[nn.Module, tuple[Tensor, ...]]:
     """A network at its published size, or a narrow one of the same structure, and example inputs."""
     module = _lively(_BUILDERS[name](full))
-    if name == "bert_base":
+    if name.startswith("bert"):
         return module, _tokens(3)
     if name == "gpt2":
         return module, _tokens(1)

@@ -21,6 +21,9 @@ NOT_RUN = {
     "tensmith tune model.onnx --rpc HOST:PORT --output model-device": "needs a device; tests/tune has one",
     "tensmith compress model.onnx --data npz:data.npz --ray HOST:6379": "tests/workers start a cluster",
     "tensmith study examples/study/digits.yaml --output digits-study": "tests/study runs it",
+    "tensmith study examples/study/tensorcompress.yaml --figures --output tensorcompress-study": (
+        "takes half an hour, and data that is not ours; tests/study run a smaller one"
+    ),
 }
 
 

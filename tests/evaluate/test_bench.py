@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from tensmith.engine import TensorSpec, available
 from tensmith.errors import EngineError, UsageError
 from tensmith.evaluate.bench import bench, check_sizes, open_sizes, random_inputs
+from tensmith.evaluate.latency import tail_of
 from tensmith.report.metric import Metric
 
 
@@ -24,7 +26,8 @@ def test_json_has_the_agreed_shape(linear: Path, linear_batch_3: Path) -> None:
     for model in fields["models"]:
         assert [row["engine"] for row in model["engines"]] == list(available())
         for row in model["engines"]:
-            assert set(row) == {"engine", "latency_ms", "ratio"}
+            assert set(row) == {"engine", "latency_ms", "ratio", "tail"}
+            assert set(row["tail"]) == {"p95_ms", "p99_ms", "runs"} and row["tail"]["runs"] > 0
             assert Metric.from_json(row["latency_ms"]).unit == "ms"
             assert Metric.from_json(row["ratio"]).unit == "x"
     first = fields["models"][0]["engines"][0]
@@ -42,6 +45,16 @@ def test_a_file_that_fails_does_not_stop_the_others(linear: Path) -> None:
     assert ran["ratio"]["value"] == 1
     with pytest.raises(EngineError, match=r"broken\.onnx"):
         bench([broken], ["onnxruntime"], seconds=0.1)
+
+
+def test_a_bound_is_held_by_the_whole_interval_of_a_p99(linear: Path) -> None:
+    result = bench([linear], ["onnxruntime"], seconds=2)
+    (latency,) = result.latencies.values()
+    p99 = latency.tail.percentiles[99]
+    assert result.beyond(p99.high) == []
+    assert "p99 is" in result.beyond(p99.high * 0.99)[0]
+    few = replace(latency, tail=tail_of(np.full(100, 1e6)))
+    assert "too few" in replace(result, latencies={latency.contender: few}).beyond(1000.0)[0]
 
 
 def test_what_fails_at_guessed_sizes_says_which_they_were(linear: Path) -> None:

@@ -104,6 +104,30 @@ def test_disturbed_rounds_are_dropped() -> None:
     assert len(rounds.nanoseconds) == 8
 
 
+def test_the_tail_holds_every_run_and_a_median_does_not() -> None:
+    """One turn in ten is slow because others had the processor: no median shows it, the p99 does."""
+    turn = 0
+
+    def sometimes(count: int) -> Turn:
+        nonlocal turn
+        turn += 1
+        slow = turn % 10 == 0
+        return Turn(np.full(count, 9e6 if slow else 1e6), 10**10 if slow else 0)
+
+    rounds = take_turns([sometimes], seconds=60, fewest=latency.FEWEST_RUNS)
+    assert len(rounds.runs[0]) >= latency.FEWEST_RUNS
+    (found,) = summarize([A], rounds)
+    assert found.latency.value == 1.0 and found.tail.percentiles[99].value == 9.0
+    assert found.tail.runs == len(rounds.runs[0])
+
+
+def test_too_few_runs_have_no_tail() -> None:
+    tail = latency.tail_of(np.full(100, 1e6))
+    assert tail.percentiles.keys() == {95}
+    assert tail.to_json()["p99_ms"] is None and tail.to_json()["runs"] == 100
+    assert latency.tail_of(np.full(latency.FEWEST_RUNS, 1e6)).percentiles.keys() == {95, 99}
+
+
 @pytest.mark.parametrize("limit", [0.0, 60.0])
 def test_a_busy_machine_has_twice_the_time_at_most(limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]

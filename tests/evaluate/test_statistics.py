@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensmith.evaluate.statistics import bootstrap, median_interval, tango, wilson
+from tensmith.evaluate.statistics import bootstrap, median_interval, quantile_interval, tango, wilson
 
 # Of 400 intervals at the 95% level, fewer than 366 cover with probability below 0.2% (binomial).
 TRIALS, FEWEST_COVERING = 400, 366
@@ -64,6 +64,15 @@ def test_the_bootstrap_is_deterministic_and_seeded() -> None:
     assert median_interval(samples, 5) == median_interval(samples, 5)
     means = [bootstrap(samples, lambda rows: rows.mean(axis=1), seed) for seed in (5, 6)]
     assert means[0] != means[1]
+
+
+def test_a_quantile_s_interval_covers_and_needs_enough_samples() -> None:
+    generator = np.random.default_rng(3)
+    truth = -np.log(1 - 0.99)  # of the exponential distribution
+    found = [quantile_interval(row, 0.99) for row in generator.exponential(size=(400, 1000))]
+    assert sum(low <= truth <= high for low, high in found if found) >= FEWEST_COVERING
+    assert quantile_interval(np.arange(300.0), 0.99) is None
+    assert quantile_interval(np.arange(400.0), 0.99) == (391.0, 399.0)
 
 
 def test_the_bootstrap_of_a_mean_is_the_normal_interval() -> None:

@@ -109,7 +109,7 @@ datasets: [{{name: digits, data: "npz:{DIGITS / "digits.npz"}", samples: 300, ca
 models: [{{name: digits, path: {DIGITS / "digits.onnx"}, dataset: digits}}]
 optimizations: [none, channel_pruning: 60, trained: [channel_pruning: 60]]
 systems: [onnxruntime]
-training: {{seconds: 4, samples: 200}}
+training: {{seconds: 4}}
 method: {{runs: 3, seconds: 0}}
 """)
     done = run_study(plan_of(tmp_path), tmp_path, tmp_path / "out")

@@ -19,6 +19,9 @@ _COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
     ("engine", "left"),
     ("latency, ms", "right"),
     ("ratio", "right"),
+    ("p95, ms", "right"),
+    ("p99, ms", "right"),
+    ("runs", "right"),
 )
 
 
@@ -36,10 +39,17 @@ def bench(
     sizes: OpenSizes = None,
     seconds: MeasuringSeconds = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of the inputs and of the order.")] = 0,
+    max_p99: Annotated[
+        float | None,
+        typer.Option(
+            help="Exit with 1 unless 99% of the runs take at most so many ms, the interval included."
+        ),
+    ] = None,
 ) -> Answer:
     """Time models side by side, taking turns; ratios are against the first engine on the first model.
 
-    A ratio above 1 is faster than that. Intervals hold 95%.
+    A ratio above 1 is faster than that. Intervals hold 95%. p95 and p99 are what so many per cent of all runs
+    do not exceed; they are left out where there were too few runs to tell.
     """
     from tensmith.cli.sizes import assumed, parse_sizes
     from tensmith.errors import UsageError
@@ -48,6 +58,8 @@ def bench(
 
     if not 0 < seconds < float("inf"):
         raise UsageError(f"--seconds is a positive number, not {seconds:g}")
+    if max_p99 is not None and not 0 < max_p99 < float("inf"):
+        raise UsageError(f"--max-p99 is a positive number of ms, not {max_p99:g}")
     if seed < 0:
         raise UsageError(f"--seed is a whole number from 0, not {seed}")
     names = [name.strip() for name in engines.split(",") if name.strip()] if engines is not None else None
@@ -64,7 +76,12 @@ def bench(
     for row in document["models"]:
         row["path"] = str(files[Path(row["path"])])
     notes = [*([guessed] if guessed else []), *([f"Take care: {BUSY}."] if result.busy else [])]
-    return Answer(document, [table(_COLUMNS, _rows(document)), *(["", *notes] if notes else [])])
+    beyond = result.beyond(max_p99) if max_p99 is not None else []
+    if max_p99 is not None:
+        document["beyond"] = beyond
+        notes += beyond or [f"99% of the runs of each take at most {max_p99:g} ms."]
+    shown = [table(_COLUMNS, _rows(document)), *(["", *notes] if notes else [])]
+    return Answer(document, shown, int(bool(beyond)))
 
 
 def _onnx_file(path: Path, folder: Path) -> Path:
@@ -83,10 +100,13 @@ def _onnx_file(path: Path, folder: Path) -> Path:
 def _rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     for model in document["models"]:
         for row in model["engines"]:
-            cells = (_metric(row["latency_ms"]), _metric(row["ratio"], "x"))
             if "error" in row:
-                cells = (f"failed: {row['error']}", "")
-            yield model["path"], row["engine"], *cells
+                yield model["path"], row["engine"], f"failed: {row['error']}", "", "", "", ""
+                continue
+            tail = row["tail"]
+            usual = _metric(row["latency_ms"]), _metric(row["ratio"], "x")
+            slowest = _metric(tail["p95_ms"]), _metric(tail["p99_ms"]), f"{tail['runs']:,}"
+            yield model["path"], row["engine"], *usual, *slowest
 
 
 def _metric(metric: dict[str, Any] | None, unit: str = "") -> str:

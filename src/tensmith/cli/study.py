@@ -31,7 +31,7 @@ def study(
     dry_run: DryRun = False,
     retry: Annotated[bool, typer.Option("--retry", help="Run cells that failed once more.")] = False,
     figures: Annotated[
-        bool, typer.Option("--figures", help="Draw figure-3.png to figure-7.png, too.")
+        bool, typer.Option("--figures", help="Draw figure-3.png to figure-7.png and pareto-1.png, too.")
     ] = False,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write results.parquet, too.")] = False,
 ) -> Answer:
@@ -41,9 +41,11 @@ def study(
     first dropped, the median), and by ratios interleaved with the original in ONNX Runtime. Results are kept
     cell by cell, so a study that is stopped, by whatever, goes on where it was. A cell that fails says why.
     The folder holds the paper's tables (tables.html, .md, .tex) and explorer.html, which shows every cell.
+    Where the file names tables of other papers, papers.html, .md and .tex hold those, theirs beside ours.
     """
     from tensmith.study.observations import observations
     from tensmith.study.page import write_explorer
+    from tensmith.study.papers import PAPERS, paper_tables, write_papers, write_pareto
     from tensmith.study.plan import cells, expected_seconds, read_plan
     from tensmith.study.results import write_parquet
     from tensmith.study.run import known_seconds, run_study
@@ -59,9 +61,11 @@ def study(
     with progress("reading the study") as tell:
         found = run_study(wanted, plan.parent, folder, tell, retry)
     write_tables(found.results, folder)
+    write_papers(wanted, found.results, folder)
     write_explorer(wanted, found.results, folder / "explorer.html")
     if figures:
         write_figures(found.results, folder)
+        write_pareto(wanted, found.results, folder)
     if parquet:
         write_parquet(found.results, folder / "results.parquet")
     rows = []
@@ -78,10 +82,12 @@ def study(
         "cells": len(every),
         "results": [result.to_json() for result in found.results],
         "observations": [asdict(one) for one in observed],
+        "papers": [asdict(each) for each in paper_tables(wanted, found.results)],
         "interrupted": found.interrupted,
     }
     said = [f"{one.answer}: {one.claim} ({one.numbers})" for one in observed]
-    more = ["Interrupted: run it again to go on."] if found.interrupted else []
+    more = [f"The papers' tables are {folder / PAPERS}.html, .md and .tex."] if wanted.tables else []
+    more += ["Interrupted: run it again to go on."] if found.interrupted else []
     return Answer(
         document, [table(_COLUMNS, rows), "", *said, "", told, *more], INTERRUPTED if found.interrupted else 0
     )

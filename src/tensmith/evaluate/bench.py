@@ -17,7 +17,7 @@ from tensmith.engine.signature import TensorSpec, read_signature
 from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError, ModelError, UsageError
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.latency import Latency, summarize, take_turns
+from tensmith.evaluate.latency import FEWEST_RUNS, Latency, summarize, take_turns
 from tensmith.frontend.checked import check_model
 from tensmith.progress import Progress, silent
 
@@ -47,7 +47,8 @@ class BenchResult:
         return any(latency.busy for latency in self.latencies.values())
 
     def to_json(self) -> dict[str, Any]:
-        """{"models": [{"path", "engines": [{"engine", "latency_ms", "ratio"}]}], "busy"}, null if failed."""
+        """{"models": [{"path", "engines": [{"engine", "latency_ms", "ratio", "tail"}]}], "busy"}, null if
+        failed."""
         models: dict[Path, list[dict[str, Any]]] = {}
         for contender in self.contenders:
             models.setdefault(contender.path, []).append(self._row(contender))
@@ -57,10 +58,25 @@ class BenchResult:
     def _row(self, contender: Contender) -> dict[str, Any]:
         if contender in self.failures:
             error = self.failures[contender]
-            return {"engine": contender.engine_name, "latency_ms": None, "ratio": None, "error": error}
+            nothing = {"latency_ms": None, "ratio": None, "tail": None}
+            return {"engine": contender.engine_name, **nothing, "error": error}
         found = self.latencies[contender]
         latency, ratio = found.latency.to_json(), found.ratio.to_json()
-        return {"engine": contender.engine_name, "latency_ms": latency, "ratio": ratio}
+        measured = {"latency_ms": latency, "ratio": ratio, "tail": found.tail.to_json()}
+        return {"engine": contender.engine_name, **measured}
+
+    def beyond(self, milliseconds: float) -> list[str]:
+        """A sentence for each contender that is not known to answer so fast in 99 % of its runs."""
+        said = []
+        for contender, found in self.latencies.items():
+            p99 = found.tail.percentiles.get(99)
+            if p99 is None:
+                said.append(
+                    f"{contender.name}: {found.tail.runs} runs are too few for a p99; take more --seconds"
+                )
+            elif p99.high > milliseconds:
+                said.append(f"{contender.name}: p99 is {p99}, and {milliseconds:g} ms are allowed")
+        return [*said, *(f"{contender.name} failed" for contender in self.failures)]
 
 
 def bench(
@@ -105,7 +121,8 @@ def bench(
         if not workers:
             raise EngineError(next(iter(failures.values())))
         progress(f"timing {len(workers)} in turns for {seconds:g} s")
-        rounds = take_turns([worker.time for worker in workers.values()], seconds, seed)
+        timers = [worker.time for worker in workers.values()]
+        rounds = take_turns(timers, seconds, seed, fewest=FEWEST_RUNS)
     latencies = dict(zip(workers, summarize(tuple(workers), rounds, seed)))
     return BenchResult(contenders, latencies, failures)
 

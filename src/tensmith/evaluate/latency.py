@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from tensmith.engine.base import Arrays
 from tensmith.engine.stopwatch import Turn
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.statistics import Array, median_interval
+from tensmith.evaluate.statistics import Array, median_interval, quantile_interval
 from tensmith.report.metric import Metric, spread
 
 _TURN_SECONDS = 0.03
@@ -31,7 +31,39 @@ _LOOK_EVERY = 8
 _PATIENCE = 2
 _WARM_UP_TURNS = 2
 
+# What is said of the slowest runs: a percentile each, and how many runs tell all of them.
+PERCENTILES = (95, 99)
+FEWEST_RUNS = 400
+
 BUSY = "the machine was busy with other work, so latencies are means that contain waiting"
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Milliseconds that so many per cent of all `runs` do not exceed, where there were enough to tell.
+
+    Every run counts, also of rounds in which somebody else had the processor: leaving those out would cut off
+    what is asked for. On a machine that is not quiet a tail is that machine's as much as the model's.
+    """
+
+    percentiles: Mapping[int, Metric]
+    runs: int
+
+    def to_json(self) -> dict[str, Any]:
+        """{"p95_ms", "p99_ms", "runs"}; null where there were too few runs."""
+        told = {name: self.percentiles.get(name) for name in PERCENTILES}
+        found = {f"p{name}_ms": metric.to_json() if metric else None for name, metric in told.items()}
+        return {**found, "runs": self.runs}
+
+
+def tail_of(nanoseconds: Array) -> Tail:
+    """The tail of the times of single runs [runs]."""
+    found: dict[int, Metric] = {}
+    for name in PERCENTILES:
+        interval = quantile_interval(nanoseconds / 1e6, name / 100)
+        if interval is not None:
+            found[name] = spread(float(np.percentile(nanoseconds / 1e6, name)), *interval, "ms")
+    return Tail(found, len(nanoseconds))
 
 
 @dataclass(frozen=True)
@@ -47,6 +79,7 @@ class Latency:
     ratio: Metric
     rounds: int
     busy: bool = False
+    tail: Tail = field(default_factory=lambda: Tail({}, 0))
 
     @property
     def verdict(self) -> str:
@@ -85,17 +118,20 @@ class Rounds:
     """Nanoseconds of an inference of each contender in each round: float64 [rounds, contenders].
 
     Those are medians over a turn. On a machine too `busy` for enough undisturbed rounds they are means, which
-    waiting makes longer for all alike, and all rounds count.
+    waiting makes longer for all alike, and all rounds count. `runs`: of each contender, every single run of
+    all rounds.
     """
 
     nanoseconds: Array
     busy: bool = False
+    runs: tuple[Array, ...] = ()
 
 
 def take_turns(
-    timers: Sequence[Callable[[int], Turn]], seconds: float, seed: int = 0, limit: float = math.inf
-) -> Rounds:
-    """Times all contenders, round after round.
+    timers: Sequence[Callable[[int], Turn]], seconds: float, seed: int = 0, limit: float = math.inf,
+    fewest: int = 0,
+) -> Rounds:  # fmt: skip
+    """Times all contenders, round after round, at least `fewest` runs of each where the time allows it.
 
     `timers[i](count)` times `count` inferences of contender i. The first inference of a turn finds caches
     that another process has filled, and is dropped; so is a whole warm-up turn. Rounds go on until every
@@ -107,10 +143,13 @@ def take_turns(
     counts = [_turn_length(timer) for timer in timers]
     calm: list[list[float]] = []
     means: list[list[float]] = []
+    runs: list[list[Array]] = [[] for _ in timers]
     limit = min(limit, _PATIENCE * seconds)
     began = time.monotonic()
     while len(means) < _MOST_ROUNDS:
         turns = [timer(count + 1) for timer, count in zip(timers, counts)]
+        for kept, turn in zip(runs, turns):
+            kept.append(turn.nanoseconds[1:])
         means.append([float(np.mean(turn.nanoseconds[1:])) for turn in turns])
         if not any(turn.disturbed for turn in turns):
             calm.append([float(np.median(turn.nanoseconds[1:])) for turn in turns])
@@ -118,10 +157,14 @@ def take_turns(
         if len(calm) < _FEWEST_ROUNDS:
             if len(means) >= _PATIENCE * _FEWEST_ROUNDS and spent > limit:
                 break
-        elif spent > seconds or (len(calm) % _LOOK_EVERY == 0 and _precise(np.array(calm), seed)):
+        elif spent > seconds:
+            break
+        elif len(means) * min(counts) < fewest or len(calm) % _LOOK_EVERY:
+            continue
+        elif _precise(np.array(calm), seed):
             break
     busy = len(calm) < _FEWEST_ROUNDS
-    return Rounds(np.array(means if busy else calm), busy)
+    return Rounds(np.array(means if busy else calm), busy, tuple(map(np.concatenate, runs)))
 
 
 def least_seconds(milliseconds: float) -> float:
@@ -158,6 +201,7 @@ def summarize(contenders: Sequence[Contender], rounds: Rounds, seed: int = 0) ->
             _median(times[:, 0] / times[:, index], "x", seed),
             len(times),
             rounds.busy,
+            tail_of(rounds.runs[index]) if rounds.runs else Tail({}, 0),
         )
         for index, contender in enumerate(contenders)
     )

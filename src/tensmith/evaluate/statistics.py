@@ -84,6 +84,21 @@ def median_interval(samples: Array, seed: int = 0) -> Interval:
     return bootstrap(samples, lambda rows: np.median(rows, axis=1), seed)
 
 
+def quantile_interval(samples: Array, share: float) -> Interval | None:
+    """Interval of the value that a `share` of all runs does not exceed; None where `samples` [n] are too few.
+
+    By ranks, whatever the distribution is (David and Nagaraja, Order Statistics, 7.1): how many of n
+    independent samples lie below it is binomial. Runs in a row are not quite independent.
+    """
+    count = len(samples)
+    half = Z_95 * math.sqrt(count * share * (1 - share))
+    low, high = math.floor(count * share - half), math.ceil(count * share + half)
+    if low < 1 or high > count:
+        return None
+    ordered = np.sort(samples)
+    return float(ordered[low - 1]), float(ordered[high - 1])
+
+
 def jackknife(statistic: Callable[[Array], float], count: int, z: float = Z_95) -> tuple[float, float, float]:
     """`statistic` of all of `count` samples, and its interval by the delete-a-group jackknife.
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tensmith import cache
 from tensmith.backend.onnx import write_onnx
+from tensmith.backend.packed import pack_file
 from tensmith.config import make_config
 from tensmith.data.dataset import Batch, by_name
-from tensmith.engine.base import Arrays, Session, sizes_of, specs_of
+from tensmith.engine.base import Arrays, sizes_of, specs_of
 from tensmith.engine.compiled import code_revision
 from tensmith.errors import DataError, ProgramError
 from tensmith.evaluate.calibrator import Calibrator
@@ -22,28 +25,31 @@ from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.size import file_bytes
+from tensmith.files import TemporaryFolder
 from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import INT8_DOT, detect_cpu
 from tensmith.ir import Program
 from tensmith.progress import silent
-from tensmith.recovery import demand_torch
 from tensmith.report.metric import Metric, exact
 from tensmith.request import Request, judged_by, read_request
 from tensmith.rewrite.lossy.dependency import groups
 from tensmith.rewrite.lossy.weights import weighted_layers
-from tensmith.rewrite.method import apply_lossy, keeps_zeros
+from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import simplify
-from tensmith.study.plan import TRAINED, StudyCell, StudyPlan, expanded, is_trained, rung, untrained
+from tensmith.study.making import searched, trained
+from tensmith.study.plan import SEARCHED, StudyCell, StudyPlan, expanded, is_trained, rung, untrained
 from tensmith.study.results import Results
 
 ORIGINAL = "none"
 _BASELINE = "onnxruntime"
-# Samples that tell how images go in, where a plan leaves that to be found out.
-_PROBING = 256
+# Samples that tell how images go in, where a plan leaves that to be found out; that choose what is made.
+_PROBING, _CHOOSING = 256, 1000
 # How many numbers are multiplied at once for each float: what a narrower format could gain.
 _LANES = {"float16": 2.0, "int8_uncalibrated": 4.0, "int8": 4.0, "ours": 4.0}
+# The bits of what stands for a shared weight.
+_SHARED_BITS = 5
 # Random calibration data stands for none at all.
 _NOISE_SAMPLES = 32
 
@@ -113,16 +119,7 @@ class Materials:
         return self._known[name]
 
     def _read(self, name: str) -> Material:
-        plan = self._plan
-        entry = next(entry for entry in plan.models if entry.name == name)
-        data = next(dataset for dataset in plan.datasets if dataset.name == entry.dataset)
-        kind, _, path = data.data.partition(":")
-        config = make_config(
-            model=str(self.file(name)), data=f"{kind}:{expanded(path, self._beside)}",
-            preprocess=entry.preprocess, calibration_samples=data.calibration,
-            search_samples=plan.training.samples if any(map(is_trained, plan.optimizations)) else _PROBING,
-            held_out_samples=data.samples, seed=plan.seed,
-        )  # fmt: skip
+        plan, config = self._plan, make_config(**self._options(name))
         request = read_request(config, config.data)
         task = judged_by(request, config, silent)
         view, cores = request.splits.calibration, detect_cpu().cores
@@ -131,6 +128,22 @@ class Materials:
         noise = Calibrator(_Noise(shape, plan.seed), _NOISE_SAMPLES, task.preprocess, cores)
         calibration = Calibrator(view, len(view), task.preprocess, cores, self._folder)
         return Material(request, Judge(task, example, 1, cores), calibration, noise, plan.seed)
+
+    def _options(self, name: str) -> dict[str, Any]:
+        """A model of the plan and how its data is split, as options of a compression."""
+        entry = next(entry for entry in self._plan.models if entry.name == name)
+        data = next(dataset for dataset in self._plan.datasets if dataset.name == entry.dataset)
+        kind, _, path = data.data.partition(":")
+        return {
+            "model": str(self.file(name)), "data": f"{kind}:{expanded(path, self._beside)}",
+            "preprocess": entry.preprocess, "calibration_samples": data.calibration,
+            "search_samples": self._choosing(), "held_out_samples": data.samples, "seed": self._plan.seed,
+        }  # fmt: skip
+
+    def _choosing(self) -> int:
+        """Samples to choose weights and plans by that training and searches find, or preprocessing alone."""
+        budgets = map(self._plan.budget, self._plan.optimizations)
+        return _CHOOSING if any(budgets) else _PROBING
 
     def optimized(self, cell: StudyCell) -> Path:
         """The model of a cell with its optimization, from the folder or made now."""
@@ -141,46 +154,29 @@ class Materials:
         of = {
             "model": material.request.identity, "optimization": cell.optimization, "code": code_revision(),
             "data": data.model_dump_json(), "seed": str(self._plan.seed),
-            "training": self._plan.training.model_dump_json() if is_trained(cell.optimization) else "",
+            "budget": json.dumps(self._plan.budget(cell.optimization)),
         }  # fmt: skip
 
         def make(folder: Path) -> None:
             folder.mkdir()
+            path = folder / "model.onnx"
+            if cell.optimization in SEARCHED:
+                searched(cell.optimization, self._options(cell.model), self._plan.search, path)
+                return
             program, steps = optimize(material, cell.optimization)
             if is_trained(cell.optimization):
-                program = self._trained(material, program, steps)
-            write_onnx(simplify(program).program, folder / "model.onnx")
+                seconds = self._plan.training.seconds
+                program = trained(program, steps, material, seconds, self._folder)
+            write_onnx(simplify(program).program, path)
 
         return cache.fetch(self._folder, of, make) / "model.onnx"
-
-    def _trained(self, material: Material, program: Program, steps: Iterable[Step]) -> Program:
-        """What an optimization left, trained; KeyboardInterrupt if that stopped it, to go on later."""
-        demand_torch(f"'{TRAINED}'")
-        from tensmith.recovery.teacher import Teacher  # PyTorch, which takes seconds to load
-        from tensmith.recovery.training import Recipe
-
-        judge, splits = material.judge, material.request.splits
-        task = judge.task
-        standard = judge.outcome(material.original, splits.search)
-        before = simplify(material.request.program).program
-        teacher = Teacher(
-            before, splits.fitting, task, Recipe(material.seed), self._folder, detect_cpu().cores
-        )
-
-        def lost(session: Session) -> float:
-            return task.outcome(session, splits.search, standard).drop(standard).value
-
-        name = f"training-{program.digest[:16]}"
-        found = teacher.lesson(program, keeps_zeros(steps), lost, name).course(self._plan.training.seconds)
-        if found.stopped:
-            raise KeyboardInterrupt
-        return apply_lossy(program, teacher.step(found), material.calibration)
 
     def figures(self, cell: StudyCell, path: Path) -> dict[str, Metric]:
         """What is the same for all cells of an optimized model: accuracy, size and work."""
         material = self.of(cell.model)
         of = cell.model, cell.optimization, cell.dataset, file_identity(path), str(self._plan.seed)
-        name = "/".join(("figures", *of))
+        packed = ("packed",) if "packed" in self._plan.measure and cell.optimization != ORIGINAL else ()
+        name = "/".join(("figures", *of, *packed))
         known = self._results.fact(name)
         if known is None:
             outcome = material.judge.outcome(
@@ -188,6 +184,8 @@ class Materials:
             )
             found = {"accuracy": outcome.metric(), "drop": outcome.drop(material.answers)}
             found |= {"file_bytes": file_bytes(path), **_work(material, path, cell.optimization)}
+            if packed:
+                found["packed_bytes"] = _packed_bytes(path)
             known = {key: metric.to_json() for key, metric in found.items()}
             self._results.note(name, known)
         return {key: Metric.from_json(metric) for key, metric in known.items()}
@@ -222,6 +220,8 @@ def _steps(program: Program, name: str, isa: frozenset[str]) -> Iterator[Step]:
                 yield Step("channel_pruning", group.id, params, "lossy")
     elif kind == "float16":
         yield Step("half", params={"type": "float16"}, kind="lossy")
+    elif kind == "weight_sharing":
+        yield Step("weight_clustering", params={"bits": _SHARED_BITS}, kind="lossy")
     elif kind == "ours":
         params = {"calibration": "mse", "default_bits": bits, "scales": "mse", "rounding": "compensated"}
         yield Step("int8", params=params, kind="lossy")
@@ -229,13 +229,26 @@ def _steps(program: Program, name: str, isa: frozenset[str]) -> Iterator[Step]:
         yield Step("int8", params={"calibration": "minmax", "default_bits": bits}, kind="lossy")
 
 
+def _packed_bytes(path: Path) -> Metric:
+    """Bytes of the model's packed file, or of the model where that is no larger."""
+    with TemporaryFolder() as folder:
+        packed = Path(folder) / "model.packed"
+        pack_file(path, packed)
+        return min(file_bytes(path), exact(packed.stat().st_size, "bytes"), key=lambda size: size.value)
+
+
 def _work(material: Material, path: Path, name: str) -> dict[str, Metric]:
-    """Weights that are not zero, multiply-adds with them, and the speed-up that this would be."""
+    """Weights that are not zero, multiply-adds with them, and the speed-up that this would be.
+
+    What a search made is of several formats at once, of which nothing is expected.
+    """
     weights, macs = _counted(read_onnx(path), material.sizes)
+    work = {"weights": exact(weights, "numbers"), "macs": exact(macs, "operations")}
+    if name in SEARCHED:
+        return work
     before = _counted(material.request.program, material.sizes)[1]
     expected = before / max(1.0, macs) * _LANES.get(untrained(name), 1.0)
-    return {"weights": exact(weights, "numbers"), "macs": exact(macs, "operations"),
-            "expected": exact(expected, "x", "estimated")}  # fmt: skip
+    return work | {"expected": exact(expected, "x", "estimated")}
 
 
 def _counted(program: Program, sizes: Mapping[str, int]) -> tuple[float, float]:

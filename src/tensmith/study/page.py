@@ -17,7 +17,10 @@ from tensmith.study.results import CellResult
 from tensmith.study.tables import tables
 
 # What a bar may show, the first one at first.
-_FIGURES = ("latency_ms", "ratio", "accuracy", "drop", "file_bytes", "weights", "macs", "expected")
+_FIGURES = (
+    "latency_ms", "ratio", "accuracy", "drop", "file_bytes", "packed_bytes", "peak_bytes", "energy_mj",
+    "weights", "macs", "expected",
+)  # fmt: skip
 
 
 def write_explorer(plan: StudyPlan, results: Sequence[CellResult], path: Path) -> None:

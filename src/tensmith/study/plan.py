@@ -11,7 +11,7 @@ import difflib
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -42,14 +42,26 @@ LADDERS: Mapping[str, tuple[int, ...]] = {
     "weight_pruning": (50, 55, 60, 65, 70, 75, 80, 85, 90, 95, 99),
     "channel_pruning": (5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95),
 }
-PLAIN = ("none", "float16", "int8_uncalibrated", "int8", "ours")
+# Whole compressions, by what is left out of them: nothing, loss, what the device's costs are, our engine.
+SEARCHED: Mapping[str, Mapping[str, Any]] = {
+    "tensmith": {},
+    "tensmith_lossless": {"max_drop": 0.0},
+    "tensmith_blind": {"hardware": False},
+    "tensmith_stock": {"engines": ("onnxruntime",)},
+}
+PLAIN = ("none", "float16", "int8_uncalibrated", "int8", "ours", "weight_sharing", *SEARCHED)
 # Before the name of another optimization: what it left is trained to answer as the original does.
 TRAINED = "trained"
 ALGORITHMS = (ANY, *FAMILIES)
+PAPER_COLUMNS = (
+    "accuracy", "drop", "latency", "throughput", "memory", "speedup", "size", "energy", "energy_saving",
+)  # fmt: skip
 # Our engine's three ways to choose kernels, and the runtimes of others.
 OUR_SYSTEMS = (UNTUNED, TUNED, METASCHEDULE)
 SYSTEMS = (*OUR_SYSTEMS, "onnxruntime", "openvino")
 DEVICES = ("opencl", "cuda")
+# What may be measured beside accuracy, size and latency.
+MORE_FIGURES = ("packed", "memory", "energy")
 
 
 class _Part(BaseModel):
@@ -66,12 +78,16 @@ class DatasetEntry(_Part):
 
 
 class ModelEntry(_Part):
-    """An .onnx file, the data that it is for, and how images go in."""
+    """An .onnx file, the data that it is for, and how images go in.
+
+    Of `random` weights no table of a paper says how accurate they are.
+    """
 
     name: str
     path: str
     dataset: str
     preprocess: str = "auto"
+    weights: Literal["trained", "random"] = "trained"
 
 
 class TuningBudget(_Part):
@@ -82,10 +98,16 @@ class TuningBudget(_Part):
 
 
 class TrainingBudget(_Part):
-    """What training one optimized model may take, and the samples that choose among its weights."""
+    """What training one optimized model may take."""
 
     seconds: float = Field(600.0, gt=0)
-    samples: int = Field(1000, ge=1)
+
+
+class SearchBudget(_Part):
+    """What a whole compression, `tensmith` and what its name begins, may take, and lose."""
+
+    seconds: float = Field(300.0, gt=0)
+    max_drop: float = Field(0.5, ge=0)
 
 
 class LatencyMethod(_Part):
@@ -125,8 +147,47 @@ _Layer = Literal["dataset", "model", "optimization", "algorithm", "system", "har
 _Pattern = dict[_Layer, str]
 
 
+class PaperRow(_Part):
+    """A line of a paper's table: the cell that fits the first pattern that any fits.
+
+    published: figures of the paper, by patterns of our models' names. absent: why no cell may fit.
+    """
+
+    name: str
+    cells: tuple[_Pattern, ...] = ()
+    published: dict[str, dict[str, float]] = {}
+    absent: str = "no engine of this line runs there"
+
+    @field_validator("published")
+    @classmethod
+    def _known(cls, published: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+        for name in (name for figures in published.values() for name in figures):
+            _one_of(PAPER_COLUMNS, "column", name)
+        return published
+
+
+class PaperTable(_Part):
+    """A table in a paper's columns, for each model and hardware; the others are held against the first row.
+
+    source: where the paper's figures are from, and which of them were not to be had.
+    """
+
+    title: str
+    source: str
+    columns: tuple[str, ...] = Field(min_length=1)
+    rows: tuple[PaperRow, ...] = Field(min_length=1)
+
+    @field_validator("columns")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_one_of(PAPER_COLUMNS, "column", name) for name in names)
+
+
 class StudyPlan(_Part):
-    """What a study file says. `only` and `exclude` choose among cells by patterns of names."""
+    """What a study file says. `only` and `exclude` choose among cells by patterns of names.
+
+    With `tables`, cells that are in none of them are left out.
+    """
 
     name: str
     datasets: tuple[DatasetEntry, ...] = Field(min_length=1)
@@ -137,15 +198,24 @@ class StudyPlan(_Part):
     hardware: _Names = ("cpu:1",)
     tuning: TuningBudget = Field(default_factory=lambda: TuningBudget.model_validate({}))
     training: TrainingBudget = Field(default_factory=lambda: TrainingBudget.model_validate({}))
+    search: SearchBudget = Field(default_factory=lambda: SearchBudget.model_validate({}))
     method: LatencyMethod = Field(default_factory=lambda: LatencyMethod.model_validate({}))
+    measure: tuple[str, ...] = ()
+    tables: tuple[PaperTable, ...] = ()
     only: tuple[_Pattern, ...] = ()
     exclude: tuple[_Pattern, ...] = ()
     seed: int = Field(0, ge=0, lt=2**32)
 
-    @field_validator("optimizations", "algorithms", "systems", "hardware")
+    @field_validator("optimizations", "algorithms", "systems", "hardware", "measure")
     @classmethod
     def _known(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         return tuple(dict.fromkeys(_CHECKS[info.field_name or ""](name) for name in names))
+
+    def budget(self, optimization: str) -> dict[str, Any]:
+        """What an optimization may take that learns or searches; empty for others."""
+        if optimization in SEARCHED:
+            return self.search.model_dump()
+        return self.training.model_dump() if is_trained(optimization) else {}
 
 
 def _one_of(known: Sequence[str], what: str, name: str) -> str:
@@ -157,7 +227,7 @@ def _one_of(known: Sequence[str], what: str, name: str) -> str:
 def _optimization(name: str) -> str:
     kind, colon, amount = name.partition(":")
     if is_trained(name):
-        if is_trained(amount) or _optimization(amount) == "none":
+        if is_trained(amount) or _optimization(amount) in ("none", *SEARCHED):
             raise ValueError(f"'{name}' leaves nothing to train")
         return name
     _one_of((*PLAIN, *LADDERS), "optimization", kind)
@@ -194,11 +264,12 @@ def _hardware(name: str) -> str:
     return "cpu:1" if name == "cpu" else name
 
 
-_CHECKS = {
+_CHECKS: Mapping[str, Callable[[str], str]] = {
     "optimizations": _optimization,
     "algorithms": lambda name: _one_of(ALGORITHMS, "algorithm", name),
     "systems": lambda name: _one_of(SYSTEMS, "system", name),
     "hardware": _hardware,
+    "measure": lambda name: _one_of(MORE_FIGURES, "figure", name),
 }
 
 
@@ -263,9 +334,10 @@ def _told(error: Any) -> str:
 def _fields(place: Sequence[Any]) -> list[str]:
     parts: dict[str, type[BaseModel]] = {
         "datasets": DatasetEntry, "models": ModelEntry, "tuning": TuningBudget, "training": TrainingBudget,
-        "method": LatencyMethod,
+        "search": SearchBudget, "method": LatencyMethod, "tables": PaperTable, "rows": PaperRow,
     }  # fmt: skip
-    part = parts[place[0]] if place else StudyPlan
+    named = [step for step in place if step in parts]
+    part = parts[named[-1]] if named else StudyPlan
     return list(part.model_fields)
 
 
@@ -303,23 +375,34 @@ def _check_names(plan: StudyPlan, path: Path, root: Any) -> None:
             line = _line(root, ("models", number, "dataset"))
             raise UsageError(f"{path}:{line}: no dataset '{model.dataset}'{_nearest(model.dataset, known)}")
     every = list(_all_cells(plan))
+    for place, pattern in _patterns(plan):
+        for layer, wanted in pattern.items():
+            names = list(dict.fromkeys(getattr(cell, layer) for cell in every))
+            if not any(fnmatchcase(name, wanted) for name in names):
+                near = _nearest(wanted, names)
+                line = _line(root, (*place, layer))
+                raise UsageError(f"{path}:{line}: '{wanted}' fits no {layer} of this study{near}")
+
+
+def _patterns(plan: StudyPlan) -> Iterator[tuple[tuple[Any, ...], _Pattern]]:
+    """All patterns of cells in a plan, each with its place."""
     for field in ("only", "exclude"):
-        for number, pattern in enumerate(getattr(plan, field)):
-            for layer, wanted in pattern.items():
-                names = list(dict.fromkeys(getattr(cell, layer) for cell in every))
-                if not any(fnmatchcase(name, wanted) for name in names):
-                    line = _line(root, (field, number, layer))
-                    near = _nearest(wanted, names)
-                    raise UsageError(f"{path}:{line}: '{wanted}' fits no {layer} of this study{near}")
+        yield from (((field, number), pattern) for number, pattern in enumerate(getattr(plan, field)))
+    for number, table in enumerate(plan.tables):
+        for line, row in enumerate(table.rows):
+            for index, pattern in enumerate(row.cells):
+                yield ("tables", number, "rows", line, "cells", index), pattern
 
 
 def cells(plan: StudyPlan) -> list[StudyCell]:
     """The cells of a plan, those that share what is made for them together."""
+    in_tables = [pattern for table in plan.tables for row in table.rows for pattern in row.cells]
     return [
         cell
         for cell in _all_cells(plan)
-        if (not plan.only or any(_fits(cell, pattern) for pattern in plan.only))
-        and not any(_fits(cell, pattern) for pattern in plan.exclude)
+        if (not plan.only or any(fits(cell, pattern) for pattern in plan.only))
+        and not any(fits(cell, pattern) for pattern in plan.exclude)
+        and (not plan.tables or any(fits(cell, pattern) for pattern in in_tables))
     ]
 
 
@@ -332,11 +415,14 @@ def _all_cells(plan: StudyPlan) -> Iterator[StudyCell]:
             if not _sensible(optimization, algorithm, system, hardware):
                 continue
             basis = {
-                "data": dataset.model_dump(), "model": model.model_dump(), "method": plan.method.model_dump(),
+                "data": dataset.model_dump(), "model": model.model_dump(exclude={"weights"}),
+                "method": plan.method.model_dump(),
                 "tuning": plan.tuning.model_dump() if system in (TUNED, METASCHEDULE) else {},
-                "training": plan.training.model_dump() if is_trained(optimization) else {},
+                "budget": plan.budget(optimization),
                 "seed": plan.seed,
             }  # fmt: skip
+            if plan.measure:
+                basis["measure"] = plan.measure
             digest = sha256_bytes(json.dumps(basis, sort_keys=True).encode())[:16]
             yield StudyCell(dataset.name, model.name, optimization, algorithm, system, hardware, digest)
 
@@ -351,7 +437,8 @@ def _sensible(optimization: str, algorithm: str, system: str, hardware: str) -> 
     return here or system == UNTUNED
 
 
-def _fits(cell: StudyCell, pattern: Mapping[_Layer, str]) -> bool:
+def fits(cell: StudyCell, pattern: Mapping[_Layer, str]) -> bool:
+    """Whether the names of a cell match all patterns."""
     return all(fnmatchcase(getattr(cell, layer), wanted) for layer, wanted in pattern.items())
 
 
@@ -377,8 +464,8 @@ def expected_seconds(
     `known`: seconds of finished cells by system.
     """
     made = {(cell.model, cell.optimization) for cell in left}
-    total = _JUDGING_SECONDS * len(made)
-    total += plan.training.seconds * sum(is_trained(optimization) for _, optimization in made)
+    total: float = _JUDGING_SECONDS * len(made)
+    total += sum(plan.budget(optimization).get("seconds", 0.0) for _, optimization in made)
     for cell in left:
         if spent := known.get(cell.system):
             total += sum(spent) / len(spent)

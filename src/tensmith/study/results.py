@@ -22,7 +22,7 @@ class CellResult:
 
     Figures by name: accuracy, drop, latency_ms (the paper's method), ratio (ours, against the original in
     ONNX Runtime), file_bytes, weights (not zero), macs, expected (the speed-up that the optimization would
-    give if time were work).
+    give if time were work); where the plan asks, packed_bytes, peak_bytes (while running), energy_mj.
     """
 
     cell: StudyCell

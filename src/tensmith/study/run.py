@@ -25,7 +25,9 @@ from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError, TensmithError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.energy import contender_energy, program_energy, rapl_counter
 from tensmith.evaluate.latency import summarize, take_turns
+from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.statistics import median_interval
 from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
@@ -49,6 +51,8 @@ DATABASE = "study.sqlite"
 _MODELS = "models"
 # How far answers may be from those of ONNX Runtime on the same file, over the largest of them.
 _NEAR = 0.05
+_ENERGY_SECONDS = 2.0
+BUSY = "the machine was busy: runs contain waiting"
 
 
 @dataclass(frozen=True)
@@ -150,8 +154,10 @@ def _measured(
     figures = materials.figures(cell, path)
     kind, _, device = cell.hardware.partition(":")
     if kind == "estimated":
-        costs = (cost for _, cost in node_costs(simplify(read_onnx(path)).program, material.sizes))
-        seconds = program_seconds(load_target(device), costs)
+        program, target = simplify(read_onnx(path)).program, load_target(device)
+        seconds = program_seconds(target, (cost for _, cost in node_costs(program, material.sizes)))
+        if "energy" in plan.measure:
+            figures["energy_mj"] = program_energy(program, target, material.sizes)
         return figures | {"latency_ms": exact(1e3 * seconds, "ms", "estimated")}, ()
     notes = []
     if cell.system in (TUNED, METASCHEDULE):
@@ -164,7 +170,7 @@ def _measured(
         worker = stack.enter_context(contender.start(material.example, cell.threads))
         turn = worker.time(plan.method.runs + 1)
         if turn.disturbed:
-            notes.append("the machine was busy: runs contain waiting")
+            notes.append(BUSY)
         spent = turn.nanoseconds[1:] / 1e6
         low, high = median_interval(spent, plan.seed)
         figures["latency_ms"] = spread(float(np.median(spent)), low, high, "ms")
@@ -172,7 +178,19 @@ def _measured(
             rounds = take_turns([baseline.time, worker.time], plan.method.seconds, plan.seed)
             figures["ratio"] = summarize((material.original, contender), rounds, plan.seed)[1].ratio
         notes += _answers(worker, path, cell, material)
+    if "memory" in plan.measure:
+        figures["peak_bytes"] = measure_memory(contender, material.example, cell.threads).running
+    if "energy" in plan.measure and kind == "cpu":
+        figures["energy_mj"] = _energy(contender, cell, material)
     return figures, tuple(notes)
+
+
+def _energy(contender: Contender, cell: StudyCell, material: Material) -> Metric:
+    """By the machine's counter where it has one, else by the table of its kind."""
+    if counter := rapl_counter():
+        return contender_energy(counter, contender, material.example, cell.threads, _ENERGY_SECONDS)
+    program = simplify(read_onnx(contender.path)).program
+    return program_energy(program, material.request.target, material.sizes)
 
 
 def _contender(cell: StudyCell, path: Path) -> Contender:

@@ -132,7 +132,7 @@ class Reached:
 
 
 def reached(results: Iterable[CellResult]) -> list[Reached]:
-    """Of every cell with an optimization and a dense counterpart that ran.
+    """Of every cell with an optimization that lets expect something, and a dense counterpart that ran.
 
     Weights that are zero are skipped by one algorithm alone, so `sparse` is held against any dense one.
     """
@@ -141,7 +141,7 @@ def reached(results: Iterable[CellResult]) -> list[Reached]:
     for result in done.values():
         algorithm = "any" if result.cell.algorithm == "sparse" else result.cell.algorithm
         dense = done.get(beside(result.cell, optimization=ORIGINAL, algorithm=algorithm))
-        if result.cell.optimization != ORIGINAL and dense is not None:
+        if result.cell.optimization != ORIGINAL and dense is not None and "expected" in result.figures:
             before, after = dense.figures["latency_ms"].value, result.figures["latency_ms"].value
             if after > 0:
                 found.append(Reached(result, result.figures["expected"].value, before / after))
@@ -370,12 +370,16 @@ def _draw(figure: StudyFigure, axes: Any) -> None:
 
 def write_tables(results: Sequence[CellResult], folder: Path) -> None:
     """tables.html, tables.md and tables.tex."""
-    found = tables(results)
+    write_as(tables(results), "tables", folder)
+
+
+def write_as(found: Sequence[StudyTable], name: str, folder: Path) -> None:
+    """Tables as NAME.html, NAME.md and NAME.tex."""
     style = "<style>body{font:14px sans-serif}td,th,caption{padding:2px 8px;text-align:left}</style>"
     head = f'<!doctype html>\n<meta charset="utf-8">\n<title>Tables of the study</title>\n{style}\n'
-    write_text(folder / "tables.html", head + "\n".join(table.html() for table in found))
-    write_text(folder / "tables.md", "\n".join(table.markdown() for table in found))
-    write_text(folder / "tables.tex", "\n".join(table.latex() for table in found))
+    write_text(folder / f"{name}.html", head + "\n".join(table.html() for table in found))
+    write_text(folder / f"{name}.md", "\n".join(table.markdown() for table in found))
+    write_text(folder / f"{name}.tex", "\n".join(table.latex() for table in found))
 
 
 def write_figures(results: Sequence[CellResult], folder: Path) -> None:
