@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
+
+def nearest(word: str, known: Sequence[str], most: int | None = None) -> str:
+    """How a sentence about an unknown word goes on: what may have been meant, else what is known."""
+    close = difflib.get_close_matches(word, known, 1, 0.5)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    more = ", ..." if most is not None and len(known) > most else ""
+    return f"; known: {', '.join(known[:most]) or 'none'}{more}"
+
 
 class TensmithError(Exception):
     """Base of every error that tensmith raises on purpose; the CLI prints it and exits with `exit_code`."""

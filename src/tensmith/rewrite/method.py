@@ -12,6 +12,7 @@ from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.registry import Registry
 from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.kept import KEPT, Covered, UncoveredCalibration, demand_unchanged
 from tensmith.rewrite.rule import EVERYWHERE, Kind, Step
 
 # The order in which methods act on one program, whatever order the search found them in.
@@ -187,6 +188,14 @@ def keeps_zeros(steps: Iterable[Step]) -> bool:
 
 
 def apply_lossy(program: Program, step: Step, calibration: Calibration) -> Program:
-    """One lossy step."""
+    """One lossy step; ProgramError where it changes a layer that its parameters name as kept."""
+    method, kept = LOSSY[step.rule], tuple(step.params.get(KEPT, ()))
     with blas_threads(1):
-        return LOSSY[step.rule].apply(program, step.site, step.params, calibration)
+        if not kept:
+            return method.apply(program, step.site, step.params, calibration)
+        covered = Covered.of(program, kept)
+        own = {name: value for name, value in step.params.items() if name != KEPT}
+        asked = UncoveredCalibration(calibration, covered.uncovered)
+        after = covered.uncovered(method.apply(covered.program, step.site, own, asked))
+    demand_unchanged(program, after, kept, f"lossy method '{method.name}'")
+    return after
