@@ -7,7 +7,6 @@ A cell takes one of each.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import json
 import os
@@ -17,23 +16,21 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
     field_validator,
 )
 
-from tensmith import gate
 from tensmith.backend.native.choose.choosers import ANY, FAMILIES
 from tensmith.engine.compiled import METASCHEDULE, TUNED, UNTUNED
-from tensmith.errors import UsageError
+from tensmith.errors import UsageError, nearest
 from tensmith.files import sha256_bytes
 from tensmith.hardware import target_names
+from tensmith.yaml_text import YamlText, read_yaml
 
 LAYERS = ("dataset", "model", "optimization", "algorithm", "system", "hardware")
 
@@ -220,7 +217,7 @@ class StudyPlan(_Part):
 
 def _one_of(known: Sequence[str], what: str, name: str) -> str:
     if name not in known:
-        raise ValueError(f"no {what} '{name}'{_nearest(name, known)}")
+        raise ValueError(f"no {what} '{name}'{nearest(name, known)}")
     return name
 
 
@@ -304,84 +301,35 @@ class StudyCell:
 
 def read_plan(path: Path) -> StudyPlan:
     """The plan in a file; UsageError naming line and nearest word where it is wrong."""
-    text = gate.read_text(path, gate.CONFIG)
-    loader = yaml.SafeLoader(text)
-    try:
-        root = loader.get_single_node()
-        document = loader.construct_document(root) if root is not None else None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no YAML: {error}") from error
-    finally:
-        loader.dispose()
-    try:
-        plan = StudyPlan.model_validate(document)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(f"{path}:{_line(root, first['loc'])}: {_told(first)}") from error
-    _check_names(plan, path, root)
-    return plan
-
-
-def _told(error: Any) -> str:
-    """What is wrong with one entry, and what may have been meant."""
-    place = ".".join(map(str, error["loc"]))
-    if error["type"] == "extra_forbidden":
-        *above, word = error["loc"]
-        return f"there is no '{word}' here{_nearest(str(word), _fields(above))}"
-    return f"{place}: {error['msg'].removeprefix('Value error, ')}"
-
-
-def _fields(place: Sequence[Any]) -> list[str]:
-    parts: dict[str, type[BaseModel]] = {
+    parts = {
         "datasets": DatasetEntry, "models": ModelEntry, "tuning": TuningBudget, "training": TrainingBudget,
         "search": SearchBudget, "method": LatencyMethod, "tables": PaperTable, "rows": PaperRow,
     }  # fmt: skip
-    named = [step for step in place if step in parts]
-    part = parts[named[-1]] if named else StudyPlan
-    return list(part.model_fields)
+    text = read_yaml(path, StudyPlan, parts)
+    _check_names(text)
+    return text.content
 
 
-def _nearest(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, known, 1, 0.5)
-    return f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(known)}"
-
-
-def _line(node: Any, place: Sequence[Any]) -> int:
-    """The line of an entry of a YAML tree, or of the nearest thing above it."""
-    line = 1
-    for step in place:
-        if isinstance(node, yaml.MappingNode):
-            found = [pair for pair in node.value if pair[0].value == step]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            found = [(item, item) for item in node.value[step : step + 1]]
-        else:
-            break
-        if not found:
-            break
-        line, node = found[0][0].start_mark.line + 1, found[0][1]
-    return line
-
-
-def _check_names(plan: StudyPlan, path: Path, root: Any) -> None:
+def _check_names(text: YamlText[StudyPlan]) -> None:
     """UsageError where names mean two things, or nothing."""
+    plan = text.content
     for layer in ("datasets", "models"):
         names = [entry.name for entry in getattr(plan, layer)]
         for number, name in enumerate(names):
             if name in names[:number]:
-                raise UsageError(f"{path}:{_line(root, (layer, number))}: two {layer} are called '{name}'")
+                raise text.wrong((layer, number), f"two {layer} are called '{name}'")
     known = [entry.name for entry in plan.datasets]
     for number, model in enumerate(plan.models):
         if model.dataset not in known:
-            line = _line(root, ("models", number, "dataset"))
-            raise UsageError(f"{path}:{line}: no dataset '{model.dataset}'{_nearest(model.dataset, known)}")
+            what = f"no dataset '{model.dataset}'{nearest(model.dataset, known)}"
+            raise text.wrong(("models", number, "dataset"), what)
     every = list(_all_cells(plan))
     for place, pattern in _patterns(plan):
         for layer, wanted in pattern.items():
             names = list(dict.fromkeys(getattr(cell, layer) for cell in every))
             if not any(fnmatchcase(name, wanted) for name in names):
-                near = _nearest(wanted, names)
-                line = _line(root, (*place, layer))
-                raise UsageError(f"{path}:{line}: '{wanted}' fits no {layer} of this study{near}")
+                what = f"'{wanted}' fits no {layer} of this study{nearest(wanted, names)}"
+                raise text.wrong((*place, layer), what)
 
 
 def _patterns(plan: StudyPlan) -> Iterator[tuple[tuple[Any, ...], _Pattern]]:

@@ -1,0 +1,95 @@
+"""YAML that may be a stranger's: opened by the gate, of bounded size, and errors that name the line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from tensmith import gate
+from tensmith.errors import UsageError, nearest
+
+Model = TypeVar("Model", bound=BaseModel)
+
+# Entries of a file with its aliases written out, which may stand for many more than they take in it.
+_MOST_ENTRIES = 1_000_000
+
+
+@dataclass(frozen=True)
+class YamlText(Generic[Model]):
+    """What a file says, and where."""
+
+    path: Path
+    content: Model
+    root: Any
+
+    def wrong(self, place: Sequence[Any], what: str) -> UsageError:
+        """The error of an entry."""
+        return UsageError(f"{self.path}:{_line(self.root, place)}: {what}")
+
+
+def read_yaml(path: Path, form: type[Model], parts: Mapping[str, type[BaseModel]]) -> YamlText[Model]:
+    """The content of a file in a form; UsageError naming line and nearest word where it has another one.
+
+    parts: the forms of its entries that are mappings, or lists of them, by name.
+    """
+    loader = yaml.SafeLoader(gate.read_text(path, gate.CONFIG))
+    try:
+        root = loader.get_single_node()
+        _demand_bounded(root)
+        document = loader.construct_document(root) if root is not None else None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no YAML: {error}") from error
+    finally:
+        loader.dispose()
+    try:
+        return YamlText(path, form.model_validate(document), root)
+    except (ValidationError, RecursionError) as error:
+        if isinstance(error, RecursionError):
+            raise UsageError(f"{path} is too deep") from error
+        first = error.errors()[0]
+        raise UsageError(f"{path}:{_line(root, first['loc'])}: {_told(first, form, parts)}") from error
+
+
+def _told(error: Any, form: type[BaseModel], parts: Mapping[str, type[BaseModel]]) -> str:
+    """What is wrong with one entry, and what may have been meant."""
+    place = ".".join(map(str, error["loc"]))
+    if error["type"] == "extra_forbidden":
+        *above, word = error["loc"]
+        named = [step for step in above if step in parts]
+        fields = (parts[named[-1]] if named else form).model_fields
+        return f"there is no '{word}' here{nearest(str(word), list(fields))}"
+    return f"{place}: {error['msg'].removeprefix('Value error, ')}" if place else str(error["msg"])
+
+
+def _line(node: Any, place: Sequence[Any]) -> int:
+    """The line of an entry of a YAML tree, or of the nearest thing above it."""
+    line = 1
+    for step in place:
+        if isinstance(node, yaml.MappingNode):
+            found = [pair for pair in node.value if pair[0].value == step]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            found = [(item, item) for item in node.value[step : step + 1]]
+        else:
+            break
+        if not found:
+            break
+        line, node = found[0][0].start_mark.line + 1, found[0][1]
+    return line
+
+
+def _demand_bounded(root: Any) -> None:
+    """ValueError where a tree has too many entries once each alias is what it stands for."""
+    waiting, count = [root], 0
+    while waiting:
+        node, count = waiting.pop(), count + 1
+        if count > _MOST_ENTRIES:
+            raise ValueError(f"it stands for more than {_MOST_ENTRIES} entries")
+        if isinstance(node, yaml.MappingNode):
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
