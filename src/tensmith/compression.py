@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tensmith import gate
 from tensmith.config import Config, make_config
 from tensmith.data import Dataset, Subset
 from tensmith.data.fingerprint import fingerprint
@@ -37,6 +38,7 @@ from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.pace import ATTEMPT, CHECK, SAMPLE, Pace
 from tensmith.evaluate.sequential import FEWEST, Standard
 from tensmith.evaluate.sharing import shared
+from tensmith.files import write_bytes
 from tensmith.hardware import detect_cpu
 from tensmith.hardware.target import HOST
 from tensmith.interrupt import postponed, unmissed
@@ -45,13 +47,16 @@ from tensmith.progress import Progress, silent
 from tensmith.recovery import demand_torch
 from tensmith.request import Request, judged_by, read_request
 from tensmith.rewrite.rule import Step
+from tensmith.search.allowed import Allowed
 from tensmith.search.beyond import search_beyond
 from tensmith.search.builder import Builder
 from tensmith.search.building import Building, Delivered
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
+from tensmith.search.demands import Demands
 from tensmith.search.objective import Objective
 from tensmith.search.plan import BASELINE_ENGINE, Plan
+from tensmith.search.plan_file import demand_fitting
 from tensmith.search.race import Race
 from tensmith.search.recovering import Recovering
 from tensmith.search.resume import engine_versions, forget_other_engines
@@ -139,6 +144,7 @@ def compress(
         demand_torch("--recover")
     voice = _Voice(progress or silent)
     request = read_request(config, data, module, example_inputs)
+    demands = Demands.of(config.keep, config.only, config.plan)
     seen = fingerprint(request.splits, request.dataset.small_labels)
     identity = run_identity(config, request.identity, seen, evaluation)
     with (
@@ -158,6 +164,10 @@ def compress(
         builder = Builder(run.model, run.program, run.folder, _calibrator(run, kept), judge.pace)
         trials = Trials(builder, Race(run, folder.checkpoint), standard, folder.checkpoint, voice.progress)
         start = builder.program(Plan())
+        builder.allowed = demands.allowed(run.program, start.program, bool(config.recover))
+        begun = _begun(demands, builder, kept)
+        for sentence in demands.told(builder.allowed):
+            voice.tell(sentence)
         checker = _checker(run, start.trail, judge.pace)
         sensitivities = Sensitivities(
             run, start.program, builder.calibration, folder.checkpoint, voice.progress
@@ -168,7 +178,7 @@ def compress(
         if sharing is not None:
             building = Building(sharing, run.model, run.splits.calibration, run.judging_threads)
             builder.deliver = partial(_delivered, building, schedule)
-        space = _space(run, sensitivities, config.hardware)
+        space = _space(run, sensitivities, config.hardware, builder.allowed, begun)
         stopped = _search(strategy, space, trials, sensitivities.found, schedule, voice)
         spent.on(f"{len(trials.tried)} candidates")
         if config.recover and not stopped:
@@ -185,7 +195,13 @@ def compress(
             _tell_of(finalized, run.objective, voice)
             judged = judged_as(config, request.title, seen, task, len(held_out))
             story = Story(
-                config, request.title, trials.tried, start.program, sensitivities.found, voice.notes
+                config,
+                request.title,
+                trials.tried,
+                start.program,
+                sensitivities.found,
+                voice.notes,
+                builder.allowed,
             )
             write_run(folder, run, checker, builder.calibration, finalized, judged, story)
             stopped = interrupted()
@@ -286,7 +302,23 @@ def _delivered(building: Building, schedule: Schedule, plans: Sequence[Plan]) ->
     return building.deliver(plans[: int(schedule.left / attempt)] if attempt else plans)
 
 
-def _space(run: RunDescription, sensitivities: Sensitivities, hardware: bool) -> Space:
+def _begun(demands: Demands, builder: Builder, kept: Path) -> tuple[Plan, ...]:
+    """The plan that the search starts from, if there is one; UsageError if it does not fit the model."""
+    if demands.text is None:
+        return ()
+    for source, place in demands.trained(kept):
+        if source.is_file():
+            write_bytes(place, gate.read_bytes(source, gate.KEPT))
+    return (demand_fitting(demands.text, builder),)
+
+
+def _space(
+    run: RunDescription,
+    sensitivities: Sensitivities,
+    hardware: bool,
+    allowed: Allowed,
+    begun: tuple[Plan, ...],
+) -> Space:
     """The plans that a run may try."""
     simplified = sensitivities.program
     costs = node_seconds(run.target, run.sizes, run.threads)
@@ -298,6 +330,8 @@ def _space(run: RunDescription, sensitivities: Sensitivities, hardware: bool) ->
         layers(simplified) if hardware else {},
         sensitivities.of_all_layers,
         costs,
+        allowed,
+        begun,
     )
 
 

@@ -36,6 +36,22 @@ def _bytes(value: Any) -> Any:
     return parse_bytes(value) if isinstance(value, str) else value
 
 
+def _several(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+def _path(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
+def _known_methods(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not names:
+        return names
+    from tensmith.search.plan_file import known_methods  # a search brings rules and engines with it
+
+    return known_methods(names)
+
+
 def _known_search(name: str) -> str:
     from tensmith.search.strategy import STRATEGIES  # a search brings rules and engines with it
 
@@ -72,6 +88,9 @@ class Config(BaseModel):
     beta: float = Field(1.0, ge=0)
     prefer: Literal["size", "latency", "balanced"] = "balanced"
     search: Annotated[str, AfterValidator(_known_search)] = "beam"
+    keep: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
+    only: Annotated[tuple[str, ...], BeforeValidator(_several), AfterValidator(_known_methods)] = ()
+    plan: Annotated[str, BeforeValidator(_path)] = ""
     hardware: bool = True
     time_budget: Annotated[float, BeforeValidator(_seconds)] = Field(600.0, gt=0)
     recover: Annotated[float, BeforeValidator(_seconds)] = Field(0.0, ge=0)

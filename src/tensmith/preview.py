@@ -10,6 +10,7 @@ from tensmith.progress import Progress, silent
 from tensmith.request import judged_by, read_request
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.trail import simplify
+from tensmith.search.demands import Demands
 from tensmith.search.describe import describe_plan
 from tensmith.search.space import space_of
 
@@ -21,7 +22,10 @@ def preview(
     config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
     request = read_request(config, data)
     simplified = simplify(request.program).program
-    space = space_of(simplified, request.target, request.engines, {})
+    demands = Demands.of(config.keep, config.only, config.plan)
+    allowed = demands.allowed(request.program, simplified, bool(config.recover))
+    begun = (allowed.fitted(demands.text.content.plan()),) if demands.text else ()
+    space = space_of(simplified, request.target, request.engines, {}, allowed=allowed, begun=begun)
     task = judged_by(request, config, progress or silent)
     return {
         "model": config.model,
@@ -42,5 +46,6 @@ def preview(
         "time_budget": config.time_budget,
         "engines": list(request.engines),
         "seeds": [describe_plan(idea.plan) for idea in space.seeds()],
+        "demands": list(demands.told(allowed)),
         "config": config.model_dump(mode="json"),
     }

@@ -77,6 +77,20 @@ def compress(
         str | None,
         typer.Option(help="How to search: beam, genetic, saturation, exhaustive or auto. [default: beam]"),
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LAYER", help="No lossy method changes it: a name or a pattern; may be repeated."
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METHOD", help="Use no other lossy method; may be repeated. [default: all]"),
+    ] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Start from this plan, such as the plan.yaml of a run's point."),
+    ] = None,
     hardware: Annotated[
         bool | None,
         typer.Option("--hardware/--no-hardware", help="Let the device guide the search. [default: on]"),
@@ -120,7 +134,8 @@ def compress(
         "engines": None if engines is None else _names(engines), "threads": threads,
         "max_drop": max_drop, "max_size": max_size, "max_latency": max_latency,
         "max_memory": max_memory, "max_energy": max_energy, "prefer": prefer,
-        "time_budget": time_budget, "recover": recover, "search": search, "hardware": hardware,
+        "time_budget": time_budget, "recover": recover, "search": search, "keep": keep or None,
+        "only": only or None, "plan": plan, "hardware": hardware,
         "alpha": alpha, "beta": beta,
         "calibration_samples": calibration_samples, "search_samples": search_samples,
         "held_out_samples": held_out_samples, "seed": seed, "workers": workers, "ray": ray,
@@ -201,6 +216,7 @@ def _preview(config: Config) -> Answer:
         f"engines        {', '.join(document['engines'])}",
         "first plans",
         *(f"  {plan}" for plan in document["seeds"]),
+        *(f"{demand[0].upper()}{demand[1:]}." for demand in document["demands"]),
         "Nothing was written.",
     ]
     return Answer(document, shown)

@@ -15,6 +15,7 @@ Identity = dict[str, Any]
 # What a resumed run may change. The model is known by its hash, not by its path; who does the work shows in
 # no answer.
 _FREE = ("model", "time_budget", "recover", "prefer", "workers", "ray")
+_NOT_GIVEN: Mapping[str, Any] = {"keep": [], "only": [], "plan": ""}
 _CHANGED = {
     "model": "another model file",
     "data": "other data: its labels, its samples or their number have changed",
@@ -28,6 +29,7 @@ def run_identity(
 ) -> Identity:
     """A JSON object of the options, the hashes of the model and of the data, and the user's function."""
     asked = config.model_dump(mode="json", exclude=set(_FREE))
+    asked["plan"] = sha256_file(Path(config.plan)) if config.plan else ""
     file = Path(config.decode.rpartition(":")[0])
     decode = sha256_file(file) if file.suffix == ".py" and file.is_file() else None
     return {
@@ -42,10 +44,10 @@ def run_identity(
 def difference(before: Mapping[str, Any], now: Identity) -> str | None:
     """What `before` was made with that is not as it is now, in words; None if nothing.
 
-    What an older tensmith did not write down is not compared.
+    What an older tensmith did not write down is not compared; an option that it did not have was not given.
     """
     for option, value in now["config"].items():
-        if before["config"].get(option) != value:
+        if before["config"].get(option, _NOT_GIVEN.get(option)) != value:
             return f"another {option}"
     return next((words for key, words in _CHANGED.items() if key in before and before[key] != now[key]), None)
 

@@ -8,12 +8,15 @@ from tensmith.evaluate.layers import layer_costs, roofline_ms
 from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
 from tensmith.report.document import LayerRow
+from tensmith.rewrite.kept import KEPT
 from tensmith.rewrite.lossy.int8 import WEIGHT_SUFFIX
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.plan import Plan
 from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import Sensitivity
+
+_KEPT_WORD = "kept as it is"
 
 
 def layer_rows(
@@ -55,8 +58,13 @@ def treatment(plan: Plan, site: str) -> str:
             continue
         if site in step.params.get("skip", ()):
             words.append(f"left in float by {step.rule}")
+        elif step.kind == "exact":
+            words.append(step.rule)
+        elif site in step.params.get(KEPT, ()):
+            words += [] if _KEPT_WORD in words else [_KEPT_WORD]
         else:
-            words.append(LOSSY[step.rule].treatment(step.params, site) if step.kind == "lossy" else step.rule)
+            own = {name: value for name, value in step.params.items() if name != KEPT}
+            words.append(LOSSY[step.rule].treatment(own, site))
     words += [f"{name} {value}" for name, value in plan.settings.items() if name == "precision"]
     return "; ".join(words) or "exact rewrites only"
 

@@ -25,9 +25,11 @@ from tensmith.report.metric import exact
 from tensmith.rewrite.archives import trained_path, write_arrays
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.recover import trained_weights
+from tensmith.search.allowed import Allowed
 from tensmith.search.candidate import SHOWN, Candidate
 from tensmith.search.front import best, knee
 from tensmith.search.plan import BASELINE_ENGINE
+from tensmith.search.plan_file import PLAN_FILE, plan_text
 from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import Sensitivity
 from tensmith.verify.certificate import make_certificate, write_certificate
@@ -42,6 +44,7 @@ class Story:
     """What the report tells beside the front: how the run was asked for and what the search saw.
 
     data: what the data is called. simplified: what all plans begin with. sensitivity: by site, where known.
+    allowed: what its plans were to obey.
     """
 
     config: Config
@@ -50,6 +53,7 @@ class Story:
     simplified: Program
     sensitivity: Mapping[str, Sensitivity]
     notes: Sequence[str]
+    allowed: Allowed
 
 
 def write_run(
@@ -65,7 +69,7 @@ def write_run(
     candidates = [point.candidate for point in finalized.points]
     of_choice, bend = best(candidates, story.config.prefer).id, knee(candidates)
     chosen = next(point for point in finalized.points if point.candidate.id == of_choice)
-    writing = _Writing(run, checker, calibration, judged)
+    writing = _Writing(run, checker, calibration, judged, story.allowed)
     points = _write_points(folder.path, writing, finalized, chosen, story.tried)
     original = {name: metric.to_json() for name, metric in finalized.original.items()}
     baseline = {"engine": BASELINE_ENGINE, "metrics": original}
@@ -108,6 +112,7 @@ class _Writing:
     checker: Checker
     calibration: Calibration
     judged: Judged | None
+    allowed: Allowed
 
 
 def _write_points(
@@ -136,12 +141,14 @@ def _write_points(
 
 
 def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> dict[str, str]:
-    """Fills `place`, which will become `final`: the model, packed where that is smaller, its certificate.
+    """Fills `place`, which will become `final`: the model, packed where that is smaller, its plan, its
+    certificate.
 
     A point of an engine that compiles also holds what it was compiled to: what runs alone, or a model and a
     library for ONNX Runtime. One with lossy steps holds the statistics that they were made with, if small.
     """
-    candidate, built = point.candidate, point.built
+    candidate, built, allowed = point.candidate, point.built, writing.allowed
+    allowed.demand(candidate.plan)
     place.mkdir(exist_ok=True)
     (source, *data) = model_files(built.path)
     shutil.copyfile(source, place / "model.onnx")
@@ -149,6 +156,7 @@ def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> d
         shutil.copyfile(file, place / file.name)
     for file in cache.files_of(point.compiled) if point.compiled else ():
         shutil.copy2(file, place / file.name)
+    write_text(place / PLAN_FILE, plan_text(candidate.plan, allowed.kept, allowed.only))
     if built.packed:
         shutil.copyfile(built.packed, place / "model.packed")
     for weights in trained_weights(built.trail):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.recovery.feed import Feed, LessonSamples
-from tensmith.recovery.learning import learning_constants
+from tensmith.recovery.learning import Learning
 from tensmith.recovery.network import TorchNetwork, require_agreement, usual_device
 from tensmith.recovery.training import Outlook, Recipe, Training
 from tensmith.rewrite.archives import digest_of, trained_path, write_arrays
@@ -43,13 +43,15 @@ class Teacher:
     threads: int
     device: str = field(default_factory=usual_device)
 
-    def lesson(self, program: Program, zeros: bool, lost: Callable[[Session], float], name: str) -> Training:
+    def lesson(
+        self, program: Program, learning: Mapping[str, Learning], lost: Callable[[Session], float], name: str
+    ) -> Training:
         """The training of a program that was made of the original; its state is kept by `name`.
 
-        zeros: whether zeros stay. lost: what a session loses on samples that are not trained on.
+        learning: the constants that learn. lost: what a session loses on samples that are not trained on.
         ProgramError where the program has no gradients.
         """
-        network = self._network(program, zeros)
+        network = self._network(program, learning)
         measure = self.task.measure
         labelled = measure in ("accuracy", "loss")
         state = self.kept / f"{name}.npz"
@@ -72,16 +74,15 @@ class Teacher:
             rate=found.rate,
         )
 
-    def _network(self, program: Program, zeros: bool | None) -> TorchNetwork:
-        """A program in PyTorch, compared with what it was made of; `zeros` is None where nothing learns."""
-        learning = {} if zeros is None else learning_constants(program, zeros)
+    def _network(self, program: Program, learning: Mapping[str, Learning]) -> TorchNetwork:
+        """A program in PyTorch, compared with what it was made of."""
         network = TorchNetwork(program, learning, self.device)
         require_agreement(network, self._plain_feed.at(0).first(_COMPARED).inputs)
         return network
 
     @cached_property
     def _itself(self) -> TorchNetwork:
-        return self._network(self.original, None)
+        return self._network(self.original, {})
 
     @cached_property
     def _plain_feed(self) -> Feed:

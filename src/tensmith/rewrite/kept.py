@@ -79,7 +79,7 @@ def kept_sites(original: Program, simplified: Program, patterns: Sequence[str]) 
     layers = named_layers(original, simplified)
     known = list(dict.fromkeys(name for layer in layers for name in layer.names))
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in known):
+        if not any(_fits(name, pattern) for name in known):
             raise UsageError(
                 f"there is no layer '{pattern}' to keep{nearest(pattern, known, 8)}; "
                 "`tensmith explain MODEL` lists the layers"
@@ -87,8 +87,12 @@ def kept_sites(original: Program, simplified: Program, patterns: Sequence[str]) 
     return tuple(
         layer.site
         for layer in layers
-        if any(fnmatchcase(name, pattern) for name in layer.names for pattern in patterns)
+        if any(_fits(name, pattern) for name in layer.names for pattern in patterns)
     )
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatchcase(name, pattern)
 
 
 @dataclass(frozen=True)

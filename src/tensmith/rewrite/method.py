@@ -63,13 +63,15 @@ class Form:
 class Standing:
     """A plan that was measured, as methods see it: `graded` is its step that a line of bits may lower.
 
-    on_line: it is a point of such a line.
+    on_line: it is a point of such a line. ready: it has a graded step, or no method may bring one: what acts
+    before such a step may join it.
     """
 
     steps: tuple[Step, ...]
     family: str
     graded: Step | None
     on_line: bool
+    ready: bool
 
     def find(self, rule: str) -> Step | None:
         """The step of a rule for the program as a whole."""

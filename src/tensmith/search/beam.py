@@ -49,7 +49,7 @@ def beam_search(quest: Quest) -> list[Candidate]:
     seeded = [
         (seed, measure(seed))
         for number, seed in enumerate(seeds)
-        if number < ALWAYS_TRIED or quest.time_left()
+        if number < ALWAYS_TRIED + len(quest.space.begun) or quest.time_left()
     ]
     for seed, outcome in seeded:
         follow_all(list(quest.space.variants(seed, outcome)))

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 
 from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack
+from tensmith.errors import ProgramError
 from tensmith.evaluate.pace import BUILD, Pace
 from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.model_files import model_files
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration, Listening, Question
+from tensmith.rewrite.kept import demand_unchanged
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import Traced, simplified, simplify, stepped
+from tensmith.search.allowed import Allowed
 from tensmith.search.plan import UNTOUCHED, Plan
 
 if TYPE_CHECKING:
@@ -47,7 +50,8 @@ class Built:
 class Builder:
     """Builds plans for the `program` of the file `model` in a folder.
 
-    deliver: builds several elsewhere; by key what came of those that it could build.
+    deliver: builds several elsewhere; by key what came of those that it could build. allowed: a plan that
+    does more is not built, and neither is one whose steps change a layer that is kept.
     """
 
     model: Path
@@ -56,6 +60,7 @@ class Builder:
     calibration: Calibration
     pace: Pace = field(default_factory=Pace)
     deliver: Callable[[Sequence[Plan]], Mapping[str, Delivered]] | None = None
+    allowed: Allowed = field(default_factory=Allowed)
     _known: dict[str, tuple[Traced, tuple[Question, ...]]] = field(default_factory=dict)
     _trails: dict[str, tuple[Step, ...]] = field(default_factory=dict)
 
@@ -70,10 +75,12 @@ class Builder:
         return self._after(plan.steps)[0].program
 
     def built(self, plan: Plan) -> Built:
-        """All of a plan; files are written where they are not there. TensmithError if a step does not fit.
+        """All of a plan; files are written where they are not there. TensmithError if a step does not fit, or
+        is not allowed.
 
         What was delivered is read, and nothing is known of what it asked until it is confirmed.
         """
+        self.allowed.demand(plan)
         if plan.key in self._trails:
             path = self._place(plan)
             return Built(read_onnx(path), self._trails[plan.key], (), path, self._packed(plan, path))
@@ -96,12 +103,19 @@ class Builder:
             self.pace.note(BUILD, found.seconds)
 
     def confirmed(self, plan: Plan) -> bool:
-        """Whether this process builds of a plan what was delivered; from then on it counts as built here."""
+        """Whether this process builds of a plan what was delivered; from then on it counts as built here.
+
+        What is not allowed is not built.
+        """
         trail = self._trails.pop(plan.key, None)
         if trail is None:
             return True
         with self.pace.timed(BUILD), TemporaryFolder() as folder:
-            traced, again = self.program(plan), Path(folder) / "again.onnx"
+            try:
+                traced = self.program(plan)
+            except ProgramError:
+                return False
+            again = Path(folder) / "again.onnx"
             write_onnx(traced.program, again)
             return traced.trail == trail and again.read_bytes() == self._place(plan).read_bytes()
 
@@ -142,8 +156,15 @@ class Builder:
                 made = simplify(self.original), ()
             while len(self._known) >= _KEPT_PROGRAMS:
                 self._known.pop(next(known for known in self._known if known != Plan().key))
+            self._demand_kept(steps, made[0].program)
             self._known[key] = made
         return self._known[key]
+
+    def _demand_kept(self, steps: Sequence[Step], program: Program) -> None:
+        """ProgramError where steps with a lossy one among them led away from layers that are to be kept."""
+        if self.allowed.kept and any(step.kind == "lossy" for step in steps):
+            start = self._after(())[0].program
+            demand_unchanged(start, program, self.allowed.kept, "this plan")
 
 
 def _stepped(before: Traced, step: Step, calibration: Calibration) -> Traced:

@@ -41,7 +41,8 @@ def genetic_search(quest: Quest) -> list[Candidate]:
     seeds = list(space.seeds())
     quest.prepare([idea.plan for idea in seeds])
     for number, idea in enumerate(seeds):
-        if idea.plan.key not in tried and (number < ALWAYS_TRIED or quest.time_left()):
+        always = number < ALWAYS_TRIED + len(space.begun)
+        if idea.plan.key not in tried and (always or quest.time_left()):
             tried[idea.plan.key] = TriedIdea(idea, quest.attempt(idea.plan))
     population = survivors(list(tried.values()), quest.objective, quest.original_bytes)
     while population and quest.time_left():
@@ -197,7 +198,7 @@ def _other_levels(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
     for change in (-1, 1):
         bits = {
             layer.site: min(max(bits_of(step.params, layer.site) + change, _LEAST_BITS), space.prospect.bits)
-            for layer in weighted_layers(space.program)
+            for layer in weighted_layers(space.prospect.program)
         }
         yield _with(idea, idea.plan.having(replace(step, params=_params(step.params, bits, skip))).steps)
 
@@ -205,7 +206,7 @@ def _other_levels(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
 def _other_layers(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
     """Each layer with a bit more, a bit less, or left in floats (no longer)."""
     skip = frozenset(step.params.get("skip", ()))
-    sites = [layer.site for layer in weighted_layers(space.program)]
+    sites = [layer.site for layer in weighted_layers(space.prospect.program)]
     bits = {site: bits_of(step.params, site) for site in sites}
     for site in sites:
         changed = [(bits, skip ^ {site})]

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tensmith.engine.base import Session
+from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.teacher import Teacher
 from tensmith.recovery.training import Recipe, Training
 from tensmith.rewrite.method import keeps_zeros
@@ -33,8 +34,8 @@ class Lessons:
         """
         if plan.key not in self._trainings:
             program = self.trials.builder.treated(plan)
-            zeros = keeps_zeros(plan.steps)
-            self._trainings[plan.key] = self._teacher.lesson(program, zeros, self._lost, plan.id)
+            learning = learning_constants(self.trials.builder.allowed.open(program), keeps_zeros(plan.steps))
+            self._trainings[plan.key] = self._teacher.lesson(program, learning, self._lost, plan.id)
         found = self._trainings[plan.key].course(seconds)
         return self._teacher.step(found), found.stopped
 

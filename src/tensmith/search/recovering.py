@@ -161,7 +161,11 @@ class Recovering:
     def _known(self, plan: Plan, turn: int) -> Candidate | None:
         """What came of a plan in a round that is over."""
         known = self.trials.checkpoint.fact(f"{_FACT}{turn}/{plan.key}")
-        return None if known is None else self.trials.attempt(plan.having(Step.from_json(known)))
+        return None if known is None else self.trials.attempt(self._with(plan, Step.from_json(known)))
+
+    def _with(self, plan: Plan, step: Step) -> Plan:
+        """A plan and what training found for it."""
+        return self.trials.builder.allowed.fitted(plan.having(step))
 
     def _trained(self, lessons: Lessons, plan: Plan, turn: int, seconds: float) -> Candidate | None:
         """A plan after one more round of training; None where that was stopped."""
@@ -169,5 +173,5 @@ class Recovering:
         step, stopped = lessons.course(plan, seconds)
         if not stopped:
             self.trials.checkpoint.note(f"{_FACT}{turn}/{plan.key}", step.to_json())
-        after = self.trials.attempt(plan.having(step))
+        after = self.trials.attempt(self._with(plan, step))
         return None if stopped else after

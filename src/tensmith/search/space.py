@@ -8,7 +8,7 @@ search walks the same way and finds its candidates in the checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,10 +16,12 @@ from tensmith.egraph.programs import Cost
 from tensmith.engine.compiled import NATIVE
 from tensmith.hardware import INT8_DOT, Target
 from tensmith.ir import Program
+from tensmith.rewrite.kept import changed_layer
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import LOSSY, Form, Prospect, Standing
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import in_phase
+from tensmith.search.allowed import Allowed, without_layers
 from tensmith.search.bits import allocate_bits, predicted_divergence
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import UNTOUCHED, Plan
@@ -64,7 +66,8 @@ class Space:
     narrow: integer weights take at most 7 bits (CPUs without VNNI). layer_seconds: the target's roofline time
     of each layer by site; without it (`--no-hardware`) no move looks at the device. sensitivity: of every
     layer by site, asked for once and late. equal_forms: exact steps to forms that are tried from the start.
-    cost: what nodes of equal programs are estimated to take.
+    cost: what nodes of equal programs are estimated to take. allowed: what lossy methods may do at all: every
+    plan of the space is `fitted` to that. begun: plans that are tried right after those that always are.
     """
 
     program: Program
@@ -75,6 +78,8 @@ class Space:
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict
     equal_forms: tuple[tuple[Step, ...], ...] = ()
     cost: Cost = lambda _: {}
+    allowed: Allowed = field(default_factory=Allowed)
+    begun: tuple[Plan, ...] = ()
     _fitted: dict[str, Plan] = field(default_factory=dict, init=False)
     _ended: float | None = field(default=None, init=False)
 
@@ -86,13 +91,18 @@ class Space:
     @cached_property
     def prospect(self) -> Prospect:
         """What methods may look at; weights take 7 bits where 8-bit products could saturate."""
-        fast = self.half_precision and not _MULTIPLY_BFLOAT.isdisjoint(self.engines)
+        fast = self.half_precision and self.allowed.everything
+        fast = fast and not _MULTIPLY_BFLOAT.isdisjoint(self.engines)
         return Prospect(
-            self.program,
+            self.allowed.open(self.program),
             7 if self.narrow else 8,
             frozenset({"bf16"} if fast else ()),
             self.layer_seconds,
-            lambda: {site: found.divergence for site, found in self._sensitivities.items()},
+            lambda: {
+                site: found.divergence
+                for site, found in self._sensitivities.items()
+                if site not in self.allowed.kept
+            },
         )
 
     def seeds(self) -> Iterator[Idea]:
@@ -103,10 +113,11 @@ class Space:
         """
         yield Idea(UNTOUCHED, "untouched")
         yield Idea(Plan(), "exact")
-        found = (form for method in LOSSY.values() for form in method.starts(self.prospect))
-        plain = [_idea(form) for form in sorted(found, key=lambda form: form.order)]
+        found = (form for method in self.allowed.methods for form in method.starts(self.prospect))
+        plain = [self._idea(form) for form in sorted(found, key=lambda form: form.order)]
+        begun = [Idea(self.fitted(plan), "begun") for plan in self.begun]
         equal = [Idea(Plan.of(steps), "exact") for steps in self.equal_forms]
-        yield from (*plain[:2], *equal, *plain[2:])
+        yield from (*plain[:2], *begun, *equal, *plain[2:])
 
     def variants(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
         """Other forms of a seed, by the method that brought it; safer ones, where it may break the budget."""
@@ -114,7 +125,7 @@ class Space:
         yield from self._retreats(idea, outcome)
         if outcome.status != "failed" and outcome.drop is not None and [s.kind for s in steps] == ["lossy"]:
             start = Form(steps, idea.family, idea.plan.settings)
-            yield from map(_idea, LOSSY[steps[0].rule].variants(start, outcome.drop.value))
+            yield from map(self._idea, LOSSY[steps[0].rule].variants(start, outcome.drop.value))
 
     def moves(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
         """What to try next to an idea that was measured.
@@ -126,10 +137,10 @@ class Space:
         yield from self._retreats(idea, outcome)
         if not outcome.holds:
             return
-        plan = _standing(idea)
+        plan = self._standing(idea)
         if plan.graded is not None and not plan.on_line:
             yield self._line(idea, plan.graded)
-        found = [form for method in LOSSY.values() for form in method.extensions(plan, self.prospect)]
+        found = [form for method in self.allowed.methods for form in method.extensions(plan, self.prospect)]
         if self.layer_seconds and not plan.on_line:
             found += [*self._offers(plan), *self._forms(plan)]
         yield from (self._next(idea, form) for form in sorted(found, key=lambda form: form.order))
@@ -137,16 +148,27 @@ class Space:
     def _retreats(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
         """The ways back of a plan that breaks a budget, or may do so."""
         if outcome.status in ("unsure", "beyond", "rejected"):
-            plan = _standing(idea)
-            retreats = (form for method in LOSSY.values() for form in method.retreats(plan, self.prospect))
+            plan = self._standing(idea)
+            retreats = (
+                form for method in self.allowed.methods for form in method.retreats(plan, self.prospect)
+            )
             yield from (self._next(idea, form) for form in retreats)
 
     def challenges(self, plan: Plan) -> Iterator[Plan]:
         """Plans next to a measured one that lose much, for training to bring back."""
-        standing = _standing(Idea(plan, ""))
-        for method in LOSSY.values():
+        standing = self._standing(Idea(plan, ""))
+        for method in self.allowed.methods:
             for form in method.challenges(standing, self.prospect):
                 yield self.fitted(Plan.of(form.steps, plan.settings))
+
+    def _standing(self, idea: Idea) -> Standing:
+        """An idea as methods see it."""
+        plan, graded = idea.plan, _graded(idea.plan)
+        ready = graded is not None or (not self.allowed.graded and plan != UNTOUCHED)
+        return Standing(plan.steps, idea.family, graded, idea.level is not None, ready)
+
+    def _idea(self, form: Form) -> Idea:
+        return Idea(self.fitted(Plan.of(form.steps, form.settings)), form.family)
 
     def _next(self, idea: Idea, form: Form) -> Idea:
         """The idea that a form makes of another; on a line it begins a new one at the same level."""
@@ -182,11 +204,14 @@ class Space:
         """The highest level at which the predicted divergence still is small: where the bisection begins."""
         level = _LEVELS[0]
         for candidate in _LEVELS:
-            bits = allocate_bits(self.program, self._sensitivities, candidate, 2, self.prospect.bits)
+            bits = self._bits(candidate)
             if predicted_divergence(bits, self._sensitivities) > _SMALL_DIVERGENCE:
                 break
             level = candidate
         return level
+
+    def _bits(self, level: float) -> dict[str, int]:
+        return allocate_bits(self.prospect.program, self._sensitivities, level, 2, self.prospect.bits)
 
     def _offers(self, plan: Standing) -> Iterator[Form]:
         """The plan with one more of the exact rewrites that are a matter of taste of the engine."""
@@ -201,7 +226,7 @@ class Space:
                 yield Form((*plan.steps, step), plan.family, order=_OFFERS)
 
     def _at_level(self, idea: Idea, step: Step, level: float) -> Idea:
-        bits = allocate_bits(self.program, self._sensitivities, level, 2, self.prospect.bits)
+        bits = self._bits(level)
         skip = set(step.params.get("skip", ()))
         params = {
             **step.params,
@@ -213,7 +238,9 @@ class Space:
         return replace(idea, plan=self.fitted(plan), level=level)
 
     def fitted(self, plan: Plan) -> Plan:
-        """The plan without exact steps that do not apply, and no word of it on layers that these replaced."""
+        """The plan as it is allowed, without exact steps that do not apply, and no word on layers that these
+        replaced."""
+        plan = self.allowed.fitted(plan)
         exact = [step for step in plan.steps if step.kind == "exact"]
         if not exact:
             return plan
@@ -222,11 +249,21 @@ class Space:
         return self._fitted[plan.key]
 
     def _fit(self, plan: Plan, exact: Sequence[Step]) -> Plan:
-        formed = self.regions.formed(exact)
+        lossy = [step for step in plan.steps if step.kind == "lossy"]
+        formed = self.regions.formed(self._leaving(exact) if lossy else exact)
         gone = {layer.site for layer in weighted_layers(self.program)}
         gone -= {layer.site for layer in weighted_layers(formed.program)}
-        lossy = (_without(step, gone) for step in plan.steps if step.kind == "lossy")
-        return Plan.of((*formed.steps, *lossy), plan.settings)
+        fitting = (replace(step, params=without_layers(step.params, gone)) for step in lossy)
+        return Plan.of((*formed.steps, *fitting), plan.settings)
+
+    def _leaving(self, exact: Sequence[Step]) -> list[Step]:
+        """The exact steps that leave kept layers where lossy ones find them."""
+        taken: list[Step] = []
+        for step in exact if self.allowed.kept else ():
+            after = self.regions.formed((*taken, step)).program
+            if changed_layer(self.program, after, self.allowed.kept) is None:
+                taken.append(step)
+        return taken if self.allowed.kept else list(exact)
 
     @cached_property
     def _sensitivities(self) -> Mapping[str, Sensitivity]:
@@ -240,6 +277,8 @@ def space_of(
     layer_seconds: Mapping[str, float],
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict,
     cost: Cost = lambda _: {},
+    allowed: Allowed | None = None,
+    begun: tuple[Plan, ...] = (),
 ) -> Space:
     """What may be tried on a simplified program, as far as the device allows it."""
     return Space(
@@ -250,12 +289,9 @@ def space_of(
         half_precision=not target.isa.isdisjoint({"avx512_bf16", "amx_bf16"}),
         sensitivity=sensitivity,
         cost=cost,
+        allowed=allowed or Allowed(),
+        begun=begun,
     )
-
-
-def _standing(idea: Idea) -> Standing:
-    """An idea as methods see it."""
-    return Standing(idea.plan.steps, idea.family, _graded(idea.plan), idea.level is not None)
 
 
 def _graded(plan: Plan) -> Step | None:
@@ -264,19 +300,3 @@ def _graded(plan: Plan) -> Step | None:
     if any(method.settles_bits for _, method in lossy):
         return None
     return next((step for step, method in lossy if method.graded), None)
-
-
-def _without(step: Step, gone: Collection[str]) -> Step:
-    """A lossy step that says nothing of some layers."""
-    said = {
-        name: [site for site in value if site not in gone]
-        if name == "skip"
-        else {site: count for site, count in value.items() if site not in gone}
-        for name, value in step.params.items()
-        if name == "skip" or (name == "bits" and isinstance(value, Mapping))
-    }
-    return replace(step, params={**step.params, **said})
-
-
-def _idea(form: Form) -> Idea:
-    return Idea(Plan.of(form.steps, form.settings), form.family)

@@ -30,7 +30,8 @@ def trained(
     MissingExtra without PyTorch.
     """
     demand_torch(f"'{TRAINED}'")
-    from tensmith.recovery.teacher import Teacher  # PyTorch, which takes seconds to load
+    from tensmith.recovery.learning import learning_constants  # PyTorch, which takes seconds to load
+    from tensmith.recovery.teacher import Teacher
     from tensmith.recovery.training import Recipe
 
     judge, splits, task = material.judge, material.request.splits, material.judge.task
@@ -43,7 +44,8 @@ def trained(
         return task.outcome(session, splits.search, standard).drop(standard).value
 
     name = f"training-{student.digest[:16]}"
-    found = teacher.lesson(student, keeps_zeros(steps), lost, name).course(seconds)
+    learning = learning_constants(student, keeps_zeros(steps))
+    found = teacher.lesson(student, learning, lost, name).course(seconds)
     if found.stopped:
         raise KeyboardInterrupt
     return apply_lossy(student, teacher.step(found), material.calibration)

@@ -301,7 +301,7 @@ class StudyCell:
 
 def read_plan(path: Path) -> StudyPlan:
     """The plan in a file; UsageError naming line and nearest word where it is wrong."""
-    parts = {
+    parts: dict[str, type[BaseModel]] = {
         "datasets": DatasetEntry, "models": ModelEntry, "tuning": TuningBudget, "training": TrainingBudget,
         "search": SearchBudget, "method": LatencyMethod, "tables": PaperTable, "rows": PaperRow,
     }  # fmt: skip

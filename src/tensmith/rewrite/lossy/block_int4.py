@@ -14,6 +14,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import WeightedLayer, sole_reader, weighted_layers, without_unused
 from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, Standing, lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
@@ -70,9 +71,11 @@ class BlockInt4(Method):
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
     ) -> Program:
         """The program with the matrix products at `site` in 4 bits."""
-        block, skip = params.get("block", BLOCK), frozenset(params.get("skip", ()))
-        if not isinstance(block, int) or block < 16 or block % 16:
-            raise ProgramError(f"a block is a multiple of 16, not {block!r}")
+        reader = Parameters(self.name, params)
+        block, skip = reader.count("block", BLOCK, low=16) or BLOCK, reader.layers("skip")
+        reader.done()
+        if block % 16:
+            raise reader.wrong(f"a block is a multiple of 16, not {block}")
         chosen = [layer for layer in products(program, block) if site in (EVERYWHERE, layer.site)]
         if not chosen:
             raise ProgramError(

@@ -59,7 +59,8 @@ class ChannelPruning(Method):
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """A quarter of the next channel group, by roofline time saved for divergence risked."""
-        if not (plan.on_line and prospect.seconds):
+        begun = plan.on_line if plan.graded is not None else plan.ready
+        if not (begun and prospect.seconds):
             return
         ranked = [group for group in _by_worth(prospect) if group.id not in plan.sites(self.name)]
         for step in self._narrower(ranked[:1], _RATIO):
@@ -67,7 +68,7 @@ class ChannelPruning(Method):
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """A share of every channel group."""
-        if plan.graded is None or plan.sites(self.name):
+        if not plan.ready or plan.sites(self.name):
             return
         for ratio in _CHALLENGING:
             if steps := tuple(self._narrower(groups(prospect.program), ratio)):

@@ -11,6 +11,7 @@ from tensmith.errors import ProgramError
 from tensmith.ir import Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
+from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers, without_unused
 from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
@@ -44,7 +45,9 @@ class DynamicInt8(Method):
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
     ) -> Program:
         """The program with the matrix products at `site` in 8 bits."""
-        skip = frozenset(params.get("skip", ()))
+        reader = Parameters(self.name, params)
+        skip = reader.grids()
+        reader.done()
         chosen = [p for p in _products(program) if site in (EVERYWHERE, p.site) and p.site not in skip]
         if not chosen:
             raise ProgramError(f"there is no matrix product with constant weights at '{site}'")

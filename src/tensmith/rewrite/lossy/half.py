@@ -13,6 +13,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.types import DTYPES
 from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, lossy
 
 _SHORT = {"float16": "f16", "bfloat16": "bf16"}
@@ -38,9 +39,9 @@ class Half(Method):
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
     ) -> Program:
         """The program with 16-bit constants and a cast behind each."""
-        name = params.get("type", "float16")
-        if name not in _SHORT:
-            raise ProgramError(f"type is float16 or bfloat16, not '{name}'")
+        reader = Parameters(self.name, params)
+        name = reader.choice("type", *_SHORT)
+        reader.done()
         dtype = DTYPES[_SHORT[name]]
         chosen = _stored(program)
         halves = {f"{key}.half": array.astype(dtype) for key, array in chosen.items()}

@@ -20,8 +20,9 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import on_grid
+from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.placement import Placement, place
-from tensmith.rewrite.lossy.ranges import choose_range
+from tensmith.rewrite.lossy.ranges import METHODS, choose_range
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers, without_unused
 from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
@@ -61,7 +62,11 @@ class Int8(Method):
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
     ) -> Program:
         """The program with every layer but the skipped ones in 8 bits."""
-        skip = frozenset(params.get("skip", ()))
+        reader = Parameters(self.name, params)
+        skip = reader.grids()
+        reader.choice("calibration", *METHODS)
+        reader.number("percentile", low=50, high=101)
+        reader.done()
         unknown = (skip | set(params.get("bits", {}))) - {layer.site for layer in weighted_layers(program)}
         if unknown:
             raise ProgramError(f"'{min(unknown)}' is not a layer of the program")

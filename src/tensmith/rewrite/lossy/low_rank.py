@@ -50,7 +50,7 @@ class LowRank(Method):
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """The next largest layer as a product of thinner ones."""
-        if plan.graded is None or plan.on_line:
+        if not plan.ready or plan.on_line:
             return
         sites = set(self.sites(prospect.program)) - plan.sites(self.name)
         layers = [layer for layer in weighted_layers(prospect.program) if layer.site in sites]

@@ -44,13 +44,13 @@ class MagnitudePruning(Method):
         """More zeros everywhere."""
         taken = plan.find(self.name)
         sparsity = next((s for s in _SPARSITIES if taken is None or s > taken.params["sparsity"]), None)
-        if plan.graded is not None and not plan.on_line and sparsity is not None:
+        if plan.ready and not plan.on_line and sparsity is not None:
             step = self.step(sparsity=sparsity, scope="global", criterion="obs")
             yield Form(plan.having(step), plan.family, order=30)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """Most weights gone."""
-        if plan.graded is not None and plan.find(self.name) is None:
+        if plan.ready and plan.find(self.name) is None:
             step = self.step(sparsity=_CHALLENGING, scope="global", criterion="obs")
             yield Form(plan.having(step), plan.family)
 

@@ -6,18 +6,22 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tensmith.errors import ProgramError
+from tensmith.errors import ProgramError, nearest
 
 
 class Parameters:
     """Takes parameters by name; `done` refuses the ones nobody took."""
 
     def __init__(self, method: str, params: Mapping[str, Any]) -> None:
-        self._method, self._left = method, dict(params)
+        self._method, self._left, self._asked = method, dict(params), set[str]()
+
+    def _take(self, name: str, default: Any = None) -> Any:
+        self._asked.add(name)
+        return self._left.pop(name, default)
 
     def number(self, name: str, default: float | None = None, *, low: float, high: float) -> float | None:
         """A number in low <= x < high; `default` where it is not given."""
-        value = self._left.pop(name, default)
+        value = self._take(name, default)
         if value is None:
             return None
         real = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -27,7 +31,7 @@ class Parameters:
 
     def count(self, name: str, default: int | None = None, *, low: int = 1) -> int | None:
         """A whole number of at least `low`; `default` where it is not given."""
-        value = self._left.pop(name, default)
+        value = self._take(name, default)
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or value < low:
@@ -36,29 +40,47 @@ class Parameters:
 
     def choice(self, name: str, *options: str) -> str:
         """One of some words; the first where it is not given."""
-        value = self._left.pop(name, options[0])
+        value = self._take(name, options[0])
         if value not in options:
             raise self.wrong(f"{name} is {value!r}; choose one of {', '.join(options)}")
         return str(value)
 
     def text(self, name: str) -> str:
         """A word that must be given."""
-        value = self._left.pop(name, None)
+        value = self._take(name)
         if not isinstance(value, str) or not value:
             raise self.wrong(f"{name} is {value!r}; give a word")
         return value
 
     def flag(self, name: str, default: bool) -> bool:
         """true or false."""
-        value = self._left.pop(name, default)
+        value = self._take(name, default)
         if not isinstance(value, bool):
             raise self.wrong(f"{name} is {value!r}; give true or false")
         return value
 
+    def layers(self, name: str) -> frozenset[str]:
+        """A list of layers, by their sites."""
+        value = self._take(name, ())
+        if not isinstance(value, (list, tuple)) or not all(isinstance(site, str) for site in value):
+            raise self.wrong(f"{name} is {value!r}; give a list of layers")
+        return frozenset(value)
+
+    def grids(self) -> frozenset[str]:
+        """Checks what weights on grids take (bits, default_bits, scales, rounding); the layers to skip."""
+        bits = self._take("bits", {})
+        if not isinstance(bits, Mapping) or not all(isinstance(site, str) for site in bits):
+            raise self.wrong(f"bits is {bits!r}; give whole numbers by layer")
+        self.count("default_bits")
+        self.choice("scales", "max", "mse")
+        self.choice("rounding", "nearest", "compensated")
+        return self.layers("skip")
+
     def done(self) -> None:
         """ProgramError if a parameter is left that the method does not have."""
         if self._left:
-            raise self.wrong(f"there is no parameter {', '.join(sorted(self._left))}")
+            near = nearest(min(self._left), sorted(self._asked))
+            raise self.wrong(f"there is no parameter {', '.join(sorted(self._left))}{near}")
 
     def wrong(self, what: str) -> ProgramError:
         """The error of a parameter that makes no sense."""

@@ -37,9 +37,12 @@ class WeightClustering(Method):
     """
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """In the place of weights on a grid."""
-        if plan.graded is not None and plan.graded.rule == "weight_only" and not plan.on_line:
-            yield Form((self.step(bits=_SEARCHED_BITS),), "clusters", order=50)
+        """In the place of weights on a grid, or where there are no grids."""
+        step = self.step(bits=_SEARCHED_BITS)
+        if plan.graded is None and plan.ready and plan.find(self.name) is None:
+            yield Form(plan.having(step), "clusters", order=50)
+        elif plan.graded is not None and plan.graded.rule == "weight_only" and not plan.on_line:
+            yield Form((step,), "clusters", order=50)
 
     def sites(self, program: Program) -> Iterator[str]:
         """Every layer, and all at once."""

@@ -9,11 +9,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
+from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.recurrent_weights import recurrent_weights, rounded
 from tensmith.rewrite.lossy.tables import is_table, looked_up_as_codes
 from tensmith.rewrite.lossy.weights import WeightedLayer, layers_at, tied_layers, weighted_layers
@@ -49,10 +49,9 @@ class WeightOnly(Method):
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
     ) -> Program:
         """The program with the weights of every layer at `site` rounded; tied weights stay tied."""
-        stored = params.get("stored", "codes")
-        if stored not in ("codes", "floats"):
-            raise ProgramError(f"stored is 'codes' or 'floats', not '{stored}'")
-        skip = frozenset(params.get("skip", ()))
+        reader = Parameters(self.name, params)
+        stored, skip = reader.choice("stored", "codes", "floats"), reader.grids()
+        reader.done()
         recurrent = recurrent_weights(program) if site == EVERYWHERE else {}
         for name, node in recurrent.items():
             if node.output not in skip:
