@@ -53,7 +53,7 @@ from tensmith.search.builder import Builder
 from tensmith.search.building import Building, Delivered
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
-from tensmith.search.demands import Demands
+from tensmith.search.demands import SearchDemands
 from tensmith.search.objective import Objective
 from tensmith.search.plan import BASELINE_ENGINE, Plan
 from tensmith.search.plan_file import demand_fitting
@@ -144,7 +144,7 @@ def compress(
         demand_torch("--recover")
     voice = _Voice(progress or silent)
     request = read_request(config, data, module, example_inputs)
-    demands = Demands.of(config.keep, config.only, config.plan)
+    demands = SearchDemands.of(config.keep, config.only, config.plan)
     seen = fingerprint(request.splits, request.dataset.small_labels)
     identity = run_identity(config, request.identity, seen, evaluation)
     with (
@@ -302,7 +302,7 @@ def _delivered(building: Building, schedule: Schedule, plans: Sequence[Plan]) ->
     return building.deliver(plans[: int(schedule.left / attempt)] if attempt else plans)
 
 
-def _begun(demands: Demands, builder: Builder, kept: Path) -> tuple[Plan, ...]:
+def _begun(demands: SearchDemands, builder: Builder, kept: Path) -> tuple[Plan, ...]:
     """The plan that the search starts from, if there is one; UsageError if it does not fit the model."""
     if demands.text is None:
         return ()

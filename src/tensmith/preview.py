@@ -10,7 +10,7 @@ from tensmith.progress import Progress, silent
 from tensmith.request import judged_by, read_request
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.trail import simplify
-from tensmith.search.demands import Demands
+from tensmith.search.demands import SearchDemands
 from tensmith.search.describe import describe_plan
 from tensmith.search.space import space_of
 
@@ -22,7 +22,7 @@ def preview(
     config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
     request = read_request(config, data)
     simplified = simplify(request.program).program
-    demands = Demands.of(config.keep, config.only, config.plan)
+    demands = SearchDemands.of(config.keep, config.only, config.plan)
     allowed = demands.allowed(request.program, simplified, bool(config.recover))
     begun = (allowed.fitted(demands.text.content.plan()),) if demands.text else ()
     space = space_of(simplified, request.target, request.engines, {}, allowed=allowed, begun=begun)

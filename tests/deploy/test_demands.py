@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,16 @@ from command_line import tensmith as command
 from lossy_samples import Interpreted
 from tensmith.errors import OutputError, UsageError
 from tensmith.frontend.onnx import read_onnx
+from tensmith.rewrite.archives import read_trained
 from tensmith.rewrite.kept import Covered
 from tensmith.search.allowed import Allowed
-from tensmith.search.beam import ALWAYS_TRIED
+from tensmith.search.builder import Builder
 from tensmith.search.candidate import Candidate
-from tensmith.search.plan_file import PLAN_FILE, read_plan_file
+from tensmith.search.demands import SearchDemands
+from tensmith.search.plan import Plan
+from tensmith.search.plan_file import demand_fitting, read_plan_file
+from tensmith.search.strategy import ALWAYS_TRIED
+from tensmith.verify.files import PLAN_FILE
 
 OPTIONS: dict[str, Any] = {"engines": ("onnxruntime",), "max_drop": 100, "prefer": "size"}
 # What one layer after the other multiplies by, and adds.
@@ -186,14 +192,21 @@ PLANS = {
 }  # fmt: skip
 
 
+class Untrained(Interpreted):
+    """No weights of training are kept."""
+
+    def trained(self, weights: str) -> Mapping[str, Any]:
+        return read_trained(None, weights)
+
+
 @pytest.mark.parametrize("text", PLANS)
 def test_a_plan_that_does_not_fit_is_refused(text: str, place: Path, tmp_path: Path) -> None:
     """In one sentence that names what is wrong."""
     file, original = tmp_path / "p.yaml", read_onnx(place / "m.onnx")
     file.write_text(text)
-    builder = Builder(place / "m.onnx", original, tmp_path, Interpreted())
+    builder = Builder(place / "m.onnx", original, tmp_path, Untrained())
     with pytest.raises(UsageError, match=PLANS[text]):
-        demands = Demands.of((), (), str(file))
+        demands = SearchDemands.of((), (), str(file))
         builder.allowed = demands.allowed(original, builder.program(Plan()).program, False)
         assert demands.text is not None
         demand_fitting(demands.text, builder)

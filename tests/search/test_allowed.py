@@ -20,7 +20,7 @@ from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import simplify
 from tensmith.search.allowed import Allowed
-from tensmith.search.beam import ALWAYS_TRIED, beam_search
+from tensmith.search.beam import beam_search
 from tensmith.search.builder import Builder
 from tensmith.search.candidate import Candidate
 from tensmith.search.genetic import genetic_search
@@ -28,6 +28,7 @@ from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.sensitivity import Sensitivity
 from tensmith.search.space import Space
+from tensmith.search.strategy import ALWAYS_TRIED, Quest
 
 PROGRAM = simplify(chain()).program
 SITES = [layer.site for layer in weighted_layers(PROGRAM)]
@@ -69,7 +70,7 @@ def searched(search: str, where: Space, count: int) -> list[Plan]:
     """The plans of a search, and what training would be given beside them."""
     left = iter(range(count))
     run = beam_search if search == "beam" else genetic_search
-    tried = run(where, outcomes(), Objective(), 1000.0, lambda: next(left, None) is not None)
+    tried = run(Quest(where, outcomes(), Objective(), 1000.0, lambda: next(left, None) is not None))
     plans = [candidate.plan for candidate in tried]
     return [*plans, *(challenge for plan in plans[:20] for challenge in where.challenges(plan))]
 
@@ -153,8 +154,9 @@ def test_exact_forms_that_take_a_kept_layer_away_are_for_exact_plans_alone() -> 
     """A lossy method would find the layer as part of another, which nobody said to leave."""
     weights = np.random.default_rng(0).standard_normal((2, 8, 8)).astype(np.float32)
     nodes = [make_node("matmul", ("x", name), (f"of_{name}",)) for name in ("v", "w")]
+    nodes.append(make_node("concat", ("of_v", "of_w"), ("y",), {"axis": 1}))
     types, constants = {"x": TensorType("f32", (1, 8))}, dict(zip(("v", "w"), weights))
-    program = Program("both", types, ("of_v", "of_w"), tuple(nodes), constants)
+    program = Program("both", types, ("y",), tuple(nodes), constants)
     where = replace(space(Allowed(("of_v",))), program=program)
     merge, rounded = Step("merge_parallel_matmuls"), LOSSY["weight_only"].step()
     merged = where.fitted(Plan((merge,)))

@@ -29,10 +29,11 @@ from tensmith.search.allowed import Allowed
 from tensmith.search.candidate import SHOWN, Candidate
 from tensmith.search.front import best, knee
 from tensmith.search.plan import BASELINE_ENGINE
-from tensmith.search.plan_file import PLAN_FILE, plan_text
+from tensmith.search.plan_file import plan_text
 from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import Sensitivity
 from tensmith.verify.certificate import make_certificate, write_certificate
+from tensmith.verify.files import PLAN_FILE
 from tensmith.verify.library import prepared_in
 from tensmith.verify.runs import Checker
 from tensmith.verify.schema import Deployed, Judged

@@ -43,7 +43,7 @@ class Allowed:
         """Whether one of them puts weights on grids, which others begin with."""
         return any(method.graded for method in self.methods)
 
-    def open(self, program: Program) -> Program:
+    def covered(self, program: Program) -> Program:
         """A program as methods see it: kept layers have no weights there."""
         return Covered.of(program, self.kept).program if self.kept else program
 
@@ -71,8 +71,8 @@ class Allowed:
                 continue
             if self.only is not None and step.rule not in self.only:
                 raise ProgramError(f"lossy method '{step.rule}' is none of those that may be used")
-            if open_ := set(self.kept) - set(step.params.get(KEPT, ())):
-                raise ProgramError(f"lossy method '{step.rule}' does not leave '{min(open_)}' as it is")
+            if left := set(self.kept) - set(step.params.get(KEPT, ())):
+                raise ProgramError(f"lossy method '{step.rule}' does not leave '{min(left)}' as it is")
         if not self.everything and (rounding := _rounding(plan)):
             raise ProgramError(f"the setting {', '.join(sorted(rounding))} rounds in every layer")
 

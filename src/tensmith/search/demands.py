@@ -16,7 +16,7 @@ from tensmith.yaml_text import YamlText
 
 
 @dataclass(frozen=True)
-class Demands:
+class SearchDemands:
     """By options, and by the file of a plan, which may hold more of them. only: empty for all methods."""
 
     keep: tuple[str, ...] = ()
@@ -24,16 +24,16 @@ class Demands:
     text: YamlText[WrittenPlan] | None = None
 
     @staticmethod
-    def of(keep: Sequence[str], only: Sequence[str], plan: str) -> Demands:
+    def of(keep: Sequence[str], only: Sequence[str], plan: str) -> SearchDemands:
         """What is kept is kept by either; methods named by an option overrule those of the file.
 
         UsageError if the file is no plan.
         """
         text = read_plan_file(Path(plan)) if plan else None
         if text is None:
-            return Demands(tuple(keep), tuple(only))
+            return SearchDemands(tuple(keep), tuple(only))
         every = dict.fromkeys((*keep, *text.content.keep))
-        return Demands(tuple(every), tuple(only) or text.content.only, text)
+        return SearchDemands(tuple(every), tuple(only) or text.content.only, text)
 
     def allowed(self, original: Program, simplified: Program, recovers: bool) -> Allowed:
         """What that allows lossy methods; UsageError if a layer to keep is none of the model.

@@ -34,7 +34,9 @@ class Lessons:
         """
         if plan.key not in self._trainings:
             program = self.trials.builder.treated(plan)
-            learning = learning_constants(self.trials.builder.allowed.open(program), keeps_zeros(plan.steps))
+            learning = learning_constants(
+                self.trials.builder.allowed.covered(program), keeps_zeros(plan.steps)
+            )
             self._trainings[plan.key] = self._teacher.lesson(program, learning, self._lost, plan.id)
         found = self._trainings[plan.key].course(seconds)
         return self._teacher.step(found), found.stopped

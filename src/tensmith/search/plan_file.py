@@ -27,8 +27,6 @@ from tensmith.search.builder import Builder
 from tensmith.search.plan import Plan
 from tensmith.yaml_text import YamlText, read_yaml
 
-# What a plan's file is called beside a model.
-PLAN_FILE = "plan.yaml"
 _MOST_STEPS = 10_000
 _SETTINGS = ("engine", "precision", "untouched")
 # Parameters that name layers.
@@ -153,7 +151,7 @@ def _faults(builder: Builder, before: tuple[Step, ...], step: Step) -> Iterator[
         yield "rule", f"'{step.rule}' is none of the methods that --only names: {', '.join(allowed.only)}"
     if step.site in allowed.kept:
         yield "site", f"'{step.site}' is to be kept as it is, and '{step.rule}' would change it"
-    sites = list(LOSSY[step.rule].sites(allowed.open(program)))
+    sites = list(LOSSY[step.rule].sites(allowed.covered(program)))
     if step.site not in sites:
         yield "site", f"'{step.rule}' has nothing to do at '{step.site}'{nearest(step.site, sites, 8)}"
     layers = [node.output for node in layers_with_weights(program)]

@@ -94,7 +94,7 @@ class Space:
         fast = self.half_precision and self.allowed.everything
         fast = fast and not _MULTIPLY_BFLOAT.isdisjoint(self.engines)
         return Prospect(
-            self.allowed.open(self.program),
+            self.allowed.covered(self.program),
             7 if self.narrow else 8,
             frozenset({"bf16"} if fast else ()),
             self.layer_seconds,

@@ -20,6 +20,8 @@ from tensmith.verify.signature import SUFFIX
 from tensmith.verify.statistics import FILE as STATISTICS
 
 MODEL, PACKED = "model.onnx", "model.packed"
+# The plan that led to a point, for a next run to start from; nothing is claimed of it but its bytes.
+PLAN_FILE = "plan.yaml"
 _BESIDE = frozenset({NAME, NAME + SUFFIX})
 
 
@@ -66,7 +68,7 @@ def _check_hash(path: Path, expected: str) -> None:
 
 def _with_a_role(folder: Path, certificate: Certificate) -> set[str]:
     """The files that a point may consist of."""
-    found = {MODEL, PACKED, *FILES.get(certificate.deployed.engine, ())}
+    found = {MODEL, PACKED, PLAN_FILE, *FILES.get(certificate.deployed.engine, ())}
     if certificate.statistics:
         found.add(STATISTICS)
     found.update(trained_path(folder, weights).name for weights in trained_weights(certificate.trail))
