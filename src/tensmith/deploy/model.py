@@ -17,7 +17,7 @@ from tensmith.backend.native.emit import loader
 from tensmith.backend.packed import unpack
 from tensmith.deploy.caching import cached_decoder
 from tensmith.deploy.generation import Sampling, TokenDecoder
-from tensmith.deploy.slots import SlotDecoder
+from tensmith.deploy.slots import SlotDecoder, stepped
 from tensmith.engine.base import ENGINES, Session
 from tensmith.engine.compiled import MIXED, NATIVE
 from tensmith.errors import ModelError, TensmithError, UsageError
@@ -32,6 +32,8 @@ from tensmith.verify.schema import NAME
 _PACKED_SUFFIX = ".packed"
 # New tokens from which on caches are worth making.
 _WORTH_CACHES = 8
+# Tokens that any decoder takes.
+_FEW = 2
 # The file by which one knows a folder that an engine compiled.
 _COMPILED = {NATIVE: loader.MANIFEST, MIXED: mixed.MODEL}
 
@@ -130,11 +132,15 @@ class Model:
     @cached_property
     def _slot_decoder(self) -> TokenDecoder | None:
         """The decoder compiled for one token at a time, for our engine; None for others, and where it has
-        caches of its own or takes a fixed length."""
+        caches of its own, takes a fixed length, or has nothing to keep."""
         if self._engine != NATIVE or self._compiled is not None:
             return None
         plain = TokenDecoder(Model(self.path, threads=self._threads).session)
         if plain.caches or not plain.open:
+            return None
+        try:
+            stepped(self.program, _FEW)
+        except TensmithError:
             return None
         return SlotDecoder(plain.session, self.program, self._threads)
 

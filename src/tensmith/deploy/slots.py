@@ -26,6 +26,12 @@ _LEAST = 64
 _LONGEST, _ROWS = 272, 16
 
 
+def stepped(program: Program, capacity: int) -> Program:
+    """The program for one token at a time (rewrite.caching.with_slots), simplified. ModelError where that
+    cannot be."""
+    return simplify(with_slots(simplify(program).program, capacity)).program
+
+
 @dataclass
 class SlotDecoder(TokenDecoder):
     """Compiles `program` once for every capacity, and compares each with the decoder that `session` is, which
@@ -71,7 +77,7 @@ class SlotDecoder(TokenDecoder):
 
     def _made(self, capacity: int) -> tuple[Model, CacheComparison]:
         """The step of a capacity, and how far its logits are from the original's."""
-        program = simplify(with_slots(simplify(self.program).program, capacity)).program
+        program = stepped(self.program, capacity)
         dims = (dim for type_ in program.inputs.values() for dim in type_.dims)
         symbols = {symbol for dim in dims if not isinstance(dim, int) for symbol in dim.symbols()}
         with TemporaryFolder() as folder:
