@@ -16,24 +16,31 @@ class Database:
     """The tables of a file, which is made if there is none; `tables` are statements that may be repeated.
 
     OutputError where the file is damaged, cannot be written, or is of another version. `patience`: seconds
-    to wait for other processes that write.
+    to wait for other processes that write. `looked_at`: it is there, and only read.
     """
 
     def __init__(
-        self, path: Path, kind: gate.FileKind, tables: str, version: int = 0, patience: float = 5.0
+        self,
+        path: Path,
+        kind: gate.FileKind,
+        tables: str,
+        version: int = 0,
+        patience: float = 5.0,
+        looked_at: bool = False,
     ) -> None:
         self.path, self._kind = path, kind
         if path.exists():
             gate.check(path, kind)
         with self._told():
-            self._db = sqlite3.connect(path, timeout=patience)
+            place = f"{path.absolute().as_uri()}?mode=ro" if looked_at else path
+            self._db = sqlite3.connect(place, timeout=patience, uri=looked_at)
             self._db.execute("PRAGMA trusted_schema=OFF")  # a foreign file's views call nothing
             self._db.execute("PRAGMA synchronous=FULL")
             (found,) = self._db.execute("PRAGMA user_version").fetchone()
             if found not in (0, version):
                 known = f"schema {found}, this one reads {version}"
                 raise OutputError(f"{path} is of another tensmith ({known}); {kind.smaller}")
-            if not found:
+            if not found and not looked_at:
                 self._db.execute("PRAGMA journal_mode=WAL")
                 # To write the version where there is none would change a file that is only looked at.
                 self._db.executescript(f"{tables} PRAGMA user_version={version};" if version else tables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,18 @@ from tensmith.errors import ModelError, OutputError, UsageError
 from tensmith.evaluate.layers import layer_costs
 from tensmith.files import sha256_file
 from tensmith.frontend.onnx import read_onnx
-from tensmith.hardware import load_target
+from tensmith.hardware import Target, load_target
+from tensmith.hardware.target import HOST
 from tensmith.ir import Program
 from tensmith.report.document import FrontDocument, PointRow, Report, marks_of, metric_of, point_of
 from tensmith.report.stored import read_report
 from tensmith.rewrite.explain import near_misses
+from tensmith.rewrite.kept import layers_with_weights
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.trail import simplify
+from tensmith.search.checkpoint import DATABASE, Checkpoint
+from tensmith.search.outlook import MethodFound, layer_outlooks, methods_found
+from tensmith.search.sensitivity import Sensitivity, known_sensitivities
 
 Document = dict[str, Any]
 
@@ -30,13 +35,20 @@ def explain_model(path: Path, target: str, layer: str | None = None) -> Document
     """
     program = read_onnx(path)
     traced = simplify(program)
-    layers = layer_costs(traced.program, load_target(target))
+    device = load_target(target)
+    layers = layer_costs(traced.program, device)
     sites = _chosen([cost.name for cost in layers], layer, str(path))
     around = _around(traced.program, layer)
     return {
         "model": str(path),
         "nodes": {"read": len(program.nodes), "simplified": len(traced.program.nodes)},
         "layers": [asdict(cost) for cost in layers if cost.name in sites],
+        "tables": [
+            {"name": node.output, "op": node.op}
+            for node in layers_with_weights(traced.program)
+            if layer is None and node.output not in sites
+        ],
+        "outlooks": [asdict(row) for row in layer_outlooks(traced.program, device) if row.layer in sites],
         "fired": _steps(_touching(program, traced.trail, layer)),
         "near_misses": _misses(traced.program, around),
         "opaque": _opaque(traced.program),
@@ -54,6 +66,7 @@ def explain_run(folder: Path, layer: str | None = None, original: Path | None = 
     layers: list[Document] = [dict(row) for row in report["layers"]]
     sites = _chosen([row["name"] for row in layers], layer, str(folder))
     trail = [Step.from_json(step) for step in point["trail"]]
+    seen = _seen(folder, report)
     exact = [step for step in trail if step.kind == "exact"]
     document: Document = {
         "run": str(folder),
@@ -66,12 +79,21 @@ def explain_run(folder: Path, layer: str | None = None, original: Path | None = 
         "layers": [row for row in layers if row["name"] in sites],
         "lossy": [step.to_json() for step in trail if step.kind == "lossy"],
         "rejected": _rejected(report),
+        "methods": [asdict(row) for row in seen.methods],
+        "outlooks": None,
     }
     program, note = _original(folder, original)
     if program is None:
         return document | {"fired": _steps(exact), "near_misses": None, "opaque": None, "note": note}
     simplified = simplify(program).program
+    device = _device(folder)
+    outlooks = (
+        layer_outlooks(simplified, device, report["context"]["threads"], None, seen.sensitivity)
+        if device
+        else []
+    )
     return document | {
+        "outlooks": [asdict(row) for row in outlooks if row.layer in sites],
         "fired": _steps(_touching(program, exact, layer)),
         "near_misses": _misses(simplified, _around(simplified, layer)),
         "opaque": _opaque(simplified),
@@ -161,6 +183,34 @@ def _rejected(report: Report) -> list[Mapping[str, str]]:
         for tried in report["tried"]
         if tried["status"] in ("rejected", "failed")
     ]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a run's database knows of layers and methods; nothing where it is not there, or cannot be read."""
+
+    sensitivity: Mapping[str, Sensitivity] = field(default_factory=dict)
+    methods: Sequence[MethodFound] = ()
+
+
+def _seen(folder: Path, report: Report) -> _Seen:
+    path = folder / DATABASE
+    if not path.is_file():
+        return _Seen()
+    checkpoint = Checkpoint(path, looked_at=True)
+    try:
+        stored = metric_of(report["front"]["original"]["metrics"], "file_bytes").value
+        return _Seen(known_sensitivities(checkpoint), methods_found(checkpoint.candidates(), stored))
+    finally:
+        checkpoint.close()
+
+
+def _device(folder: Path) -> Target | None:
+    """The target of a run; None where it was described by a file that is gone."""
+    try:
+        return load_target(str(read_config(folder / "config.yaml").get("target", HOST)))
+    except UsageError:
+        return None
 
 
 def _original(folder: Path, given: Path | None) -> tuple[Program | None, str]:

@@ -173,15 +173,24 @@ def test_explain_a_run(finished: Path) -> None:
     one = document("explain", "done", "--layer", name, folder=finished.parent)
     assert [row["name"] for row in one["layers"]] == [name]
     refused(tensmith("explain", "done", "--layer", "nose", folder=finished.parent), 2, "nose", name)
-    assert name in tensmith("explain", "done", folder=finished.parent).stdout
+    shown = tensmith("explain", "done", folder=finished.parent).stdout
+    assert name in shown and "What each method would save" in shown and "bytes to ship, estimated" in shown
+    assert {row["layer"] for row in one["outlooks"]} == {name}
+    rows = {row["method"]: row for row in found["outlooks"] if row["layer"] == name}
+    assert rows["half"]["bytes_after"] * 2 == rows["half"]["bytes_before"]
+    assert {row["evidence"] for row in rows.values()} == {"estimated"}
+    assert all(row["evidence"] == "measured" for row in found["methods"])
 
 
 def test_explain_a_run_whose_model_has_gone(copy: Path, tiny: Path) -> None:
     found = document("explain", "out", folder=copy.parent)
-    assert found["near_misses"] is None
+    assert found["near_misses"] is None and found["outlooks"] is None
     assert "--original" in found["note"]
     found = document("explain", "out", "--original", tiny / "tiny.onnx", folder=copy.parent)
-    assert found["near_misses"] is not None
+    assert found["near_misses"] is not None and found["outlooks"]
+    (copy / "run.sqlite").unlink()
+    found = document("explain", "out", "--original", tiny / "tiny.onnx", folder=copy.parent)
+    assert found["methods"] == [] and {row["divergence"] for row in found["outlooks"]} == {None}
 
 
 def test_explain_a_model(tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from lossy_samples import Interpreted, chain
 from tensmith.errors import ProgramError, TensmithError
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
+from tensmith.rewrite.archives import digest_of
 from tensmith.rewrite.kept import KEPT, changed_layer
 from tensmith.rewrite.lossy.weights import weighted_layers
-from tensmith.rewrite.method import LOSSY
+from tensmith.rewrite.method import LOSSY, apply_lossy
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import simplify
 from tensmith.search.allowed import Allowed
@@ -184,3 +185,26 @@ def test_the_builder_refuses_what_is_not_allowed(step: Step, what: str, tmp_path
         builder.treated(Plan((INT8,)))
     assert not list(tmp_path.iterdir())
     assert builder.built(allowed.fitted(Plan((INT8,)))).path.exists()
+
+
+def test_training_learns_nothing_of_a_kept_layer() -> None:
+    """And weights that were trained elsewhere do not get in by a step that names it."""
+    pytest.importorskip("torch")
+    from tensmith.recovery.learning import learning_constants
+
+    own = {"c5", "c6"}  # the weights and the bias of v3
+    assert own <= learning_constants(PROGRAM, False).keys()
+    learning = learning_constants(Allowed(("v3",)).covered(PROGRAM), False).keys()
+    assert learning and not own & learning
+
+    class Trained(Interpreted):
+        def trained(self, weights: str) -> dict[str, np.ndarray]:
+            return arrays
+
+    arrays = {"c5": 2 * PROGRAM.constants["c5"]}
+    params = dict.fromkeys(("samples", "steps", "batch", "seed"), 1) | {"original": "o", "rate": 0.1}
+    step = LOSSY["recover"].step(weights=digest_of(arrays), **params)
+    assert changed_layer(PROGRAM, apply_lossy(PROGRAM, step, Trained()), ["v3"]) == "v3"
+    (named,) = Allowed(("v3",)).fitted(Plan((step,))).steps
+    with pytest.raises(ProgramError, match="no constant 'c5'"):
+        apply_lossy(PROGRAM, named, Trained())

@@ -25,8 +25,9 @@ def explain(
     ] = None,
     target: Annotated[str, typer.Option(help="The device that a model's times are estimated for.")] = "host",
 ) -> Answer:
-    """Say why each layer got this treatment: what it weighs, what it costs, how sensitive it is; which exact
-    rules fired, and which nearly did and why not."""
+    """Say why each layer got this treatment: what it weighs, what it costs, how sensitive it is; what each
+    lossy method would save of it, by estimate, and should cost; which exact rules fired, and which nearly did
+    and why not. Nothing is measured: what a run measured is shown beside."""
     from tensmith.explain import explain_model, explain_run
 
     if subject.is_dir():
@@ -54,6 +55,8 @@ def _run(document: dict[str, Any]) -> Iterator[Any]:
     )  # fmt: skip
     yield _table(("layer", "op", "weights", "bytes", "ms, estimated", "sensitivity", "treatment"), rows)
     yield ""
+    yield from _outlooks(document)
+    yield from _methods(document)
     yield "Lossy steps, their price measured"
     for step in document["lossy"]:
         yield f"  {step['rule']} at {step['site']}"
@@ -80,8 +83,60 @@ def _model(document: dict[str, Any]) -> Iterator[Any]:
         for row in document["layers"]
     )  # fmt: skip
     yield _table(("layer", "op", "weights", "bytes", "multiply-adds", "ms, estimated"), rows)
+    if document["tables"]:
+        names = ", ".join(f"{row['name']} ({row['op']})" for row in document["tables"])
+        yield f"Other layers with weights: {names}"
     yield ""
+    yield from _outlooks(document)
     yield from _rules(document)
+
+
+def _outlooks(document: dict[str, Any]) -> Iterator[Any]:
+    """What each method would make of each layer; nothing where the original is not at hand."""
+    if not document["outlooks"]:
+        return
+    yield "What each method would save of a layer by itself, and should cost"
+    yield _table(
+        ("layer", "method", "with", "bytes to ship, estimated", "ms, estimated", "nats a sample"),
+        [
+            (row["layer"], row["method"], row["words"], _change(row["bytes_before"], row["bytes_after"]),
+             _change(row["ms_before"], row["ms_after"]), _cost(row))
+            for row in document["outlooks"]
+        ],
+    )  # fmt: skip
+    yield ""
+
+
+def _methods(document: dict[str, Any]) -> Iterator[Any]:
+    """What the run measured of each method alone."""
+    if not document["methods"]:
+        return
+    yield "Methods alone, on the whole model, measured by this run"
+    yield _table(
+        ("method", "candidate", "loses", "smaller", "faster"),
+        [
+            (row["method"], f"{row['candidate']} {row['status']}", f"{row['drop']:.2f} {row['unit']}",
+             f"{row['times']:.2f}x", f"{row['speedup']:.2f}x")
+            for row in document["methods"]
+        ],
+    )  # fmt: skip
+    yield ""
+
+
+def _change(before: float | None, after: float | None) -> str:
+    """As 1,000 -> 250 (-75%); one figure where nothing changes."""
+    if before is None or after is None:
+        return "-"
+    share = f"{after / before - 1:+.0%}" if before else "+0%"
+    if share in ("+0%", "-0%"):
+        return _number(before)
+    return f"{_number(before)} -> {_number(after)} ({share})"
+
+
+def _cost(row: dict[str, Any]) -> str:
+    if row["divergence"] is None:
+        return "-"
+    return f"{_number(row['divergence'])}, {row['divergence_evidence']}"
 
 
 def _rules(document: dict[str, Any]) -> Iterator[str]:

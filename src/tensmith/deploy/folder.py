@@ -14,11 +14,10 @@ from tensmith.deploy.identity import Identity, difference
 from tensmith.deploy.publish import mend
 from tensmith.errors import OutputError
 from tensmith.files import write_text
-from tensmith.search.checkpoint import Checkpoint
+from tensmith.search.checkpoint import DATABASE, Checkpoint
 
 # What is made of plans, and what training finds, which is not made again.
 WORK, TRAINED = "work", "trained"
-_OURS = "run.sqlite"
 # What a run that was killed before its first candidate leaves behind.
 _LEFTOVERS = {".lock", WORK}
 # What an interrupt leaves behind.
@@ -39,7 +38,7 @@ class RunFolder:
         self._prepare(resume)
         self._lock = self._locked()
         try:
-            self.checkpoint = Checkpoint(path / _OURS)
+            self.checkpoint = Checkpoint(path / DATABASE)
             self._same_run(identity, resume)
             mend(path)
             shutil.rmtree(self.work)  # made anew from the plans: not trusted across runs
@@ -52,7 +51,7 @@ class RunFolder:
             raise
 
     def _prepare(self, resume: bool) -> None:
-        ours = (self.path / _OURS).exists()
+        ours = (self.path / DATABASE).exists()
         if self.path.exists() and not self.path.is_dir():
             raise OutputError(f"{self.path} is a file; choose another --output")
         if ours and not resume:
@@ -115,7 +114,7 @@ class RunFolder:
 
     def _withdraw(self) -> None:
         """Takes back a folder in which nothing was measured, so that the same command can be given again."""
-        for item in (*self.path.glob(f"{_OURS}*"), self.path / "config.yaml", self.path / ".lock"):
+        for item in (*self.path.glob(f"{DATABASE}*"), self.path / "config.yaml", self.path / ".lock"):
             item.unlink(missing_ok=True)
         shutil.rmtree(self.work, ignore_errors=True)
         with contextlib.suppress(OSError):  # it was there before, with something in it

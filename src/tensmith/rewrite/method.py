@@ -86,6 +86,23 @@ class Standing:
         return (*(s for s in self.steps if (s.rule, s.site) != (step.rule, step.site)), step)
 
 
+@dataclass(frozen=True)
+class MethodOutlook:
+    """What a layer alone would be by a method, as a search first tries it: estimated, and never a claim.
+
+    words: with which parameters. bytes: of its weights as they are shipped. macs: the share of its
+    multiply-adds that is left. dtype: what it multiplies in. loaded: bytes of its weights as each inference
+    reads them, where that is not what it was. bits: of a weight, where those decide what it costs.
+    """
+
+    words: str
+    bytes: float
+    macs: float = 1.0
+    dtype: str = "fp32"
+    loaded: float | None = None
+    bits: int | None = None
+
+
 class Method(ABC):
     """A lossy rewrite. `params` are plain JSON values; a step with equal params, program and data replays."""
 
@@ -154,6 +171,10 @@ class Method(ABC):
             if bits < step.params.get("default_bits", 8):
                 params = {**kept, "default_bits": bits, "scales": "mse", "rounding": "compensated"}
                 yield Form(plan.having(replace(step, params=params)), plan.family)
+
+    def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
+        """What each layer would be, by site; none that it does not act on, or would not shrink."""
+        return {}
 
     def step(self, site: str = EVERYWHERE, **params: Any) -> Step:
         """A step of the method."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tensmith.ir import Program
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.weights import GRID_GAIN, weighted_layers
 from tensmith.search.sensitivity import PROBE_BITS, Sensitivity
 
 
@@ -26,7 +26,7 @@ def allocate_bits(
         floor = max(sensitivity[layer.site].divergence, 1e-9)
 
         def cost(b: int, floor: float = floor, elements: float = elements) -> float:
-            return float(floor * 4.0 ** (PROBE_BITS - b) + price * elements * (b - 0.75) / 8)
+            return float(damage(floor, b) + price * elements * (b - GRID_GAIN) / 8)
 
         bits[layer.site] = min(range(lowest, highest + 1), key=cost)
     return bits
@@ -34,4 +34,9 @@ def allocate_bits(
 
 def predicted_divergence(bits: Mapping[str, int], sensitivity: Mapping[str, Sensitivity]) -> float:
     """Divergence of an allocation, as if layers added up: nats a sample."""
-    return sum(sensitivity[site].divergence * 4.0 ** (PROBE_BITS - count) for site, count in bits.items())
+    return sum(damage(sensitivity[site].divergence, count) for site, count in bits.items())
+
+
+def damage(divergence: float, bits: int) -> float:
+    """Of a layer whose divergence was probed at PROBE_BITS, what it is at other bits."""
+    return divergence * 4.0 ** (PROBE_BITS - bits)

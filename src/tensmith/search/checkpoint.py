@@ -12,6 +12,8 @@ from tensmith.database import Database
 from tensmith.errors import OutputError
 from tensmith.search.candidate import Candidate
 
+# What it is called in a run's folder.
+DATABASE = "run.sqlite"
 # 1 had the name of a file in every candidate, which is read over; 2 not on how many samples it was judged.
 _SCHEMA = 3
 _READABLE = (1, 2, 3)
@@ -26,17 +28,18 @@ class Checkpoint(Database):
     """A database of candidates in the order they were tried, and of facts about the run.
 
     OutputError if the file is damaged, from another version, or (with `resume`) from another configuration.
+    looked_at: nothing is written.
     """
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, gate.RUN, _TABLES)
+    def __init__(self, path: Path, looked_at: bool = False) -> None:
+        super().__init__(path, gate.RUN, _TABLES, looked_at=looked_at)
         version = self.fact("schema")
         if version is not None and version not in _READABLE:
             known = ", ".join(map(str, _READABLE))
             raise OutputError(
                 f"{path} has schema {version}, this tensmith reads {known}; choose another --output"
             )
-        if version != _SCHEMA:
+        if version != _SCHEMA and not looked_at:
             self.note("schema", _SCHEMA)
 
     def note(self, name: str, value: Any) -> None:

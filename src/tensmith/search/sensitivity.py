@@ -77,6 +77,17 @@ class Sensitivities:
         )
 
 
+def known_sensitivities(checkpoint: Checkpoint) -> dict[str, Sensitivity]:
+    """By site, as a run probed them; empty where it did not. OutputError where they are damaged."""
+    try:
+        return {
+            site: Sensitivity(float(each["divergence"]), float(each["flips"]))
+            for site, each in (checkpoint.fact(_FACT) or {}).items()
+        }
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise checkpoint.damaged(error) from error
+
+
 def layer_sensitivity(
     program: Program,
     view: Subset,

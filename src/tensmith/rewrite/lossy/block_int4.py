@@ -16,7 +16,7 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import WeightedLayer, sole_reader, weighted_layers, without_unused
-from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, Standing, lossy
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, Standing, lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
 BLOCK = 32
@@ -61,6 +61,16 @@ class BlockInt4(Method):
         rest = any(layer.site not in treated for layer in weighted_layers(program))
         bytes_ = Step("weight_only", params={"stored": "codes", "default_bits": 8}, kind="lossy")
         return Form((step, bytes_) if rest else (step,), self.name, order=40)
+
+    def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
+        """Matrix products, smaller to read as well."""
+        found = {}
+        for layer in products(prospect.program, BLOCK):
+            size = math.prod(layer.shape) * (4 + 32 / BLOCK) / 8
+            found[layer.site] = MethodOutlook(
+                f"4-bit weights in blocks of {BLOCK}", size, loaded=size, bits=4
+            )
+        return found
 
     def sites(self, program: Program) -> Iterator[str]:
         """All at once, or one matrix product."""

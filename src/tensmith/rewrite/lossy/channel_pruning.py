@@ -21,7 +21,8 @@ from tensmith.rewrite.lossy.channel_scores import (
 )
 from tensmith.rewrite.lossy.dependency import ChannelGroup, find_group, groups, without_channels
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.method import STRUCTURE, Form, Method, Prospect, Standing, lossy
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.method import STRUCTURE, Form, Method, MethodOutlook, Prospect, Standing, lossy
 from tensmith.rewrite.rule import Step
 
 # What a search takes of a group at a time; what stays is a multiple of what vector kernels like.
@@ -74,6 +75,22 @@ class ChannelPruning(Method):
             if steps := tuple(self._narrower(groups(prospect.program), ratio)):
                 yield Form((*plan.steps, *steps), plan.family)
 
+    def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
+        """Layers that channels start or end in, with a share of each of their groups gone."""
+        shares: dict[str, float] = {}
+        for group in groups(prospect.program):
+            for step in self._narrower([group], _RATIO):
+                kept = _rounded_up(_left(group.size, _RATIO), step.params["multiple"])
+                for site in {use.site for use in (*group.producers, *group.consumers)}:
+                    shares[site] = shares.get(site, 1.0) * kept / group.size
+        found = {}
+        for layer in weighted_layers(prospect.program):
+            if layer.site in shares:
+                share, stored = shares[layer.site], prospect.program.constants[layer.weight].nbytes
+                words = f"channels gone, {share:.0%} of weights left"
+                found[layer.site] = MethodOutlook(words, share * stored, share, loaded=share * stored)
+        return found
+
     def _narrower(self, found: Iterable[ChannelGroup], ratio: float) -> Iterator[Step]:
         """Steps that take a share of each group that can do without it."""
         for group in found:
@@ -98,16 +115,14 @@ class ChannelPruning(Method):
         if (keep is None) == (ratio is None):
             raise reader.wrong("give either keep, a number of channels, or ratio, the share that goes")
         group = find_group(program, site)
-        wanted = (
-            keep if keep is not None else max(1, group.size - math.floor((ratio or 0) * group.size + 0.5))
-        )
+        wanted = keep if keep is not None else _left(group.size, ratio or 0)
         needs_data = (criterion != "l1" or reconstruct) and bool(group.consumers)
         read = dict(by_consumer(program, group, calibration)) if needs_data else {}
         scores = magnitude(program, group)
         if read and criterion != "l1":
             scores = activity(group, list(read.values()), centred=reconstruct)
             wanted = min(wanted, max(1, int(np.sum(scores > 0))))
-        kept = min(group.size, math.ceil(wanted / multiple) * multiple)
+        kept = min(group.size, _rounded_up(wanted, multiple))
         if kept >= group.size:
             raise reader.wrong(
                 f"group '{site}' has {group.size} channels and would keep them all; ask for fewer"
@@ -116,6 +131,15 @@ class ChannelPruning(Method):
         if reconstruct:
             program = refitted(program, read, removed)
         return without_channels(program, find_group(program, site), removed)
+
+
+def _left(size: int, ratio: float) -> int:
+    """How many channels are left where a share goes."""
+    return max(1, size - math.floor(ratio * size + 0.5))
+
+
+def _rounded_up(count: int, multiple: int) -> int:
+    return math.ceil(count / multiple) * multiple
 
 
 def _lowest(

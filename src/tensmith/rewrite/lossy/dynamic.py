@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,8 +14,8 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
-from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers, without_unused
-from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
+from tensmith.rewrite.lossy.weights import WeightedLayer, grid_bytes, weighted_layers, without_unused
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
 
@@ -35,6 +36,15 @@ class DynamicInt8(Method):
         """All matrix products."""
         if _products(prospect.program):
             yield Form((self.step(),), self.name, order=30)
+
+    def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
+        """Matrix products, in integers."""
+        return {
+            layer.site: MethodOutlook(
+                "8-bit weights", grid_bytes(layer, 8), 1.0, "int8", math.prod(layer.shape), 8
+            )
+            for layer in _products(prospect.program)
+        }
 
     def sites(self, program: Program) -> Iterator[str]:
         """All at once, or one matrix product."""

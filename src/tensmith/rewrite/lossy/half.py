@@ -14,7 +14,8 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.types import DTYPES
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, lossy
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, lossy
 
 _SHORT = {"float16": "f16", "bfloat16": "bf16"}
 _SMALL = 64
@@ -34,6 +35,15 @@ class Half(Method):
         if stored := _stored(prospect.program):
             fits = all(np.abs(array).max() <= _MOST for array in stored.values())
             yield Form((self.step(type="float16" if fits else "bfloat16"),), self.name, order=5)
+
+    def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
+        """Layers of float32 that are stored in 16 bits."""
+        stored = _stored(prospect.program)
+        return {
+            layer.site: MethodOutlook("16-bit weights", stored[layer.weight].nbytes / 2)
+            for layer in weighted_layers(prospect.program)
+            if layer.weight in stored
+        }
 
     def apply(
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration

@@ -9,6 +9,7 @@ is one int8 tensor, too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,8 +25,8 @@ from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.placement import Placement, place
 from tensmith.rewrite.lossy.ranges import METHODS, choose_range
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
-from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers, without_unused
-from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
+from tensmith.rewrite.lossy.weights import WeightedLayer, grid_bytes, weighted_layers, without_unused
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
 
 _LEVELS = 255
 _CALIBRATIONS: tuple[Mapping[str, Any], ...] = (
@@ -54,6 +55,16 @@ class Int8(Method):
         """Other calibrations, where the first one cost something."""
         if lost > 0:
             yield from (self._form({**start.steps[0].params, **other}) for other in _CALIBRATIONS[1:])
+
+    def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
+        """All layers, in integers."""
+        bits = prospect.bits
+        return {
+            layer.site: MethodOutlook(
+                f"{bits}-bit weights", grid_bytes(layer, bits), 1.0, "int8", math.prod(layer.shape), bits
+            )
+            for layer in weighted_layers(prospect.program)
+        }
 
     def _form(self, params: Mapping[str, Any]) -> Form:
         return Form((self.step(**params),), "int8", order=10)

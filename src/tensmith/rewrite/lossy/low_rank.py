@@ -31,11 +31,13 @@ from tensmith.rewrite.lossy.weights import (
     weighted_layers,
     without_unused,
 )
-from tensmith.rewrite.method import STRUCTURE, Form, Method, Prospect, Standing, lossy
+from tensmith.rewrite.method import STRUCTURE, Form, Method, MethodOutlook, Prospect, Standing, lossy
 
 _DAMPING = 1e-4
 # The share of squared singular values that a search keeps of a layer.
 _KEPT_ENERGY = 0.95
+# The largest rank that is looked at where nobody asked for a search.
+_MOST_LOOKED_AT = 512
 
 
 @lossy(
@@ -57,6 +59,23 @@ class LowRank(Method):
         if layers:
             largest = max(layers, key=lambda layer: math.prod(layer.shape))
             yield Form(plan.having(self.step(largest.site, energy=_KEPT_ENERGY)), plan.family, order=40)
+
+    def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
+        """Layers that are smaller at the rank that their weights alone ask for; no very large ones."""
+        found, sites = {}, set(self.sites(prospect.program))
+        for layer in weighted_layers(prospect.program):
+            stored = prospect.program.constants[layer.weight]
+            rows = layer.rows(stored)
+            high, wide = rows.shape[1:]
+            if layer.site in sites and min(high, wide) <= _MOST_LOOKED_AT and np.isfinite(rows).all():
+                rank = max(_rank_of(_singular_values(matrix), _KEPT_ENERGY) for matrix in rows)
+                share = rank * (high + wide) / (high * wide)
+                if share < 1:
+                    size = share * stored.nbytes
+                    found[layer.site] = MethodOutlook(
+                        f"rank {rank} of {min(high, wide)}", size, share, loaded=size
+                    )
+        return found
 
     def sites(self, program: Program) -> Iterator[str]:
         """Layers whose weights are theirs alone and are no vector."""
@@ -202,6 +221,12 @@ class _Factoring:
         ones = (1,) * len(kernel)
         plain = {"kernel_shape": ones, "strides": ones, "dilations": ones, "pads": (0,) * (2 * len(kernel))}
         return part.reshape(-1, part.shape[-1], *ones), attrs | plain | {"auto_pad": "NOTSET"}
+
+
+def _singular_values(matrix: Array) -> Array:
+    """From the largest on, by the smaller of both products of a matrix with itself."""
+    gram = matrix @ matrix.T if len(matrix) <= matrix.shape[1] else matrix.T @ matrix
+    return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0)))
 
 
 def _rank_of(values: Array, energy: float | None) -> int:

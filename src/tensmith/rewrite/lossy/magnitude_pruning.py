@@ -6,6 +6,7 @@ for it (optimal brain surgeon; SparseGPT, Frantar & Alistarh 2023).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,8 +19,8 @@ from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_row
 from tensmith.rewrite.lossy.compensation import TreatColumn, compensated, damped_cholesky
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
-from tensmith.rewrite.lossy.weights import WeightedLayer, layer_sites, with_rows
-from tensmith.rewrite.method import WEIGHTS, Form, Method, Prospect, Standing, lossy
+from tensmith.rewrite.lossy.weights import WeightedLayer, layer_sites, weighted_layers, with_rows
+from tensmith.rewrite.method import WEIGHTS, Form, Method, MethodOutlook, Prospect, Standing, lossy
 
 # Columns whose zeros are chosen at once. Few, since each choice should see what the one before moved.
 _BLOCK = 32
@@ -53,6 +54,17 @@ class MagnitudePruning(Method):
         if plan.ready and plan.find(self.name) is None:
             step = self.step(sparsity=_CHALLENGING, scope="global", criterion="obs")
             yield Form(plan.having(step), plan.family)
+
+    def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
+        """All layers with the first share of zeros; where they are takes its entropy."""
+        share = _SPARSITIES[0]
+        bits = -share * math.log2(share) - (1 - share) * math.log2(1 - share)
+        found = {}
+        for layer in weighted_layers(prospect.program):
+            stored = prospect.program.constants[layer.weight]
+            size = (1 - share) * stored.nbytes + bits * stored.size / 8
+            found[layer.site] = MethodOutlook(f"{share:.0%} zeros", size)
+        return found
 
     def sites(self, program: Program) -> Iterator[str]:
         """Every layer, and all at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,8 +16,8 @@ from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_row
 from tensmith.rewrite.lossy.compensation import compensated_rounding, damped
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
-from tensmith.rewrite.lossy.weights import layer_sites, with_rows
-from tensmith.rewrite.method import WEIGHTS, Form, Method, Prospect, Standing, lossy
+from tensmith.rewrite.lossy.weights import layer_sites, weighted_layers, with_rows
+from tensmith.rewrite.method import WEIGHTS, Form, Method, MethodOutlook, Prospect, Standing, lossy
 
 _ROUNDS = 100
 _SEARCHED_BITS = 5
@@ -43,6 +44,17 @@ class WeightClustering(Method):
             yield Form(plan.having(step), "clusters", order=50)
         elif plan.graded is not None and plan.graded.rule == "weight_only" and not plan.on_line:
             yield Form((step,), "clusters", order=50)
+
+    def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
+        """All layers, a code for each weight and a table of values."""
+        count = 2**_SEARCHED_BITS
+        return {
+            layer.site: MethodOutlook(
+                f"{count} values", math.prod(layer.shape) * _SEARCHED_BITS / 8 + 4 * count
+            )
+            for layer in weighted_layers(prospect.program)
+            if math.prod(layer.shape) > count
+        }
 
     def sites(self, program: Program) -> Iterator[str]:
         """Every layer, and all at once."""

@@ -16,8 +16,8 @@ from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.recurrent_weights import recurrent_weights, rounded
 from tensmith.rewrite.lossy.tables import is_table, looked_up_as_codes
-from tensmith.rewrite.lossy.weights import WeightedLayer, layers_at, tied_layers, weighted_layers
-from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
+from tensmith.rewrite.lossy.weights import WeightedLayer, grid_bytes, layers_at, tied_layers, weighted_layers
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
 
@@ -44,6 +44,13 @@ class WeightOnly(Method):
         """The codes themselves in the file, for engines that keep them so."""
         if not start.settings:
             yield replace(start, steps=(self.step(stored="codes", default_bits=8),))
+
+    def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
+        """All layers, smaller to ship."""
+        return {
+            layer.site: MethodOutlook("8-bit weights", grid_bytes(layer, 8), bits=8)
+            for layer in weighted_layers(prospect.program)
+        }
 
     def apply(
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration

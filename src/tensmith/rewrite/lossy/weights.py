@@ -8,6 +8,7 @@ one tensor and stays one: a new value reaches all of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
 from tensmith.rewrite.calibration import Calibration, Moment
 from tensmith.rewrite.rule import EVERYWHERE, EXACT
+
+# Bits that entropy coding saves a weight on a grid that reaches as far as its largest.
+GRID_GAIN = 0.75
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,12 @@ def layer_of(program: Program, node: Node) -> WeightedLayer | None:
 def weighted_layers(program: Program) -> list[WeightedLayer]:
     """Every layer, in the order of the program."""
     return [layer for node in program.nodes if (layer := layer_of(program, node)) is not None]
+
+
+def grid_bytes(layer: WeightedLayer, bits: int) -> float:
+    """What the weights of a layer take on a grid: a Gaussian's entropy there, and a scale a row."""
+    size, rows = math.prod(layer.shape), layer.shape[1 if layer.transposed else 0]
+    return size * (bits - GRID_GAIN) / 8 + 4 * rows
 
 
 def layer_sites(program: Program) -> Iterator[str]:
