@@ -127,23 +127,25 @@ def compress(
 ) -> Front:
     """The Pareto front of `model` on `data`, written to the folder `output`.
 
-    model: path of an .onnx file, or a PyTorch `nn.Module` with `example_inputs` (a tensor, or a tuple of
-    them), which is exported to work/model.onnx in that folder. data: "KIND:PATH", a Dataset, or (x, y)
-    arrays. `evaluation(model, view)` replaces the task's own measure by a number of yours, higher is better.
+    model: path of an .onnx or a .gguf file, or a PyTorch `nn.Module` with `example_inputs` (a tensor, or a
+    tuple of them); what is no ONNX file is written as one, to work/model.onnx in that folder.
+    data: "KIND:PATH", a Dataset, or (x, y) arrays. `evaluation(model, view)` replaces the task's own measure
+    by a number of yours, higher is better.
     options: the fields of `config.Config` (max_drop, prefer, time_budget in seconds, threads, seed, ...).
     Raises TensmithError for bad input, Interrupted (holding the front) after Ctrl-C.
     """
     started = time.monotonic()
     spent = _Spent(started)
     module = None if isinstance(model, (str, os.PathLike)) else model
-    path = model if module is None else Path(output) / WORK / "model.onnx"
+    work = Path(output) / WORK
+    path = model if module is None else work / "model.onnx"
     config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
     strategy = STRATEGIES[config.search]
     strategy.demand()
     if config.recover:
         demand_torch("--recover")
     voice = _Voice(progress or silent)
-    request = read_request(config, data, module, example_inputs)
+    request = read_request(config, data, module, example_inputs, work)
     demands = SearchDemands.of(config.keep, config.only, config.plan)
     seen = fingerprint(request.splits, request.dataset.small_labels)
     identity = run_identity(config, request.identity, seen, evaluation)
@@ -273,7 +275,7 @@ def _described(request: Request, config: Config, judge: Judge, folder: RunFolder
 def _sizes(program: Program, example: Arrays) -> dict[str, int]:
     """The symbolic sizes of the sample that latency is measured on; ModelError if it does not fit."""
     try:
-        return sizes_of(specs_of(program), example)
+        return sizes_of(specs_of(program.inputs), example)
     except EngineError as error:
         raise _unmeasurable(str(error)) from error
 

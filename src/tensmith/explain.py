@@ -11,6 +11,7 @@ from tensmith.config import read_config
 from tensmith.errors import ModelError, OutputError, UsageError
 from tensmith.evaluate.layers import layer_costs
 from tensmith.files import sha256_file
+from tensmith.frontend.model import read_model, read_weights_open
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import Target, load_target
 from tensmith.hardware.target import HOST
@@ -33,7 +34,7 @@ def explain_model(path: Path, target: str, layer: str | None = None) -> Document
 
     Times are roofline estimates for one thread of `target`. UsageError if there is no such layer.
     """
-    program = read_onnx(path)
+    program = read_model(path)
     traced = simplify(program)
     device = load_target(target)
     layers = layer_costs(traced.program, device)
@@ -224,7 +225,7 @@ def _original(folder: Path, given: Path | None) -> tuple[Program | None, str]:
         if not path.is_file():
             return None, f"{path} is not here, so near misses are not known; name it by --original"
     try:
-        return read_onnx(
+        return read_weights_open(
             path
         ), f"near misses are those of {path} (sha256 {sha256_file(path)[:12]}), simplified"
     except ModelError:

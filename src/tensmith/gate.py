@@ -52,6 +52,7 @@ class FileKind:
 
 MODEL = FileKind("an .onnx file", ModelError, 2**31 - 1, "save its weights as external data")
 ENGINE_MODEL = FileKind("an .onnx file", EngineError, MODEL.most, MODEL.smaller)
+GGUF = FileKind("a .gguf file", ModelError)
 PACKED = FileKind("a .packed file", ModelError, MODEL.most, "no packed model is that large")
 WEIGHTS = FileKind("a file of weights", ModelError, missing="put the file beside the model")
 COMPILED = FileKind("a compiled model's file", ModelError, missing="compile the model again")

@@ -23,6 +23,7 @@ from tensmith.data import (
     reversed_channels,
     split,
 )
+from tensmith.data.gguf import is_gguf
 from tensmith.data.tokenizers import BESIDE_TOKENS
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import DataError, UsageError
@@ -31,6 +32,7 @@ from tensmith.evaluate.likelihood import log_likelihoods, objects_found
 from tensmith.evaluate.task import Task, choose_measure, image_form
 from tensmith.formula.arith import Array
 from tensmith.frontend.checked import working
+from tensmith.frontend.model import read_weights_open
 from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import Target, detect_cpu, load_target
@@ -40,7 +42,8 @@ from tensmith.progress import Progress
 
 @dataclass(frozen=True)
 class Request:
-    """What the user gave, read. `model` is the file of `program`; that of a module is yet to be written.
+    """What the user gave, read. `model` is the ONNX file of `program`; that of a module or of a .gguf file is
+    yet to be written.
 
     identity: SHA-256 of the file, or the digest of an exported module. title: what the data is called.
     """
@@ -56,20 +59,24 @@ class Request:
     engines: tuple[str, ...]
 
     def on_disk(self) -> Request:
-        """Writes an exported module to its place; what is read back is what is measured and verified."""
+        """Writes what is no ONNX file yet to its place; what is read back is measured and verified."""
         if not self.exported:
             return self
         write_onnx(self.program, self.model)
         return replace(self, program=read_onnx(self.model))
 
 
-def read_request(config: Config, data: Any, module: Any = None, example_inputs: Any = None) -> Request:
+def read_request(
+    config: Config, data: Any, module: Any = None, example_inputs: Any = None, work: Path | None = None
+) -> Request:
     """Model, data, device and engines; raises TensmithError for whichever is wrong.
 
     data: "KIND:PATH", a Dataset, or arrays (x, y). A PyTorch `module` stands in for the file `config.model`.
+    work: the folder that the ONNX file of what is none goes to.
     """
     model = Path(config.model)
-    program = working(read_onnx(model) if module is None else _exported(module, example_inputs), config.model)
+    read = read_weights_open(model) if module is None else _exported(module, example_inputs)
+    program = working(read, config.model)
     if isinstance(data, str) and not data:
         raise UsageError("compression needs data: --data KIND:PATH, for example cifar10:DIR")
     dataset = open_dataset(data) if isinstance(data, str) else as_dataset(data)
@@ -82,7 +89,10 @@ def read_request(config: Config, data: Any, module: Any = None, example_inputs: 
     identity = file_identity(model) if module is None else program.digest
     target, engines = load_target(config.target), _engines(config)
     title = dataset.source or dataset.name
-    return Request(model, program, identity, module is not None, dataset, title, splits, target, engines)
+    exported = module is not None or is_gguf(model)
+    if exported and work is not None:
+        model = work / "model.onnx"
+    return Request(model, program, identity, exported, dataset, title, splits, target, engines)
 
 
 def _check_names(program: Program, view: Subset) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tensmith.cli.command import Answer, command
+from tensmith.cli.engine_file import engine_file
 from tensmith.cli.options import Batch, InferenceThreads, MeasuringSeconds, OpenSizes
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
@@ -28,7 +29,8 @@ _COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
 @command(example="tensmith bench model.onnx out/best/model.packed --threads 1 --seconds 20")
 def bench(
     models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL...", help="ONNX files, or .packed ones of tensmith.")
+        list[Path],
+        typer.Argument(metavar="MODEL...", help="ONNX files, .gguf ones, or .packed ones of tensmith."),
     ],
     engines: Annotated[
         str | None,
@@ -67,7 +69,7 @@ def bench(
         raise UsageError("--engines names no engine; give some as A,B, or leave it out")
     with TemporaryFolder() as folder, progress("reading the models") as tell:
         files = {
-            _onnx_file(path, Path(folder) / str(n)): path for n, path in enumerate(dict.fromkeys(models))
+            engine_file(path, Path(folder) / str(n)): path for n, path in enumerate(dict.fromkeys(models))
         }
         given = parse_sizes(sizes)
         result = measure(list(files), names, threads, batch, seconds, seed, tell, given)
@@ -82,19 +84,6 @@ def bench(
         notes += beyond or [f"99% of the runs of each take at most {max_p99:g} ms."]
     shown = [table(_COLUMNS, _rows(document)), *(["", *notes] if notes else [])]
     return Answer(document, shown, int(bool(beyond)))
-
-
-def _onnx_file(path: Path, folder: Path) -> Path:
-    """The file that engines load: `path` itself, or what it unpacks to."""
-    from tensmith import gate
-    from tensmith.backend.packed import unpack_file
-
-    gate.check(path, gate.MODEL)
-    if path.suffix != ".packed":
-        return path
-    unpacked = folder / f"{path.stem}.onnx"
-    unpack_file(path, unpacked)
-    return unpacked
 
 
 def _rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -13,7 +13,7 @@ from tensmith.cli.writing import Force, place_of, write_unless_other
 
 @command(example="tensmith cache decoder.onnx")
 def cache(
-    source: Annotated[Path, typer.Argument(metavar="SRC", help="The .onnx file of a decoder.")],
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="The .onnx or .gguf file of a decoder.")],
     target: Annotated[
         Path | None,
         typer.Argument(metavar="[DST]", help="Where to write; SRC with .cached.onnx if left out."),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import Answer, command
-from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, OnnxFile, OpenSizes
+from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, ModelFile, OpenSizes
 from tensmith.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @command(example="tensmith compile model.onnx --target raspberry-pi-5 --output model-pi")
 def compile(
-    model: OnnxFile,
+    model: ModelFile,
     output: CompiledFolder = None,
     target: Annotated[
         str, typer.Option(help="The device: a name that `tensmith targets` lists, or a .toml file.")

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 @command(example="tensmith compress model.onnx --data cifar10:DIR --max-drop 0.5 --time-budget 10m")
 def compress(
     model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="The .onnx file; may be left out with --config.")
+        str | None,
+        typer.Argument(metavar="[MODEL]", help="The .onnx or .gguf file; may be left out with --config."),
     ] = None,
     data: Annotated[
         str | None,

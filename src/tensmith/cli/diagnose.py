@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tensmith.cli.command import Answer, command
+from tensmith.cli.engine_file import engine_file
 from tensmith.cli.options import InferenceThreads, MeasuringSeconds, OpenSizes
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
+from tensmith.files import TemporaryFolder
 
 if TYPE_CHECKING:
     from tensmith.diagnosis import Diagnosis, Fixed
@@ -24,7 +27,7 @@ _COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
 
 @command(example="tensmith diagnose model.onnx --fix simpler.onnx")
 def diagnose(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .gguf file.")],
     engines: Annotated[
         str | None, typer.Option(help="Engines to look into, as A,B. [default: all installed]")
     ] = None,
@@ -49,9 +52,10 @@ def diagnose(
         raise OutputError(f"{fix} is there already; name another file")
     names = [name.strip() for name in engines.split(",") if name.strip()] if engines is not None else None
     given = parse_sizes(sizes)
-    with progress("reading the model") as tell:
-        found = examine(model, names, threads, seconds, given, tell)
+    with TemporaryFolder() as folder, progress("reading the model") as tell:
+        found = examine(engine_file(model, Path(folder)), names, threads, seconds, given, tell)
         fixed = write_fixed(found, fix, threads, seconds, given, tell) if fix is not None else None
+    found = replace(found, model=model)
     if fixed is None:
         return Answer(found.to_json(), list(_lines(found)))
     return Answer(found.to_json() | {"fixed": fixed.to_json()}, [*_lines(found), "", *_compared(fixed)])

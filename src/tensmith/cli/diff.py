@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @command(example="tensmith diff exported_before.onnx exported_after.onnx")
 def diff(
-    first: Annotated[Path, typer.Argument(metavar="A.onnx", help="A model.")],
+    first: Annotated[Path, typer.Argument(metavar="A.onnx", help="A model, .onnx or .gguf.")],
     second: Annotated[Path, typer.Argument(metavar="B.onnx", help="Another one.")],
     save_inputs: Annotated[
         Path | None, typer.Option(metavar="FILE.npz", help="Keep the inputs on which they differ, by name.")
@@ -36,12 +36,12 @@ def diff(
 
     from tensmith.errors import OutputError
     from tensmith.files import write_bytes
-    from tensmith.frontend.onnx import read_onnx
+    from tensmith.frontend.model import read_model
     from tensmith.verify.difference import compare_models
 
     if save_inputs is not None and save_inputs.exists():
         raise OutputError(f"{save_inputs} is there already; name another file")
-    found = compare_models(read_onnx(first), read_onnx(second), seed=seed, seconds=seconds)
+    found = compare_models(read_model(first), read_model(second), seed=seed, seconds=seconds)
     lines = list(_lines(found, tolerance))
     if save_inputs is not None and found.inputs is not None:
         archive = io.BytesIO()

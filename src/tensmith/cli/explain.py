@@ -18,7 +18,9 @@ _REASONS_SHOWN = 12
 
 @command(example="tensmith explain out --layer layer1.0.conv1")
 def explain(
-    subject: Annotated[Path, typer.Argument(metavar="OUT|MODEL", help="A run's folder, or an .onnx file.")],
+    subject: Annotated[
+        Path, typer.Argument(metavar="OUT|MODEL", help="A run's folder, or an .onnx or .gguf file.")
+    ],
     layer: Annotated[str | None, typer.Option(help="Only this layer, by its name in the table.")] = None,
     original: Annotated[
         Path | None, typer.Option(help="The run's original model, if it is not where it was.")

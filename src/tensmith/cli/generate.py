@@ -13,11 +13,16 @@ from tensmith.cli.command import Answer, command
 
 @command(example="tensmith generate stories.onnx --tokenizer tok512.bin --prompt 'Once upon a time'")
 def generate(
-    model: Annotated[Path, typer.Argument(help="The .onnx or .packed file, or the folder of a point.")],
+    model: Annotated[
+        Path, typer.Argument(help="The .onnx, .packed or .gguf file, or the folder of a point.")
+    ],
     prompt: Annotated[str | None, typer.Option(help="The text to go on with.")] = None,
     tokens: Annotated[str | None, typer.Option(help="Its tokens instead, as 1,2,3.")] = None,
     tokenizer: Annotated[
-        str | None, typer.Option(help="byte, a tokenizer.json, or a tokenizer file of llama2.c.")
+        str | None,
+        typer.Option(
+            help="byte, a tokenizer.json, a file of llama2.c, or a .gguf file. [default: that in MODEL]"
+        ),
     ] = None,
     max_new_tokens: Annotated[int, typer.Option(help="How many tokens at most.")] = 64,
     temperature: Annotated[float, typer.Option(help="0 takes the likeliest token.")] = 0.0,
@@ -28,15 +33,20 @@ def generate(
     threads: Annotated[int, typer.Option(help="Threads of the engine.")] = 1,
 ) -> Answer:
     """Let a language model go on with a text, and say how fast it is."""
-    from tensmith.data.tokenizers import speller
+    from tensmith.data.gguf import is_gguf
+    from tensmith.data.gguf_tokens import tokenizer_of_gguf
+    from tensmith.data.tokenizers import Speller, speller
     from tensmith.deploy.model import load
     from tensmith.errors import UsageError
 
     if (prompt is None) == (tokens is None):
         raise UsageError("give --prompt TEXT with its --tokenizer, or --tokens 1,2,3")
-    if prompt is not None and tokenizer is None:
+    if prompt is not None and tokenizer is None and not is_gguf(model):
         raise UsageError("--prompt needs --tokenizer: byte, or the model's tokenizer.json or tok*.bin")
-    words = speller(tokenizer) if tokenizer is not None else None
+    if tokenizer is not None:
+        words: Speller | None = speller(tokenizer)
+    else:
+        words = tokenizer_of_gguf(model) if prompt is not None else None
     start = _numbers(tokens, "--tokens") if prompt is None or words is None else words.start(prompt)
     loaded = load(model, engine, threads)
     _ = loaded.session

@@ -20,7 +20,7 @@ _COLUMN, _END, _SHOWN = 100, "...\n", 5
 
 @command(example="tensmith init model.onnx --look ~/datasets")
 def init(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .gguf file.")],
     look: Annotated[
         list[Path] | None,
         typer.Option(metavar="DIR", help="Look for data here too, and just below; may be repeated."),
@@ -33,12 +33,12 @@ def init(
     from tensmith.errors import OutputError
     from tensmith.files import write_text
     from tensmith.frontend.checked import working
-    from tensmith.frontend.onnx import read_onnx
+    from tensmith.frontend.model import read_model
     from tensmith.suggestion import fitting_data
 
     if output.exists():
         raise OutputError(f"{output} is there already; name another file by --output")
-    program = working(read_onnx(model), str(model))
+    program = working(read_model(model), str(model))
     inputs = {name: str(type_) for name, type_ in program.inputs.items()}
     found = fitting_data(program, (Path(), model.parent, *(look or ())))
     config = make_config(model=str(model), data=found[0].spec if found else "")

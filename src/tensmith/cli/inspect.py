@@ -1,14 +1,25 @@
-"""`tensmith inspect`: where the bits of a packed file go."""
+"""`tensmith inspect`: where the bits of a packed or a GGUF file go."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
 from tensmith.cli.command import Answer, command
-from tensmith.cli.writing import PackedFile
 
 
 @command(example="tensmith inspect out/best/model.packed")
-def inspect(source: PackedFile) -> Answer:
-    """Show each tensor of a packed file: its type and shape, how it is coded, and the bits of an element."""
+def inspect(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="The .packed or .gguf file.")],
+) -> Answer:
+    """Show each tensor of a packed or a GGUF file: its type and shape, how it is coded, and the bits of an
+    element; of a GGUF file also what it says of itself."""
+    from tensmith.data.gguf import is_gguf
+
+    if is_gguf(source):
+        return _gguf(source)
     from tensmith import gate
     from tensmith.backend.packed import describe
 
@@ -17,10 +28,35 @@ def inspect(source: PackedFile) -> Answer:
         {"name": row.name, "dtype": row.dtype, "shape": list(row.shape), "codec": row.codec, "bits": row.bits}
         for row in describe(packed)
     ]
-    names = [str(row["name"]) for row in rows]
-    width = max(map(len, names), default=0)
-    shown = [
-        f"{name:<{width}}  {row['bits']:6.2f} bits  {row['codec']:<10}  {row['dtype']} {row['shape']}"
-        for name, row in zip(names, rows)
+    return Answer({"bytes": len(packed), "tensors": rows}, [f"{source}: {len(packed)} bytes", *_lines(rows)])
+
+
+def _gguf(source: Path) -> Answer:
+    from tensmith.data.gguf import open_gguf
+
+    file = open_gguf(source)
+    rows: list[dict[str, Any]] = [
+        {"name": tensor.name, "dtype": "f32", "shape": list(tensor.shape), "codec": tensor.kind.name,
+         "bits": 8 * tensor.kind.bytes / tensor.kind.elements}
+        for tensor in file.tensors.values()
+    ]  # fmt: skip
+    metadata = {
+        key: value if isinstance(value, int | float | str) else f"{len(value)} values"
+        for key, value in file.metadata.items()
+    }
+    size = source.stat().st_size
+    told = [f"{key}: {str(value)[:_SHOWN]}" for key, value in metadata.items()]
+    document = {"bytes": size, "metadata": metadata, "tensors": rows}
+    return Answer(document, [f"{source}: {size} bytes", *told, *_lines(rows)])
+
+
+# Characters of a text in the metadata: templates of chats are long.
+_SHOWN = 80
+
+
+def _lines(rows: list[dict[str, Any]]) -> list[str]:
+    width = max((len(str(row["name"])) for row in rows), default=0)
+    return [
+        f"{row['name']:<{width}}  {row['bits']:6.2f} bits  {row['codec']:<10}  {row['dtype']} {row['shape']}"
+        for row in rows
     ]
-    return Answer({"bytes": len(packed), "tensors": rows}, [f"{source}: {len(packed)} bytes", *shown])

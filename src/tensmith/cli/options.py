@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-OnnxFile = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx file.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx or .gguf file.")]
 CompiledFolder = Annotated[
     Path | None,
     typer.Option(help="The folder to write. [default: MODEL-TARGET or MODEL-native, beside this place]"),

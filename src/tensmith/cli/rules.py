@@ -16,7 +16,7 @@ from tensmith.cli.progress import progress
 def rules(
     models: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[MODEL]...", help="With --discover: .onnx files to rank what is found by."),
+        typer.Argument(metavar="[MODEL]...", help="With --discover: models to rank what is found by."),
     ] = None,
     family: Annotated[str | None, typer.Option(help="Only the rules of this family.")] = None,
     discover: Annotated[
@@ -60,7 +60,7 @@ def _discovered(models: list[Path], name: str | None, ops: str | None, size: int
     from tensmith.discovery.written import written
     from tensmith.errors import UsageError
     from tensmith.evaluate.count import node_seconds
-    from tensmith.frontend.onnx import read_onnx
+    from tensmith.frontend.model import read_model
     from tensmith.hardware import load_target
     from tensmith.rewrite.trail import simplify
 
@@ -71,7 +71,7 @@ def _discovered(models: list[Path], name: str | None, ops: str | None, size: int
     chosen = [of_ops(ops.split(","))] if ops else [VOCABULARIES[name]] if name else [*VOCABULARIES.values()]
     seconds = parse_seconds(budget)
     with progress("reading the models") as tell:
-        programs = [simplify(read_onnx(model)).program for model in models]
+        programs = [simplify(read_model(model)).program for model in models]
         searched = []
         for each in chosen:
             tell(f"terms of the vocabulary {each.name}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tensmith.errors import UsageError
 
 if TYPE_CHECKING:
+    from tensmith.engine.signature import TensorSpec
     from tensmith.ir import Program
 
 
@@ -25,14 +26,13 @@ def parse_sizes(words: str | None) -> dict[str, int]:
 
 def assumed(models: Sequence[Path], batch: int, sizes: Mapping[str, int]) -> str | None:
     """What sizes the files leave open and nobody gave, as a sentence; None where there is none."""
-    from tensmith.engine.signature import read_signature
     from tensmith.errors import EngineError
     from tensmith.evaluate.bench import open_sizes
 
     found: dict[str, int] = {}
     for model in models:
         try:
-            found |= open_sizes(read_signature(model).inputs, batch, sizes)
+            found |= open_sizes(_inputs(model), batch, sizes)
         except EngineError:
             continue
     guessed = [f"{name}={size}" for name, size in found.items() if name not in sizes]
@@ -43,14 +43,23 @@ def with_batch(model: Path, batch: int, sizes: Mapping[str, int] | None = None) 
     """The model for `sizes`; where it leaves others open, as `tensmith bench` has them for `batch`."""
     from tensmith.backend.native.plan import fixed
     from tensmith.engine.base import sizes_of
-    from tensmith.engine.signature import read_signature
     from tensmith.evaluate.bench import check_sizes, random_inputs
     from tensmith.frontend.checked import working
-    from tensmith.frontend.onnx import read_onnx
+    from tensmith.frontend.model import read_model
 
     if batch < 1:
         raise UsageError("--batch is a whole number from 1")
-    specs = read_signature(model).inputs
+    specs = _inputs(model)
     check_sizes(specs, sizes or {})
-    program = working(read_onnx(model), str(model), masks=True)
+    program = working(read_model(model), str(model), masks=True)
     return fixed(program, sizes_of(specs, random_inputs(specs, batch, sizes=sizes)))
+
+
+def _inputs(model: Path) -> tuple[TensorSpec, ...]:
+    """What a file takes, without its weights."""
+    from tensmith.data.gguf import is_gguf
+    from tensmith.engine.base import specs_of
+    from tensmith.engine.signature import read_signature
+    from tensmith.frontend.gguf import INPUTS
+
+    return specs_of(INPUTS) if is_gguf(model) else read_signature(model).inputs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import INTERRUPTED, Answer, command
-from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, OnnxFile, TimeBudget
+from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, ModelFile, TimeBudget
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     aborted="what was measured is kept",
 )
 def tune(
-    model: OnnxFile,
+    model: ModelFile,
     output: CompiledFolder = None,
     time_budget: TimeBudget = "60s",
     trials: Annotated[

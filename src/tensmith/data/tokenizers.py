@@ -1,4 +1,4 @@
-"""Text to token numbers: bytes, characters, a llama2.c tokenizer file, or a tokenizer.json."""
+"""Text to token numbers: bytes, characters, a llama2.c tokenizer file, a tokenizer.json, a .gguf file."""
 
 from __future__ import annotations
 
@@ -71,51 +71,55 @@ class CharTokenizer:
             ) from error
 
 
-class LlamaTokenizer:
-    """SentencePiece-style BPE in the file format of llama2.c (tokenizer.bin, tok512.bin).
+class ScoredPieces:
+    """SentencePiece's BPE by scores: begins with `first`, then a leading space and one piece a character
+    (bytes of unknown ones are tokens `byte_tokens`); the neighbours whose joined piece scores best are merged
+    until none can be.
 
-    The file: int32 longest piece; then for each piece float32 score, int32 length, the bytes; little-endian.
-    Encoding follows llama2.c: BOS (1), a leading space, one piece a character (bytes of unknown ones are
-    tokens byte + 3), then the neighbours whose joined piece scores best are merged until none can be.
+    pieces: of each token the bytes that it stands for, None for those that are neither said nor looked for.
     """
 
-    BOS, EOS = 1, 2
-    FIRST_BYTE = 3
-    _MAX_PIECES, _MAX_BYTES = 1 << 20, 64 << 20
-
-    def __init__(self, path: Path) -> None:
-        self._pieces, self._scores = _read_pieces(path, self._MAX_PIECES, self._MAX_BYTES)
+    def __init__(
+        self,
+        pieces: Sequence[bytes | None],
+        scores: Sequence[float],
+        byte_tokens: Sequence[int],
+        first: Sequence[int],
+        leading: str = " ",
+    ) -> None:
+        self._pieces, self._scores = pieces, scores
+        self._first, self._leading = list(first), leading
+        self._byte_tokens = list(byte_tokens)
+        self._byte_of = {token: byte for byte, token in enumerate(byte_tokens)}
         self._numbers: dict[bytes, int] = {}
-        for number, piece in enumerate(self._pieces):
-            self._numbers.setdefault(piece, number)
-        self.vocabulary = len(self._pieces)
-        if self.vocabulary < self.FIRST_BYTE + 256:
-            raise DataError(
-                f"{path} has {self.vocabulary} pieces, too few for the 256 bytes; is it a llama2.c tokenizer?"
-            )
+        for number, piece in enumerate(pieces):
+            if piece is not None and number not in self._byte_of:
+                self._numbers.setdefault(piece, number)
+        self.vocabulary = len(pieces)
 
     def encode(self, text: str) -> list[int]:
         tokens = (
-            [number for character in " " + text for number in self._characters(character)] if text else []
+            [number for character in self._leading + text for number in self._characters(character)]
+            if text
+            else []
         )
-        return [self.BOS, *self._merged(tokens)]
+        return [*self._first, *self._merged(tokens)]
 
     start = encode
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Pieces joined; those of single bytes are the bytes, and BOS and EOS nothing."""
-        return b"".join(map(self._bytes, tokens)).decode(errors="replace").removeprefix(" ")
+        """Pieces joined; those of single bytes are the bytes, and what is not said nothing."""
+        return b"".join(map(self._bytes, tokens)).decode(errors="replace").removeprefix(self._leading)
 
     def _bytes(self, token: int) -> bytes:
-        if token <= self.EOS or token >= self.vocabulary:
-            return b""
-        byte = token - self.FIRST_BYTE
-        return bytes([byte]) if byte < 256 else self._pieces[token]
+        if token in self._byte_of:
+            return bytes([self._byte_of[token]])
+        return (self._pieces[token] if 0 <= token < self.vocabulary else None) or b""
 
     def _characters(self, character: str) -> list[int]:
         data = character.encode()
         known = self._numbers.get(data)
-        return [byte + self.FIRST_BYTE for byte in data] if known is None else [known]
+        return [self._byte_tokens[byte] for byte in data] if known is None else [known]
 
     def _merged(self, tokens: list[int]) -> list[int]:
         """Merges best score first, leftmost among equals: O(n log n), with neighbours in a linked list.
@@ -129,7 +133,8 @@ class LlamaTokenizer:
         heap: list[tuple[float, int, int, int, int]] = []
 
         def offer(left: int, right: int) -> None:
-            merged = self._numbers.get(self._pieces[tokens[left]] + self._pieces[tokens[right]])
+            first, second = (self._pieces[tokens[at]] for at in (left, right))
+            merged = None if first is None or second is None else self._numbers.get(first + second)
             if merged is not None:
                 heapq.heappush(heap, (-self._scores[merged], left, tokens[left], tokens[right], merged))
 
@@ -147,6 +152,26 @@ class LlamaTokenizer:
             if before[left] >= 0:
                 offer(before[left], left)
         return [token for token, living in zip(tokens, alive) if living]
+
+
+class LlamaTokenizer(ScoredPieces):
+    """SentencePiece's BPE in the file format of llama2.c (tokenizer.bin, tok512.bin).
+
+    The file: int32 longest piece; then for each piece float32 score, int32 length, the bytes; little-endian.
+    Encoding follows llama2.c: BOS is token 1, EOS 2, and byte b token b + 3.
+    """
+
+    BOS, EOS = 1, 2
+    FIRST_BYTE = 3
+
+    def __init__(self, path: Path) -> None:
+        pieces, scores = read_pieces(path)
+        if len(pieces) < self.FIRST_BYTE + 256:
+            raise DataError(
+                f"{path} has {len(pieces)} pieces, too few for the 256 bytes; is it a llama2.c tokenizer?"
+            )
+        said = [None if number <= self.EOS else piece for number, piece in enumerate(pieces)]
+        super().__init__(said, scores, range(self.FIRST_BYTE, self.FIRST_BYTE + 256), [self.BOS])
 
 
 class TokenizerFile:
@@ -208,9 +233,13 @@ ENCODER_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 BESIDE_TOKENS = frozenset(ENCODER_INPUTS[1:])
 
 
-def _read_pieces(path: Path, max_pieces: int, max_bytes: int) -> tuple[list[bytes], list[float]]:
+_MOST_PIECES, _MOST_BYTES = 1 << 20, 64 << 20
+
+
+def read_pieces(path: Path) -> tuple[list[bytes], list[float]]:
+    """The pieces and scores in a tokenizer file of llama2.c."""
     file = open_random(path)
-    if not 4 < file.size <= max_bytes:
+    if not 4 < file.size <= _MOST_BYTES:
         raise DataError(f"{path} has {file.size} bytes, which is no llama2.c tokenizer file; check the path")
     data = file.read_at(0, file.size)
     (longest,) = struct.unpack_from("<i", data)
@@ -222,7 +251,7 @@ def _read_pieces(path: Path, max_pieces: int, max_bytes: int) -> tuple[list[byte
             raise DataError(f"{path} ends inside piece {len(pieces)}; get it again")
         score, length = struct.unpack_from("<fi", data, position)
         position += 8
-        if not 0 <= length <= longest or position + length > len(data) or len(pieces) == max_pieces:
+        if not 0 <= length <= longest or position + length > len(data) or len(pieces) == _MOST_PIECES:
             raise DataError(
                 f"{path} is no llama2.c tokenizer file: piece {len(pieces)} is {length} bytes long"
             )
@@ -235,8 +264,9 @@ def _read_pieces(path: Path, max_pieces: int, max_bytes: int) -> tuple[list[byte
 def find_tokenizer(wanted: str | Tokenizer, beside: Path, texts: Iterable[str]) -> Tokenizer:
     """The tokenizer a user means by `wanted`.
 
-    "byte", "char" (vocabulary from `texts`), the path of a tokenizer.json or a llama2.c file, an object with
-    `encode` and `vocabulary`, or "auto": the one `tok*.bin` or tokenizer.json in `beside`, else bytes.
+    "byte", "char" (vocabulary from `texts`), the path of a tokenizer.json, a llama2.c or a .gguf file, an
+    object with `encode` and `vocabulary`, or "auto": the one `tok*.bin` or tokenizer.json in `beside`, else
+    bytes.
     """
     if not isinstance(wanted, str):
         return wanted
@@ -254,11 +284,15 @@ def find_tokenizer(wanted: str | Tokenizer, beside: Path, texts: Iterable[str]) 
 
 
 def speller(wanted: str) -> Speller:
-    """The tokenizer that --tokenizer names: byte, or the path of a tokenizer.json or a llama2.c file."""
+    """The tokenizer that --tokenizer names: byte, or the path of a tokenizer.json, llama2.c or .gguf file."""
     return ByteTokenizer() if wanted == "byte" else _tokenizer_in(Path(wanted).expanduser())
 
 
-def _tokenizer_in(path: Path) -> TokenizerFile | LlamaTokenizer:
+def _tokenizer_in(path: Path) -> Speller:
+    from tensmith.data.gguf_tokens import tokenizer_of_gguf
+
+    if path.suffix == ".gguf":
+        return tokenizer_of_gguf(path)
     return TokenizerFile(path) if path.suffix == ".json" else LlamaTokenizer(path)
 
 

@@ -156,7 +156,7 @@ class MeasuredAgain:
         yield "speedup", latency.ratio
         yield "peak_bytes", measure_memory(point, example, deployed.threads).running
         shipped = read_onnx(model)
-        sizes = sizes_of(specs_of(shipped), example)
+        sizes = sizes_of(specs_of(shipped.inputs), example)
         yield "energy_mj", program_energy(shipped, load_target(deployed.target), sizes)
 
 

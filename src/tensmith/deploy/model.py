@@ -1,4 +1,4 @@
-"""A deployed model, loaded: called on arrays, printed as TensIR, saved as ONNX."""
+"""A model, loaded: called on arrays, printed as TensIR, saved as ONNX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import numpy as np
 from tensmith import gate
 from tensmith.backend.mixed import folder as mixed
 from tensmith.backend.native.emit import loader
+from tensmith.backend.onnx import to_onnx, write_onnx
 from tensmith.backend.packed import unpack
+from tensmith.data.gguf import is_gguf
 from tensmith.deploy.caching import cached_decoder
 from tensmith.deploy.generation import Sampling, TokenDecoder
 from tensmith.deploy.slots import SlotDecoder, stepped
@@ -24,6 +26,7 @@ from tensmith.errors import ModelError, TensmithError, UsageError
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.checked import check_model
+from tensmith.frontend.model import read_model
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.verify.files import require_certified
@@ -39,7 +42,7 @@ _COMPILED = {NATIVE: loader.MANIFEST, MIXED: mixed.MODEL}
 
 
 class Model:
-    """An .onnx or .packed file as a function of arrays; `compiled` is the folder that runs in its place.
+    """An .onnx, .packed or .gguf file as a function of arrays; `compiled`: the folder that runs in its place.
 
     model(x) takes the only input, or name -> array; it returns the only output, or name -> array. Any number
     of threads may call it.
@@ -56,15 +59,21 @@ class Model:
 
     @cached_property
     def onnx_bytes(self) -> bytes:
-        """The ONNX file, unpacked if need be: exactly the bytes that were measured."""
+        """The ONNX file, unpacked if need be: exactly the bytes that were measured; made of a .gguf file."""
         if self.path.suffix == _PACKED_SUFFIX:
             return unpack(gate.read_bytes(self.path, gate.PACKED))
+        if self._gguf:
+            return bytes(to_onnx(self.program).SerializeToString(deterministic=True))
         return gate.read_bytes(self.path, gate.MODEL)
 
     @cached_property
     def program(self) -> Program:
         """The model as a TensIR program."""
-        return read_onnx(self.path if self.path.suffix != _PACKED_SUFFIX else self.onnx_bytes)
+        return read_onnx(self.onnx_bytes) if self.path.suffix == _PACKED_SUFFIX else read_model(self.path)
+
+    @cached_property
+    def _gguf(self) -> bool:
+        return is_gguf(self.path)
 
     @property
     def session(self) -> Session:
@@ -76,10 +85,13 @@ class Model:
 
     def _loaded(self) -> Session:
         path = self._compiled or self.path
-        if path.suffix == _PACKED_SUFFIX:
+        if self._compiled is None and (self._gguf or path.suffix == _PACKED_SUFFIX):
             self._folder = TemporaryFolder()
             path = Path(self._folder.name) / "model.onnx"
-            path.write_bytes(self.onnx_bytes)
+            if self._gguf:
+                write_onnx(self.program, path)
+            else:
+                path.write_bytes(self.onnx_bytes)
         if self._compiled is None:
             check_model(path)
         return ENGINES[self._engine].prepare(path, self._threads)
@@ -157,8 +169,11 @@ class Model:
                 return None
 
     def save(self, path: str | Path) -> Path:
-        """Writes the ONNX file to `path`."""
-        write_bytes(Path(path), self.onnx_bytes)
+        """Writes the ONNX file to `path`; large weights of a .gguf file to `path`.data beside it."""
+        if self._gguf:
+            write_onnx(self.program, path)
+        else:
+            write_bytes(Path(path), self.onnx_bytes)
         return Path(path)
 
     def __str__(self) -> str:
@@ -166,7 +181,7 @@ class Model:
 
 
 def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model:
-    """The model in an .onnx or .packed file, or in the folder of a front point. ModelError if unreadable.
+    """The model in an .onnx, .packed or .gguf file, or in a front point's folder. ModelError if unreadable.
 
     engine: by default what a front point was compiled to, elsewhere ONNX Runtime. Nothing of a folder with
     a certificate is used unless it has the hash that is stated there; VerificationError if it has not.
@@ -185,7 +200,7 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
             )
         path = found[0]
     if compiled is None:
-        gate.check(path, gate.PACKED if path.suffix == _PACKED_SUFFIX else gate.MODEL)
+        gate.check(path, _kind(path))
     else:
         for file in (each for each in compiled.iterdir() if not each.is_dir()):
             gate.check(file, gate.COMPILED)
@@ -193,3 +208,9 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     if path.suffix == _PACKED_SUFFIX:
         _ = model.onnx_bytes  # a damaged file is refused now, not at the first call
     return model
+
+
+def _kind(path: Path) -> gate.FileKind:
+    if path.suffix == _PACKED_SUFFIX:
+        return gate.PACKED
+    return gate.GGUF if is_gguf(path) else gate.MODEL

@@ -17,7 +17,7 @@ from tensmith.errors import EngineError
 from tensmith.registry import Registry
 
 if TYPE_CHECKING:
-    from tensmith.ir import Program
+    from tensmith.ir import TensorType
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -197,11 +197,11 @@ def sizes_in(path: Path, inputs: Arrays) -> dict[str, int]:
     return sizes_of(read_signature(path).inputs, inputs)
 
 
-def specs_of(program: Program) -> tuple[TensorSpec, ...]:
-    """What a program takes, its sizes by their symbols."""
+def specs_of(inputs: Mapping[str, TensorType]) -> tuple[TensorSpec, ...]:
+    """What a program with such inputs takes, its sizes by their symbols."""
     return tuple(
         TensorSpec(name, type_.numpy.name, tuple(d if isinstance(d, int) else str(d) for d in type_.dims))
-        for name, type_ in program.inputs.items()
+        for name, type_ in inputs.items()
     )
 
 

@@ -48,6 +48,10 @@ def parse_onnx(data: bytes, label: str) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
+        if data.startswith(b"GGUF"):
+            raise ModelError(
+                f"{label} is a GGUF file, where an ONNX file belongs: make one by tensmith convert"
+            ) from error
         raise ModelError(f"{label} is truncated or not an ONNX file; export or copy it again") from error
     return model
 

@@ -122,7 +122,7 @@ class NetworkSession(Session):
 
     def __init__(self, network: TorchNetwork) -> None:
         self.network = network
-        self.inputs = specs_of(network.program)
+        self.inputs = specs_of(network.program.inputs)
         self.outputs = tuple(TensorSpec(name, "float32", None) for name in network.program.outputs)
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:

@@ -72,7 +72,7 @@ class Material:
     @cached_property
     def sizes(self) -> Mapping[str, int]:
         """Of the model's symbols, for the sample."""
-        return sizes_of(specs_of(self.request.program), self.example)
+        return sizes_of(specs_of(self.request.program.inputs), self.example)
 
     @cached_property
     def original(self) -> Contender:

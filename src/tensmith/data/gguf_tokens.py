@@ -1,0 +1,149 @@
+"""The tokenizer inside a GGUF file: pieces with scores (SentencePiece), or byte-level BPE with merges.
+
+Source: the keys tokenizer.ggml.* of the GGUF specification; how texts are cut before merging is what the
+tokenizer.json of each family says, named in the file by tokenizer.ggml.pre.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.data.gguf import GgufFile, open_gguf
+from tensmith.data.tokenizers import ScoredPieces, Speller
+from tensmith.errors import DataError, MissingExtra
+
+_KEYS = "tokenizer.ggml."
+# tokenizer.ggml.token_type
+_NORMAL, _CONTROL, _OF_USER, _BYTE = 1, 3, 4, 6
+_SPACE = "\u2581"
+
+_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+    r"\s+(?!\S)|\s+"
+)
+
+
+@dataclass(frozen=True)
+class _Family:
+    """How texts are cut into words, None for GPT-2's own way; whether they begin with a token, unless the
+    file says so itself; whether a word that is a token is taken without merging."""
+
+    words: str | None = None
+    begins: bool = False
+    whole: bool = False
+
+
+_LLAMA3 = _Family(_WORDS % "{1,3}", begins=True, whole=True)
+_FAMILIES = {
+    "gpt-2": _Family(), "qwen2": _Family(_WORDS % ""), "llama-bpe": _LLAMA3, "llama3": _LLAMA3,
+    "llama-v3": _LLAMA3,
+}  # fmt: skip
+
+
+def tokenizer_of_gguf(source: Path | GgufFile) -> Speller:
+    """The tokenizer in a GGUF file. DataError where it has none, or one that is not known."""
+    file = source if isinstance(source, GgufFile) else open_gguf(source)
+    kind = file.metadata.get(f"{_KEYS}model")
+    if kind == "llama":
+        return _scored(file)
+    if kind == "gpt2":
+        return _GgufBpe(file)
+    told = "no tokenizer" if kind is None else f"a tokenizer of the kind '{str(kind)[:40]}'"
+    raise _unusable(file, f"holds {told}")
+
+
+def _unusable(file: GgufFile, what: str) -> DataError:
+    return DataError(f"{file.label} {what}; name the model's tokenizer.json by --tokenizer")
+
+
+def _texts(file: GgufFile, key: str) -> list[str]:
+    found = file.metadata.get(_KEYS + key)
+    if not isinstance(found, list) or not found:
+        raise _unusable(file, f"lacks the texts '{_KEYS}{key}'")
+    return found
+
+
+def _numbers(file: GgufFile, key: str, count: int, default: float) -> list[float]:
+    found = file.metadata.get(_KEYS + key)
+    if found is None:
+        return [default] * count
+    if not isinstance(found, np.ndarray) or found.size != count:
+        raise _unusable(file, f"has not one number a token as '{_KEYS}{key}'")
+    numbers: list[float] = found.tolist()
+    return numbers
+
+
+def _first(file: GgufFile, begins: bool, vocabulary: int) -> list[int]:
+    """The token that texts begin with, if there is one."""
+    if not file.metadata.get(f"{_KEYS}add_bos_token", begins):
+        return []
+    token = file.metadata.get(f"{_KEYS}bos_token_id", 1)
+    if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocabulary:
+        raise _unusable(file, f"has no token as '{_KEYS}bos_token_id'")
+    return [token]
+
+
+def _scored(file: GgufFile) -> ScoredPieces:
+    texts = _texts(file, "tokens")
+    scores = _numbers(file, "scores", len(texts), 0.0)
+    types = _numbers(file, "token_type", len(texts), _NORMAL)
+    said = [
+        text.replace(_SPACE, " ").encode("utf-8", "surrogateescape") if type_ in (_NORMAL, _OF_USER) else None
+        for text, type_ in zip(texts, types)
+    ]
+    found = {text: n for n, (text, type_) in enumerate(zip(texts, types)) if type_ == _BYTE}
+    names = [f"<0x{byte:02X}>" for byte in range(256)]
+    if lost := [name for name in names if name not in found]:
+        raise _unusable(file, f"has no token for the byte {lost[0]}")
+    leading = " " if file.metadata.get(f"{_KEYS}add_space_prefix", True) else ""
+    first = _first(file, True, len(texts))
+    return ScoredPieces(said, scores, [found[name] for name in names], first, leading)
+
+
+class _GgufBpe:
+    """Byte-level BPE (Radford et al. 2019) by the package `tokenizers`."""
+
+    def __init__(self, file: GgufFile) -> None:
+        try:
+            from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+        except ImportError as error:
+            raise MissingExtra("the tokenizer of a .gguf file", "text") from error
+        name = file.text(f"{_KEYS}pre", "")
+        family = _FAMILIES.get(name)
+        if family is None:
+            raise _unusable(file, f"cuts texts into words as '{name[:40]}' does, which is not known")
+        texts = _texts(file, "tokens")
+        pairs = [merge.partition(" ") for merge in _texts(file, "merges")]
+        merges = [(first, second) for first, _, second in pairs]
+        types = _numbers(file, "token_type", len(texts), _NORMAL)
+        vocabulary = {text: number for number, text in enumerate(texts)}
+        try:
+            encoder: Any = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=family.whole))
+        except Exception as error:  # the package raises whatever it finds
+            raise _unusable(file, f"holds merges that are none of its tokens ({error})") from error
+        if family.words is None:
+            encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        else:
+            words = pre_tokenizers.Split(Regex(family.words), "isolated")
+            letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+            encoder.pre_tokenizer = pre_tokenizers.Sequence([words, letters])
+        encoder.decoder = decoders.ByteLevel()
+        encoder.add_special_tokens([text for text, type_ in zip(texts, types) if type_ == _CONTROL])
+        self._encoder = encoder
+        self._first = _first(file, family.begins, len(texts))
+        self.vocabulary = len(texts)
+
+    def encode(self, text: str) -> list[int]:
+        """With the token that begins a text, where it has one."""
+        return [*self._first, *self._encoder.encode(text, add_special_tokens=False).ids]
+
+    start = encode
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Without tokens that are not said."""
+        return str(self._encoder.decode(list(tokens)))
