@@ -30,14 +30,15 @@ def q8_0(array: np.ndarray) -> TensorToWrite:
 
 
 def q4_0(array: np.ndarray) -> TensorToWrite:
-    """Rounded to the nearest code of a block of 32, whose largest number is 7 of its scale."""
-    return TensorToWrite(array.shape, "Q4_0", gguf.q4_0(*_rounded(array, 7)))
+    """Rounded to the nearest code of a block of 32, whose largest number is -8 of its scale."""
+    return TensorToWrite(array.shape, "Q4_0", gguf.q4_0(*_rounded(array, -8)))
 
 
 def _rounded(array: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     blocks = array.reshape(-1, 32).astype(np.float32)
-    scales = (abs(blocks).max(1, keepdims=True) / most).astype(np.float16)
-    codes = np.rint(blocks / np.maximum(scales.astype(np.float32), 1e-12)).clip(-most, most)
+    largest = np.take_along_axis(blocks, abs(blocks).argmax(1)[:, None], 1)
+    scales = (largest / most).astype(np.float16)
+    codes = np.rint(blocks / scales.astype(np.float32)).clip(-abs(most), 127 if most > 0 else 7)
     return codes.astype(np.int8), scales
 
 
@@ -119,7 +120,9 @@ def gpt2_model() -> tuple[dict, dict]:
         "feed_forward_length": 4 * WIDTH, "attention.head_count": QUERIES,
         "attention.layer_norm_epsilon": 1e-5,
     }  # fmt: skip
-    return metadata("gpt2", **keyed), {name: np.float32(array) for name, array in arrays.items()}
+    return metadata("gpt2", **keyed) | tokenizer(), {
+        name: np.float32(array) for name, array in arrays.items()
+    }
 
 
 def written(model: tuple[dict, dict], kind: str = "F32") -> bytes:

@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 from command_line import tiny_model
 from detector_models import detector, pictures
+from gguf_models import rotary_model, written
 from token_models import classifier, language_model, samples, stories
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +52,7 @@ def put_files(page: str, folder: Path, tiny: Path, finished: Callable[[], Path])
         "reviews.onnx": classifier,
         "tokens.npz": _tokens,
         "lm.onnx": language_model,
+        "lm.gguf": lambda path: path.write_bytes(written(rotary_model(), "Q8_0")),
         "stories.txt": lambda path: path.write_text(stories()),
         "yolo.onnx": detector,
         "street": pictures,

@@ -26,7 +26,7 @@ from tensmith.errors import ModelError, TensmithError, UsageError
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.checked import check_model
-from tensmith.frontend.model import read_model
+from tensmith.frontend.model import read_model, read_weights_open
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.verify.files import require_certified
@@ -147,7 +147,10 @@ class Model:
         caches of its own, takes a fixed length, or has nothing to keep."""
         if self._engine != NATIVE or self._compiled is not None:
             return None
-        plain = TokenDecoder(Model(self.path, threads=self._threads).session)
+        reference = Model(self.path, threads=self._threads)
+        if self._gguf:  # ONNX Runtime rounds what it multiplies with codes
+            reference.program = read_weights_open(self.path)
+        plain = TokenDecoder(reference.session)
         if plain.caches or not plain.open:
             return None
         try:

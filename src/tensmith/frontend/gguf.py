@@ -25,7 +25,7 @@ from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.frontend.gguf_blocks import Coded, coded, floats
 from tensmith.ir import Node, Program, TensorType, make_node
-from tensmith.ir.onnx_schema import ELEMENT_CODES
+from tensmith.ir.onnx_schema import ELEMENT_CODES, tidy_float
 from tensmith.ir.program import Origin
 
 TOKENS, LOGITS = "tokens", "logits"
@@ -110,7 +110,7 @@ class _Making:
 
     def real(self, name: str, default: float | None = None) -> float:
         """A finite positive number."""
-        return self.file.real(self.key(name), default)
+        return tidy_float(self.file.real(self.key(name), default))
 
     # Tensors
 
