@@ -186,6 +186,8 @@ COMMANDS = {
     "pack": ("pack", "{}.onnx", "out.packed"),
     "unpack": ("unpack", "{}.packed", "out.onnx"),
     "inspect": ("inspect", "{}.packed"),
+    "convert": ("convert", "{}.gguf", "out"),
+    "convert --like": ("convert", "tiny.onnx", "out.gguf", "--like", "{}.gguf"),
     "inspect gguf": ("inspect", "{}.gguf"),
     "generate gguf": ("generate", "{}.gguf", "--tokens", "1"),
     "compile gguf": ("compile", "{}.gguf", "--output", "out"),

@@ -31,6 +31,7 @@ _COMMANDS = (
     "inspect",
     "generate",
     "cache",
+    "convert",
     "verify",
     "diff",
     "sign",
