@@ -12,7 +12,6 @@ from tensmith.errors import ModelError, OutputError, UsageError
 from tensmith.evaluate.layers import layer_costs
 from tensmith.files import sha256_file
 from tensmith.frontend.model import read_model, read_weights_open
-from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import Target, load_target
 from tensmith.hardware.target import HOST
 from tensmith.ir import Program
