@@ -32,7 +32,7 @@ class Database:
         if path.exists():
             gate.check(path, kind)
         with self._told():
-            place = f"{path.absolute().as_uri()}?mode=ro" if looked_at else path
+            place = _looked_at(path) if looked_at else path
             self._db = sqlite3.connect(place, timeout=patience, uri=looked_at)
             self._db.execute("PRAGMA trusted_schema=OFF")  # a foreign file's views call nothing
             self._db.execute("PRAGMA synchronous=FULL")
@@ -75,3 +75,9 @@ class Database:
             ) from error
         except sqlite3.Error as error:
             raise self.damaged(error) from error
+
+
+def _looked_at(path: Path) -> str:
+    """A file as one that is only read. Where nobody writes it, no files are put beside it for that."""
+    written = path.with_name(f"{path.name}-wal").exists()
+    return f"{path.absolute().as_uri()}?mode=ro{'' if written else '&immutable=1'}"

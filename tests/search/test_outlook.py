@@ -145,4 +145,4 @@ def test_a_database_that_is_looked_at_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"readonly|read-only"):
         seen.note("any", 1)
     seen.close()
-    assert path.read_bytes() == before
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]

@@ -198,11 +198,15 @@ def test_every_other_function_is_refused_by_name(home: str) -> None:
             assert called in found.reason or name in found.reason
 
 
+# What is read of an array beside its elements and methods.
+ATTRIBUTES = ("shape", "size", "ndim")
+
+
 @pytest.mark.parametrize("home", [list, np.ndarray, int, float])
 def test_every_other_method_and_attribute_is_refused_by_name(home: type) -> None:
     note = {list: "list[float]", np.ndarray: "NDArray[numpy.float64]"}.get(home, home.__name__)
     head = f"import numpy\nfrom numpy.typing import NDArray\ndef f(a: {note}):\n"
     for name in dir(home):
-        for use, known in ((f"a.{name}", python_names.ATTRIBUTES), (f"a.{name}()", python_names.METHODS)):
+        for use, known in ((f"a.{name}", ATTRIBUTES), (f"a.{name}()", python_names.METHODS)):
             (found,) = read_python_source(f"{head}    return {use}\n", "f.py")
             assert name in known or isinstance(found, Refusal), f"{use} is taken"

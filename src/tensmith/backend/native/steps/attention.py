@@ -95,9 +95,9 @@ def _unrepeated(graph: StepGraph, value: str) -> tuple[str, StridedView | None]:
     node = graph.program.producers.get(value)
     if node is None or node not in graph.tensors or node.opaque is not None or len(graph.shapes[value]) < 3:
         return value, None
-    if (turn := matched(graph, ops.transpose(X, attrs="turn"), value)) is not None:
+    if "perm" in node.attrs:
         root, view = _unrepeated(graph, node.inputs[0])
-        return root, _transposed(view) if view and _swaps_matrix(turn, len(graph.shapes[value])) else None
+        return root, _transposed(view) if view and _swaps(node, len(graph.shapes[value])) else None
     before = graph.shapes[node.inputs[0]]
     shape = graph.shapes[value]
     split = (*shape[:-3], *before[-4:-2], *shape[-2:])
@@ -197,7 +197,11 @@ def _is_score(graph: StepGraph, value: str) -> bool:
 
 def _swaps_matrix(transpose: Match, rank: int) -> bool:
     """Whether a transpose exchanges the last two axes alone."""
-    axes = list(transpose.attrs["turn"]["perm"] or range(rank)[::-1])
+    return _swaps(transpose.nodes[-1], rank)
+
+
+def _swaps(transpose: Node, rank: int) -> bool:
+    axes = list(transpose.attrs["perm"] or range(rank)[::-1])
     return axes == [*range(rank - 2), rank - 1, rank - 2]
 
 
