@@ -77,9 +77,7 @@ def _rate(file: Path, count: int) -> float:
     """Tokens a second of our engine, one at a time."""
     model = Model(file, "native")
     list(model.stream([1], count))  # compiled
-    decoder = model._slot_decoder
-    assert decoder is not None
-    steps = decoder.steps([1], count, Sampling())
+    steps = model.decoder.steps([1], count, Sampling())
     next(steps)
     started = time.perf_counter()
     said = sum(1 for _ in steps)

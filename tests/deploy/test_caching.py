@@ -17,7 +17,7 @@ from command_line import refused, tensmith
 from tensmith import load
 from tensmith.deploy.caching import CachedDecoder, apart, cached_decoder
 from tensmith.deploy.generation import TokenDecoder
-from tensmith.deploy.slots import SlotDecoder
+from tensmith.deploy.slots import SlotDecoders
 from tensmith.errors import ModelError
 from tensmith.frontend.onnx import read_onnx
 
@@ -217,26 +217,32 @@ def test_compiled_for_one_token_at_a_time_it_says_the_same(mask: str, merged: bo
     wanted = plain.generate([3, 1], 30)
     assert model.generate([3, 1], 30) == wanted
     assert model.generate([3, 1], 30, temperature=1.0) == plain.generate([3, 1], 30, temperature=1.0)
-    slots = model._slot_decoder
-    assert isinstance(slots, SlotDecoder) and list(slots._models) == [MOST]
-    assert slots._models[MOST][1].apart < 1e-5 and slots._models[MOST][1].tokens == MOST
+    slots = model.decoder
+    assert isinstance(slots, SlotDecoders) and list(slots.made) == [MOST]
+    assert slots.made[MOST].compared.apart < 1e-5 and slots.made[MOST].compared.tokens == MOST
 
 
-def test_a_compiled_step_is_compared_too(tmp_path: Path) -> None:
+def test_a_compiled_step_is_compared_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ahead = decoder(tmp_path / "ahead.onnx", causal=False)
     assert load(ahead, engine="native").generate([3, 1], 9) == load(ahead).generate([3, 1], 9)
     model = load(decoder(tmp_path / "d.onnx"), engine="native")
-    slots = model._slot_decoder
-    assert isinstance(slots, SlotDecoder)
+    slots = model.decoder
+    assert isinstance(slots, SlotDecoders)
     wanted = [3, 1, *model.generate([3, 1], 40)]
     other = load(decoder(tmp_path / "other.onnx", word=5.0))
-    slots.session, (step, compared) = other.session, slots._models[MOST]
-    slots._models[MOST] = step, replace(compared, tokens=16)
+    step = slots.made[MOST]
+    step.original, step.compared = TokenDecoder(other.session), replace(step.compared, tokens=16)
     assert model.generate(wanted[:9], 9) == wanted[9:18], "not again before 32 tokens"
-    slots._models[MOST] = step, replace(compared, tokens=8)
+    step.compared = replace(step.compared, tokens=8)
     assert model.generate(wanted[:20], 9) == other.generate(wanted[:20], 9), "the original has the last word"
-    assert slots._models[MOST][1].apart > 0.1
+    assert step.compared.apart > 0.1
     assert model.generate([3, 1], 9) == other.generate([3, 1], 9), "from then on"
+    early, drawn = replace(step.compared, apart=0.0, tokens=6), {"temperature": 1.0, "seed": 3}
+    step.original, step.compared = TokenDecoder(load(tmp_path / "d.onnx").session), early
+    wanted, step.compared = model.generate([3, 1], 30, **drawn), early
+    monkeypatch.setattr("tensmith.deploy.caching.apart", lambda *_: 1.0)
+    assert model.generate([3, 1], 30, **drawn) == wanted, "what draws the tokens goes on where it was"
+    assert step.compared.apart == 1.0
 
 
 def test_a_step_of_as_many_tokens_as_the_model_takes(tmp_path: Path) -> None:

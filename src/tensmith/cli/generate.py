@@ -49,7 +49,7 @@ def generate(
         words = tokenizer_of_gguf(model) if prompt is not None else None
     start = _numbers(tokens, "--tokens") if prompt is None or words is None else words.start(prompt)
     loaded = load(model, engine, threads)
-    _ = loaded.session
+    _ = loaded.decoder
     began = time.perf_counter()
     said: list[int] = []
     first = began

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from tensmith.backend.onnx import write_onnx
-from tensmith.deploy.generation import TokenDecoder
+from tensmith.deploy.generation import State, TokenDecoder
 from tensmith.engine.base import ENGINES
 from tensmith.errors import EngineError, ModelError
 from tensmith.formula.arith import Array
@@ -38,16 +38,20 @@ class CachedDecoder(TokenDecoder):
     original: TokenDecoder
     compared: CacheComparison = field(init=False)
 
-    def fed(self, known: list[int], fed: int, state: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+    def fed(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
         """See TokenDecoder."""
         if self.compared.apart > SAME:
             return self.original.rows(known)[-1], {}
-        row, after = super().fed(known, fed, state)
+        row, after = self.last(known, fed, state)
         if len(known) < 2 * self.compared.tokens:
             return row, after
         expected = self.original.rows(known)[-1]
         self.compared = CacheComparison(apart(row, expected), len(known))
         return expected, after
+
+    def last(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
+        """What `fed` is told, whether or not it is the original's."""
+        return super().fed(known, fed, state)
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def cached_decoder(
         raise ModelError("the decoder has caches already")
     write_onnx(cached(program), path)
     made = CachedDecoder(ENGINES[engine].prepare(path, threads), original)
-    found = [_compared(original, made, text, seed) for seed, text in enumerate((*_SHORT, _LONG))]
+    found = [compared_on(made, text, seed) for seed, text in enumerate((*_SHORT, _LONG))]
     made.compared = CacheComparison(max(each.apart for each in found), max(each.tokens for each in found))
     if not made.compared.apart <= SAME:
         raise ModelError(
@@ -82,9 +86,10 @@ def cached_decoder(
     return made
 
 
-def _compared(original: TokenDecoder, made: TokenDecoder, text: Sequence[int], seed: int) -> CacheComparison:
+def compared_on(made: CachedDecoder, text: Sequence[int], seed: int) -> CacheComparison:
     """A random text in parts, each against the original on all up to there: a row of a longer text would
     not tell what looks ahead, or changes with the length."""
+    original = made.original
     known = np.random.default_rng(seed).integers(0, original.vocabulary or _WORDS, sum(text)).tolist()
     state, fed, worst = made.nothing(), 0, 0.0
     for part in text:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from tensmith.engine.signature import TensorSpec
 from tensmith.errors import ModelError, UsageError
 
 Array = np.ndarray[Any, Any]
+# What a decoder keeps from one token to the next: caches by their inputs, or a text of its own kind.
+State: TypeAlias = Any
 
 _PAST, _PRESENT = (re.compile(f"^{word}(_key_values)?[._]?") for word in ("past", "present"))
 MASK, POSITIONS, TYPES, _BRANCH = "attention_mask", "position_ids", "token_type_ids", "use_cache_branch"
@@ -124,7 +126,7 @@ class TokenDecoder:
         state = self.nothing()
         fed = 0
         for _ in range(most):
-            if self.caches:
+            if self.keeps:
                 row, state = self.fed(known, fed, state)
                 fed = len(known)
             elif self._most is None:
@@ -145,24 +147,27 @@ class TokenDecoder:
         """Whether it takes any number of tokens."""
         return self._most is None
 
+    @property
+    def keeps(self) -> bool:
+        """Whether something is kept from one token to the next."""
+        return bool(self.caches)
+
     def rows(self, known: list[int]) -> Array:
         """Logits [length, vocabulary] of tokens, without caches."""
         found: Array = self._run(known, 0, {})[self.logits][0]
         return found
 
-    def nothing(self) -> dict[str, Array]:
-        """Caches of no tokens."""
+    def nothing(self) -> State:
+        """What is kept of no tokens."""
         return {name: _nothing(self._inputs[name]) for name in self.caches}
 
-    def fed(self, known: list[int], fed: int, state: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
-        """Logits [vocabulary] after the known tokens, of which `fed` are in the caches; the caches then."""
+    def fed(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
+        """Logits [vocabulary] after the known tokens, of which `fed` are in the state; the state then."""
         rows, after = self.new_rows(known, fed, state)
         return rows[-1], after
 
-    def new_rows(
-        self, known: list[int], fed: int, state: Mapping[str, Array]
-    ) -> tuple[Array, dict[str, Array]]:
-        """Logits [new, vocabulary] of the known tokens that are not in the caches; the caches then."""
+    def new_rows(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
+        """Logits [new, vocabulary] of the known tokens that are not in the state; the state then."""
         rows, after = [], dict(state)
         step = self._most or len(known)
         for at in range(fed, len(known), step):

@@ -19,7 +19,7 @@ from tensmith.backend.packed import unpack
 from tensmith.data.gguf import is_gguf
 from tensmith.deploy.caching import cached_decoder
 from tensmith.deploy.generation import Sampling, TokenDecoder
-from tensmith.deploy.slots import SlotDecoder, stepped
+from tensmith.deploy.slots import SlotDecoders
 from tensmith.engine.base import ENGINES, Session
 from tensmith.engine.compiled import MIXED, NATIVE
 from tensmith.errors import ModelError, TensmithError, UsageError
@@ -29,6 +29,8 @@ from tensmith.frontend.checked import check_model
 from tensmith.frontend.model import read_model, read_weights_open
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
+from tensmith.rewrite.caching import with_slots
+from tensmith.rewrite.trail import simplify
 from tensmith.verify.files import require_certified
 from tensmith.verify.schema import NAME
 
@@ -131,18 +133,23 @@ class Model:
         if max_new_tokens < 1:
             raise UsageError(f"max_new_tokens is a whole number from 1, not {max_new_tokens}")
         sampling = Sampling(temperature, top_p, seed)
-        decoder = self._slot_decoder or self._decoder
-        if decoder is self._decoder and max_new_tokens >= _WORTH_CACHES and self._cached_decoder is not None:
-            decoder = self._cached_decoder
+        decoder = self.decoder
+        if decoder is not self._slot_decoders and max_new_tokens >= _WORTH_CACHES:
+            decoder = self._cached_decoder or decoder
         steps = decoder.steps(tokens, max_new_tokens, sampling)
         return itertools.takewhile(lambda token: token not in stop, steps)
+
+    @property
+    def decoder(self) -> TokenDecoder:
+        """The model as a decoder of tokens, loaded. ModelError where it is none."""
+        return self._slot_decoders or self._decoder
 
     @cached_property
     def _decoder(self) -> TokenDecoder:
         return TokenDecoder(self.session)
 
     @cached_property
-    def _slot_decoder(self) -> TokenDecoder | None:
+    def _slot_decoders(self) -> SlotDecoders | None:
         """The decoder compiled for one token at a time, for our engine; None for others, and where it has
         caches of its own, takes a fixed length, or has nothing to keep."""
         if self._engine != NATIVE or self._compiled is not None:
@@ -153,11 +160,12 @@ class Model:
         plain = TokenDecoder(reference.session)
         if plain.caches or not plain.open:
             return None
+        program = simplify(self.program).program
         try:
-            stepped(self.program, _FEW)
+            with_slots(program, _FEW)
         except TensmithError:
             return None
-        return SlotDecoder(plain.session, self.program, self._threads)
+        return SlotDecoders(plain.session, program, self._threads)
 
     @cached_property
     def _cached_decoder(self) -> TokenDecoder | None:
