@@ -49,9 +49,9 @@ def tensmith(
     return subprocess.CompletedProcess(arguments, outcome.code, outcome.stdout, outcome.stderr)
 
 
-def compiling(command: Sequence[str], seconds: float, _: Limits) -> ProcessResult:
-    """As children.run of `python -m MODULE ...`, by the server: it has imported what compiles a model."""
-    outcome = commands()(*command[1:], folder=Path.cwd(), seconds=seconds, memory=None)
+def compiling(command: Sequence[str], seconds: float, _: Limits, **__: Any) -> ProcessResult:
+    """As children.run of `python -P -m MODULE ...`, by the server: it has imported what compiles a model."""
+    outcome = commands()(*command[2:], folder=Path.cwd(), seconds=seconds, memory=None)
     if outcome.code is None:
         raise subprocess.TimeoutExpired(command, seconds)
     return ProcessResult(outcome.code, outcome.stdout, outcome.stderr)

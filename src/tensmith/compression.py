@@ -26,8 +26,7 @@ from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
 from tensmith.deploy.write import Story, write_run
-from tensmith.engine.base import Arrays, sizes_of, specs_of
-from tensmith.engine.compiled import stock
+from tensmith.engine.base import Arrays, sizes_of, specs_of, stock
 from tensmith.errors import DataError, EngineError, ModelError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender

@@ -16,9 +16,9 @@ from command_line import answers, images, tiny_model
 from own_cache import own_cache
 from tensmith.deploy.again import verify_point
 from tensmith.engine import ENGINES
-from tensmith.engine.compiled import MIXED, NATIVE
+from tensmith.engine.compiled import NATIVE
 
-pytestmark = pytest.mark.skipif(bool(ENGINES[MIXED].missing()), reason="no C compiler is installed")
+pytestmark = pytest.mark.skipif(bool(ENGINES["mixed"].missing()), reason="no C compiler is installed")
 
 
 def branching() -> onnx.ModelProto:
@@ -56,7 +56,7 @@ def point(tmp_path_factory: pytest.TempPathFactory) -> Path:
             engines=(NATIVE,), time_budget=1, preprocess="raw", prefer="latency",
         )  # fmt: skip
     points = json.loads((folder / "out" / "front.json").read_text())["points"]
-    number = next(number for number, point in enumerate(points) if point["engine"] == MIXED)
+    number = next(number for number, point in enumerate(points) if point["engine"] == "mixed")
     assert points[number]["metrics"]["native_bytes"]["value"] > 0
     assert {"mixed.onnx", "libmixed.so", "model.onnx"} <= set(points[number]["files"])
     return folder / "out" / "candidates" / f"{number:03d}"

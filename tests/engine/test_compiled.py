@@ -13,12 +13,16 @@ from tiny_models import conv_relu
 from own_cache import own_cache
 from tensmith import cache, children
 from tensmith.backend.native.choose.choosers import in_family
+from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.engine import ENGINES, compiled
+from tensmith.engine.compiled import NATIVE, CompileOptions, compiled_folder
+from tensmith.engine.engines.native import loaded
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, candidates, host_isa
 from tensmith.kernel.timings import Timings
 
-pytestmark = pytest.mark.skipif(bool(ENGINES[compiled.NATIVE].missing()), reason="no C compiler is installed")
+PLAIN = CompileOptions.of(NATIVE)
+pytestmark = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
 
 
 @pytest.fixture
@@ -30,77 +34,74 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_file_is_compiled_once_until_a_kernel_was_timed(model: Path) -> None:
-    first = compiled.compiled_folder(model, {})
-    assert compiled.compiled_folder(model, {}) == first
+    first = compiled_folder(model, {}, PLAIN)
+    assert compiled_folder(model, {}, PLAIN) == first
     problem = ConvolutionProblem(3, 8, 8, 4, (3, 3), pads=(1, 1, 1, 1))
     slowest = candidates(problem, host_isa())[-1]
     Timings().add(slowest, 0, 1e-9)
-    tuned = compiled.load(compiled.compiled_folder(model, {}))
+    tuned = loaded(compiled_folder(model, {}, PLAIN))
     assert list(tuned.manifest["kernels"].values()) == [str(slowest)]
-    untuned = compiled.load(compiled.compiled_folder(model, {}, compiled.CompileOptions(compiled.UNTUNED)))
-    assert untuned.manifest["kernels"] == compiled.load(first).manifest["kernels"]
+    untuned = loaded(compiled_folder(model, {}, CompileOptions.of(NATIVE, {"tuning": UNTUNED})))
+    assert untuned.manifest["kernels"] == loaded(first).manifest["kernels"]
 
 
 def test_it_is_compiled_in_a_process_of_its_own(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    elsewhere = compiled.compiled_folder(model, {})
+    elsewhere = compiled_folder(model, {}, PLAIN)
     monkeypatch.setattr(compiled, "run", children.run)
-    compiled.compile_anew(model, model.parent / "made", {}, compiled.CompileOptions())
+    compiled.compile_anew(model, model.parent / "made", {}, PLAIN)
     for name in ("model.c", "weights.bin"):
         assert (model.parent / "made" / name).read_bytes() == (elsewhere / name).read_bytes()
     (model.parent / "broken.onnx").write_bytes(b"garbage!")
     with pytest.raises(EngineError, match="native cannot load"):
-        compiled.compile_anew(
-            model.parent / "broken.onnx", model.parent / "no", {}, compiled.CompileOptions()
-        )
+        compiled.compile_anew(model.parent / "broken.onnx", model.parent / "no", {}, PLAIN)
 
 
 def test_a_replaced_library_is_compiled_again_and_never_run(model: Path) -> None:
-    folder = compiled.compiled_folder(model, {})
+    folder = compiled_folder(model, {}, PLAIN)
     whole = (folder / "libmodel.so").read_bytes()
     (folder / "libmodel.so").write_bytes(b"not what was compiled")
     libraries = list((folder.parents[1] / "native").glob("*/kernels.so"))
     libraries[0].write_bytes(b"nor is this")
-    assert compiled.compiled_folder(model, {}) == folder
+    assert compiled_folder(model, {}, PLAIN) == folder
     assert (folder / "libmodel.so").read_bytes() == libraries[0].read_bytes() == whole
 
 
 def test_the_engine_takes_the_setting(model: Path) -> None:
     inputs = conv_relu()[1]
     answers = [
-        ENGINES[compiled.NATIVE].prepare(model, 1, tuning=tuning).run(inputs)["y"]
-        for tuning in (compiled.TUNED, compiled.UNTUNED)
+        ENGINES[NATIVE].prepare(model, 1, tuning=tuning).run(inputs)["y"] for tuning in (TUNED, UNTUNED)
     ]
     np.testing.assert_allclose(*answers, rtol=1e-5, atol=1e-5)
-    with pytest.raises(EngineError, match="tuning is one of untuned, tuned, metaschedule, not 'often'"):
-        ENGINES[compiled.NATIVE].prepare(model, 1, tuning="often")
+    with pytest.raises(EngineError, match="tuning is one of tuned, untuned, metaschedule, not 'often'"):
+        ENGINES[NATIVE].prepare(model, 1, tuning="often")
 
 
 def test_an_algorithm_computes_every_layer_that_it_takes(model: Path) -> None:
     for algorithm in ("direct", "gemm"):
-        options = compiled.CompileOptions(compiled.UNTUNED, algorithm=algorithm)
-        made = compiled.load(compiled.compiled_folder(model, {}, options))
+        options = CompileOptions.of(NATIVE, {"tuning": UNTUNED, "algorithm": algorithm})
+        made = loaded(compiled_folder(model, {}, options))
         assert [
             in_family(kernel.partition(" ")[0], algorithm) for kernel in made.manifest["kernels"].values()
         ] == [True]
     with pytest.raises(EngineError, match=r"algorithm is one of any, direct, .*, not 'quick'"):
-        ENGINES[compiled.NATIVE].prepare(model, 1, algorithm="quick")
+        ENGINES[NATIVE].prepare(model, 1, algorithm="quick")
 
 
 def test_the_engine_refuses_precisions_that_there_are_not(model: Path) -> None:
     with pytest.raises(EngineError, match="precision is one of f32, bf16, f16, not 'f8'"):
-        ENGINES[compiled.NATIVE].prepare(model, 1, precision="f8")
+        ENGINES[NATIVE].prepare(model, 1, precision="f8")
 
 
-def test_a_precision_has_a_folder_of_its_own(model: Path) -> None:
+def test_settings_have_a_folder_of_their_own(model: Path) -> None:
     folders = {
-        compiled.compiled_folder(model, {}, compiled.CompileOptions(compiled.UNTUNED, name))
-        for name in ("f32", "bf16")
+        compiled_folder(model, {}, CompileOptions.of(NATIVE, {"tuning": UNTUNED, "algorithm": name}))
+        for name in ("any", "direct")
     }
     assert len(folders) == 2
 
 
 def test_folders_used_least_recently_go(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    newest = compiled.compiled_folder(model, {})
+    newest = compiled_folder(model, {}, PLAIN)
     for age, name in enumerate(("young", "middle", "old"), start=1):
         other = newest.parent / name
         other.mkdir()
@@ -114,7 +115,7 @@ def test_folders_used_least_recently_go(model: Path, monkeypatch: pytest.MonkeyP
 
 def test_threads_have_a_folder_of_their_own_and_answer_alike(model: Path) -> None:
     inputs = conv_relu()[1]
-    one, two = (ENGINES[compiled.NATIVE].prepare(model, threads).run(inputs)["y"] for threads in (1, 2))
+    one, two = (ENGINES[NATIVE].prepare(model, threads).run(inputs)["y"] for threads in (1, 2))
     np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)
 
 
@@ -126,7 +127,7 @@ def test_weights_in_another_folder_are_part_of_the_file(model: Path) -> None:
         proto, model, save_as_external_data=True, location="sub/weights.bin", size_threshold=0,
         all_tensors_to_one_file=True,
     )  # fmt: skip
-    native = ENGINES[compiled.NATIVE]
+    native = ENGINES[NATIVE]
     first = native.prepare(model, 1).run(inputs)["y"]
     weights = model.parent / "sub" / "weights.bin"
     (2 * np.fromfile(weights, np.float32)).tofile(weights)

@@ -82,7 +82,7 @@ def write_point(
     sizes = {"n": 1} if engine == "native" else {}
     write_onnx(traced.program, root / "model.onnx")
     if sizes:
-        compile_anew(root / "model.onnx", folder, sizes, CompileOptions.of(engine, root / "model.onnx", {}))
+        compile_anew(root / "model.onnx", folder, sizes, CompileOptions.of(engine))
     write_onnx(traced.program, folder / "model.onnx")
     (folder / "model.packed").write_bytes(pack((folder / "model.onnx").read_bytes()))
     write_statistics(statistics, folder)

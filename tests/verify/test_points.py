@@ -165,10 +165,10 @@ def test_altered_fields_are_noticed(root: Path, tmp_path: Path, kind: str) -> No
 def test_altered_code_is_noticed(root: Path, tmp_path: Path, compile_once: None) -> None:
     altered: list[Callable[[Path], None]] = []
     for alteration in forgery.files(root / NATIVE):
-        code = alteration.place in library.FILES[NATIVE]
+        code = alteration.place in ENGINES[NATIVE].files
         if code and alteration.what.endswith(("zeroed, hashes remade", "flipped, hashes remade")):
             altered.append(alteration.act)
-    assert len(altered) == 2 * len(library.FILES[NATIVE])
+    assert len(altered) == 2 * len(ENGINES[NATIVE].files)
     for number, act in enumerate(altered):
         copy = Path(shutil.copytree(root / NATIVE, tmp_path / str(number)))
         act(copy)

@@ -11,8 +11,7 @@ from pathlib import Path
 from tensmith.config import Config
 from tensmith.data import Dataset, ImageInput, Splits, Subset, open_dataset, parse_preprocess, split
 from tensmith.data.fingerprint import fingerprint
-from tensmith.engine.base import sizes_of, specs_of
-from tensmith.engine.compiled import COMPILING
+from tensmith.engine.base import compiler, sizes_of, specs_of
 from tensmith.errors import EngineError, ModelError, VerificationError
 from tensmith.evaluate import size
 from tensmith.evaluate.calibrator import Calibrator
@@ -183,7 +182,7 @@ def _counted(folder: Path, certificate: Certificate, original: Path | None) -> d
     if original is not None and "packed_bytes" in found:
         whole = sum(file.stat().st_size for file in model_files(original))
         found["size_ratio"] = whole / found["packed_bytes"]
-    if certificate.deployed.engine in COMPILING:
+    if compiler(certificate.deployed.engine):
         with contextlib.suppress(ModelError):
             found["native_bytes"] = size.native_bytes(certificate.deployed.engine, folder).value
     return found

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tensmith.data import Subset
 from tensmith.deploy.schedule import Schedule
-from tensmith.engine.compiled import stock
+from tensmith.engine.base import stock
 from tensmith.errors import EngineError
 from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender

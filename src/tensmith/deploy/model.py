@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 
 from tensmith import gate
-from tensmith.backend.mixed import folder as mixed
-from tensmith.backend.native.emit import loader
 from tensmith.backend.onnx import to_onnx, write_onnx
 from tensmith.backend.packed import unpack
 from tensmith.data.gguf import is_gguf
 from tensmith.deploy.caching import cached_decoder
 from tensmith.deploy.generation import Sampling, TokenDecoder
 from tensmith.deploy.slots import SlotDecoders
-from tensmith.engine.base import ENGINES, Session
-from tensmith.engine.compiled import MIXED, NATIVE
+from tensmith.engine.base import ENGINES, Session, compilers
+from tensmith.engine.compiled import NATIVE
 from tensmith.errors import ModelError, TensmithError, UsageError
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, write_bytes
@@ -39,8 +37,6 @@ _PACKED_SUFFIX = ".packed"
 _WORTH_CACHES = 8
 # Tokens that any decoder takes.
 _FEW = 2
-# The file by which one knows a folder that an engine compiled.
-_COMPILED = {NATIVE: loader.MANIFEST, MIXED: mixed.MODEL}
 
 
 class Model:
@@ -200,7 +196,7 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     path = Path(path)
     if (path / NAME).exists():
         require_certified(path)
-    made_for = next((name for name, file in _COMPILED.items() if (path / file).is_file()), None)
+    made_for = next((name for name, by in compilers().items() if (path / by.entry).is_file()), None)
     compiled = path if made_for and engine in (None, made_for) else None
     engine = engine or made_for or "onnxruntime"
     if path.is_dir():

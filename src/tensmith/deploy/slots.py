@@ -12,7 +12,8 @@ from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.onnx import write_onnx
 from tensmith.deploy.caching import CachedDecoder, compared_on
 from tensmith.deploy.generation import MASK, POSITIONS, Sampling, State, TokenDecoder
-from tensmith.engine.compiled import CompileOptions, compiled
+from tensmith.engine.compiled import NATIVE, CompileOptions
+from tensmith.engine.engines.native import compiled
 from tensmith.errors import TensmithError
 from tensmith.files import TemporaryFolder
 from tensmith.formula.arith import Array
@@ -84,7 +85,7 @@ class SlotDecoders(TokenDecoder):
         with TemporaryFolder() as folder:
             path = Path(folder) / "step.onnx"
             write_onnx(program, path)
-            model = compiled(path, dict.fromkeys(symbols, 1), CompileOptions(threads=self.threads))
+            model = compiled(path, dict.fromkeys(symbols, 1), CompileOptions.of(NATIVE, threads=self.threads))
         found = SlotDecoder(self.session, TokenDecoder(self.session), model)
         length = min(capacity, _LONGEST)
         parts = length * (1,) if length <= _ROWS else (*_ROWS * (1,), length - _ROWS)

@@ -6,7 +6,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tensmith.ir import TensorType
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
+Sizes = Mapping[str, int]
 
 
 class Session(ABC):
@@ -98,6 +99,47 @@ class PackageEngine(Engine):
         importlib.import_module(self.name)
 
 
+class CompilingEngine(Engine):
+    """A runtime that makes a folder of a model file, and loads that in the place of the file.
+
+    `entry` is the file by which one knows such a folder, `library` the code that runs; a device `needs` these
+    files, and `beside` them lie others. `settings` are the engine's own, with their values, the default
+    first. Where the engine that it `stands_in_for` refuses a model, it races in its place.
+    """
+
+    entry: str
+    library: str
+    needs: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    settings: Mapping[str, tuple[str, ...]] = {}
+    stands_in_for: str = ""
+
+    @property
+    def files(self) -> list[str]:
+        """All that such a folder holds."""
+        return sorted((*self.needs, *self.beside))
+
+    def completed(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Every setting, as given or by default; EngineError on one that there is not, or not here."""
+        return dict(zip(self.settings, choices(self.name, settings, self.settings)))
+
+    def cut(self, threads: int) -> int:
+        """For how many threads, of so many, a model is compiled."""
+        return threads
+
+    def revision(self, **settings: str) -> str:
+        """What a folder depends on beside the file, the settings, this CPU and the code; a digest, or ""."""
+        return ""
+
+    @abstractmethod
+    def compile(self, path: Path, folder: Path, sizes: Sizes, threads: int, **settings: str) -> None:
+        """Compiles the model at `path` into a `folder` that is not there, by settings that are `completed`.
+
+        Called in a process of its own (engine.compiled). EngineError, or another TensmithError, where it
+        cannot; what is written depends on the arguments, this machine and the code alone.
+        """
+
+
 ENGINES: Registry[Engine] = Registry("engine", "tensmith.engine.engines")
 
 E = TypeVar("E", bound=Engine)
@@ -123,6 +165,27 @@ def on_request(cls: type[E]) -> type[E]:
 def available() -> tuple[str, ...]:
     """Names of the engines that can run here, without those that are used on request."""
     return tuple(name for name, item in ENGINES.items() if name not in ON_REQUEST and item.missing() is None)
+
+
+def compiler(name: str) -> CompilingEngine | None:
+    """The engine of a name where it compiles; None where it loads files as they are, or there is none."""
+    found = ENGINES.get(name)
+    return found if isinstance(found, CompilingEngine) else None
+
+
+def compilers() -> dict[str, CompilingEngine]:
+    """The engines that compile, by name."""
+    return {name: found for name in ENGINES if (found := compiler(name))}
+
+
+def stock(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of some engines that compile nothing."""
+    return tuple(name for name in names if compiler(name) is None)
+
+
+def multiplies(name: str, precision: str) -> bool:
+    """Whether an engine's setting `precision` can be such floats: where it says so in `multiplies`."""
+    return precision in getattr(ENGINES[name], "multiplies", ())
 
 
 def require(engine: Engine) -> None:

@@ -6,40 +6,28 @@ on is its name, so nothing in it goes stale; the folders used least recently go 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
+import inspect
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import tensmith
 from tensmith import cache
-from tensmith.backend.native.choose.choosers import ANY, FAMILIES
-from tensmith.backend.native.choose.precision import refusal
 from tensmith.backend.native.emit import loader
-from tensmith.children import Limits, run
-from tensmith.engine.base import first_line, refuse
+from tensmith.children import Limits, run, same_modules
+from tensmith.engine.base import ENGINES, CompilingEngine, compiler, first_line
 from tensmith.errors import EngineError, ModelError, OutputError
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.frontend.model_files import model_files
-from tensmith.kernel import scheduled
-from tensmith.kernel.isa import host_isa
-from tensmith.kernel.timings import Timings
 
-# The names of the engines that run such folders; each is compiled by the backend of its name.
-NATIVE, MIXED = "native", "mixed"
-COMPILING = frozenset({NATIVE, MIXED})
-# Ways to choose kernels: by estimates alone; by what `tensmith tune` has measured where it has; those that
-# TVM's MetaSchedule found where it was asked.
-UNTUNED, TUNED, METASCHEDULE = "untuned", "tuned", "metaschedule"
-TUNINGS = (UNTUNED, TUNED, METASCHEDULE)
-# What layers multiply in if nothing else is asked for.
-FLOATS = "f32"
+# The engine that compiles whole models, which some things are asked of by name.
+NATIVE = "native"
 
 _LONGEST_SECONDS = 1200.0
 _MOST_BYTES = 4 << 30
@@ -50,67 +38,31 @@ _CODE = (".py", ".c", ".toml")
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """How to compile: kernels chosen how, multiplying in what at most, cut for how many threads, for which
-    engine; by which algorithm layers are computed that it takes.
-    """
+    """How to compile: by which engine, by which settings (all it has), and cut for how many threads."""
 
-    tuning: str = TUNED
-    precision: str = FLOATS
-    threads: int = 1
-    engine: str = NATIVE
-    algorithm: str = ANY
-
-    @property
-    def words(self) -> list[str]:
-        """As the command that compiles takes them."""
-        return [self.tuning, self.precision, self.algorithm, str(self.threads)]
+    engine: str
+    settings: tuple[tuple[str, str], ...]
+    threads: int
 
     @staticmethod
-    def of(engine: str, path: Path, settings: Mapping[str, str], threads: int = 1) -> CompileOptions:
-        """How an engine's settings say to compile the file at `path`; EngineError if that cannot be here."""
-        given = dict(settings)
-        tuning, precision = given.pop("tuning", TUNED), given.pop("precision", FLOATS)
-        algorithm = given.pop("algorithm", ANY)
-        refuse(engine, given)
-        if tuning not in TUNINGS:
-            raise EngineError(f"{engine}'s tuning is one of {', '.join(TUNINGS)}, not '{tuning}'")
-        if algorithm not in (ANY, *FAMILIES):
-            raise EngineError(
-                f"{engine}'s algorithm is one of {', '.join((ANY, *FAMILIES))}, not '{algorithm}'"
-            )
-        if reason := refusal(precision, host_isa()):
-            raise EngineError(f"{engine} cannot load {path}: {reason}")
-        # What other precisions take is estimated, and an estimate is not held against a measurement.
-        tuning = tuning if precision == FLOATS else UNTUNED
-        # Regions of a mixed model run in the thread that calls them.
-        cut = 1 if engine == MIXED else min(threads, loader.MOST_THREADS)
-        return CompileOptions(tuning, precision, cut, engine, algorithm)
+    def of(engine: str, settings: Mapping[str, str] | None = None, threads: int = 1) -> CompileOptions:
+        """As an engine completes some settings; EngineError if they cannot be here."""
+        by = compiling(engine)
+        return CompileOptions(engine, tuple(by.completed(settings or {}).items()), by.cut(threads))
 
 
-def stock(engines: Iterable[str]) -> tuple[str, ...]:
-    """Those of some engines that are not our own."""
-    return tuple(engine for engine in engines if engine not in COMPILING)
+def compiling(engine: str) -> CompilingEngine:
+    """The engine of a name; EngineError if it compiles nothing."""
+    found = compiler(engine)
+    if found is None:
+        raise EngineError(f"{engine} compiles no models: it loads them as they are")
+    return found
 
 
-def compiled(
-    path: Path, sizes: Mapping[str, int], options: CompileOptions = CompileOptions()
-) -> loader.Model:
-    """The ONNX model at `path` for these sizes, loaded; EngineError if it cannot be compiled."""
-    return load(compiled_folder(path, sizes, options), options.threads)
-
-
-def load(folder: Path, threads: int = 1) -> loader.Model:
-    """The model in a compiled folder; EngineError if it was altered or does not run here."""
-    try:
-        return loader.Model(folder, threads)
-    except loader.ModelError as error:
-        raise EngineError(f"native cannot load {folder}: {error}") from error
-
-
-def compiled_folder(path: Path, sizes: Mapping[str, int], options: CompileOptions = CompileOptions()) -> Path:
+def compiled_folder(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> Path:
     """The folder of an ONNX file for these sizes, from the cache or compiled now.
 
-    What is there and not as it was written is compiled anew.
+    What is there and not as it was written is compiled anew. EngineError if it cannot be compiled.
     """
     room, of = cache.user_cache("models"), _of(path, sizes, options)
     folder = cache.find(room, of)
@@ -123,11 +75,14 @@ def compiled_folder(path: Path, sizes: Mapping[str, int], options: CompileOption
 
 def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], options: CompileOptions) -> None:
     """Compiles an ONNX file into a folder that is not there yet; EngineError if it cannot be compiled."""
-    words = [f"{name}={size}" for name, size in sizes.items()]
-    given = [*options.words, str(path), str(folder), *words]
-    command = [sys.executable, "-m", f"tensmith.backend.{options.engine}", *given]
+    asked = {"settings": dict(options.settings), "sizes": dict(sizes), "threads": options.threads}
+    module = type(ENGINES[options.engine]).__module__
+    command = [
+        sys.executable, "-P", "-m", "tensmith.engine.compile", module, options.engine, str(path), str(folder),
+        json.dumps(asked),
+    ]  # fmt: skip
     try:
-        done = run(command, _LONGEST_SECONDS, _limits())
+        done = run(command, _LONGEST_SECONDS, _limits(), environment=same_modules())
     except subprocess.TimeoutExpired as error:
         raise EngineError(
             f"{options.engine} cannot load {path}: compiling took over {_LONGEST_SECONDS:g} s"
@@ -148,7 +103,7 @@ def _limits() -> Limits:
 
 def _of(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> dict[str, str]:
     """What a compiled folder depends on: the file and those it names, sizes, this CPU, code and timings."""
-    digest = hashlib.sha256()
+    by, digest = compiling(options.engine), hashlib.sha256()
     try:
         for part in model_files(path):
             digest.update(bytes.fromhex(sha256_file(part)))
@@ -157,20 +112,11 @@ def _of(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> dict[s
     return {
         "model": digest.hexdigest(),
         "sizes": json.dumps(dict(sorted(sizes.items()))),
-        "options": " ".join((options.engine, *options.words)),
+        "options": json.dumps([options.engine, options.settings, options.threads]),
         "processor": sha256_bytes(" ".join(sorted(loader.cpu_flags())).encode()),
-        "code": code_revision(),
-        "timings": "" if options.tuning == UNTUNED else timings_revision(options.tuning),
+        "code": code_revision() + sha256_file(Path(inspect.getfile(type(by)))),
+        "timings": by.revision(**dict(options.settings)),
     }
-
-
-def timings_revision(tuning: str) -> str:
-    """What is known of kernels: their timings, and for MetaSchedule those that are kept."""
-    try:
-        with contextlib.closing(Timings()) as timings:
-            return timings.revision() + (scheduled.revision() if tuning == METASCHEDULE else "")
-    except OutputError as error:
-        raise EngineError(f"native cannot choose kernels: {error}") from error
 
 
 @functools.cache

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import ENGINES, Arrays, available, require
-from tensmith.engine.compiled import COMPILING
+from tensmith.engine.base import ENGINES, Arrays, available, compiler, require
 from tensmith.engine.signature import TensorSpec, read_signature
 from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError, ModelError, UsageError
@@ -129,7 +128,7 @@ def bench(
 
 def _guessed(contender: Contender, batch: int, sizes: Mapping[str, int]) -> str:
     """What was assumed of sizes when an engine took the file and failed, which may be why; else ""."""
-    if contender.engine in COMPILING:
+    if compiler(contender.engine):
         return ""
     taken = open_sizes(_inputs(contender.path), batch, sizes)
     guessed = ", ".join(f"{name}={size}" for name, size in taken.items() if name not in sizes)

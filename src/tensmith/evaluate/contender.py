@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensmith.engine.base import Arrays, sizes_in
-from tensmith.engine.compiled import COMPILING, CompileOptions, compiled_folder
+from tensmith.engine.base import Arrays, compiler, sizes_in
+from tensmith.engine.compiled import CompileOptions, compiled_folder
 from tensmith.engine.worker import SessionWorker
 
 _JUDGING_SECONDS = 600.0
@@ -60,13 +60,13 @@ class Contender:
 
         Native code is cut for its threads and sizes: what ships is what is judged.
         """
-        if self.engine in COMPILING:
+        if compiler(self.engine):
             return sizes_in(self.path, inputs), threads
         return None, judging_threads
 
     def compiled(self, inputs: Arrays, threads: int) -> Path | None:
         """The folder it is compiled to for the sizes of `inputs`; None where nothing is compiled."""
-        if self.engine not in COMPILING:
+        if not compiler(self.engine):
             return None
-        options = CompileOptions.of(self.engine, self.path, dict(self.settings), threads)
+        options = CompileOptions.of(self.engine, dict(self.settings), threads)
         return compiled_folder(self.path, sizes_in(self.path, inputs), options)

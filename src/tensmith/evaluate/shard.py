@@ -9,11 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tensmith.backend.native.choose.tuning import TUNED, timings_revision
 from tensmith.backend.native.emit.loader import cpu_flags
 from tensmith.data import Dataset, ImageInput, Subset, open_dataset
 from tensmith.data.fingerprint import part_digest
 from tensmith.engine.base import ENGINES, Session, available
-from tensmith.engine.compiled import TUNED, code_revision, timings_revision
+from tensmith.engine.compiled import code_revision
 from tensmith.evaluate.heads import HEADS
 from tensmith.evaluate.outcome import answer_arrays
 from tensmith.evaluate.task import Task

@@ -7,18 +7,10 @@ from pathlib import Path
 
 import onnx
 
-from tensmith.backend.mixed import folder as mixed
-from tensmith.backend.native.emit import loader
-from tensmith.engine.compiled import MIXED, NATIVE
+from tensmith.engine.compiled import compiling
 from tensmith.errors import ModelError
 from tensmith.frontend.model_files import load_skeleton, model_files, tensors
 from tensmith.report.metric import Metric, exact
-
-# Library, and weights and manifest or model.
-_NEEDED = {
-    NATIVE: (loader.LIBRARY, loader.WEIGHTS, loader.MANIFEST),
-    MIXED: (mixed.LIBRARY, mixed.MODEL),
-}
 
 
 def file_bytes(path: Path) -> Metric:
@@ -36,7 +28,7 @@ def weight_bytes(path: Path) -> Metric:
 
 def native_bytes(engine: str, folder: Path) -> Metric:
     """What a device needs to run what an engine compiled; ModelError if a file is missing."""
-    return exact(sum(_size(folder / name) for name in _NEEDED[engine]), "bytes")
+    return exact(sum(_size(folder / name) for name in compiling(engine).needs), "bytes")
 
 
 def _tensor_bytes(tensor: onnx.TensorProto) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.compiled import MIXED, NATIVE
+from tensmith.engine.base import compiler, compilers, stock
 from tensmith.errors import EngineError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.latency import Latency, compare
@@ -30,11 +30,11 @@ from tensmith.search.run import RunDescription
 # What the checkpoint's facts about races are called, and the metrics that come of one.
 RACES = "race/"
 RACED = frozenset({"latency_ms", "speedup", "peak_bytes", "energy_mj"})
-# Shares of the time budget: timing an engine against the baseline, and the native engine's races in all,
-# since it compiles what it runs.
+# Shares of the time budget: timing an engine against the baseline, and the races in all of those that compile
+# what they run.
 _RACING_SHARE, _MOST_SECONDS = 0.0025, 1.5
 _COMPILING_SHARE = 0.3
-# What compiling and timing a small model natively takes, as long as nothing is known about the one at hand.
+# What compiling and timing a small model takes, as long as nothing is known about the one at hand.
 _COMPILE_SECONDS = 6.0
 
 
@@ -62,7 +62,7 @@ class Race:
 
     run: RunDescription
     checkpoint: Checkpoint
-    _native_seconds: list[float] = field(default_factory=list)
+    _compiling_seconds: list[float] = field(default_factory=list)
 
     def winner(
         self, plan: Plan, program: Program, path: Path, engines: Sequence[str] | None = None
@@ -92,14 +92,19 @@ class Race:
         names = [name for name in engines if wanted in (None, name)]
         if not names:
             raise EngineError(f"engine '{wanted}' is not available here; see tensmith doctor")
-        entrants = {name: Contender(name, path, plan.engine_settings) for name in (*names, NATIVE, MIXED)}
         errors: list[str] = []
-        found = self._timed([entrants[name] for name in names if name != NATIVE], errors)
-        if NATIVE in names and (len(names) == 1 or self._affords_native()):
+        found = self._timed([Contender(name, path, plan.engine_settings) for name in stock(names)], errors)
+        for name in filter(compiler, names):
+            if len(names) > 1 and not self._affords_compiling():
+                break
             began = time.monotonic()
-            # Where native code refuses a model, it may still compute regions of it.
-            found += self._timed([entrants[NATIVE]], errors) or self._timed([entrants[MIXED]], errors)
-            self._native_seconds.append(time.monotonic() - began)
+            # Where an engine refuses a model, another may stand in for it and compile regions.
+            for each in (name, *(other for other, by in compilers().items() if by.stands_in_for == name)):
+                latencies = self._timed([Contender(each, path, plan.engine_settings)], errors)
+                found += latencies
+                if latencies:
+                    break
+            self._compiling_seconds.append(time.monotonic() - began)
         if not found:
             raise EngineError("; ".join(errors))
         return found
@@ -123,10 +128,10 @@ class Race:
         """For timing an engine and the baseline."""
         return min(_MOST_SECONDS, _RACING_SHARE * self.run.time_budget)
 
-    def _affords_native(self) -> bool:
-        """Whether one more race of the native engine, as long as the longest, fits the time for such."""
-        longest = max(self._native_seconds, default=_COMPILE_SECONDS)
-        return sum(self._native_seconds) + longest <= _COMPILING_SHARE * self.run.time_budget
+    def _affords_compiling(self) -> bool:
+        """Whether one more race that compiles, as long as the longest so far, fits the time for such."""
+        longest = max(self._compiling_seconds, default=_COMPILE_SECONDS)
+        return sum(self._compiling_seconds) + longest <= _COMPILING_SHARE * self.run.time_budget
 
 
 def structure(program: Program) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tensmith.egraph.programs import Cost
-from tensmith.engine.compiled import NATIVE
+from tensmith.engine.base import multiplies
 from tensmith.hardware import INT8_DOT, Target
 from tensmith.ir import Program
 from tensmith.rewrite.kept import changed_layer
@@ -35,8 +35,6 @@ _STRIDE, _FINEST = 2.0, 0.25
 _LEVELS = range(-20, 41)
 # Nats a sample: what the first step below 8 bits may cost by prediction.
 _SMALL_DIVERGENCE = 0.004
-# Engines that can be told to multiply floats as bfloat16; a plan that says so races on these.
-_MULTIPLY_BFLOAT = frozenset({"openvino", NATIVE})
 # Exact offers come after what methods of an order below say, and before the others.
 _OFFERS = 25
 # Exact steps at single places that are tried next to an exact plan.
@@ -92,7 +90,7 @@ class Space:
     def prospect(self) -> Prospect:
         """What methods may look at; weights take 7 bits where 8-bit products could saturate."""
         fast = self.half_precision and self.allowed.everything
-        fast = fast and not _MULTIPLY_BFLOAT.isdisjoint(self.engines)
+        fast = fast and any(multiplies(name, "bf16") for name in self.engines)
         return Prospect(
             self.allowed.covered(self.program),
             7 if self.narrow else 8,

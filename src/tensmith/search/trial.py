@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-from tensmith.engine.compiled import COMPILING, stock
+from tensmith.engine.base import compiler, stock
 from tensmith.errors import EngineError, OutputError, TensmithError
 from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender
@@ -113,7 +113,7 @@ class Trials:
             try:
                 return winner, self.standard.judged(contender, partial(self._settled, plan))
             except EngineError:
-                if winner.engine not in COMPILING or not others:
+                if not compiler(winner.engine) or not others:
                     raise
                 engines = others
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.compiled import TUNED, UNTUNED
+from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.evaluate.statistics import bootstrap, median_interval, wilson
 from tensmith.study.materials import ORIGINAL
 from tensmith.study.plan import TRAINED, rung, untrained

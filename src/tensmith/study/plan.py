@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from tensmith.backend.native.choose.choosers import ANY, FAMILIES
-from tensmith.engine.compiled import METASCHEDULE, TUNED, UNTUNED
+from tensmith.backend.native.choose.tuning import METASCHEDULE, TUNED, UNTUNED
 from tensmith.errors import UsageError, nearest
 from tensmith.files import sha256_bytes
 from tensmith.hardware import target_names

@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from tensmith.backend.native.choose.choosers import ANY, in_family, restricted_to
+from tensmith.backend.native.choose.tuning import METASCHEDULE, TUNED
 from tensmith.backend.native.emit import loader
 from tensmith.backend.native.plan import fixed
-from tensmith.engine.compiled import METASCHEDULE, NATIVE, TUNED
+from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError, TensmithError
 from tensmith.evaluate.contender import Contender

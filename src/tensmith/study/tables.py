@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensmith.engine.compiled import TUNED, UNTUNED
+from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.errors import MissingExtra
 from tensmith.files import atomic_path, write_text
 from tensmith.report.escape import html_text, printable

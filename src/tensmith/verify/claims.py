@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
+from tensmith.engine.base import compiler
 from tensmith.report.metric import Evidence, Metric
 from tensmith.verify.schema import ClaimRow, Deployed, Proof, RunCheck, TrailStep
 
@@ -21,8 +22,6 @@ FIELD = (
 PURE = ("Ops are pure functions of their inputs and attributes.",)
 # A false pass below this probability makes a test an exact check.
 CHECKED = 1e-6
-# The engines that run what was compiled from the model, and the library that they run.
-LIBRARIES = {"native": "libmodel.so", "mixed": "libmixed.so"}
 
 
 def claims(
@@ -66,9 +65,10 @@ def _later_rows(trail: Sequence[TrailStep], rules: Sequence[Proof]) -> list[Clai
 
 def _compiled_rows(deployed: Deployed) -> list[ClaimRow]:
     """What is known of the way from the model to compiled code."""
-    library = LIBRARIES.get(deployed.engine)
-    if library is None:
+    by = compiler(deployed.engine)
+    if by is None:
         return []
+    library = by.library
     claim = f"{library} computes what model.onnx does, but for rounding."
     kernels = "Kernels and generated C are tested by running them; they are not proved."
     rows = [_row(claim, "tested", kernels)]

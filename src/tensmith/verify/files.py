@@ -8,13 +8,13 @@ from pathlib import Path
 
 from tensmith import gate
 from tensmith.backend.packed import unpack
+from tensmith.engine.base import compiler, compilers
 from tensmith.errors import ModelError, VerificationError
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.frontend.model_files import model_files
 from tensmith.rewrite.archives import trained_path
 from tensmith.rewrite.lossy.recover import trained_weights
 from tensmith.verify.finding import Finding
-from tensmith.verify.library import FILES
 from tensmith.verify.schema import NAME, Certificate, read_certificate
 from tensmith.verify.signature import SUFFIX
 from tensmith.verify.statistics import FILE as STATISTICS
@@ -28,7 +28,7 @@ _BESIDE = frozenset({NAME, NAME + SUFFIX})
 def require_certified(folder: Path) -> None:
     """VerificationError unless all that could be used of a folder is as its certificate states."""
     listed = read_certificate(folder / NAME).files
-    usable = {MODEL, PACKED, *listed}.union(*FILES.values())
+    usable = {MODEL, PACKED, *listed}.union(*(by.files for by in compilers().values()))
     for name in sorted(usable & {path.name for path in folder.iterdir()}):
         if name not in listed:
             raise _stranger(folder / name)
@@ -68,7 +68,8 @@ def _check_hash(path: Path, expected: str) -> None:
 
 def _with_a_role(folder: Path, certificate: Certificate) -> set[str]:
     """The files that a point may consist of."""
-    found = {MODEL, PACKED, PLAN_FILE, *FILES.get(certificate.deployed.engine, ())}
+    by = compiler(certificate.deployed.engine)
+    found = {MODEL, PACKED, PLAN_FILE, *(by.files if by else ())}
     if certificate.statistics:
         found.add(STATISTICS)
     found.update(trained_path(folder, weights).name for weights in trained_weights(certificate.trail))

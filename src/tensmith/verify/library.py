@@ -14,25 +14,19 @@ from typing import Any
 import numpy as np
 
 from tensmith import gate
-from tensmith.engine.base import ENGINES
-from tensmith.engine.compiled import CompileOptions, compile_anew
+from tensmith.engine.base import ENGINES, compiler
+from tensmith.engine.compiled import CompileOptions, compile_anew, compiling
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.sampling import shapes, whole_inputs
 from tensmith.errors import TensmithError, VerificationError
 from tensmith.files import TemporaryFolder
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
-from tensmith.verify.claims import LIBRARIES
 from tensmith.verify.finding import Finding
 from tensmith.verify.machine import other_toolchain
 from tensmith.verify.schema import NAME, Certificate, Deployed, Prepared
 
 MANIFEST = "model.json"
-# What a compiled folder adds to a point.
-FILES = {
-    "native": (MANIFEST, "libmodel.so", "main.c", "model.c", "model.h", "model.py", "weights.bin"),
-    "mixed": ("libmixed.so", "mixed.onnx"),
-}
 _MOST_MANIFEST_BYTES = 1 << 24
 _SAMPLES = 16
 # Inputs are drawn around zero, as wide as networks usually want them, from normalized numbers to raw bytes.
@@ -59,11 +53,12 @@ def check_library(folder: Path, certificate: Certificate, run: bool) -> Iterator
     deployed = certificate.deployed
     if deployed.engine not in ENGINES:
         raise VerificationError(f"{NAME} names the engine '{deployed.engine[:100]}', which does not exist")
-    library = LIBRARIES.get(deployed.engine)
-    if library is None:
+    by = compiler(deployed.engine)
+    if by is None:
         if deployed.prepared is not None or deployed.sizes:
             raise VerificationError(f"{NAME} says how code was compiled, but {deployed.engine} compiles none")
         return
+    library = by.library
     if (folder / library).is_file() and deployed.prepared != prepared_in(folder):
         raise VerificationError(f"{NAME} does not say of the model's preparation what {MANIFEST} says")
     found = list(_compared(folder, certificate))
@@ -79,13 +74,11 @@ def check_library(folder: Path, certificate: Certificate, run: bool) -> Iterator
 def _compared(folder: Path, certificate: Certificate) -> Iterator[Finding]:
     """One finding a file of the folder, or one for all where the model cannot be compiled here."""
     deployed = certificate.deployed
-    names = FILES[deployed.engine]
+    names = compiling(deployed.engine).files
     with TemporaryFolder() as place:
         made = Path(place) / "made"
         try:
-            options = CompileOptions.of(
-                deployed.engine, folder / "model.onnx", deployed.settings, deployed.threads
-            )
+            options = CompileOptions.of(deployed.engine, deployed.settings, deployed.threads)
             compile_anew(folder / "model.onnx", made, deployed.sizes, options)
         except TensmithError as error:
             for name in names:

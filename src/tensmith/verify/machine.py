@@ -6,7 +6,8 @@ import functools
 
 import numpy as np
 
-from tensmith.engine.compiled import TUNED, code_revision, timings_revision
+from tensmith.backend.native.choose.tuning import TUNED, timings_revision
+from tensmith.engine.compiled import code_revision
 from tensmith.errors import TensmithError
 from tensmith.files import sha256_bytes
 from tensmith.hardware import detect_cpu

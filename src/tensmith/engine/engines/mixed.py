@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 
 import tensmith
-from tensmith.backend.mixed.folder import LIBRARY, MODEL, check_folder
-from tensmith.engine import compiled
-from tensmith.engine.base import ENGINES, Session, engine, first_line, on_request, require
+from tensmith.backend.mixed.folder import LIBRARY, MODEL, check_folder, mix, write_folder
+from tensmith.backend.native.plan import fixed
+from tensmith.engine.base import ENGINES, Session, Sizes, engine, first_line, on_request, require
+from tensmith.engine.compiled import NATIVE, CompileOptions, compiled_folder
 from tensmith.engine.engines.onnxruntime import OnnxRuntimeSession, open_session, session_options
 from tensmith.engine.signature import read_signature
 from tensmith.engine.sized import opened
+from tensmith.engine.tunable import TunableEngine
 from tensmith.errors import EngineError
+from tensmith.frontend.onnx import read_onnx
+from tensmith.kernel.isa import host_isa
 
 Array = np.ndarray[Any, Any]
 
@@ -40,16 +44,19 @@ class _Loaded:
 
 @on_request
 @engine
-class MixedEngine:
-    """Settings `tuning` and `precision` as the native engine's, which compiles the regions.
+class MixedEngine(TunableEngine):
+    """Settings as the native engine's, which compiles the regions.
 
     Regions run in one thread; the rest takes as many as it is given.
     """
 
-    name = compiled.MIXED
+    name = "mixed"
+    entry, library = MODEL, LIBRARY
+    needs = (LIBRARY, MODEL)
+    stands_in_for = NATIVE
 
     def missing(self) -> str | None:
-        return ENGINES["onnxruntime"].missing() or ENGINES[compiled.NATIVE].missing()
+        return ENGINES["onnxruntime"].missing() or ENGINES[NATIVE].missing()
 
     def version(self) -> str:
         return f"{tensmith.__version__}, ONNX Runtime {ENGINES['onnxruntime'].version()}"
@@ -61,15 +68,23 @@ class MixedEngine:
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> Session:
-        options = compiled.CompileOptions.of(self.name, path, settings)
+        options = CompileOptions.of(self.name, settings)
         self.start()
         if path.is_dir():
             return _load(path, threads, path)
 
         def build(fixed: Mapping[str, int]) -> _Loaded:
-            return _Loaded(_load(compiled.compiled_folder(path, fixed, options), threads, path))
+            return _Loaded(_load(compiled_folder(path, fixed, options), threads, path))
 
         return opened(read_signature(path), build, sizes)
+
+    def cut(self, threads: int) -> int:
+        """Regions run in the thread that calls them."""
+        return 1
+
+    def compile(self, path: Path, folder: Path, sizes: Sizes, threads: int, **settings: str) -> None:
+        """One library of all regions, and the model that calls them."""
+        write_folder(mix(fixed(read_onnx(path), dict(sizes)), host_isa(), self.chooser(settings)), folder)
 
 
 def _load(folder: Path, threads: int, path: Path) -> OnnxRuntimeSession:

@@ -14,13 +14,16 @@ from pathlib import Path
 import tensmith
 from tensmith.backend.native.choose.measured import measured
 from tensmith.backend.native.emit import loader
+from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.timed import action_seconds
 from tensmith.backend.native.plan import fixed, make_plan
-from tensmith.engine import compiled
-from tensmith.engine.base import Arrays, Session, engine, require, sizes_in
+from tensmith.engine.base import Arrays, Session, Sizes, engine, require, sizes_in
+from tensmith.engine.compiled import NATIVE, CompileOptions, compiled_folder
 from tensmith.engine.profile import StepTime
 from tensmith.engine.signature import ModelSignature, TensorSpec, read_signature
 from tensmith.engine.sized import SizedSession, opened
+from tensmith.engine.tunable import TunableEngine
+from tensmith.errors import EngineError
 from tensmith.frontend.onnx import read_onnx
 from tensmith.kernel.isa import host_isa
 from tensmith.kernel.timings import Timings
@@ -28,7 +31,7 @@ from tensmith.kernel.toolchain import has_compiler
 
 
 @engine
-class Native:
+class Native(TunableEngine):
     """Settings: `tuning`, "tuned" (what `tensmith tune` measured counts), "untuned" (estimates alone), or
     "metaschedule" (the kernels that `tensmith tune --tuning metaschedule` found, else as tuned).
     `precision`, "f32", or "bf16" or "f16" for what layers of floats may multiply in; untuned.
@@ -39,7 +42,10 @@ class Native:
     with, and runs in one thread if it is given fewer than that.
     """
 
-    name = compiled.NATIVE
+    name = NATIVE
+    entry, library = loader.MANIFEST, loader.LIBRARY
+    needs = (loader.LIBRARY, loader.WEIGHTS, loader.MANIFEST)
+    beside = ("main.c", "model.c", "model.h", "model.py")
 
     def missing(self) -> str | None:
         return None if has_compiler() else "no C compiler is installed: pip install 'tensmith[native]'"
@@ -53,13 +59,22 @@ class Native:
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> Session:
-        options = compiled.CompileOptions.of(self.name, path, settings, threads)
+        options = CompileOptions.of(self.name, settings, threads)
         if path.is_dir():
-            model = compiled.load(path, threads)
+            model = loaded(path, threads)
             return SizedSession(_signature(model), lambda _: model)
         self.start()
-        build = functools.partial(compiled.compiled, path, options=options)
+        build = functools.partial(compiled, path, options=options)
         return opened(read_signature(path), build, sizes)
+
+    def cut(self, threads: int) -> int:
+        """Layers are cut for the threads."""
+        return min(threads, loader.MOST_THREADS)
+
+    def compile(self, path: Path, folder: Path, sizes: Sizes, threads: int, **settings: str) -> None:
+        """One library for the whole program."""
+        program = fixed(read_onnx(path), dict(sizes))
+        write_folder(make_plan(program, host_isa(), self.chooser(settings), threads), folder)
 
     def profile(self, path: Path, threads: int, inputs: Arrays, seconds: float) -> list[StepTime]:
         """As `engine.profile`, in one thread: the actions of the plan, by the value that each writes."""
@@ -71,6 +86,19 @@ class Native:
             StepTime(action.writes, str(action.work), (action.writes,), each)
             for action, each in zip(plan.actions, spent)
         ]
+
+
+def compiled(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> loader.Model:
+    """The ONNX model at `path` for these sizes, loaded; EngineError if it cannot be compiled."""
+    return loaded(compiled_folder(path, sizes, options), options.threads)
+
+
+def loaded(folder: Path, threads: int = 1) -> loader.Model:
+    """The model in a compiled folder; EngineError if it was altered or does not run here."""
+    try:
+        return loader.Model(folder, threads)
+    except loader.ModelError as error:
+        raise EngineError(f"native cannot load {folder}: {error}") from error
 
 
 def _signature(model: loader.Model) -> ModelSignature:

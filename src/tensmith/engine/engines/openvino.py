@@ -89,6 +89,7 @@ class OpenVino(base.PackageEngine):
 
     name = "openvino"
     install = "'tensmith[openvino]'"
+    multiplies = frozenset({"bf16"})
 
     def start(self) -> None:
         super().start()

@@ -1,0 +1,38 @@
+"""What engines of tensmith's kernels share: their settings, and how kernels are chosen by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tensmith.backend.native.choose.choosers import ANY, FAMILIES, Choosing
+from tensmith.backend.native.choose.precision import PRECISIONS, refusal
+from tensmith.backend.native.choose.tuning import TUNINGS, UNTUNED, chosen_by, timings_revision
+from tensmith.engine.base import CompilingEngine
+from tensmith.errors import EngineError
+from tensmith.kernel.isa import host_isa
+
+
+class TunableEngine(CompilingEngine):
+    """An engine whose kernels are chosen by `tuning`, `precision` and `algorithm`."""
+
+    multiplies = frozenset({"bf16"})
+    settings = MappingProxyType({
+        "tuning": TUNINGS, "precision": PRECISIONS, "algorithm": (ANY, *FAMILIES)
+    })  # fmt: skip
+
+    def completed(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """As any engine's; what other precisions than floats take is estimated, never tuned."""
+        found = super().completed(settings)
+        precision = found["precision"]
+        if reason := refusal(precision, host_isa()):
+            raise EngineError(f"{self.name} has no precision {precision} here: {reason}")
+        return found if precision == PRECISIONS[0] else {**found, "tuning": UNTUNED}
+
+    def revision(self, **settings: str) -> str:
+        """The timings of kernels."""
+        return timings_revision(settings["tuning"])
+
+    def chooser(self, settings: Mapping[str, str]) -> Choosing:
+        """How kernels are chosen."""
+        return chosen_by(settings["tuning"], settings["precision"], settings["algorithm"])
