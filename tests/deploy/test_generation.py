@@ -165,6 +165,38 @@ def test_the_command(tmp_path: Path) -> None:
     refused(tensmith("generate", "m.onnx", "--tokens", "3,x", folder=tmp_path), 2, "1,2,3")
 
 
+def test_the_tokenizer_says_what_ends_a_text(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers", reason="the text extra is not installed")
+    decoder(tmp_path / "m.onnx")
+    wanted = likeliest(9)
+    names = {f"w{number}": number for number in range(VOCABULARY) if number != wanted[4]} | {
+        "</s>": wanted[4]
+    }
+    encoder = tokenizers.Tokenizer(tokenizers.models.WordLevel(names, "w0"))
+    encoder.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    encoder.save(str(tmp_path / "tokenizer.json"))
+    prompt = " ".join(f"w{number}" for number in PROMPT)
+
+    def said(*more: str) -> list[int]:
+        words = (
+            "--tokenizer",
+            "tokenizer.json",
+            "--prompt",
+            prompt,
+            "--max-new-tokens",
+            "9",
+            "--json",
+            *more,
+        )
+        found: list[int] = json.loads(tensmith("generate", "m.onnx", *words, folder=tmp_path).stdout)[
+            "tokens"
+        ]
+        return found
+
+    assert said() == wanted[: wanted.index(wanted[4])]
+    assert said("--stop", "none") == wanted
+
+
 @pytest.mark.data
 def test_a_story(data_dir: Path) -> None:
     words = LlamaTokenizer(data_dir / "lm" / "tok512.bin")
@@ -174,6 +206,7 @@ def test_a_story(data_dir: Path) -> None:
     )
     assert told.startswith("Once upon a time, there was a little girl")
     assert words.decode(words.start("naïve ☃")) == "naïve ☃"
+    assert words.ends == {1, 2}
 
 
 def test_tokenizers_give_text_back(tmp_path: Path) -> None:

@@ -320,6 +320,9 @@ def test_merges_are_those_of_byte_level_bpe() -> None:
     found = words.start("hello wo<|end|>")
     assert found == [*(tokens.index(token) for token in ("hello", "\u0120w", "o", "<|end|>"))]
     assert words.decode(found) == "hello wo"
+    ended = {"tokenizer.ggml.eos_token_id": entry(261), "tokenizer.ggml.eot_token_id": entry(len(tokens))}
+    assert tokenizer_of_gguf(open_gguf(gguf_bytes(entries | ended, {}))).ends == {261}
+    assert words.ends == frozenset()
     began = entries | {"tokenizer.ggml.add_bos_token": entry(True), "tokenizer.ggml.bos_token_id": entry(261)}
     assert tokenizer_of_gguf(open_gguf(gguf_bytes(began, {}))).start("hello") == [261, tokens.index("hello")]
     for wrong, said in (

@@ -28,7 +28,10 @@ def generate(
     temperature: Annotated[float, typer.Option(help="0 takes the likeliest token.")] = 0.0,
     top_p: Annotated[float, typer.Option(help="Draw from the fewest tokens that hold this share.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Repeats what is drawn.")] = 0,
-    stop: Annotated[str | None, typer.Option(help="Tokens that end the text, as 1,2,3.")] = None,
+    stop: Annotated[
+        str | None,
+        typer.Option(help="Tokens that end the text, as 1,2,3, or none. [default: those of the tokenizer]"),
+    ] = None,
     engine: Annotated[str | None, typer.Option(help="Where it runs; ONNX Runtime if left out.")] = None,
     threads: Annotated[int, typer.Option(help="Threads of the engine.")] = 1,
 ) -> Answer:
@@ -48,12 +51,17 @@ def generate(
     else:
         words = tokenizer_of_gguf(model) if prompt is not None else None
     start = _numbers(tokens, "--tokens") if prompt is None or words is None else words.start(prompt)
+    ends = (
+        words.ends
+        if stop is None and words is not None
+        else _numbers("" if stop == "none" else stop, "--stop")
+    )
     loaded = load(model, engine, threads)
     _ = loaded.decoder
     began = time.perf_counter()
     said: list[int] = []
     first = began
-    for token in loaded.stream(start, max_new_tokens, temperature, top_p, seed, _numbers(stop, "--stop")):
+    for token in loaded.stream(start, max_new_tokens, temperature, top_p, seed, ends):
         first = time.perf_counter() if not said else first
         said.append(token)
     ended = time.perf_counter()

@@ -88,6 +88,12 @@ def _first(file: GgufFile, begins: bool, vocabulary: int) -> list[int]:
     return [token]
 
 
+def _ends(file: GgufFile, vocabulary: int) -> frozenset[int]:
+    """The tokens that end a text, or a turn of a talk."""
+    found = (file.metadata.get(f"{_KEYS}{name}_token_id") for name in ("eos", "eot"))
+    return frozenset(number for number in found if type(number) is int and 0 <= number < vocabulary)
+
+
 def _scored(file: GgufFile) -> ScoredPieces:
     texts = _texts(file, "tokens")
     scores = _numbers(file, "scores", len(texts), 0.0)
@@ -102,7 +108,8 @@ def _scored(file: GgufFile) -> ScoredPieces:
         raise _unusable(file, f"has no token for the byte {lost[0]}")
     leading = " " if file.metadata.get(f"{_KEYS}add_space_prefix", True) else ""
     first = _first(file, True, len(texts))
-    return ScoredPieces(said, scores, [found[name] for name in names], first, leading)
+    bytes_ = [found[name] for name in names]
+    return ScoredPieces(said, scores, bytes_, first, leading, _ends(file, len(texts)))
 
 
 class _GgufBpe:
@@ -137,6 +144,7 @@ class _GgufBpe:
         self._encoder = encoder
         self._first = _first(file, family.begins, len(texts))
         self.vocabulary = len(texts)
+        self.ends = _ends(file, len(texts))
 
     def encode(self, text: str) -> list[int]:
         """With the token that begins a text, where it has one."""

@@ -27,7 +27,13 @@ class Tokenizer(Protocol):
 
 
 class Speller(Tokenizer, Protocol):
-    """A tokenizer that gives text back; bytes that are no UTF-8 become the replacement character."""
+    """A tokenizer that gives text back; bytes that are no UTF-8 become the replacement character.
+
+    `ends` are the tokens that end a text.
+    """
+
+    @property
+    def ends(self) -> frozenset[int]: ...
 
     def decode(self, tokens: Sequence[int]) -> str: ...
 
@@ -37,9 +43,10 @@ class Speller(Tokenizer, Protocol):
 
 
 class ByteTokenizer:
-    """Every UTF-8 byte is a token."""
+    """Every UTF-8 byte is a token; none ends a text."""
 
     vocabulary = 256
+    ends: frozenset[int] = frozenset()
 
     def encode(self, text: str) -> list[int]:
         return list(text.encode())
@@ -86,7 +93,9 @@ class ScoredPieces:
         byte_tokens: Sequence[int],
         first: Sequence[int],
         leading: str = " ",
+        ends: Iterable[int] = (),
     ) -> None:
+        self.ends = frozenset(ends)
         self._pieces, self._scores = pieces, scores
         self._first, self._leading = list(first), leading
         self._byte_tokens = list(byte_tokens)
@@ -158,7 +167,8 @@ class LlamaTokenizer(ScoredPieces):
     """SentencePiece's BPE in the file format of llama2.c (tokenizer.bin, tok512.bin).
 
     The file: int32 longest piece; then for each piece float32 score, int32 length, the bytes; little-endian.
-    Encoding follows llama2.c: BOS is token 1, EOS 2, and byte b token b + 3.
+    Encoding follows llama2.c: BOS is token 1, EOS 2, and byte b token b + 3. Both end a text: its models were
+    trained on texts that lie one behind the other, each begun by BOS.
     """
 
     BOS, EOS = 1, 2
@@ -171,7 +181,8 @@ class LlamaTokenizer(ScoredPieces):
                 f"{path} has {len(pieces)} pieces, too few for the 256 bytes; is it a llama2.c tokenizer?"
             )
         said = [None if number <= self.EOS else piece for number, piece in enumerate(pieces)]
-        super().__init__(said, scores, range(self.FIRST_BYTE, self.FIRST_BYTE + 256), [self.BOS])
+        bytes_ = range(self.FIRST_BYTE, self.FIRST_BYTE + 256)
+        super().__init__(said, scores, bytes_, [self.BOS], ends=(self.BOS, self.EOS))
 
 
 class TokenizerFile:
@@ -182,6 +193,8 @@ class TokenizerFile:
 
     # What a token in no use for the model is called, in the order of looking.
     PADDING = ("[PAD]", "<pad>", "<|endoftext|>", "</s>")
+    # What ends a text is called, in the families of decoders that publish such files.
+    ENDS = ("</s>", "<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<eos>")
 
     def __init__(self, path: Path) -> None:
         data = gate.read_bytes(path, gate.WORDS)
@@ -196,6 +209,8 @@ class TokenizerFile:
         self._encoder.no_padding()
         self._encoder.no_truncation()
         self.vocabulary = int(self._encoder.get_vocab_size())
+        known = map(self._encoder.token_to_id, self.ENDS)
+        self.ends = frozenset(number for number in known if number is not None)
 
     def encode(self, text: str) -> list[int]:
         """With the tokens that begin and end a text."""

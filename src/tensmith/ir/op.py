@@ -143,6 +143,11 @@ class Op(ABC):
     renames: ClassVar[bool] = False
     selects: ClassVar[bool] = False
     joins: ClassVar[bool] = False
+    # Likewise, but by a condition or subscripts, or constants among them.
+    carries: ClassVar[bool] = False
+    # Sums and products of the inputs and whole numbers: of integers, modulo 2^bits, it is a function of the
+    # inputs modulo 2^bits.
+    ring: ClassVar[bool] = False
     # The second input holds whole numbers that say which elements of the first are read or written.
     subscripts: ClassVar[bool] = False
     # The outputs depend on the shapes of the inputs alone.
@@ -259,6 +264,12 @@ class Node:
         if self.traits.joins:
             return self.inputs
         return self.inputs[:1] if self.traits.moves or self.traits.selects else ()
+
+    @property
+    def modular(self) -> bool:
+        """Whether integers modulo 2^bits come of the inputs modulo 2^bits: sums, products, what moves."""
+        traits = self.traits
+        return traits.ring or traits.moves or traits.joins or traits.carries
 
     @property
     def output(self) -> str:

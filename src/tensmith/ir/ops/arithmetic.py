@@ -17,25 +17,25 @@ from tensmith.ir.ops.elementwise import Elementwise, elementwise
 from tensmith.ir.ops.sizes import lower_bound
 
 
-@elementwise("Add", function="add", commutative=True)
+@elementwise("Add", function="add", commutative=True, ring=True)
 def add(m: Scalars[T], a: T, b: T) -> T:
     """y = a + b."""
     return m.add(a, b)
 
 
-@elementwise("Sub", function="sub")
+@elementwise("Sub", function="sub", ring=True)
 def sub(m: Scalars[T], a: T, b: T) -> T:
     """y = a - b."""
     return m.sub(a, b)
 
 
-@elementwise("Mul", function="mul", commutative=True)
+@elementwise("Mul", function="mul", commutative=True, ring=True)
 def mul(m: Scalars[T], a: T, b: T) -> T:
     """y = a * b."""
     return m.mul(a, b)
 
 
-@elementwise("Neg", function="neg")
+@elementwise("Neg", function="neg", ring=True)
 def neg(m: Scalars[T], x: T) -> T:
     """y = 0 - x."""
     return m.sub(m.const(0, x), x)
@@ -120,7 +120,7 @@ class Power(Elementwise):
         return m.call("pow", *args)
 
 
-@elementwise("Sum", function="add", commutative=True)
+@elementwise("Sum", function="add", commutative=True, ring=True)
 def sum(m: Scalars[T], *terms: T) -> T:
     """y = a + b + ..., of any number of tensors."""
     return fold(m.add, terms)

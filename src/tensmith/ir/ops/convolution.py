@@ -112,6 +112,8 @@ class Convolution(Op):
 class Conv(Convolution, Product):
     """A convolution of numbers. ONNX Conv."""
 
+    ring = True
+
     windowed = biased = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:

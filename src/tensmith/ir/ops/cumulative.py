@@ -89,11 +89,15 @@ class Cumulative(Op):
 class CumSum(Cumulative):
     """y[i] = sum(k <= i; x[k]) along an axis. ONNX CumSum."""
 
+    ring = True
+
     kind = "sum"
 
 
 @op("cum_prod", onnx="CumProd", attributes={"exclusive": 0, "reverse": 0})
 class CumProd(Cumulative):
     """y[i] = product(k <= i; x[k]) along an axis. ONNX CumProd."""
+
+    ring = True
 
     kind = "prod"

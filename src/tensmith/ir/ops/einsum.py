@@ -67,6 +67,8 @@ def _hidden(count: int) -> str:
 class Einsum(Op):
     """y[result letters] = sum(all other letters; product of the operands at their letters). ONNX Einsum."""
 
+    ring = True
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The sizes of the result's letters."""
         first = call.type(0)

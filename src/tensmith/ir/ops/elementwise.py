@@ -110,11 +110,12 @@ def elementwise(
     function: str = "",
     result: str | None = None,
     like: int = 0,
-    commutative: bool = False,
     since: int = 1,
     base: type[Elementwise] = Elementwise,
+    **traits: bool,
 ) -> Callable[[Meaning], Meaning]:
-    """Declares an op by its meaning; the function's own name is the op's unless `name` is given."""
+    """Declares an op by its meaning; the function's own name is the op's unless `name` is given. `traits` as
+    `Op` has them."""
 
     def declare(meaning: Meaning) -> Meaning:
         parameters = inspect.signature(meaning).parameters.values()
@@ -127,7 +128,7 @@ def elementwise(
             "many": any(p.kind is p.VAR_POSITIONAL for p in parameters),
             "result": result,
             "like": like,
-            "commutative": commutative,
+            **traits,
         }
         declared = type(onnx, (base,), fields)
         op(name or meaning.__name__, onnx=onnx, attributes=attributes, since=since)(declared)

@@ -47,6 +47,8 @@ class Indexed(Op):
 class Gather(Indexed):
     """y[i.., j.., k..] = x[i.., indices[j..], k..], indices along `axis`, from the back if negative."""
 
+    carries = True
+
     def shape(self, call: Typed, x: Shape, indices: Shape) -> Shape | None:
         """The shape of the indices in the place of the axis."""
         axis = normal_axis(call.attrs["axis"], len(x))

@@ -111,7 +111,7 @@ def exclusive(m: Scalars[T], a: T, b: T) -> T:
     return m.sub(m.add(a, b), m.mul(m.const(2, a), m.mul(a, b)))
 
 
-@elementwise("Where", function="where", like=1)
+@elementwise("Where", function="where", like=1, carries=True)
 def where(m: Scalars[T], condition: T, a: T, b: T) -> T:
     """y = a where the condition holds, else b."""
     return choose(condition, a, b)
@@ -146,7 +146,8 @@ def _bitwise(onnx: str, name: str) -> None:
         return m.call(name, *args)
 
     meaning.__doc__ = f"y = {name.removeprefix('bitwise_')} of the bits."
-    elementwise(onnx, name, function=name, commutative=name != "bitwise_not")(meaning)
+    inverts = name == "bitwise_not"  # ~x = -1 - x
+    elementwise(onnx, name, function=name, commutative=not inverts, ring=inverts)(meaning)
 
 
 _bitwise("BitwiseAnd", "bitwise_and")

@@ -22,6 +22,8 @@ class MatMul(Product):
     a: [..., I, K] or [K]; b: [..., K, J] or [K]; a vector's row or column is dropped from y.
     """
 
+    ring = True
+
     def filters(self, attrs: Attrs) -> int:
         """Columns."""
         return -1
@@ -68,6 +70,8 @@ class Gemm(Product):
 
     a: [I, K], or [K, I] with transA; b: [K, J], or [J, K] with transB; c broadcasts to [I, J], optional.
     """
+
+    ring = True
 
     biased = True
 

@@ -87,11 +87,11 @@ def _reduction(onnx: str, name: str, kind: str, formula: str, *, moved: int = 18
     op(name, onnx=onnx, attributes=_ATTRIBUTES, moved={"axes": (1, moved)})(declared)
 
 
-_reduction("ReduceSum", "reduce_sum", "sum", "sum(x)", moved=13)
+_reduction("ReduceSum", "reduce_sum", "sum", "sum(x)", moved=13, ring=True)
 _reduction("ReduceMean", "reduce_mean", "sum", "sum(x) / n", average=True)
 _reduction("ReduceMax", "reduce_max", "max", "max(x)")
 _reduction("ReduceMin", "reduce_min", "min", "min(x)")
-_reduction("ReduceProd", "reduce_prod", "prod", "product(x)")
+_reduction("ReduceProd", "reduce_prod", "prod", "product(x)", ring=True)
 _reduction("ReduceL1", "reduce_l1", "sum", "sum(|x|)", before=lambda m, x: m.call("abs", x))
 _reduction(
     "ReduceL2", "reduce_l2", "sum", "sqrt(sum(x * x))",

@@ -275,6 +275,8 @@ class Pad(Op):
     Inputs: x, pads, constant_value, axes. Modes: constant, reflect (without the border), edge, wrap.
     """
 
+    carries = True
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Each size plus its two pads."""
         x = call.type(0)

@@ -35,17 +35,6 @@ _FUNCTIONS = RELATIONS | EXTREMES | BITWISE | {
 }  # fmt: skip
 # What the formulas of other ops may call.
 _CALLED = frozenset({"maximum", "minimum", "less", "less_equal", "equal", "abs", "where"})
-_SUMS = (
-    "add", "sub", "mul", "neg", "matmul", "gemm", "einsum", "reduce_sum", "reduce_prod", "cum_sum",
-    "cum_prod",
-)  # fmt: skip
-_MOVES = (
-    "where", "identity", "transpose", "unsqueeze", "squeeze", "reshape", "expand", "slice", "concat",
-    "gather", "pad",
-)  # fmt: skip
-# Ops whose result modulo 2^bits needs their operands only modulo 2^bits, and those of them that overflow.
-_RING = frozenset((*_SUMS, *_MOVES, "conv"))
-_WRAPPED = frozenset((*_SUMS, "conv", "bitwise_not"))
 _MOST_CONSTANTS = 64
 
 
@@ -99,7 +88,7 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
         node = self.element(value, indices)
         dtype = self.dtype(value)
         narrow = dtype[0] in "iu" and (dtype[0] == "u" or dtype in ("i8", "i16"))
-        wraps = narrow and self.program.producers[value].op in _WRAPPED
+        wraps = narrow and self.program.producers[value].traits.ring
         return operators.wrap(self.world.arena, node, dtype) if wraps else node
 
     # Leaves
@@ -179,7 +168,7 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
     def operands(self, node: Step, indices: Sequence[ProofTerm]) -> At:
         """See Elements: whole values, where they leave the ring."""
         found = super().operands(node, indices)
-        return found if node.op in _RING else tuple(map(self._solid, node.inputs, found))
+        return found if node.modular else tuple(map(self._solid, node.inputs, found))
 
     def apply(self, function: str, args: At, node: Step) -> ProofTerm:
         """See Elements."""
