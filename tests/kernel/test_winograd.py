@@ -54,7 +54,12 @@ def test_the_matrices_compute_a_filter_exactly(outputs: int, taps: int) -> None:
 @pytest.mark.parametrize("problem", [*SHAPES, *STRIDED, *LARGER], ids=str)
 def test_every_size_on_every_class_of_shape(problem: ConvolutionProblem, size: int) -> None:
     image, weights = sample(problem)
-    kernels = [k for k in Winograd.candidates(problem, host_isa()) if k.parameters["size"] == size]
+    isa = next(
+        (isa for isa in (host_isa(), isa_named("generic")) if not Winograd.refuses(problem, isa)), None
+    )
+    if isa is None:
+        pytest.skip(f"{problem.channels} channels of four phases fill vectors of {host_isa().lanes} badly")
+    kernels = [k for k in Winograd.candidates(problem, isa) if k.parameters["size"] == size]
     if not kernels:
         pytest.skip("more points than there are")
     expected = reference(problem, image, weights)
@@ -135,4 +140,4 @@ def test_what_is_not_finite_is_never_lost() -> None:
     ],
 )
 def test_what_it_refuses(problem: ConvolutionProblem, reason: str) -> None:
-    assert reason in (Winograd.refuses(problem, host_isa()) or "")
+    assert reason in (Winograd.refuses(problem, isa_named("avx512")) or "")

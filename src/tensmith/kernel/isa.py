@@ -148,6 +148,9 @@ typedef float vf __attribute__((vector_size({bytes}), may_alias));
 typedef float vfu __attribute__((vector_size({bytes}), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size({bytes}), may_alias));
 
+/* p, of which a compiler knows nothing. gcc 12 may write one address in an array as a multiple of another;
+   it then forgets that what is stored there is of that array, and drops the call that stores it. */
+static inline void *hidden(const void *p) {{ __asm__("" : "+r"(p)); return (void *)p; }}
 static inline vf load(const float *p) {{ return *(const vfu *)p; }}
 static inline void store(float *p, vf x) {{ *(vfu *)p = x; }}
 static inline vf splat(float x) {{ return x - (vf){{0}}; }}

@@ -95,7 +95,8 @@ def test_q_linear_matmul(per_column: bool) -> None:
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_q_linear_conv(groups: int) -> None:
-    x, w = integers(np.uint8, 2, 4, 6, 6), integers(np.int8, 6, 4 // groups, 3, 3)
+    # 7 bits: without VNNI, ONNX Runtime adds pairs of products in 16 bits, and more would saturate.
+    x, w = integers(np.uint8, 2, 4, 6, 6), integers(np.int8, 6, 4 // groups, 3, 3) // 2
     inputs = [
         x, scale(0.1), np.array(120, np.uint8), w, scales(6), np.zeros(6, np.int8), scale(4),
         np.array(7, np.uint8), integers(np.int16, 6).astype(np.int32),

@@ -160,7 +160,7 @@ def _call(plan: NativePlan, index: int, action: Action, name: str) -> str:
     constants = _weight(plan, index, "constants")
     if action.table is not None:
         constants = f"(const float *)({_address(plan, action.table, 1)})"
-    scratch = f"arena + {plan.scratch[index]}" if index in plan.scratch else "0"
+    scratch = f"hidden(arena + {plan.scratch[index]})" if index in plan.scratch else "0"
     if isinstance(action.work, Kernel):
         residual = reads[1] if len(reads) > 1 else "0"
         call = f"{name}({reads[0]}, {weights}, {constants}, {residual}, {writes}, {scratch});"
@@ -201,7 +201,7 @@ def _clear(plan: NativePlan, action: Action, loop: str) -> list[str]:
 def _address(plan: NativePlan, value: str, count: int) -> str:
     place = plan.places[value]
     type_ = "uint8_t" if value in plan.layout.parameters else "float"
-    base = f"({type_} *)(arena + {place.start})"
+    base = f"({type_} *)hidden(arena + {place.start})"
     if place.region != "arena":
         base = f"({type_} *){place.region}[{place.start}]"
     if place.offset:
