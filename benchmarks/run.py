@@ -87,6 +87,7 @@ BENCHES = (
     ),
     Bench("detector", "compress.detector", 13, (), ("--time-budget", "1m"), readme=False),
     Bench("gate", "compress.gate", 110, (), ("--runs", "1", "--time-budget", "1m"), readme=False),
+    Bench("portability", "compress.portability", 5, (), ("--samples", "200"), readme=False),
     Bench("workers", "compress.workers", 3, (), ("--turns", "2", "--samples", "500"), readme=False),
     Bench("import_speed", "compress.import_speed", 5, (), ("--only", "resnet18"), readme=False),
     Bench("gguf", "compress.gguf", 2, (), ("--only", "llama-F32"), readme=False),
