@@ -3,9 +3,9 @@
     python -m benchmarks.compress.portability [--only MODEL,...] [--samples 2000]
 
 Without VNNI, engines may add pairs of products of bytes in 16 bits, where two large ones do not fit;
-`compress` gives such CPUs 7 bits. Figures are points of accuracy lost against the float model in ONNX Runtime, paired,
-with 95 % intervals. The native engine's sums are exact, so its 8 bits answer as a CPU with VNNI does: where 7
-bits are surely over ASKED points below that in some engine, that is a failure.
+`compress` gives such CPUs 7 bits. Figures are points of accuracy lost against the float model in ONNX
+Runtime, paired, with 95 % intervals. The native engine's sums are exact, so its 8 bits answer as a CPU with
+VNNI does: where 7 bits are surely over ASKED points below that in some engine, that is a failure.
 """
 
 from __future__ import annotations
