@@ -15,7 +15,8 @@ from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers
 from tensmith.rewrite.method import LOSSY, MethodOutlook
 from tensmith.search.bits import damage
 from tensmith.search.candidate import Candidate
-from tensmith.search.sensitivity import PROBE_BITS, Sensitivity
+from tensmith.rewrite.lossy.grid import PROBE_BITS
+from tensmith.search.sensitivity import Sensitivity
 from tensmith.search.space import space_of
 
 
