@@ -134,7 +134,8 @@ class Method(ABC):
         """What it does to a layer, in words for the report."""
         if self.graded:
             coded = params.get("rounding") == "coded"
-            return f"{self.name}, {'weights of small codes' if coded else f'{bits_of(params, site)}-bit weights'}"
+            kind = "weights of short codes" if coded else f"{bits_of(params, site)}-bit weights"
+            return f"{self.name}, {kind}"
         shown = ", ".join(f"{key} {value}" for key, value in params.items() if key != "bits")
         return f"{self.name} ({shown})" if shown else self.name
 

@@ -196,7 +196,7 @@ def _mutants(space: Space, found: TriedIdea, chance: random.Random) -> list[Idea
 
 
 def _other_levels(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
-    """All layers with a bit more or a bit less, within what weights may take, or at another price of memory."""
+    """All layers with a bit more or a bit less, within what weights may take; or another price of memory."""
     if "price" in step.params:
         for factor in _OTHER_PRICES:
             like = replace(step, params={**step.params, "price": factor * step.params["price"]})

@@ -16,7 +16,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.lossy.coded import CodeLengths, coded
-from tensmith.rewrite.lossy.grid import on_grid
+from tensmith.rewrite.lossy.grid import _compensated, _scales, on_grid
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
@@ -107,8 +107,6 @@ def test_a_higher_price_buys_fewer_bits_for_more_error() -> None:
 
 def on_integer_bits(rows: Array, second: Array, bits: int) -> tuple[Array, Array]:
     """What compensated rounding to so many bits makes of a layer, through `on_grid`'s own parts."""
-    from tensmith.rewrite.lossy.grid import _compensated, _scales
-
     top = 2 ** (bits - 1) - 1
     scales = _scales(rows, top, second)
     return np.stack([_compensated(r, s, h, top) for r, s, h in zip(rows, scales, second)]), scales
@@ -164,7 +162,7 @@ def test_every_network_runs_and_packs_smaller_at_a_higher_price(name: str, metho
 
 def test_a_layer_that_is_worth_more_is_rounded_more_finely() -> None:
     program = chain()
-    first, *others = weighted_layers(program)
+    first = weighted_layers(program)[0]
     given = params(program, 1000.0)
     finer = {**given, "worth": {**given["worth"], first.site: 1.0}}
     coarse, fine = (on_grid(program, first, 8, each, DATA) for each in (given, finer))
@@ -210,7 +208,7 @@ def test_codes_that_fit_four_bits_are_stored_in_four() -> None:
 )
 def test_prices_without_sense_are_refused(wrong: dict[str, Any]) -> None:
     for method in ("int8", "weight_only", "dynamic_int8"):
-        with pytest.raises(ProgramError, match="price|worth"):
+        with pytest.raises(ProgramError, match=r"price|worth"):
             apply_lossy(SAMPLES["transformer"](), Step(method, EVERYWHERE, wrong, "lossy"), DATA)
 
 

@@ -81,7 +81,7 @@ def _means(magnitudes: Array, taps: int) -> Array:
 def coded(
     rows: Array, second: Array, price: float, taps: int, top: int, *, compensating: bool = True
 ) -> tuple[Array, Array]:
-    """Codes within +-top and scales [groups, rows] for rows [groups, rows, d], inputs of moment [groups, d, d].
+    """Codes within +-top and scales [groups, rows] for rows [groups, rows, d] and moments [groups, d, d].
 
     price: of a bit, in squared output error. Columns are `taps` to a channel. Without `compensating`, each
     weight stands for itself.

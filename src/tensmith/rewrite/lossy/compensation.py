@@ -67,8 +67,8 @@ class Compensation:
     def of(second: Array, *, largest_first: bool = False) -> Compensation:
         """For the moment [d, d] of the inputs.
 
-        With `largest_first`, columns go in falling order of their input's energy, so that the ones that matter
-        most have the most columns left to make up for them.
+        With `largest_first`, columns go in falling order of their input's energy, so that the ones that
+        matter most have the most columns left to make up for them.
         """
         diagonal = np.diag(second)
         order = np.argsort(-diagonal, kind="stable") if largest_first else np.arange(len(diagonal))
@@ -82,7 +82,7 @@ class Compensation:
         return costs
 
     def applied(self, weights: Array, begin_block: BeginBlock, block: int = _BLOCK) -> Array:
-        """weights [rows, d] with every column treated, a block of columns at a time, the error fed forward."""
+        """weights [rows, d] with every column treated, a block at a time, and the error fed forward."""
         order, factor = self.order, self.factor
         result = weights[:, order].astype(np.float64)
         for start in range(0, len(order), block):

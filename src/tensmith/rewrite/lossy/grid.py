@@ -53,8 +53,8 @@ def on_grid(
 ) -> QuantizedWeights:
     """The weights of a layer as codes within +-(2**(bits-1) - 1) and scales.
 
-    params["rounding"]: "nearest", "compensated" (later columns make up for the error), or "coded", where codes
-    are also small (`coded`): a megabyte is worth params["price"] nats, and rounding the layer to the nearest
+    params["rounding"]: "nearest", "compensated" (later columns make up for the error), or "coded" (codes are
+    small, too, see `coded`): a megabyte is worth params["price"] nats, and rounding the layer to the nearest
     of PROBE_BITS costs params["worth"][site] nats. params["scales"]: "max" (the largest weight is
     representable) or "mse" (least error, inputs weighed by their energy); "coded" finds its own. Rows of a
     table stand for themselves as well, so nothing makes up for them.
@@ -81,7 +81,11 @@ def on_grid(
 
 
 def _quantized(
-    program: Program, layer: WeightedLayer, codes: Array, scales: Array, shifts: Mapping[str, Array] | None = None
+    program: Program,
+    layer: WeightedLayer,
+    codes: Array,
+    scales: Array,
+    shifts: Mapping[str, Array] | None = None,
 ) -> QuantizedWeights:
     weights = program.constants[layer.weight]
     axis = weights.ndim - 1 if layer.transposed else 0
@@ -108,9 +112,7 @@ def _coded(
     price = _price(rows, plain, params, layer.site)
     codes, scales = coded(rows, inputs.second, price, taps, top, compensating=not alone)
     error = rows - codes * scales[..., None]
-    shifts = {
-        site: np.einsum("grd,gd->gr", error, mean).reshape(-1) for site, mean in inputs.means.items()
-    }
+    shifts = {site: np.einsum("grd,gd->gr", error, mean).reshape(-1) for site, mean in inputs.means.items()}
     return _quantized(program, layer, codes, scales, shifts)
 
 

@@ -67,8 +67,8 @@ class Parameters:
         return frozenset(value)
 
     def grids(self) -> frozenset[str]:
-        """Checks what weights on grids take (bits, default_bits, scales, rounding, and price and worth of coded
-        rounding); the layers to skip."""
+        """Checks what weights on grids take (bits, default_bits, scales, rounding, price, worth); the layers
+        to skip."""
         bits = self._take("bits", {})
         if not isinstance(bits, Mapping) or not all(isinstance(site, str) for site in bits):
             raise self.wrong(f"bits is {bits!r}; give whole numbers by layer")
