@@ -124,11 +124,11 @@ def _price(rows: Array, second: Array, params: Mapping[str, Any], site: str) -> 
     price, worth = params.get("price"), params.get("worth", {})
     if price is None or not worth:
         raise ProgramError("rounding 'coded' needs price, and worth by layer")
-    nats = max(worth.get(site, max(worth.values())), _TINY)
+    nats = max(float(worth.get(site, max(worth.values()))), _TINY)
     scales = _scales(rows, largest_code(PROBE_BITS), None)
     probe = np.rint(rows / scales[..., None]) * scales[..., None] - rows
     error = sum(float(np.einsum("rd,rd->", e @ h, e)) for e, h in zip(probe, second))
-    return float(price) / (8e6 * nats) * error
+    return float(price) * error / (8e6 * nats)
 
 
 def _scales(rows: Array, top: int, second: Array | None) -> Array:
