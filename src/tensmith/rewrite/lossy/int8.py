@@ -92,7 +92,7 @@ class Int8(Method):
             layer.site: on_grid(program, layer, bits_of(params, layer.site), params, calibration)
             for layer in placement.layers
         }
-        shifts = {site: shift for grid in weights.values() for site, shift in grid.shifts.items()}
+        shifts = {site: grid.shifts[site] for site, grid in weights.items() if site in grid.shifts}
         if shifts:
             program = with_bias_shifts(program, shifts)
             placement = place(program, skip)
