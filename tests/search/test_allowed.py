@@ -91,7 +91,8 @@ def test_no_plan_of_a_search_changes_a_kept_layer(search: str, kept: tuple[str, 
     steps = lossy(plans)
     assert {"int8", "half", "low_rank", "magnitude_pruning", "channel_pruning"} <= {s.rule for s in steps}
     assert not any(step.site in kept for step in steps)
-    assert not any(set(kept) & {*step.params.get("bits", ()), *step.params.get("skip", ())} for step in steps)
+    told = [{*step.params.get("worth", ()), *step.params.get("skip", ())} for step in steps]
+    assert any(told) and not any(set(kept) & layers for layers in told)
     assert not any(plan.engine_settings for plan in plans)
     model = tmp_path / "model.onnx"
     builder = Builder(model, chain(), tmp_path, Interpreted(), allowed=allowed)

@@ -10,7 +10,7 @@ from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
 from tensmith.search.beam import beam_search
 from tensmith.search.beyond import search_beyond
-from tensmith.search.bits import allocate_bits
+from tensmith.search.bits import predicted_divergence
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
@@ -31,9 +31,10 @@ SENSITIVITY = {"h": Sensitivity(1.0, 5.0), "y": Sensitivity(0.01, 0.1)}
 
 def simulated(plan: Plan) -> Candidate:
     """A stand-in for measurement whose drop grows as bits fall: what the search must cope with."""
-    tables = (s.params.get("bits") for s in plan.steps)
-    bits = next((table for table in tables if isinstance(table, dict)), {})
-    mean = np.mean([bits.get(site, 8) for site in SENSITIVITY]) if plan.steps else 32.0
+    prices = (s.params.get("price") for s in plan.steps)
+    price = next((price for price in prices if price is not None), 0.0)
+    bits = [8.0 if not price else 6 + np.log2(each.divergence / price) / 4 for each in SENSITIVITY.values()]
+    mean = np.mean(np.clip(bits, 1, 8)) if plan.steps else 32.0
     drop = float(np.exp2(4 - mean)) if plan.steps else 0.0
     metrics = {
         "packed_bytes": exact(1000 * mean, "bytes"),
@@ -89,12 +90,16 @@ def test_without_time_only_the_first_seeds_are_tried() -> None:
     assert safest == [[], [], ["half"], ["int8"]]
 
 
-def test_the_layer_that_hurts_more_keeps_more_bits() -> None:
-    for level in np.arange(-4.0, 20.0):
-        bits = allocate_bits(two_layers(), SENSITIVITY, float(level))
-        assert bits["h"] >= bits["y"]
-    assert set(allocate_bits(two_layers(), SENSITIVITY, -30.0).values()) == {8}
-    assert set(allocate_bits(two_layers(), SENSITIVITY, 60.0).values()) == {2}
+def test_a_line_begins_where_little_should_be_lost_and_says_what_each_layer_is_worth() -> None:
+    space = Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
+    seed = next(idea for idea in space.seeds() if idea.family == "int8")
+    line = next(space.moves(seed, simulated(seed.plan)))
+    assert line.level is not None
+    assert predicted_divergence(two_layers(), line.level) <= 0.004
+    assert predicted_divergence(two_layers(), line.level + 1) > 0.004
+    (step,) = line.plan.steps
+    assert step.params["worth"] == {"h": 1.0, "y": 0.01}
+    assert (step.params["rounding"], step.params["price"]) == ("coded", 2**line.level)
 
 
 def test_narrow_integers_never_exceed_seven_bits(tmp_path: Path) -> None:
@@ -104,7 +109,7 @@ def test_narrow_integers_never_exceed_seven_bits(tmp_path: Path) -> None:
         for step in plan.steps:
             if step.rule == "int8":
                 assert step.params["default_bits"] == 7
-                assert max(step.params.get("bits", {"": 7}).values()) <= 7
+                assert "bits" not in step.params
 
 
 def test_bfloat16_arithmetic_races_on_every_engine_that_can_be_told_to() -> None:

@@ -14,7 +14,10 @@ from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.space import Idea, Space
 from tensmith.search.strategy import ALWAYS_TRIED, STRATEGIES, Quest, TriedIdea
 
-SPACE = Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
+
+def space() -> Space:
+    """A fresh one: it remembers where its lines ended."""
+    return Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
 
 
 def run(trials: int, seed: int = 0, known: dict[str, Candidate] | None = None) -> list[Candidate]:
@@ -28,7 +31,7 @@ def run(trials: int, seed: int = 0, known: dict[str, Candidate] | None = None) -
     def in_time() -> bool:
         return next(left, None) is not None
 
-    return genetic_search(Quest(SPACE, attempt, Objective(0.5), 32000.0, in_time, seed=seed))
+    return genetic_search(Quest(space(), attempt, Objective(0.5), 32000.0, in_time, seed=seed))
 
 
 def keys(tried: list[Candidate]) -> list[str]:
@@ -64,8 +67,8 @@ def test_a_space_where_everything_fails_ends() -> None:
     def attempt(plan: Plan) -> Candidate:
         return Candidate(plan.id, plan, "failed")
 
-    tried = genetic_search(Quest(SPACE, attempt, Objective(), 1.0, lambda: True))
-    assert len(tried) == len({idea.plan.key for idea in SPACE.seeds()})
+    tried = genetic_search(Quest(space(), attempt, Objective(), 1.0, lambda: True))
+    assert len(tried) == len({idea.plan.key for idea in space().seeds()})
 
 
 def test_a_search_may_be_asked_for_by_name() -> None:

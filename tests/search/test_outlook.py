@@ -16,6 +16,7 @@ from tensmith.hardware import load_target
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.kept import KEPT
+from tensmith.rewrite.lossy.grid import PROBE_BITS
 from tensmith.rewrite.lossy.weights import find_layer, weighted_layers
 from tensmith.rewrite.method import LOSSY, Standing, apply_lossy
 from tensmith.rewrite.rule import Step
@@ -24,7 +25,7 @@ from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import DATABASE, Checkpoint
 from tensmith.search.outlook import LayerOutlook, layer_outlooks, methods_found
 from tensmith.search.plan import Plan
-from tensmith.search.sensitivity import PROBE_BITS, Sensitivity
+from tensmith.search.sensitivity import Sensitivity
 from tensmith.search.space import space_of
 
 TARGET = load_target("raspberry-pi-5")

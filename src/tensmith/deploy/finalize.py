@@ -287,7 +287,8 @@ def _is_plain_int8(candidate: Candidate) -> bool:
     if len(candidate.plan.steps) != 1 or "latency_ms" not in candidate.metrics:
         return False
     (step,) = candidate.plan.steps
-    return step.rule == "int8" and step.params.get("calibration") == "minmax" and "bits" not in step.params
+    told = step.params
+    return step.rule == "int8" and told.get("calibration") == "minmax" and not {"bits", "price"} & told.keys()
 
 
 def _timed(

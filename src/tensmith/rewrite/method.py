@@ -133,7 +133,9 @@ class Method(ABC):
     def treatment(self, params: Mapping[str, Any], site: str) -> str:
         """What it does to a layer, in words for the report."""
         if self.graded:
-            return f"{self.name}, {bits_of(params, site)}-bit weights"
+            coded = params.get("rounding") == "coded"
+            kind = "weights of short codes" if coded else f"{bits_of(params, site)}-bit weights"
+            return f"{self.name}, {kind}"
         shown = ", ".join(f"{key} {value}" for key, value in params.items() if key != "bits")
         return f"{self.name} ({shown})" if shown else self.name
 
@@ -166,7 +168,7 @@ class Method(ABC):
         step = plan.find(self.name) if self.graded else None
         if step is None or plan.graded is not step:
             return
-        kept = {key: value for key, value in step.params.items() if key != "bits"}
+        kept = {key: value for key, value in step.params.items() if key not in ("bits", "price", "worth")}
         for bits in _CHALLENGING_BITS:
             if bits < step.params.get("default_bits", 8):
                 params = {**kept, "default_bits": bits, "scales": "mse", "rounding": "compensated"}

@@ -89,6 +89,6 @@ def without_layers(params: Mapping[str, Any], gone: Collection[str]) -> dict[str
         if name == "skip"
         else {site: count for site, count in value.items() if site not in gone}
         for name, value in params.items()
-        if name == "skip" or (name == "bits" and isinstance(value, Mapping))
+        if name == "skip" or (name in ("bits", "worth") and isinstance(value, Mapping))
     }
     return {**params, **said}

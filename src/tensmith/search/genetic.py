@@ -28,6 +28,8 @@ _CROSSED = 0.4
 # Draws for one generation, each of which may be a plan that was tried: after so many the space is exhausted.
 _DRAWS = 40 * _POPULATION
 _LEAST_BITS = 2
+# What a price of memory, or a layer's worth, becomes where it is changed.
+_OTHER_PRICES, _OTHER_WORTHS = (0.5, 2.0), (0.25, 4.0)
 
 
 def genetic_search(quest: Quest) -> list[Candidate]:
@@ -159,12 +161,13 @@ def _placed(plan: Plan) -> list[Step]:
 
 
 def _mixed(ours: Step, theirs: Step, taken: Step, chance: random.Random) -> Step:
-    """One of two like steps, with each layer's bits from either where both say them by layer."""
-    tables = [table for step in (ours, theirs) if isinstance(table := step.params.get("bits"), Mapping)]
-    if len(tables) < 2:
-        return taken
-    bits = {site: chance.choice(tables).get(site, count) for site, count in taken.params["bits"].items()}
-    return replace(taken, params={**taken.params, "bits": bits})
+    """One of two like steps, with each layer's bits, or worth, from either where both say them by layer."""
+    for name in ("bits", "worth"):
+        tables = [table for step in (ours, theirs) if isinstance(table := step.params.get(name), Mapping)]
+        if len(tables) == 2:
+            mixed = {site: chance.choice(tables).get(site, own) for site, own in taken.params[name].items()}
+            taken = replace(taken, params={**taken.params, name: mixed})
+    return taken
 
 
 def _mutants(space: Space, found: TriedIdea, chance: random.Random) -> list[Idea]:
@@ -193,7 +196,12 @@ def _mutants(space: Space, found: TriedIdea, chance: random.Random) -> list[Idea
 
 
 def _other_levels(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
-    """All layers with a bit more or a bit less, within what weights may take."""
+    """All layers with a bit more or a bit less, within what weights may take; or another price of memory."""
+    if "price" in step.params:
+        for factor in _OTHER_PRICES:
+            like = replace(step, params={**step.params, "price": factor * step.params["price"]})
+            yield _with(idea, idea.plan.having(like).steps)
+        return
     skip = frozenset(step.params.get("skip", ()))
     for change in (-1, 1):
         bits = {
@@ -204,13 +212,17 @@ def _other_levels(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
 
 
 def _other_layers(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
-    """Each layer with a bit more, a bit less, or left in floats (no longer)."""
+    """Each layer with a bit more, a bit less, another worth, or left in floats (no longer)."""
     skip = frozenset(step.params.get("skip", ()))
     sites = [layer.site for layer in weighted_layers(space.prospect.program)]
     bits = {site: bits_of(step.params, site) for site in sites}
     for site in sites:
         changed = [(bits, skip ^ {site})]
-        if site not in skip:
+        worth = step.params.get("worth", {})
+        for factor in _OTHER_WORTHS if site in worth and site not in skip else ():
+            params = {**step.params, "worth": {**worth, site: factor * worth[site]}}
+            yield _with(idea, idea.plan.having(replace(step, params=params)).steps)
+        if site not in skip and not worth:
             counts = (bits[site] + change for change in (-1, 1))
             changed += [
                 ({**bits, site: count}, skip)

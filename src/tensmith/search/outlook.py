@@ -11,11 +11,12 @@ from tensmith.hardware.cost import OpCost, op_seconds
 from tensmith.ir import Program
 from tensmith.ir.program import array_bytes
 from tensmith.report.metric import Evidence
+from tensmith.rewrite.lossy.grid import PROBE_BITS
 from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers
 from tensmith.rewrite.method import LOSSY, MethodOutlook
 from tensmith.search.bits import damage
 from tensmith.search.candidate import Candidate
-from tensmith.search.sensitivity import PROBE_BITS, Sensitivity
+from tensmith.search.sensitivity import Sensitivity
 from tensmith.search.space import space_of
 
 

@@ -30,7 +30,7 @@ from tensmith.yaml_text import YamlText, read_yaml
 _MOST_STEPS = 10_000
 _SETTINGS = ("engine", "precision", "untouched")
 # Parameters that name layers.
-_OF_LAYERS = (KEPT, "skip", "bits")
+_OF_LAYERS = (KEPT, "skip", "bits", "worth")
 
 
 class _Written(BaseModel):

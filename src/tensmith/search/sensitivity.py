@@ -21,12 +21,11 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.progress import Progress, silent
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.grid import on_grid
+from tensmith.rewrite.lossy.grid import PROBE_BITS, on_grid
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.run import RunDescription
 
-PROBE_BITS = 4
 # Of the time budget, for probing all layers.
 BUDGET_SHARE = 0.05
 # What the checkpoint's fact is called.

@@ -22,19 +22,21 @@ from tensmith.rewrite.method import LOSSY, Form, Prospect, Standing
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import in_phase
 from tensmith.search.allowed import Allowed, without_layers
-from tensmith.search.bits import allocate_bits, predicted_divergence
+from tensmith.search.bits import predicted_divergence, price
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.regions import Regions
 from tensmith.search.sensitivity import Sensitivity
 
-# Levels of the bit allocation: one more doubles the price of a byte. A line of them is searched in strides
+# Levels of the price of memory: one more doubles it. A line of them is searched in strides
 # that double until one level holds the budget and one breaks it, then by halving to the finest difference.
 # Later lines of a model begin where the last one ended, with the finest stride.
 _STRIDE, _FINEST = 2.0, 0.25
 _LEVELS = range(-20, 41)
-# Nats a sample: what the first step below 8 bits may cost by prediction.
+# Nats a sample: what the first level of a line may cost by prediction.
 _SMALL_DIVERGENCE = 0.004
+# A layer that showed no damage counts as one with so much.
+_LEAST_WORTH = 1e-9
 # Exact offers come after what methods of an order below say, and before the others.
 _OFFERS = 25
 # Exact steps at single places that are tried next to an exact plan.
@@ -43,7 +45,7 @@ _FORMS = 4
 
 @dataclass(frozen=True)
 class Idea:
-    """A plan worth trying, and how it came about: its family and its level of the bit allocation.
+    """A plan worth trying, and how it came about: its family and its level of the price of memory.
 
     held, broke: the highest level on the same line that held the budget, the lowest that broke it. stride: of
     the line's first step.
@@ -200,16 +202,9 @@ class Space:
 
     def _first_level(self) -> float:
         """The highest level at which the predicted divergence still is small: where the bisection begins."""
-        level = _LEVELS[0]
-        for candidate in _LEVELS:
-            bits = self._bits(candidate)
-            if predicted_divergence(bits, self._sensitivities) > _SMALL_DIVERGENCE:
-                break
-            level = candidate
-        return level
-
-    def _bits(self, level: float) -> dict[str, int]:
-        return allocate_bits(self.prospect.program, self._sensitivities, level, 2, self.prospect.bits)
+        program = self.prospect.program
+        small = (level for level in _LEVELS if predicted_divergence(program, level) <= _SMALL_DIVERGENCE)
+        return max(small, default=_LEVELS[0])
 
     def _offers(self, plan: Standing) -> Iterator[Form]:
         """The plan with one more of the exact rewrites that are a matter of taste of the engine."""
@@ -224,13 +219,13 @@ class Space:
                 yield Form((*plan.steps, step), plan.family, order=_OFFERS)
 
     def _at_level(self, idea: Idea, step: Step, level: float) -> Idea:
-        bits = self._bits(level)
-        skip = set(step.params.get("skip", ()))
+        skip, found = set(step.params.get("skip", ())), self._sensitivities
+        sites = [layer.site for layer in weighted_layers(self.prospect.program) if layer.site not in skip]
         params = {
-            **step.params,
-            "bits": {site: count for site, count in bits.items() if site not in skip},
-            "scales": "mse",
-            "rounding": "compensated",
+            **{name: value for name, value in step.params.items() if name not in ("bits", "scales")},
+            "rounding": "coded",
+            "price": price(level),
+            "worth": {site: float(f"{max(found[site].divergence, _LEAST_WORTH):.4g}") for site in sites},
         }
         plan = idea.plan.having(Step(step.rule, step.site, params, "lossy"))
         return replace(idea, plan=self.fitted(plan), level=level)

@@ -10,6 +10,7 @@ matrix products.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -55,6 +56,51 @@ def _upper_inverse(upper: Array) -> Array:
     return np.block([[first, corner], [np.zeros((d - half, half)), last]])
 
 
+@dataclass(frozen=True)
+class Compensation:
+    """What inputs of moment H say about the columns of weights: their order, and U of them in that order."""
+
+    order: Array
+    factor: Array
+
+    @staticmethod
+    def of(second: Array, *, largest_first: bool = False) -> Compensation:
+        """For the moment [d, d] of the inputs.
+
+        With `largest_first`, columns go in falling order of their input's energy, so that the ones that
+        matter most have the most columns left to make up for them.
+        """
+        diagonal = np.diag(second)
+        order = np.argsort(-diagonal, kind="stable") if largest_first else np.arange(len(diagonal))
+        return Compensation(order, damped_cholesky(second[np.ix_(order, order)]))
+
+    @property
+    def costs(self) -> Array:
+        """What a squared error in each column [d] costs when the later ones make up for it."""
+        costs = np.empty(len(self.order))
+        costs[self.order] = np.diag(self.factor) ** -2.0
+        return costs
+
+    def applied(self, weights: Array, begin_block: BeginBlock, block: int = _BLOCK) -> Array:
+        """weights [rows, d] with every column treated, a block at a time, and the error fed forward."""
+        order, factor = self.order, self.factor
+        result = weights[:, order].astype(np.float64)
+        for start in range(0, len(order), block):
+            stop = min(start + block, len(order))
+            columns, local = result[:, start:stop], factor[start:stop, start:stop]  # a view: changed in place
+            treat = begin_block(columns, order[start:stop], np.diag(local))
+            errors = np.empty_like(columns)
+            for j in range(stop - start):
+                column = treat(columns[:, j], int(order[start + j]))
+                errors[:, j] = (columns[:, j] - column) / local[j, j]
+                columns[:, j:] -= np.outer(errors[:, j], local[j, j:])
+                columns[:, j] = column
+            result[:, stop:] -= errors @ factor[start:stop, stop:]
+        restored = np.empty_like(result)
+        restored[:, order] = result
+        return restored
+
+
 def compensated(
     weights: Array,
     second: Array,
@@ -63,29 +109,8 @@ def compensated(
     largest_first: bool = False,
     block: int = _BLOCK,
 ) -> Array:
-    """weights [rows, d] with every column treated, a block of columns at a time, and the error fed forward.
-
-    `second` [d, d] is the moment of the inputs. With `largest_first`, columns go in falling order of their
-    input's energy, so that the ones that matter most have the most columns left to make up for them.
-    """
-    diagonal = np.diag(second)
-    order = np.argsort(-diagonal, kind="stable") if largest_first else np.arange(len(diagonal))
-    factor = damped_cholesky(second[np.ix_(order, order)])
-    result = weights[:, order].astype(np.float64)
-    for start in range(0, len(order), block):
-        stop = min(start + block, len(order))
-        columns, local = result[:, start:stop], factor[start:stop, start:stop]  # a view: changed in place
-        treat = begin_block(columns, order[start:stop], np.diag(local))
-        errors = np.empty_like(columns)
-        for j in range(stop - start):
-            column = treat(columns[:, j], int(order[start + j]))
-            errors[:, j] = (columns[:, j] - column) / local[j, j]
-            columns[:, j:] -= np.outer(errors[:, j], local[j, j:])
-            columns[:, j] = column
-        result[:, stop:] -= errors @ factor[start:stop, stop:]
-    restored = np.empty_like(result)
-    restored[:, order] = result
-    return restored
+    """weights [rows, d], whose inputs have the moment `second` [d, d], with every column treated."""
+    return Compensation.of(second, largest_first=largest_first).applied(weights, begin_block, block)
 
 
 def compensated_rounding(

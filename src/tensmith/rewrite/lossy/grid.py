@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,14 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.bias_correction import LayerInputs, layer_inputs
+from tensmith.rewrite.lossy.coded import coded
 from tensmith.rewrite.lossy.compensation import compensated_rounding
 from tensmith.rewrite.lossy.tables import is_table
 from tensmith.rewrite.lossy.weights import WeightedLayer, shared_moment
+
+# The grid on which a search finds out how sensitive a layer is.
+PROBE_BITS = 4
 
 _FRACTIONS = np.linspace(0.4, 1.0, 25)
 _TINY = 1e-12
@@ -24,11 +30,15 @@ _MOST_COMPENSATED_GROUPS = 32
 
 @dataclass(frozen=True)
 class QuantizedWeights:
-    """codes: int8, the layout of the weights; scales: float32 [rows], one an output channel."""
+    """codes: int8, the layout of the weights; scales: float32 [rows], one an output channel.
+
+    shifts: what biases give back of the means of outputs [rows], by the site of each layer of these weights.
+    """
 
     codes: Array
     scales: Array
     axis: int
+    shifts: Mapping[str, Array] = field(default_factory=dict)
 
 
 def largest_code(bits: int) -> int:
@@ -43,17 +53,22 @@ def on_grid(
 ) -> QuantizedWeights:
     """The weights of a layer as codes within +-(2**(bits-1) - 1) and scales.
 
-    params["scales"]: "max" (the largest weight is representable) or "mse" (least error, inputs weighed by
-    their energy). params["rounding"]: "nearest" or "compensated" (later columns make up for the error); rows
-    of a table stand for themselves as well, so they are rounded plainly.
+    params["rounding"]: "nearest", "compensated" (later columns make up for the error), or "coded" (codes are
+    small, too, see `coded`): a megabyte is worth params["price"] nats, and rounding the layer to the nearest
+    of PROBE_BITS costs params["worth"][site] nats. params["scales"]: "max" (the largest weight is
+    representable) or "mse" (least error, inputs weighed by their energy); "coded" finds its own. Rows of a
+    table stand for themselves as well, so nothing makes up for them.
     """
     top = largest_code(bits)
-    weights = program.constants[layer.weight]
-    rows = layer.rows(weights)
+    rows = layer.rows(program.constants[layer.weight])
     rounding, choice = params.get("rounding", "nearest"), params.get("scales", "max")
-    if rounding not in ("nearest", "compensated") or choice not in ("max", "mse"):
+    if rounding not in ("nearest", "compensated", "coded") or choice not in ("max", "mse"):
         raise ProgramError(f"unknown rounding '{rounding}' or scales '{choice}'")
-    if layer.groups > _MOST_COMPENSATED_GROUPS or is_table(program, layer):
+    table = is_table(program, layer)
+    alone = table or layer.groups > _MOST_COMPENSATED_GROUPS
+    if rounding == "coded":
+        return _coded(program, layer, top, params, calibration, alone=alone, table=table)
+    if alone:
         rounding = "nearest"
     needed = rounding == "compensated" or choice == "mse"
     second = shared_moment(program, layer, calibration).second if needed else None
@@ -62,10 +77,58 @@ def on_grid(
         codes = np.stack([_compensated(r, s, h, top) for r, s, h in zip(rows, scales, second)])
     else:
         codes = np.clip(np.rint(rows / scales[..., None]), -top, top)
+    return _quantized(program, layer, codes, scales)
+
+
+def _quantized(
+    program: Program,
+    layer: WeightedLayer,
+    codes: Array,
+    scales: Array,
+    shifts: Mapping[str, Array] | None = None,
+) -> QuantizedWeights:
+    weights = program.constants[layer.weight]
     axis = weights.ndim - 1 if layer.transposed else 0
-    return QuantizedWeights(
-        layer.tensor(codes, weights).astype(np.int8), scales.reshape(-1).astype(np.float32), axis
-    )
+    tensor = layer.tensor(codes, weights).astype(np.int8)
+    return QuantizedWeights(tensor, scales.reshape(-1).astype(np.float32), axis, shifts or {})
+
+
+def _coded(
+    program: Program,
+    layer: WeightedLayer,
+    top: int,
+    params: Mapping[str, Any],
+    calibration: Calibration,
+    *,
+    alone: bool,
+    table: bool,
+) -> QuantizedWeights:
+    rows = layer.rows(program.constants[layer.weight])
+    plain = shared_moment(program, layer, calibration).second
+    if table:  # what looks rows up sees all of their elements alike
+        plain = np.stack([np.eye(len(h)) * max(float(np.trace(h)) / len(h), _TINY) for h in plain])
+    inputs = LayerInputs(plain, {}) if table else layer_inputs(program, layer, calibration)
+    taps = math.prod(layer.shape[2:]) if len(layer.shape) > 2 else 1
+    price = _price(rows, plain, params, layer.site)
+    codes, scales = coded(rows, inputs.second, price, taps, top, compensating=not alone)
+    error = rows - codes * scales[..., None]
+    shifts = {site: np.einsum("grd,gd->gr", error, mean).reshape(-1) for site, mean in inputs.means.items()}
+    return _quantized(program, layer, codes, scales, shifts)
+
+
+def _price(rows: Array, second: Array, params: Mapping[str, Any], site: str) -> float:
+    """What a bit is worth in squared output error, as much of it as the probe made costing what it did.
+
+    A layer whose worth is not told counts as the one that is worth most.
+    """
+    price, worth = params.get("price"), params.get("worth", {})
+    if price is None or not worth:
+        raise ProgramError("rounding 'coded' needs price, and worth by layer")
+    nats = max(float(worth.get(site, max(worth.values()))), _TINY)
+    scales = _scales(rows, largest_code(PROBE_BITS), None)
+    probe = np.rint(rows / scales[..., None]) * scales[..., None] - rows
+    error = sum(float(np.einsum("rd,rd->", e @ h, e)) for e, h in zip(probe, second))
+    return float(price) * error / (8e6 * nats)
 
 
 def _scales(rows: Array, top: int, second: Array | None) -> Array:

@@ -20,7 +20,8 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.grid import on_grid
+from tensmith.rewrite.lossy.bias_correction import with_bias_shifts
+from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.placement import Placement, place
 from tensmith.rewrite.lossy.ranges import METHODS, choose_range
@@ -42,7 +43,8 @@ WEIGHT_SUFFIX = ".weight"
 @lossy("int8", stage=NUMBERS, promise="8-bit weights and activations, scales from calibration data")
 class Int8(Method):
     """params: calibration (minmax, percentile, mse, entropy), percentile; bits {site: 2..8}, default_bits;
-    scales (max, mse); rounding (nearest, compensated); skip [sites that stay in float]."""
+    scales (max, mse); rounding (nearest, compensated, coded with price and worth, see `grid`); skip [sites
+    that stay in float]."""
 
     graded = True
 
@@ -78,16 +80,25 @@ class Int8(Method):
         reader.choice("calibration", *METHODS)
         reader.number("percentile", low=50, high=101)
         reader.done()
-        unknown = (skip | set(params.get("bits", {}))) - {layer.site for layer in weighted_layers(program)}
+        named = skip.union(params.get("bits", {}), params.get("worth", {}))
+        unknown = named - {layer.site for layer in weighted_layers(program)}
         if unknown:
             raise ProgramError(f"'{min(unknown)}' is not a layer of the program")
         placement = place(program, skip)
         if not placement.layers:
             raise ProgramError("nothing is left to quantize: every layer is skipped")
         grids = _activation_grids(program, placement, params, calibration)
+        weights = {
+            layer.site: on_grid(program, layer, bits_of(params, layer.site), params, calibration)
+            for layer in placement.layers
+        }
+        shifts = {site: grid.shifts[site] for site, grid in weights.items() if site in grid.shifts}
+        if shifts:
+            program = with_bias_shifts(program, shifts)
+            placement = place(program, skip)
         writer = _Writer(program, placement, grids)
         for layer in placement.layers:
-            writer.quantize_weights(layer, bits_of(params, layer.site), params, calibration)
+            writer.write_weights(layer, weights[layer.site])
         return without_unused(looked_up_as_codes(writer.program_with_pairs(), writer.tables))
 
 
@@ -132,11 +143,8 @@ class _Writer:
     operands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     tables: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def quantize_weights(
-        self, layer: WeightedLayer, bits: int, params: Mapping[str, Any], calibration: Calibration
-    ) -> None:
+    def write_weights(self, layer: WeightedLayer, grid: QuantizedWeights) -> None:
         """Constants and dequantizations of a layer's weights and bias."""
-        grid = on_grid(self.program, layer, bits, params, calibration)
         operand = layer.site + WEIGHT_SUFFIX
         base = f"{operand}.rows" if layer.turned else operand
         weight = self._dequantized(base, grid.codes, grid.scales, grid.axis)

@@ -67,13 +67,19 @@ class Parameters:
         return frozenset(value)
 
     def grids(self) -> frozenset[str]:
-        """Checks what weights on grids take (bits, default_bits, scales, rounding); the layers to skip."""
+        """Checks what weights on grids take (bits, default_bits, scales, rounding, price, worth); the layers
+        to skip."""
         bits = self._take("bits", {})
         if not isinstance(bits, Mapping) or not all(isinstance(site, str) for site in bits):
             raise self.wrong(f"bits is {bits!r}; give whole numbers by layer")
         self.count("default_bits")
         self.choice("scales", "max", "mse")
-        self.choice("rounding", "nearest", "compensated")
+        rounding = self.choice("rounding", "nearest", "compensated", "coded")
+        price, worth = self.number("price", low=0, high=math.inf), self._take("worth", {})
+        if not isinstance(worth, Mapping) or not all(map(_positive, worth.values())):
+            raise self.wrong(f"worth is {worth!r}; give positive numbers by layer")
+        if (rounding == "coded") != (price is not None) or bool(worth) != (price is not None):
+            raise self.wrong("price and worth go with rounding 'coded', and it with them")
         return self.layers("skip")
 
     def done(self) -> None:
@@ -85,3 +91,7 @@ class Parameters:
     def wrong(self, what: str) -> ProgramError:
         """The error of a parameter that makes no sense."""
         return ProgramError(f"lossy method '{self._method}': {what}")
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf

@@ -12,7 +12,8 @@ import numpy as np
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
+from tensmith.rewrite.lossy.bias_correction import with_bias_shifts
+from tensmith.rewrite.lossy.grid import QuantizedWeights, largest_code, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.recurrent_weights import recurrent_weights, rounded
 from tensmith.rewrite.lossy.tables import is_table, looked_up_as_codes
@@ -65,13 +66,10 @@ class WeightOnly(Method):
                 program = rounded(program, name, bits_of(params, node.output), stored)
         for layer in layers_at(program, site) if weighted_layers(program) or not recurrent else ():
             if skip.isdisjoint(tied.site for tied in tied_layers(program, layer)):
-                bits = bits_of(params, layer.site)
-                grid = on_grid(program, layer, bits, params, calibration)
-                program = (
-                    _with_codes(program, layer, grid, bits)
-                    if stored == "codes"
-                    else _with_floats(program, layer, grid)
-                )
+                grid = on_grid(program, layer, bits_of(params, layer.site), params, calibration)
+                shifted = with_bias_shifts(program, grid.shifts) if grid.shifts else program
+                written = _with_codes if stored == "codes" else _with_floats
+                program = written(shifted, layer, grid)
         return program
 
 
@@ -84,9 +82,10 @@ def _with_floats(program: Program, layer: WeightedLayer, grid: QuantizedWeights)
     return program.with_constants({layer.weight: values.astype(program.constants[layer.weight].dtype)})
 
 
-def _with_codes(program: Program, layer: WeightedLayer, grid: QuantizedWeights, bits: int) -> Program:
+def _with_codes(program: Program, layer: WeightedLayer, grid: QuantizedWeights) -> Program:
     table = is_table(program, layer)  # ONNX gathers no int4
-    codes = grid.codes.astype(ml_dtypes.int4) if bits <= 4 and not table else grid.codes
+    few = int(np.abs(grid.codes).max()) <= largest_code(4)
+    codes = grid.codes.astype(ml_dtypes.int4) if few and not table else grid.codes
     scales = grid.scales.astype(program.constants[layer.weight].dtype)
     names = [f"{layer.weight}.{part}" for part in ("codes", "scale", "zero")]
     constants = dict(zip(names, (codes, scales, np.zeros(scales.shape, codes.dtype))))
