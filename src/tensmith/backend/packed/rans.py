@@ -25,7 +25,7 @@ _UNLIMITED = 1 << 62
 _SYMBOLS_PER_LANE = 4096  # a lane costs four bytes: under 0.1 % of an 8-bit symbol stream
 
 Words = np.ndarray[Any, np.dtype[np.uint16]]
-Contexts = np.ndarray[Any, np.dtype[np.uint8]]
+Contexts = np.ndarray[Any, np.dtype[np.unsignedinteger[Any]]]
 
 
 class SymbolBatch(NamedTuple):
