@@ -67,7 +67,8 @@ def student(
     """Frequencies [levels, high - low + 1] of the integers low..high (low <= 0 <= high, |k| < 4096).
 
     Student's t density with odd `degrees`: (1 + k^2 / (degrees s^2))^-((degrees + 1) / 2), s = 2^(level / 4),
-    where k is counted from shifts / 256 (|shift| < 2^20; default: 0), times 2^(corrections[b] / 4) in magnitude bin b: pruning puts mass at 0 and takes it from around 0, and
+    k counted from shifts / 256 (|shift| < 2^20; default: 0), times 2^(corrections[b] / 4) in magnitude bin b:
+    pruning puts mass at 0 and takes it from around 0, and
     symmetric quantization puts every channel's largest weight at an end.
     """
     values = np.arange(low, high + 1, dtype=np.int64)

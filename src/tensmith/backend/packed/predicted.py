@@ -12,7 +12,6 @@ octaves.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -21,7 +20,7 @@ import numpy as np
 from tensmith.backend.packed import scaled
 from tensmith.backend.packed.elements import Integers
 from tensmith.backend.packed.frequency import DEGREES, MAX_LEVEL, MIN_LEVEL, magnitude_bins, octaves
-from tensmith.backend.packed.rans import Contexts, batch_of
+from tensmith.backend.packed.rans import Contexts, batch_of, numbered
 from tensmith.backend.packed.scaled import Shape
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 from tensmith.errors import ModelError
@@ -33,6 +32,7 @@ _PARTS, _FARTHEST = 3, 9  # means are rounded to thirds of a spread, three sprea
 _MEANS = 2 * _FARTHEST + 1
 _PRIORS = (1, 2, 4, 8, 16, 64)  # how many taps the row's and column's spread counts for
 _MOST_TURN = 16  # of the common level
+_SAMPLE = 1 << 17  # elements that a model is fitted to
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,9 @@ class _Kernels:
 
     def __init__(self, model: _Model, grid: Integers, near: Integers, known: Integers) -> None:
         self._model, self._near, self._known = model, near, known
-        levels = np.clip(grid.ravel(), MIN_LEVEL, MAX_LEVEL)
-        self._prior = _scales()[levels - MIN_LEVEL]
-        self._rests = np.zeros(levels.size, np.int64)
-        self._mean = np.zeros(levels.size, np.int64)
+        self._prior = _scales()[grid.ravel() - MIN_LEVEL]
+        self._rests = np.zeros(grid.size, np.int64)
+        self._mean = np.zeros(grid.size, np.int64)
 
     def contexts(self, tap: int) -> Contexts:
         """The context of each kernel at that tap: its level and its mean, in one number."""
@@ -96,7 +95,7 @@ def _layout(shape: tuple[int, ...]) -> tuple[int, int] | None:
 
 
 def _nearest(shape: tuple[int, ...]) -> Integers:
-    """For each tap the eight earlier ones nearest to it, latest first among equals; -1 where there are less."""
+    """For each tap the eight earlier ones nearest to it, of equals the latest; -1 where there are less."""
     places = np.stack([axis.ravel() for axis in np.indices(shape[2:])], axis=1)
     near = np.full((len(places), _NEAR), -1, np.int64)
     for tap in range(1, len(places)):
@@ -119,28 +118,30 @@ def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTens
     near = _nearest(shape)
     weights = _weights(planes, near)
     flat = Shape(0, (0,) * int(magnitude_bins(low, high).max() + 1))
-    best: EncodedTensor | None = None
+    stride = -(-values.size // _SAMPLE)  # of the kernels that the model is fitted to
+    found: tuple[EncodedTensor, Integers, _Model, Shape] | None = None
     for rows, columns in scaled.level_choices(np.abs(planes.T), shape[0], shape[1]):
         base = int(np.median(rows))
         grid = scaled.level_grid(rows - base, columns, base)
-        model, fitted = _fit(planes, near, grid, weights, flat)
+        sampled = np.ascontiguousarray(planes[:, ::stride])
+        model, fitted, bits = _fit(sampled, near, grid.ravel()[::stride], weights, flat, low, high)
         header = [center, low, high, base, fitted.tail, *fitted.corrections, _PRIORS.index(model.prior)]
-        coded = weights[near >= 0]
-        encoded = (
+        head = (
             EncodedTensor(b"".join(map(number, [*header, model.turn])))
             + scaled.encode_levels(rows - base)
             + scaled.encode_levels(columns)
-            + scaled.encode_levels(model.taps)
-            + scaled.encode_levels(coded)
+            + scaled.encode_levels(np.concatenate([model.taps[1:], weights[near >= 0]]))
         )
-        contexts = np.stack(list(_all_contexts(model, grid, near, planes)))
-        present, index = np.unique(contexts, return_inverse=True)
-        table = _table(fitted, present.astype(np.int64), low, high)
-        for plane, own in zip(planes, index.reshape(contexts.shape)):
-            encoded += EncodedTensor(batches=(batch_of(plane - low, own.astype(np.uint16), table),))
-        if encoded.bits < most:
-            best, most = encoded, encoded.bits
-    return best
+        if (total := bits * planes.shape[1] / sampled.shape[1] + head.bits) < most:
+            found, most = (head, grid, model, fitted), total
+    if found is None:
+        return None
+    head, grid, model, fitted = found
+    contexts = _all_contexts(model, grid, near, planes)
+    present, index = numbered(contexts.ravel())
+    table = _table(fitted, present, low, high)
+    batches = [batch_of(plane - low, own, table) for plane, own in zip(planes, index.reshape(planes.shape))]
+    return head + EncodedTensor(batches=tuple(batches))
 
 
 def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers:
@@ -154,26 +155,28 @@ def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers
         raise ModelError("the packed model foretells taps where a tensor has none; the file is damaged")
     kernels, taps = layout
     rows, columns = scaled.decode_levels(reader, shape[0]), scaled.decode_levels(reader, shape[1])
-    own = scaled.decode_levels(reader, taps)
     near = _nearest(shape)
+    coded = scaled.decode_levels(reader, taps - 1 + np.count_nonzero(near >= 0))
     weights = np.zeros(near.shape, np.int64)
-    weights[near >= 0] = scaled.decode_levels(reader, int((near >= 0).sum()))
+    weights[near >= 0] = coded[taps - 1 :]
+    model = _Model(weights, np.concatenate([[0], coded[: taps - 1]]), prior, turn)
     planes = np.zeros((taps, kernels), np.int64)
-    state = _Kernels(_Model(weights, own, prior, turn), scaled.level_grid(rows, columns, base), near, planes)
+    state = _Kernels(model, scaled.level_grid(rows, columns, base), near, planes)
     for tap in range(taps):
-        present, index = np.unique(state.contexts(tap), return_inverse=True)
-        table = _table(fitted, present.astype(np.int64), low, high)
-        planes[tap] = reader.symbols(index.astype(np.uint16), table) + low
+        present, index = numbered(state.contexts(tap))
+        planes[tap] = reader.symbols(index, _table(fitted, present, low, high)) + low
         state.learn(tap)
     elements: Integers = planes.T.ravel() + center
     return elements
 
 
-def _all_contexts(model: _Model, grid: Integers, near: Integers, planes: Integers) -> Iterator[Contexts]:
-    state = _Kernels(model, grid, near, planes)
+def _all_contexts(model: _Model, grid: Integers, near: Integers, planes: Integers) -> Contexts:
+    """Of every tap and kernel, [taps, kernels]."""
+    state, contexts = _Kernels(model, grid, near, planes), np.empty(planes.shape, np.uint16)
     for tap in range(len(planes)):
-        yield state.contexts(tap)
+        contexts[tap] = state.contexts(tap)
         state.learn(tap)
+    return contexts
 
 
 def _weights(planes: Integers, near: Integers) -> Integers:
@@ -191,41 +194,38 @@ def _weights(planes: Integers, near: Integers) -> Integers:
 
 
 def _fit(
-    planes: Integers, near: Integers, grid: Integers, weights: Integers, flat: Shape
-) -> tuple[_Model, Shape]:
-    """Levels of taps from their rests; then prior, turn, tail and corrections by what they cost."""
-    low, high = int(planes.min()), int(planes.max())
+    planes: Integers, near: Integers, grid: Integers, weights: Integers, start: Shape, low: int, high: int
+) -> tuple[_Model, Shape, float]:
+    """Levels of taps by their rests; prior, turn, tail and corrections by what they cost; that, in bits."""
     alphabet = high - low + 1
     means = np.einsum("tn,tnp->tp", weights, planes[near])
     sizes = np.abs(_ONE * planes - means).mean(axis=1) + 1e-3
     taps = np.clip(np.rint(4 * np.log2(sizes / sizes[0])), -scaled.REACH, scaled.REACH).astype(np.int64)
-    start = _Model(weights, taps, _PRIORS[2])
     counted: dict[tuple[int, int], tuple[Integers, Integers]] = {}
 
     def counts(model: _Model) -> tuple[Integers, Integers]:
         key = (model.prior, model.turn)
         if key not in counted:
-            contexts = np.stack(list(_all_contexts(model, grid, near, planes))).astype(np.int64)
-            present, index = np.unique(contexts, return_inverse=True)
-            keys = index.ravel() * alphabet + (planes - low).ravel()
-            table = np.bincount(keys, minlength=present.size * alphabet).reshape(present.size, alphabet)
-            counted[key] = present, table
+            present, index = numbered(_all_contexts(model, grid, near, planes).ravel())
+            keys = index * np.int64(alphabet) + (planes - low).ravel()
+            table = np.bincount(keys, minlength=present.size * alphabet)
+            counted[key] = present, table.reshape(present.size, alphabet)
         return counted[key]
 
     def cost(model: _Model, shape: Shape) -> float:
         present, table = counts(model)
         return scaled.code_length(table, _table(shape, present, low, high), shape)
 
-    model, shape = start, flat
+    model, shape = _Model(weights, taps, _PRIORS[2]), start
     for _ in range(2):
-        for turn in (-2, -1, 1):
-            model = min(model, replace(model, turn=model.turn + turn), key=lambda each: cost(each, shape))
-        model = min((replace(model, prior=prior) for prior in _PRIORS), key=lambda each: cost(each, shape))
-        tails = [tail for tail in range(shape.tail - 2, shape.tail + 3) if 0 <= tail < len(DEGREES)]
+        turns = [replace(model, turn=model.turn + turn) for turn in (0, -2, -1, 1)]
+        model = min(turns, key=lambda each: cost(each, shape))
+        priors = [replace(model, prior=prior) for prior in _PRIORS]
+        model = min(priors, key=lambda each: cost(each, shape))
+        tails = range(max(0, shape.tail - 2), min(len(DEGREES), shape.tail + 3))
         shape = min((replace(shape, tail=tail) for tail in tails), key=lambda each: cost(model, each))
         present, table = counts(model)
-        moved = scaled.corrected(
-            shape, table, _table(shape, present, low, high), magnitude_bins(low, high)
-        )
+        expected = _table(shape, present, low, high)
+        moved = scaled.corrected(shape, table, expected, magnitude_bins(low, high))
         shape = min(shape, moved, key=lambda each: cost(model, each))
-    return model, shape
+    return model, shape, cost(model, shape)

@@ -24,7 +24,7 @@ from tensmith.backend.packed.frequency import (
     magnitude_bins,
     student,
 )
-from tensmith.backend.packed.rans import PRECISION, TOTAL, Contexts, batch_of
+from tensmith.backend.packed.rans import PRECISION, TOTAL, Contexts, batch_of, numbered
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 
 _MAX_VALUE = 2047
@@ -43,9 +43,7 @@ class Shape:
     corrections: tuple[int, ...]
     tail: int = 2
 
-    def frequencies(
-        self, levels: Integers, low: int, high: int, shifts: Integers | None = None
-    ) -> Integers:
+    def frequencies(self, levels: Integers, low: int, high: int, shifts: Integers | None = None) -> Integers:
         """Of the integers low..high at each level, around `shifts` in 256ths (default: 0)."""
         return student(levels, DEGREES[self.tail], low, high, self.corrections, shifts)
 
@@ -92,7 +90,13 @@ def read_shape(reader: StreamReader) -> tuple[int, int, int, int, Shape]:
     low, high = take(-_MAX_VALUE, 0), take(0, _MAX_VALUE)
     base, tail = take(MIN_LEVEL - REACH, MAX_LEVEL + REACH), take(0, len(DEGREES) - 1)
     bins = int(magnitude_bins(low, high).max()) + 1
-    return center, low, high, base, Shape(base, tuple(take(-MAX_CORRECTION, MAX_CORRECTION) for _ in range(bins)), tail)
+    return (
+        center,
+        low,
+        high,
+        base,
+        Shape(base, tuple(take(-MAX_CORRECTION, MAX_CORRECTION) for _ in range(bins)), tail),
+    )
 
 
 def _extents(shape: tuple[int, ...], count: int) -> tuple[int, int]:
@@ -109,9 +113,8 @@ def level_grid(rows: Integers, columns: Integers, base: int) -> Integers:
 def _contexts(grid: Integers, count: int) -> tuple[Integers, Contexts]:
     """The distinct levels, ascending, and for each of `count` elements the index of its own."""
     lowest = int(grid.min())
-    present = np.bincount((grid - lowest).ravel()) > 0
-    index = (np.cumsum(present) - 1).astype(np.uint8)[grid - lowest]
-    return np.flatnonzero(present) + lowest, np.repeat(index.ravel(), count // grid.size)
+    present, index = numbered((grid - lowest).ravel())
+    return present + lowest, np.repeat(index, count // grid.size)
 
 
 def level_choices(magnitudes: Integers, rows: int, columns: int) -> Iterator[tuple[Integers, Integers]]:
@@ -163,7 +166,7 @@ def _fit(centered: Integers, rows: Integers, columns: Integers, start: Shape, lo
 
 
 def code_length(counts: Integers, table: Integers, shape: Shape) -> float:
-    """Bits of symbols counted by context, [contexts, alphabet], under `table`; about, with its corrections."""
+    """Bits of symbols counted by context, [contexts, alphabet], under `table`, corrections included."""
     bits = PRECISION * int(counts.sum()) - float((counts * np.log2(table)).sum())
     return bits + _CORRECTION_BITS * np.count_nonzero(shape.corrections)
 
