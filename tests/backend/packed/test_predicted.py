@@ -45,7 +45,8 @@ def model_number(encoded: EncodedTensor) -> int:
 
 
 @pytest.mark.parametrize(
-    "shape", [(16, 8, 3, 3), (64, 1, 3, 3), (12, 9, 5), (6, 5, 2), (1, 1, 8, 8), (4, 4, 7, 7), (3, 3, 2, 2, 3)]
+    "shape",
+    [(16, 8, 3, 3), (64, 1, 3, 3), (12, 9, 5), (6, 5, 2), (1, 1, 8, 8), (4, 4, 7, 7), (3, 3, 2, 2, 3)],
 )
 def test_kernels_of_any_shape_come_back(shape: tuple[int, ...]) -> None:
     values = smooth(shape)
