@@ -21,7 +21,7 @@ UNARY, SCANS = (3, 10), (0, 1)
 
 
 def coded(extension: Any, codes: Any) -> tuple[int, float]:
-    """Bytes of the smallest stream of int32 `codes`, and seconds to decode it; ends if it comes back wrong."""
+    """Bytes of the smallest stream of int32 `codes`, and seconds to decode it; ends where it is wrong."""
     off, none = extension.HdspMode.AlwaysOff, np.array((0, 0), np.int8)
     rows = np.zeros(len(codes), np.int32)
     streams = []

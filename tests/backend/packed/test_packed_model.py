@@ -20,7 +20,6 @@ from packed_samples import model_of, tensor, varied_model
 from tensmith.backend.packed import describe, pack, pack_file, unpack, unpack_file
 from tensmith.errors import ModelError, OutputError
 
-
 VERSION_1 = (
     "k1RTTQGVHmNVoNQkRwOb+HYl+c1I/ZpAMnUFD+rxIOVtQXdmdNHrRK8oXeTpH4g8YUE6LB+GGAIAhgGGAQAiIgLYDf4CAAgI"
     "CA4SBHRlc3Q69AsSAWcqsAIICAgECAMIAxADQgF3SqACKikICBABQgFzSiAqkAkICAgECAMIAxABQgFmSoAJQgIQHAAGAAAC"
