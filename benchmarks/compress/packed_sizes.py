@@ -18,6 +18,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import zstandard
@@ -49,14 +50,15 @@ def quantized(name: str, bits: int) -> bytes:
     path = DIGITS if name == "digits" else DATA / "models" / f"{name}.onnx"
     step = Step("weight_only", params={"default_bits": bits}, kind="lossy")
     program = simplify(read_onnx(path)).program
-    return to_onnx(apply_lossy(program, step, calibration=None)).SerializeToString()  # type: ignore[arg-type]
+    model: bytes = to_onnx(apply_lossy(program, step, calibration=None)).SerializeToString()  # type: ignore[arg-type]
+    return model
 
 
-def deep_cabac(python: str, codes: dict[str, np.ndarray]) -> dict[str, float]:  # type: ignore[type-arg]
+def deep_cabac(python: str, codes: dict[str, Any]) -> dict[str, float]:
     """What `deep_cabac.py` says of them."""
     with TemporaryFolder("tensmith-codes-") as folder:
         file = Path(folder) / "codes.npz"
-        np.savez(file, **codes)  # type: ignore[arg-type]
+        np.savez(file, **codes)
         ran = subprocess.run([python, str(_HELPER), str(file)], check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(ran.stdout)
     return found

@@ -11,7 +11,7 @@ from packed_samples import model_of, tensor
 from tensmith.backend.packed import describe, integers, pack, predicted, unpack
 from tensmith.backend.packed.integers import decode_integers, encode_integers
 from tensmith.backend.packed.rans import encode, lanes_for
-from tensmith.backend.packed.streams import Cursor, EncodedTensor, StreamReader
+from tensmith.backend.packed.streams import Cursor, EncodedTensor, StreamReader, number
 from tensmith.errors import ModelError
 
 
@@ -37,7 +37,7 @@ def forced(values: np.ndarray) -> EncodedTensor:
     """Written by `predicted`, whatever that costs."""
     found = predicted.encode(values.ravel(), values.shape, float("inf"))
     assert found is not None
-    return EncodedTensor(integers.number(integers._PREDICTED)) + found
+    return EncodedTensor(number(integers._PREDICTED)) + found
 
 
 def model_number(encoded: EncodedTensor) -> int:

@@ -156,7 +156,7 @@ def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers
     kernels, taps = layout
     rows, columns = scaled.decode_levels(reader, shape[0]), scaled.decode_levels(reader, shape[1])
     near = _nearest(shape)
-    coded = scaled.decode_levels(reader, taps - 1 + np.count_nonzero(near >= 0))
+    coded = scaled.decode_levels(reader, taps - 1 + int(np.count_nonzero(near >= 0)))
     weights = np.zeros(near.shape, np.int64)
     weights[near >= 0] = coded[taps - 1 :]
     model = _Model(weights, np.concatenate([[0], coded[: taps - 1]]), prior, turn)
