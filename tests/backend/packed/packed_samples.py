@@ -25,9 +25,13 @@ def varied_model(seed: int = 0) -> bytes:
     scales = (np.abs(weights).max((1, 2, 3), keepdims=True) / 31).astype(np.float32)
     steps = np.rint(weights / scales).astype(np.int8)
     step = np.float32(0.037)
+    smooth = np.cumsum(np.cumsum(rng.normal(size=(32, 16, 3, 3)), 2), 3) * rng.lognormal(
+        0, 0.7, (32, 16, 1, 1)
+    )
     halves = rng.normal(8, 1, (2, 40, 60)).round().clip(0, 15).astype(np.int64)
     tensors = [
         tensor("q", steps),
+        tensor("smooth", smooth.round().clip(-127, 127).astype(np.int8)),
         tensor("q_scale", scales.ravel()),
         tensor("x_scale", step),
         tensor("b_scale", scales.ravel() * step),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,14 @@ from packed_samples import model_of, tensor, varied_model
 from tensmith.backend.packed import describe, pack, pack_file, unpack, unpack_file
 from tensmith.errors import ModelError, OutputError
 
+VERSION_1 = (
+    "k1RTTQGVHmNVoNQkRwOb+HYl+c1I/ZpAMnUFD+rxIOVtQXdmdNHrRK8oXeTpH4g8YUE6LB+GGAIAhgGGAQAiIgLYDf4CAAgI"
+    "CA4SBHRlc3Q69AsSAWcqsAIICAgECAMIAxADQgF3SqACKikICBABQgFzSiAqkAkICAgECAMIAxABQgFmSoAJQgIQHAAGAAAC"
+    "AAJCAgACQgAKAAAAKLUv/WBsAq0FANLKIiCgqwOE+/3PBY+qB6ij6Ao+5N57yhf6f6r/27P3fX9LAYdREIMQAEr/GPbkWsre"
+    "pLI25Fl2ZLPuDw67MO74vd1wjvvQXa3WM7VCtTLJnNOcyeeMrG1u7Rtr6RdKLaXL6d/9d0uxL+U7dndLKKWE8jHKeAgfX4zx"
+    "vUOGEDL8e957zzvzHzv85zk7zAEToFBKPGMfcCusNpKMVJEKSlsnsXA2Yb+ZXJwlizVz24a8/KWXZgMAAAEA"
+)
+
 
 def codecs_of(packed: bytes) -> dict[str, str]:
     return {row.name: row.codec for row in describe(packed)}
@@ -32,6 +41,7 @@ def test_every_byte_comes_back_and_every_codec_finds_its_tensor() -> None:
     codecs = codecs_of(packed)
     expected = {
         "q": "integers",
+        "smooth": "integers",
         "sparse": "integers",
         "c": "integers",
         "deep": "derived",
@@ -49,6 +59,20 @@ def test_every_byte_comes_back_and_every_codec_finds_its_tensor() -> None:
         "copy": "derived",
     }
     assert {name: codecs[name] for name in expected} == expected
+
+
+def test_files_of_version_1_are_read() -> None:
+    steps = np.arange(288).reshape(8, 4, 3, 3)
+    codes = ((steps * steps % 11 - 5) * (1 + steps // 72)).astype(np.int8)
+    scales = (np.arange(1, 9) / 64).astype(np.float32)
+    weights = (codes * scales[:, None, None, None]).astype(np.float32)
+    model = onnx.load_from_string(unpack(base64.b64decode(VERSION_1)))
+    found = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    assert {name: array.tobytes() for name, array in found.items()} == {
+        "w": codes.tobytes(),
+        "s": scales.tobytes(),
+        "f": weights.tobytes(),
+    }
 
 
 def test_packing_is_deterministic() -> None:

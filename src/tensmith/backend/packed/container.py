@@ -1,7 +1,7 @@
 """The packed file's bytes: a header, four compressed sections, and hashes over both ends.
 
     magic        4 bytes   93 54 53 4D ("\\x93TSM")
-    version      1 byte    1
+    version      1 byte    2; files of version 1, which have no predicted taps, are read too
     check        16 bytes  first half of the SHA-256 of everything after it
     sha256       32 bytes  of the model this file unpacks to
     model size   varint    bytes (all numbers are the zigzag varints of `streams.number`)
@@ -25,7 +25,8 @@ from tensmith.backend.packed.streams import Cursor, number
 from tensmith.errors import ModelError, OutputError
 
 MAGIC = b"\x93TSM"
-VERSION = 1
+VERSION = 2
+READABLE = (1, VERSION)
 MAX_MODEL_BYTES = 8 << 30
 _FREE_BYTES = 16 << 20  # what any file may expand to; past it, at most _MAX_RATIO times its own size
 _MAX_RATIO = 1024
@@ -79,9 +80,9 @@ def read(packed: bytes, max_bytes: int) -> Container:
         raise ModelError(
             "this is not a packed tensmith model; pass a file written by tensmith (model.packed)"
         )
-    if len(packed) > len(MAGIC) and packed[len(MAGIC)] != VERSION:
+    if len(packed) > len(MAGIC) and packed[len(MAGIC)] not in READABLE:
         raise ModelError(
-            f"the packed model has format version {packed[len(MAGIC)]}; this tensmith reads {VERSION}; "
+            f"the packed model has format version {packed[len(MAGIC)]}; this tensmith reads up to {VERSION}; "
             "it needs the tensmith that wrote it or a newer one: pip install --upgrade tensmith"
         )
     body = packed[start:]

@@ -56,16 +56,25 @@ def magnitude_bins(low: int, high: int) -> Integers:
     return bins
 
 
-def student(levels: Integers, degrees: int, low: int, high: int, corrections: Sequence[int] = ()) -> Integers:
+def student(
+    levels: Integers,
+    degrees: int,
+    low: int,
+    high: int,
+    corrections: Sequence[int] = (),
+    shifts: Integers | None = None,
+) -> Integers:
     """Frequencies [levels, high - low + 1] of the integers low..high (low <= 0 <= high, |k| < 4096).
 
     Student's t density with odd `degrees`: (1 + k^2 / (degrees s^2))^-((degrees + 1) / 2), s = 2^(level / 4),
-    times 2^(corrections[b] / 4) in magnitude bin b: pruning puts mass at 0 and takes it from around 0, and
+    k counted from shifts / 256 (|shift| < 2^20; default: 0), times 2^(corrections[b] / 4) in magnitude bin b:
+    pruning puts mass at 0 and takes it from around 0, and
     symmetric quantization puts every channel's largest weight at an end.
     """
     values = np.arange(low, high + 1, dtype=np.int64)
     squared = np.array([degrees * octaves(int(level), 1) for level in levels], np.int64)[:, None]
-    ratio = ((squared << 20) // (squared + (values * values << 16))) << (_UNIT - 20)
+    away = values << 8 if shifts is None else (values << 8) - shifts[:, None]
+    ratio = ((squared << 20) // (squared + away * away)) << (_UNIT - 20)
     weights = ratio.copy()
     for _ in range((degrees + 1) // 2 - 1):
         weights = weights * ratio >> _UNIT

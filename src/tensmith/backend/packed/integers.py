@@ -1,8 +1,9 @@
-"""Entropy coding of an integer array under the cheapest of three models.
+"""Entropy coding of an integer array under the cheapest of four models.
 
 - bytes: as they are, for what has no skew (a float's low mantissa);
 - histogram: one stored distribution, for what has no order (palette indices);
-- scaled: a spread for each row and column, for weights, in `scaled.py`.
+- scaled: a spread for each row and column, for weights, in `scaled.py`;
+- predicted: taps of kernels that tell one another's mean and spread, for convolutions, in `predicted.py`.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import math
 
 import numpy as np
 
-from tensmith.backend.packed import scaled
+from tensmith.backend.packed import predicted, scaled
 from tensmith.backend.packed.elements import Integers
 from tensmith.backend.packed.frequency import histogram, histogram_codes
 from tensmith.backend.packed.rans import batch_of
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 
-_BYTES, _HISTOGRAM, _SCALED = range(3)
+_BYTES, _HISTOGRAM, _SCALED, _PREDICTED = range(4)
 _MAX_ALPHABET = 2048
 _LIMIT = 1 << 40
 _SKEWED = 0.999  # of the cost of uniform symbols; above it no spread is worth looking for
@@ -34,16 +35,20 @@ def encode_integers(values: Integers, shape: tuple[int, ...]) -> EncodedTensor |
         candidates.append(EncodedTensor(number(_BYTES), values.astype(np.uint8).tobytes()))
     if low < high and skewed.batches[0].bits < _SKEWED * values.size * math.log2(high - low + 1):
         candidates.append(EncodedTensor(number(_SCALED)) + scaled.encode(values, shape))
+        foretold = predicted.encode(values, shape, min(each.bits for each in candidates))
+        candidates += [EncodedTensor(number(_PREDICTED)) + foretold] if foretold is not None else []
     return min(candidates, key=lambda candidate: candidate.bits)
 
 
 def decode_integers(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers:
     """Inverse of `encode_integers`; `count` is the product of `shape`."""
-    model = reader.parameters.number(_BYTES, _SCALED)
+    model = reader.parameters.number(_BYTES, _PREDICTED)
     if model == _BYTES:
         return np.frombuffer(reader.plain.take(count), np.uint8).astype(np.int64)
     if model == _SCALED:
         return scaled.decode(reader, shape, count)
+    if model == _PREDICTED:
+        return predicted.decode(reader, shape, count)
     low = reader.parameters.number(-_LIMIT, _LIMIT)
     alphabet = reader.parameters.number(1, _MAX_ALPHABET)
     return reader.same_context(count, histogram(reader.parameters.take(alphabet))) + low

@@ -25,7 +25,7 @@ _UNLIMITED = 1 << 62
 _SYMBOLS_PER_LANE = 4096  # a lane costs four bytes: under 0.1 % of an 8-bit symbol stream
 
 Words = np.ndarray[Any, np.dtype[np.uint16]]
-Contexts = np.ndarray[Any, np.dtype[np.uint8]]
+Contexts = np.ndarray[Any, np.dtype[np.unsignedinteger[Any]]]
 
 
 class SymbolBatch(NamedTuple):
@@ -46,6 +46,13 @@ def batch_of(symbols: Integers, contexts: Contexts, frequencies: Integers) -> Sy
     return SymbolBatch(
         starts[contexts, symbols].astype(np.uint16), frequencies[contexts, symbols].astype(np.uint16)
     )
+
+
+def numbered(contexts: np.ndarray[Any, np.dtype[Any]]) -> tuple[Integers, Contexts]:
+    """The distinct numbers among `contexts` (1-D, small, none negative), ascending, and each one's place."""
+    present = np.bincount(contexts) > 0
+    places = (np.cumsum(present) - 1).astype(np.uint16)
+    return np.flatnonzero(present), places[contexts]
 
 
 def lanes_for(symbols: int) -> int:
@@ -96,18 +103,23 @@ class Decoder:
         starts = (np.cumsum(frequencies, axis=1) - frequencies).ravel()
         intervals = starts + (np.arange(len(frequencies)) << PRECISION).repeat(alphabet)
         slots = np.repeat(np.arange(flat.size, dtype=np.int32), flat) if contexts.size > flat.sum() else None
-        out = np.empty(contexts.size, np.int32)
+        rows = contexts.astype(np.int64)
+        keys = rows << PRECISION
+        out = np.empty(contexts.size, np.int64)
         lanes = self._states.size
         for begin in range(0, contexts.size, lanes):
-            context = contexts[begin : begin + lanes].astype(np.int64)
-            state = self._states[: context.size]
+            key = keys[begin : begin + lanes]
+            state = self._states[: key.size]
             slot = state & (TOTAL - 1)
-            key = (context << PRECISION) + slot
+            key += slot
             # A table costs 2^15 entries for each context; few symbols are found faster by bisection.
-            index = slots[key] if slots is not None else np.searchsorted(intervals, key, side="right") - 1
-            out[begin : begin + lanes] = index - context * alphabet
-            state[:] = flat[index] * (state >> PRECISION) + slot - starts[index]
-            hungry = np.flatnonzero(state < _LOW)
+            index = slots.take(key) if slots is not None else intervals.searchsorted(key, "right") - 1
+            out[begin : begin + lanes] = index
+            state >>= PRECISION
+            state *= flat.take(index)
+            state += slot
+            state -= starts.take(index)
+            hungry = (state < _LOW).nonzero()[0]
             if hungry.size:
                 stop = self.position + hungry.size
                 if stop > self._words.size:
@@ -116,7 +128,8 @@ class Decoder:
                     )
                 state[hungry] = state[hungry] << _WORD | self._words[self.position : stop]
                 self.position = stop
-        return out.astype(np.int64)
+        out -= rows * alphabet
+        return out
 
     def finish(self) -> None:
         """ModelError unless every word was used and every lane is back at its first state."""

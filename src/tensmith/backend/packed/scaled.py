@@ -24,27 +24,28 @@ from tensmith.backend.packed.frequency import (
     magnitude_bins,
     student,
 )
-from tensmith.backend.packed.rans import PRECISION, TOTAL, Contexts, batch_of
+from tensmith.backend.packed.rans import PRECISION, TOTAL, Contexts, batch_of, numbered
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 
 _MAX_VALUE = 2047
 _LIMIT = 1 << 41
-_REACH = 32  # a row's or column's level lies within this of the tensor's
+REACH = 32  # a row's or column's level lies within this of the tensor's
 _LEVEL_DEGREES = 15
 _SPREADS = range(MIN_LEVEL, 4 * 4)  # of levels themselves
 _CORRECTION_BITS = 6  # what one costs, about
 
 
 @dataclass(frozen=True)
-class _Shape:
+class Shape:
     """The distribution common to a tensor: base level, tail, and corrections of `student`."""
 
     base: int
     corrections: tuple[int, ...]
     tail: int = 2
 
-    def frequencies(self, levels: Integers, low: int, high: int) -> Integers:
-        return student(levels, DEGREES[self.tail], low, high, self.corrections)
+    def frequencies(self, levels: Integers, low: int, high: int, shifts: Integers | None = None) -> Integers:
+        """Of the integers low..high at each level, around `shifts` in 256ths (default: 0)."""
+        return student(levels, DEGREES[self.tail], low, high, self.corrections, shifts)
 
 
 def encode(values: Integers, shape: tuple[int, ...]) -> EncodedTensor:
@@ -54,15 +55,15 @@ def encode(values: Integers, shape: tuple[int, ...]) -> EncodedTensor:
     low, high = int(centered.min()), int(centered.max())
     flat = (0,) * int(magnitude_bins(low, high).max() + 1)
     best: EncodedTensor | None = None
-    for rows, columns in _level_choices(np.abs(centered), *_extents(shape, values.size)):
+    for rows, columns in level_choices(np.abs(centered), *_extents(shape, values.size)):
         base = int(np.median(rows))
-        fitted = _fit(centered, rows - base, columns, _Shape(base, flat), low, high)
-        levels, contexts = _contexts(_grid(rows - base, columns, fitted.base), values.size)
+        fitted = _fit(centered, rows - base, columns, Shape(base, flat), low, high)
+        levels, contexts = _contexts(level_grid(rows - base, columns, fitted.base), values.size)
         header = [center, low, high, fitted.base, fitted.tail, *fitted.corrections]
         encoded = (
             EncodedTensor(b"".join(map(number, header)))
-            + _encode_levels(rows - base)
-            + _encode_levels(columns)
+            + encode_levels(rows - base)
+            + encode_levels(columns)
             + EncodedTensor(
                 batches=(batch_of(centered - low, contexts, fitted.frequencies(levels, low, high)),)
             )
@@ -75,16 +76,27 @@ def encode(values: Integers, shape: tuple[int, ...]) -> EncodedTensor:
 
 def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers:
     """Inverse of `encode`; `count` is the product of `shape`."""
+    center, low, high, base, fitted = read_shape(reader)
+    row_count, column_count = _extents(shape, count)
+    rows, columns = decode_levels(reader, row_count), decode_levels(reader, column_count)
+    levels, contexts = _contexts(level_grid(rows, columns, base), count)
+    return reader.symbols(contexts, fitted.frequencies(levels, low, high)) + (low + center)
+
+
+def read_shape(reader: StreamReader) -> tuple[int, int, int, int, Shape]:
+    """The center, the lowest and highest integer around it, the base level, and the distribution."""
     take = reader.parameters.number
     center = take(-_LIMIT, _LIMIT)
     low, high = take(-_MAX_VALUE, 0), take(0, _MAX_VALUE)
-    base, tail = take(MIN_LEVEL - _REACH, MAX_LEVEL + _REACH), take(0, len(DEGREES) - 1)
+    base, tail = take(MIN_LEVEL - REACH, MAX_LEVEL + REACH), take(0, len(DEGREES) - 1)
     bins = int(magnitude_bins(low, high).max()) + 1
-    fitted = _Shape(base, tuple(take(-MAX_CORRECTION, MAX_CORRECTION) for _ in range(bins)), tail)
-    row_count, column_count = _extents(shape, count)
-    rows, columns = _decode_levels(reader, row_count), _decode_levels(reader, column_count)
-    levels, contexts = _contexts(_grid(rows, columns, fitted.base), count)
-    return reader.symbols(contexts, fitted.frequencies(levels, low, high)) + (low + center)
+    return (
+        center,
+        low,
+        high,
+        base,
+        Shape(base, tuple(take(-MAX_CORRECTION, MAX_CORRECTION) for _ in range(bins)), tail),
+    )
 
 
 def _extents(shape: tuple[int, ...], count: int) -> tuple[int, int]:
@@ -92,7 +104,7 @@ def _extents(shape: tuple[int, ...], count: int) -> tuple[int, int]:
     return (shape[0], shape[1]) if len(shape) > 1 and count else (1, 1)
 
 
-def _grid(rows: Integers, columns: Integers, base: int) -> Integers:
+def level_grid(rows: Integers, columns: Integers, base: int) -> Integers:
     """The level of each row and column, [rows, columns]."""
     grid: Integers = np.clip(rows[:, None] + columns + base, MIN_LEVEL, MAX_LEVEL)
     return grid
@@ -101,18 +113,17 @@ def _grid(rows: Integers, columns: Integers, base: int) -> Integers:
 def _contexts(grid: Integers, count: int) -> tuple[Integers, Contexts]:
     """The distinct levels, ascending, and for each of `count` elements the index of its own."""
     lowest = int(grid.min())
-    present = np.bincount((grid - lowest).ravel()) > 0
-    index = (np.cumsum(present) - 1).astype(np.uint8)[grid - lowest]
-    return np.flatnonzero(present) + lowest, np.repeat(index.ravel(), count // grid.size)
+    present, index = numbered((grid - lowest).ravel())
+    return present + lowest, np.repeat(index, count // grid.size)
 
 
-def _level_choices(magnitudes: Integers, rows: int, columns: int) -> Iterator[tuple[Integers, Integers]]:
+def level_choices(magnitudes: Integers, rows: int, columns: int) -> Iterator[tuple[Integers, Integers]]:
     """Levels of rows and columns to try: one spread for all, one a row, one a row and column."""
 
     def levels(spread: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Integers:
         found = np.rint(4 * np.log2(np.maximum(spread, 1e-3))).astype(np.int64)
         middle = int(np.median(found))
-        clipped: Integers = np.clip(found, middle - _REACH, middle + _REACH)
+        clipped: Integers = np.clip(found, middle - REACH, middle + REACH)
         return clipped
 
     mean = magnitudes.reshape(rows, columns, -1).mean(axis=2)
@@ -126,24 +137,23 @@ def _level_choices(magnitudes: Integers, rows: int, columns: int) -> Iterator[tu
     if columns > 1:
         middle = float(np.median(column))
         column_levels = levels(column / middle)
-        yield levels(row * middle), np.clip(column_levels, -_REACH, _REACH)
+        yield levels(row * middle), np.clip(column_levels, -REACH, REACH)
 
 
-def _fit(centered: Integers, rows: Integers, columns: Integers, start: _Shape, low: int, high: int) -> _Shape:
+def _fit(centered: Integers, rows: Integers, columns: Integers, start: Shape, low: int, high: int) -> Shape:
     """The shape of least code length, by coordinate descent on the tensor's histogram for each level."""
     alphabet = high - low + 1
     levels, contexts = _contexts(rows[:, None] + columns, centered.size)
     counts = np.bincount(contexts * np.int64(alphabet) + (centered - low), minlength=levels.size * alphabet)
     counts = counts.reshape(levels.size, alphabet)
-    known: dict[_Shape, float] = {}
+    known: dict[Shape, float] = {}
 
-    def table(shape: _Shape) -> Integers:
+    def table(shape: Shape) -> Integers:
         return shape.frequencies(np.clip(levels + shape.base, MIN_LEVEL, MAX_LEVEL), low, high)
 
-    def cost(shape: _Shape) -> float:
+    def cost(shape: Shape) -> float:
         if shape not in known:
-            bits = PRECISION * centered.size - float((counts * np.log2(table(shape))).sum())
-            known[shape] = bits + _CORRECTION_BITS * np.count_nonzero(shape.corrections)
+            known[shape] = code_length(counts, table(shape), shape)
         return known[shape]
 
     best = start
@@ -151,11 +161,17 @@ def _fit(centered: Integers, rows: Integers, columns: Integers, start: _Shape, l
         tails = [tail for tail in range(best.tail - 2, best.tail + 3) if 0 <= tail < len(DEGREES)]
         best = min((replace(best, tail=tail) for tail in tails), key=cost)
         best = min((replace(best, base=best.base + move) for move in (0, -1, 1)), key=cost)
-        best = min(best, _corrected(best, counts, table(best), magnitude_bins(low, high)), key=cost)
+        best = min(best, corrected(best, counts, table(best), magnitude_bins(low, high)), key=cost)
     return best
 
 
-def _corrected(shape: _Shape, counts: Integers, table: Integers, bins: Integers) -> _Shape:
+def code_length(counts: Integers, table: Integers, shape: Shape) -> float:
+    """Bits of symbols counted by context, [contexts, alphabet], under `table`, corrections included."""
+    bits = PRECISION * int(counts.sum()) - float((counts * np.log2(table)).sum())
+    return bits + _CORRECTION_BITS * np.count_nonzero(shape.corrections)
+
+
+def corrected(shape: Shape, counts: Integers, table: Integers, bins: Integers) -> Shape:
     """With corrections that move the expected mass of each magnitude bin to the observed one."""
     observed = np.bincount(bins, counts.sum(axis=0)) + 0.5
     expected = np.bincount(bins, (counts.sum(axis=1) / TOTAL) @ table) + 0.5
@@ -163,25 +179,25 @@ def _corrected(shape: _Shape, counts: Integers, table: Integers, bins: Integers)
     return replace(shape, corrections=tuple(np.clip(codes, -MAX_CORRECTION, MAX_CORRECTION).tolist()))
 
 
-def _encode_levels(levels: Integers) -> EncodedTensor:
+def encode_levels(levels: Integers) -> EncodedTensor:
     """Levels in -32..32, themselves under a Student distribution whose scale is a parameter."""
     if levels.size == 1:
         return EncodedTensor()
     tables = _level_tables()
-    counts = np.bincount(levels + _REACH, minlength=2 * _REACH + 1)
+    counts = np.bincount(levels + REACH, minlength=2 * REACH + 1)
     index = int((np.log2(tables) @ counts).argmax())
-    batch = batch_of(levels + _REACH, np.zeros(levels.size, np.uint8), tables[index : index + 1])
+    batch = batch_of(levels + REACH, np.zeros(levels.size, np.uint8), tables[index : index + 1])
     return EncodedTensor(number(_SPREADS[index]), batches=(batch,))
 
 
 @cache
 def _level_tables() -> Integers:
     """Frequencies of the levels -32..32 at each spread that they may have, [spreads, levels]."""
-    return student(np.array(_SPREADS), _LEVEL_DEGREES, -_REACH, _REACH)
+    return student(np.array(_SPREADS), _LEVEL_DEGREES, -REACH, REACH)
 
 
-def _decode_levels(reader: StreamReader, count: int) -> Integers:
+def decode_levels(reader: StreamReader, count: int) -> Integers:
     if count == 1:
         return np.zeros(1, np.int64)
     spread = reader.parameters.number(_SPREADS[0], _SPREADS[-1])
-    return reader.same_context(count, _level_tables()[[_SPREADS.index(spread)]]) - _REACH
+    return reader.same_context(count, _level_tables()[[_SPREADS.index(spread)]]) - REACH

@@ -1,0 +1,231 @@
+"""Integers of convolutions: a kernel's taps, each foretold by those of it that are known already.
+
+Filters are smooth and kernels are large or small as a whole, so earlier taps tell a tap's mean and spread.
+Tap k of kernel p has the mean of a linear form of up to eight earlier taps near it, and the spread of the
+kernel's rests so far, drawn towards row[o] * column[i] as `scaled` has it, times the tap's own. Taps are
+coded one after the other, all kernels at once, so that a decoder knows all spreads of a tap before it reads.
+
+Everything is integer arithmetic: values in 16ths where means are, scales out of 2^16, levels in quarter
+octaves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from tensmith.backend.packed import scaled
+from tensmith.backend.packed.elements import Integers
+from tensmith.backend.packed.frequency import DEGREES, MAX_LEVEL, MIN_LEVEL, magnitude_bins, octaves
+from tensmith.backend.packed.rans import Contexts, batch_of, numbered
+from tensmith.backend.packed.scaled import Shape
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
+from tensmith.errors import ModelError
+
+MAX_TAPS = 64
+_NEAR = 8  # earlier taps that a mean rests on
+_ONE = 16  # the weight 1
+_PARTS, _FARTHEST = 3, 9  # means are rounded to thirds of a spread, three spreads at most
+_MEANS = 2 * _FARTHEST + 1
+_PRIORS = (1, 2, 4, 8, 16, 64)  # how many taps the row's and column's spread counts for
+_MOST_TURN = 16  # of the common level
+_SAMPLE = 1 << 17  # elements that a model is fitted to
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What all kernels share: weights [taps, _NEAR] in 16ths, levels of taps, prior, a turn of all levels."""
+
+    weights: Integers
+    taps: Integers
+    prior: int
+    turn: int = 0
+
+
+class _Kernels:
+    """Foretells tap after tap. known: the values so far, [taps, kernels]; grid: the kernels' levels."""
+
+    def __init__(self, model: _Model, grid: Integers, near: Integers, known: Integers) -> None:
+        self._model, self._near, self._known = model, near, known
+        self._prior = _scales()[grid.ravel() - MIN_LEVEL]
+        self._rests = np.zeros(grid.size, np.int64)
+        self._mean = np.zeros(grid.size, np.int64)
+
+    def contexts(self, tap: int) -> Contexts:
+        """The context of each kernel at that tap: its level and its mean, in one number."""
+        model = self._model
+        known = min(tap, _NEAR)
+        self._mean = model.weights[tap, :known] @ self._known[self._near[tap, :known]]
+        spread = (self._rests + model.prior * self._prior) // (tap + model.prior)
+        levels = np.searchsorted(_scales(), spread, side="right") - 1 + (model.turn + int(model.taps[tap]))
+        levels = np.clip(levels, 0, MAX_LEVEL - MIN_LEVEL)
+        scale = _scales()[levels]
+        means = (2 * _PARTS * (self._mean << 12) + scale) // (2 * scale)
+        contexts: Contexts = (levels * _MEANS + np.clip(means, -_FARTHEST, _FARTHEST) + _FARTHEST).astype(
+            np.uint16
+        )
+        return contexts
+
+    def learn(self, tap: int) -> None:
+        """Takes in that tap's values, which are known now."""
+        rest = np.abs(_ONE * self._known[tap] - self._mean)
+        self._rests += rest * octaves(-int(self._model.taps[tap]), 2) >> 4
+
+
+@cache
+def _scales() -> Integers:
+    """2^16 times the scale of each level, ascending."""
+    return np.array([octaves(level, 2) for level in range(MIN_LEVEL, MAX_LEVEL + 1)], np.int64)
+
+
+def _table(shape: Shape, contexts: Integers, low: int, high: int) -> Integers:
+    """Frequencies [contexts, alphabet]."""
+    levels, means = np.divmod(contexts, _MEANS)
+    shifts = (means - _FARTHEST) * _scales()[levels] // (_PARTS << 8)
+    return shape.frequencies(levels + MIN_LEVEL, low, high, shifts)
+
+
+def _layout(shape: tuple[int, ...]) -> tuple[int, int] | None:
+    """Kernels and taps of a tensor [o, i, ...taps]; None where there are no taps, or too many."""
+    taps = math.prod(shape[2:])
+    return (shape[0] * shape[1], taps) if len(shape) > 2 and 1 < taps <= MAX_TAPS and all(shape) else None
+
+
+def _nearest(shape: tuple[int, ...]) -> Integers:
+    """For each tap the eight earlier ones nearest to it, of equals the latest; -1 where there are less."""
+    places = np.stack([axis.ravel() for axis in np.indices(shape[2:])], axis=1)
+    near = np.full((len(places), _NEAR), -1, np.int64)
+    for tap in range(1, len(places)):
+        distance = ((places[:tap] - places[tap]) ** 2).sum(axis=1)
+        order = np.lexsort((-np.arange(tap), distance))[:_NEAR]
+        near[tap, : order.size] = order
+    return near
+
+
+def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTensor | None:
+    """`values` (1-D, the row-major elements of `shape`); None without taps, or where it gains nothing.
+
+    most: bits of the best that is known.
+    """
+    if (layout := _layout(shape)) is None:
+        return None
+    center = int(np.median(values))
+    planes = np.ascontiguousarray((values - center).reshape(layout).T)
+    low, high = int(planes.min()), int(planes.max())
+    near = _nearest(shape)
+    weights = _weights(planes, near)
+    flat = Shape(0, (0,) * int(magnitude_bins(low, high).max() + 1))
+    stride = -(-values.size // _SAMPLE)  # of the kernels that the model is fitted to
+    found: tuple[EncodedTensor, Integers, _Model, Shape] | None = None
+    for rows, columns in scaled.level_choices(np.abs(planes.T), shape[0], shape[1]):
+        base = int(np.median(rows))
+        grid = scaled.level_grid(rows - base, columns, base)
+        sampled = np.ascontiguousarray(planes[:, ::stride])
+        model, fitted, bits = _fit(sampled, near, grid.ravel()[::stride], weights, flat, low, high)
+        header = [center, low, high, base, fitted.tail, *fitted.corrections, _PRIORS.index(model.prior)]
+        head = (
+            EncodedTensor(b"".join(map(number, [*header, model.turn])))
+            + scaled.encode_levels(rows - base)
+            + scaled.encode_levels(columns)
+            + scaled.encode_levels(np.concatenate([model.taps[1:], weights[near >= 0]]))
+        )
+        if (total := bits * planes.shape[1] / sampled.shape[1] + head.bits) < most:
+            found, most = (head, grid, model, fitted), total
+    if found is None:
+        return None
+    head, grid, model, fitted = found
+    contexts = _all_contexts(model, grid, near, planes)
+    present, index = numbered(contexts.ravel())
+    table = _table(fitted, present, low, high)
+    batches = [batch_of(plane - low, own, table) for plane, own in zip(planes, index.reshape(planes.shape))]
+    return head + EncodedTensor(batches=tuple(batches))
+
+
+def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers:
+    """Inverse of `encode`; `count` is the product of `shape`."""
+    take = reader.parameters.number
+    center, low, high, base, fitted = scaled.read_shape(reader)
+    prior = _PRIORS[take(0, len(_PRIORS) - 1)]
+    turn = take(-_MOST_TURN, _MOST_TURN)
+    layout = _layout(shape)
+    if layout is None:
+        raise ModelError("the packed model foretells taps where a tensor has none; the file is damaged")
+    kernels, taps = layout
+    rows, columns = scaled.decode_levels(reader, shape[0]), scaled.decode_levels(reader, shape[1])
+    near = _nearest(shape)
+    coded = scaled.decode_levels(reader, taps - 1 + int(np.count_nonzero(near >= 0)))
+    weights = np.zeros(near.shape, np.int64)
+    weights[near >= 0] = coded[taps - 1 :]
+    model = _Model(weights, np.concatenate([[0], coded[: taps - 1]]), prior, turn)
+    planes = np.zeros((taps, kernels), np.int64)
+    state = _Kernels(model, scaled.level_grid(rows, columns, base), near, planes)
+    for tap in range(taps):
+        present, index = numbered(state.contexts(tap))
+        planes[tap] = reader.symbols(index, _table(fitted, present, low, high)) + low
+        state.learn(tap)
+    elements: Integers = planes.T.ravel() + center
+    return elements
+
+
+def _all_contexts(model: _Model, grid: Integers, near: Integers, planes: Integers) -> Contexts:
+    """Of every tap and kernel, [taps, kernels]."""
+    state, contexts = _Kernels(model, grid, near, planes), np.empty(planes.shape, np.uint16)
+    for tap in range(len(planes)):
+        contexts[tap] = state.contexts(tap)
+        state.learn(tap)
+    return contexts
+
+
+def _weights(planes: Integers, near: Integers) -> Integers:
+    """Least squares, with a little weight on small weights, in 16ths."""
+    values = planes.astype(np.float64)
+    products = values @ values.T
+    ridge = 1e-9 + 1e-3 * products.trace() / len(planes)
+    weights = np.zeros(near.shape, np.int64)
+    for tap in range(1, len(planes)):
+        own = near[tap][near[tap] >= 0]
+        system = products[np.ix_(own, own)] + ridge * np.eye(own.size)
+        found = np.linalg.solve(system, products[own, tap])
+        weights[tap, : own.size] = np.clip(np.rint(_ONE * found), -scaled.REACH, scaled.REACH)
+    return weights
+
+
+def _fit(
+    planes: Integers, near: Integers, grid: Integers, weights: Integers, start: Shape, low: int, high: int
+) -> tuple[_Model, Shape, float]:
+    """Levels of taps by their rests; prior, turn, tail and corrections by what they cost; that, in bits."""
+    alphabet = high - low + 1
+    means = np.einsum("tn,tnp->tp", weights, planes[near])
+    sizes = np.abs(_ONE * planes - means).mean(axis=1) + 1e-3
+    taps = np.clip(np.rint(4 * np.log2(sizes / sizes[0])), -scaled.REACH, scaled.REACH).astype(np.int64)
+    counted: dict[tuple[int, int], tuple[Integers, Integers]] = {}
+
+    def counts(model: _Model) -> tuple[Integers, Integers]:
+        key = (model.prior, model.turn)
+        if key not in counted:
+            present, index = numbered(_all_contexts(model, grid, near, planes).ravel())
+            keys = index * np.int64(alphabet) + (planes - low).ravel()
+            table = np.bincount(keys, minlength=present.size * alphabet)
+            counted[key] = present, table.reshape(present.size, alphabet)
+        return counted[key]
+
+    def cost(model: _Model, shape: Shape) -> float:
+        present, table = counts(model)
+        return scaled.code_length(table, _table(shape, present, low, high), shape)
+
+    model, shape = _Model(weights, taps, _PRIORS[2]), start
+    for _ in range(2):
+        turns = [replace(model, turn=model.turn + turn) for turn in (0, -2, -1, 1)]
+        model = min(turns, key=lambda each: cost(each, shape))
+        priors = [replace(model, prior=prior) for prior in _PRIORS]
+        model = min(priors, key=lambda each: cost(each, shape))
+        tails = range(max(0, shape.tail - 2), min(len(DEGREES), shape.tail + 3))
+        shape = min((replace(shape, tail=tail) for tail in tails), key=lambda each: cost(model, each))
+        present, table = counts(model)
+        expected = _table(shape, present, low, high)
+        moved = scaled.corrected(shape, table, expected, magnitude_bins(low, high))
+        shape = min(shape, moved, key=lambda each: cost(model, each))
+    return model, shape, cost(model, shape)
