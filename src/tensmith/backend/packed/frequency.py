@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,6 +20,7 @@ MAX_CORRECTION = 48  # quarter octaves, either way
 _UNIT = 30  # fixed-point bits of a density
 
 
+@lru_cache(maxsize=4096)
 def octaves(code: int, halvings: int) -> int:
     """floor(2^(16 + code / 2^halvings)), exactly."""
     value = 1 << ((16 << halvings) + code)
