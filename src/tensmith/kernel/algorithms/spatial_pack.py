@@ -92,7 +92,7 @@ _PAIRED_CHANNELS = 8
 # Bytes whose products one lane sums.
 _BYTES_AT_ONCE = 4
 # Reading planes, compilers spill what fills all registers, and every element is a load of its own.
-_PLANE_REGISTERS = 0.75
+_PLANE_REGISTERS = 0.77
 # From so many blocks of channels on it pays to fetch the next one: behind the last there is none.
 _MANY_BLOCKS = 16
 # Rows that lie this many bytes apart share the few places of one line in the first cache.
