@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
-from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.calibration import Calibration, Histogram
 from tensmith.rewrite.lossy.grid import on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.placement import Placement, place
@@ -108,7 +110,9 @@ def _activation_grids(
     program: Program, placement: Placement, params: Mapping[str, Any], calibration: Calibration
 ) -> dict[str, ActivationGrid]:
     sources = list(dict.fromkeys(placement.grid_of(value) for value in placement.values))
-    histograms = calibration.histograms(program, sources)
+    spans = {source: (source, *placement.spans.get(source, ())) for source in sources}
+    seen = calibration.histograms(program, list(dict.fromkeys(chain(*spans.values()))))
+    histograms = {source: reduce(Histogram.merged, (seen[name] for name in spans[source])) for source in sources}
     upper = dict(placement.rectified.values())
     grids: dict[str, ActivationGrid] = {}
     for source in sources:
