@@ -45,7 +45,7 @@ static void {name}({ROUTINE_SIGNATURE})
 """
 
     def _block(self, name: str, block: int, source: Buffer, target: Buffer) -> str:
-        """One vector of y: a takes lanes from one vector of x after the other. Lanes past the last are any."""
+        """One vector of y: a takes lanes from one vector of x after the other; any where y has no channel."""
         lanes = target.block
         wanted = range(block * lanes, min(target.channels, (block + 1) * lanes))
         places = [divmod(self.start + self.step * channel, lanes) for channel in wanted]

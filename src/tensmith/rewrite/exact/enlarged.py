@@ -1,4 +1,4 @@
-"""Pointwise convolutions of enlarged images: computed before these are enlarged (feature pyramids, U-Nets)."""
+"""Pointwise convolutions of enlarged images: computed before these are (feature pyramids, U-Nets)."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class EnlargedBehindConv(NodeRule):
             return ""
         found = [program.producers.get(name) for name in source.inputs]
         for position, part in enumerate(found):
-            if part is not None and part.op == "resize" and len(found) > 1:
-                if _kept(program, part, filters) is None:
-                    return _apart(program, node, source, position, part)
+            enlarged = part is not None and part.op == "resize" and len(found) > 1
+            if part is not None and enlarged and _kept(program, part, filters) is None:
+                return _apart(program, node, source, position, part)
         return ""
 
     def lemmas(self) -> Iterable[Rule]:
         """Beside others and alone; the twins count the bias twice, or not at all."""
-        k, d, c = map(Poly.symbol, "KDC")
+        c, d = map(Poly.symbol, "CD")
         given = Instance(
             "images",
             {"x": "N C H W", "y": "N D 2*H 2*W", "w": "K C+D 1 1", "b": "K"},
@@ -88,7 +88,7 @@ def _pointwise(program: Program, node: Node) -> bool:
 
 
 def _kept(program: Program, part: Node, filters: object) -> str | None:
-    """None if a resize repeats elements, is nobody else's, and leaves more channels than there are filters."""
+    """None if a resize repeats elements, is nobody else's, and has as many channels as there are filters."""
     before, after = program.type(part.inputs[0]).static, program.type(part.output).static
     if before is None or after is None or not isinstance(filters, int):
         return "the sizes are not known"

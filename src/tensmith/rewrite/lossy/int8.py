@@ -112,7 +112,9 @@ def _activation_grids(
     sources = list(dict.fromkeys(placement.grid_of(value) for value in placement.values))
     spans = {source: (source, *placement.spans.get(source, ())) for source in sources}
     seen = calibration.histograms(program, list(dict.fromkeys(chain(*spans.values()))))
-    histograms = {source: reduce(Histogram.merged, (seen[name] for name in spans[source])) for source in sources}
+    histograms = {
+        source: reduce(Histogram.merged, (seen[name] for name in spans[source])) for source in sources
+    }
     upper = dict(placement.rectified.values())
     grids: dict[str, ActivationGrid] = {}
     for source in sources:

@@ -1,4 +1,4 @@
-"""Nodes that are steps of their own: pools, joins, enlarged images, softmax, products, reductions, views made dense."""
+"""Nodes that are steps of their own: pools, joins, softmax, products, reductions, views made dense."""
 
 from __future__ import annotations
 
