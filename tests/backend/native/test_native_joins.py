@@ -1,4 +1,4 @@
-"""Parts of a concatenation keep zeros around them for those who read a border; slices of channels; repeats."""
+"""Parts of a concatenation keep zeros around them for those who read a border; parts of images, repeats."""
 
 from __future__ import annotations
 

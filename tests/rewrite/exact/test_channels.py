@@ -1,4 +1,4 @@
-"""Parts of channel shuffles are slices; pointwise convolutions move in front of what enlarges their images."""
+"""Parts of channel shuffles are slices; pointwise convolutions come before what enlarges images."""
 
 from __future__ import annotations
 
