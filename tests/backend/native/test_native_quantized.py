@@ -157,6 +157,18 @@ def run(plan: NativePlan, x: Array, folder: Path) -> Array:
     return np.asarray(answer)
 
 
+@pytest.mark.parametrize("most", [64, 65])
+def test_weights_are_narrow_where_none_is_beyond_64(most: int) -> None:
+    net = Net((1, 3, 5, 5))
+    y = net.pair(net.conv(net.pair("x", 2**-4, 113), 8, 3), 2**-3, 100)
+    codes = next(array for array in net.constants.values() if array.ndim == 4)
+    codes[...] = np.clip(codes, -64, 64)
+    codes[3, 1, 0, 2] = -most
+    for isa in (isa_named("avx2"), isa_named("neon")):
+        (kernel,) = make_plan(net.program(y), isa).kernels
+        assert kernel.work.problem.narrow == (most == 64 and isa.name == "avx2")  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
 def test_answers_are_equal_to_the_bit(form: Callable[[Net], str], isa: Isa, tmp_path: Path) -> None:
