@@ -37,6 +37,7 @@ _CALIBRATIONS: tuple[Mapping[str, Any], ...] = (
     {"calibration": "mse"},
     {"calibration": "entropy"},
 )
+_COMPENSATED: Mapping[str, Any] = {"scales": "mse", "rounding": "compensated"}
 # A layer's dequantized weights are named after its site.
 WEIGHT_SUFFIX = ".weight"
 
@@ -54,9 +55,10 @@ class Int8(Method):
             yield self._form({**_CALIBRATIONS[0], "default_bits": prospect.bits})
 
     def variants(self, start: Form, lost: float) -> Iterable[Form]:
-        """Other calibrations, where the first one cost something."""
+        """Other calibrations and weights that make up for each other, where the first form cost something."""
+        params = start.steps[0].params
         if lost > 0:
-            yield from (self._form({**start.steps[0].params, **other}) for other in _CALIBRATIONS[1:])
+            yield from (self._form({**params, **other, **_COMPENSATED}) for other in _CALIBRATIONS[1:])
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
         """All layers, in integers."""
