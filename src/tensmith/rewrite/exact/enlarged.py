@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.resize import repeats_elements
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.exact.products import B, W, X
@@ -20,6 +21,9 @@ from tensmith.rewrite.term import Term, Use, Var, ops
 from tensmith.rewrite.values import operand
 
 Y = Var("y")
+
+# Of ops that enlarge images: why one does not by repeating elements, or not for so many filters; None if so.
+_enlarged = Handlers[Callable[[Program, Node, object], "str | None"]]()
 
 
 @exact("enlarged_behind_conv", order=33)
@@ -34,7 +38,7 @@ class EnlargedBehindConv(NodeRule):
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """Of the first part that is enlarged."""
         source = program.producers.get(node.inputs[0])
-        if source is None or not (source.op == "resize" or source.traits.joins):
+        if source is None or not (_enlarged.find(source) or source.traits.joins):
             return ""
         if not _pointwise(program, node) or program.uses(source.output) > 1:
             return "the convolution is not of size 1, or its image is also used elsewhere"
@@ -42,14 +46,13 @@ class EnlargedBehindConv(NodeRule):
             return "the image is an output of the program"
         filters = program.type(node.inputs[1]).dims[0]
         if not source.traits.joins:
-            reason = _kept(program, source, filters)
+            reason = _refused(program, source, filters)
             return _alone(program, node, source) if reason is None else reason
         if normal_axis(source.attrs["axis"], len(program.type(source.output).dims)) != 1:
             return ""
         found = [program.producers.get(name) for name in source.inputs]
         for position, part in enumerate(found):
-            enlarged = part is not None and part.op == "resize" and len(found) > 1
-            if part is not None and enlarged and _kept(program, part, filters) is None:
+            if part is not None and len(found) > 1 and _refused(program, part, filters) is None:
                 return _apart(program, node, source, position, part)
         return ""
 
@@ -87,6 +90,13 @@ def _pointwise(program: Program, node: Node) -> bool:
     return shape is not None and math.prod(shape[2:]) == 1 and plain and not moves and constant
 
 
+def _refused(program: Program, part: Node, filters: object) -> str | None:
+    """Why a part is not enlarged, or not worth it; None if it is."""
+    reason = _enlarged.find(part)
+    return reason(program, part, filters) if reason else "nothing is enlarged"
+
+
+@_enlarged("resize")
 def _kept(program: Program, part: Node, filters: object) -> str | None:
     """None if a resize repeats elements, is nobody else's, and has as many channels as there are filters."""
     before, after = program.type(part.inputs[0]).static, program.type(part.output).static

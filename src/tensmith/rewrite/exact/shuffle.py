@@ -16,7 +16,7 @@ from tensmith.rewrite.term import Use, Var, ops
 X = Var("x")
 _END = 2**63 - 1
 # Channels become pairs (of a part, part), parts come first, and channels are channels again.
-_VIEWS, _TURNED = ("gather", "reshape", "transpose", "reshape"), (1, 0, 2)
+_TURNED = (1, 0, 2)
 
 
 @exact("part_of_shuffle", order=15)
@@ -31,11 +31,11 @@ class PartOfShuffle(NodeRule):
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """The slice, beside the views, which other parts may read."""
         chain = _chain(program, node)
-        if len(chain) < len(_VIEWS):
+        if len(chain) < 4:
             return ""
         _, parts, turned, pairs = chain
         index = program.constants.get(node.inputs[1])
-        if index is None or index.shape or node.attrs["axis"] or turned.attrs["perm"] != _TURNED:
+        if index is None or index.shape or node.attrs["axis"] or turned.attrs.get("perm") != _TURNED:
             return "it is not one part of two or more that were brought to the front"
         shapes = [program.type(name).shape for name in (pairs.inputs[0], pairs.output, parts.output)]
         count = None if None in shapes else _parts(*(shape for shape in shapes if shape is not None))
@@ -58,14 +58,13 @@ class PartOfShuffle(NodeRule):
 
 
 def _chain(program: Program, node: Node) -> list[Node]:
-    """The nodes up from a gather, as far as they are the views of a shuffle."""
-    chain: list[Node] = []
-    current: Node | None = node
-    for op in _VIEWS:
-        if current is None or current.op != op:
+    """The nodes up from a gather, as far as they are a renaming, a transpose and a renaming."""
+    chain = [node]
+    for renames in (True, False, True):
+        current = program.producers.get(chain[-1].inputs[0])
+        if current is None or current.traits.renames != renames or not current.traits.moves:
             break
         chain.append(current)
-        current = program.producers.get(current.inputs[0])
     return chain
 
 
