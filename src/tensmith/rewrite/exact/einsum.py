@@ -27,7 +27,7 @@ def _lettered(equation: str) -> str:
     if "..." in plain or "->" not in plain:
         return equation
     letters = dict.fromkeys(filter(str.isalpha, plain))
-    return plain.translate(str.maketrans(dict(zip(letters, string.ascii_letters))))
+    return plain.translate({ord(old): new for old, new in zip(letters, string.ascii_letters)})
 
 
 def _written(equation: str, *args: Term) -> Use:
