@@ -41,7 +41,8 @@ def sample_case(
     generator = np.random.default_rng(seed)
     image = generator.integers(0, 256, (problem.channels, problem.height, problem.width)).astype(np.uint8)
     depth = problem.channels // problem.groups
-    weights = generator.integers(-128, 128, (problem.filters, depth, *problem.window)).astype(np.int8)
+    bounds = (-64, 65) if problem.narrow else (-128, 128)
+    weights = generator.integers(*bounds, (problem.filters, depth, *problem.window)).astype(np.int8)
     scales = generator.uniform(0.001, 0.004, problem.filters).astype(np.float32)
     source = QuantizationParameters(0.0173, zero_point)
     spread = 0.0173 * 0.0025 * 75 * 75 * np.sqrt(problem.depth)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
@@ -27,21 +29,22 @@ ISAS = [host_isa(), isa_named("generic"), *([isa_named("avx2")] if "avx2" in hos
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
-@pytest.mark.parametrize("problem", SHAPES, ids=str)
+@pytest.mark.parametrize("problem", [*SHAPES, *(replace(p, narrow=True) for p in SHAPES[:3])], ids=str)
 def test_every_class_of_shape(problem: ConvolutionProblem, isa: Isa) -> None:
     for seed, kernel in enumerate(DepthwiseInt8.candidates(problem, isa)):
         case = sample_case(problem, seed, inner=seed == 1, residual="u8" if seed == 2 else None)
         within_one_rarely(found(kernel, case, loose=seed == 1), meaning(case))
 
 
-def test_extreme_bytes_do_not_saturate_on_the_way() -> None:
-    problem = u8(16, 3, 5, (3, 3))
-    image, weights = np.full((16, 3, 5), 255, np.uint8), np.full((16, 1, 3, 3), -128, np.int8)
+@pytest.mark.parametrize(("weight", "narrow"), [(-128, False), (-64, True), (64, True)])
+def test_extreme_bytes_do_not_saturate_on_the_way(weight: int, narrow: bool) -> None:
+    problem = u8(16, 3, 5, (3, 3), narrow=narrow)
+    image, weights = np.full((16, 3, 5), 255, np.uint8), np.full((16, 1, 3, 3), weight, np.int8)
     how = Requantization(QuantizationParameters(1.0, 0), np.ones(16, np.float32), None)
     for isa in ISAS:
         kernel = next(DepthwiseInt8.candidates(problem, isa))
         sums = found(kernel, Case(problem, image, weights, how))
-        assert np.array_equal(sums, np.full((16, 1, 3), 9 * 255 * -128.0))
+        assert np.array_equal(sums, np.full((16, 1, 3), 9 * 255 * float(weight)))
 
 
 def test_what_is_not_depthwise_is_refused() -> None:

@@ -45,7 +45,7 @@ def isas() -> list[Isa]:
 
 
 @pytest.mark.parametrize("isa", isas(), ids=lambda isa: f"{isa.name}-{len(isa.features)}")
-@pytest.mark.parametrize("problem", SHAPES, ids=str)
+@pytest.mark.parametrize("problem", [*SHAPES, *(replace(p, narrow=True) for p in SHAPES[:6])], ids=str)
 def test_every_class_of_shape(problem: ConvolutionProblem, isa: Isa) -> None:
     case = sample_case(problem)
     kernel = next(SpatialPack.candidates(problem, isa))
@@ -56,6 +56,16 @@ def test_bytes_are_multiplied_in_fours() -> None:
     two = replace(isa_named("generic"), lanes=2)
     assert "2 lanes" in str(SpatialPack.lacks(SHAPES[0], two))
     assert SpatialPack.lacks(SHAPES[0], isa_named("generic")) is None
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_narrow_weights_do_not_saturate_on_the_way(sign: int) -> None:
+    problem = u8(40, 3, 5, 17, narrow=True)
+    image, weights = np.full((40, 3, 5), 255, np.uint8), np.full((17, 40, 1, 1), 64 * sign, np.int8)
+    how = Requantization(QuantizationParameters(1.0, 0), np.ones(17, np.float32), None)
+    for isa in isas():
+        sums = found(next(SpatialPack.candidates(problem, isa)), Case(problem, image, weights, how))
+        assert np.array_equal(sums, np.full((17, 3, 5), 40 * 255 * 64.0 * sign))
 
 
 ROWS = [u8(24, 1, 7, 40), u8(18, 1, 13, 100), u8(35, 1, 1, 3), u8(96, 1, 30, 64), u8(3, 1, 5, 21)]

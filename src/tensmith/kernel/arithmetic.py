@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from tensmith.kernel.problem import ConvolutionProblem
 
 
 @dataclass(frozen=True)
@@ -55,3 +57,9 @@ ARITHMETICS: Mapping[str, Arithmetic] = {
         hint='__asm__("" : "+r"(t));',
     ),
 }  # fmt: skip
+_NARROW = replace(ARITHMETICS["u8"], product="{0} = dot_narrow({0}, {1}, {2})")
+
+
+def arithmetic(problem: ConvolutionProblem) -> Arithmetic:
+    """How a problem's elements are multiplied."""
+    return _NARROW if problem.narrow else ARITHMETICS[problem.dtype]

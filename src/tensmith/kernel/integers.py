@@ -1,6 +1,7 @@
 """Functions of C vectors for 8-bit kernels: products summed in 32 bits, rounding, packing onto the u8 grid.
 
-No product saturates: where there is no instruction for u8 x s8 -> s32, bytes are widened to 16 bits first.
+No product saturates: where there is no instruction for u8 x s8 -> s32, bytes are widened to 16 bits first,
+or else weights are narrow: none is beyond 64, so that the sum of two products is at most 32,640.
 Arm has instructions for s8 x s8 alone (all but I8MM): there x is lowered by 128, and whoever sums adds 128
 times the sum of the weights, which is a constant: see byte_offset.
 """
@@ -20,6 +21,7 @@ class Integers:
     widen: str
     taps: str
     put: str
+    narrow: str = "return dot(sums, x, w);"
 
     def prelude(self, lanes: int, offset: int) -> str:
         """C text; needs the types vf and vi."""
@@ -50,6 +52,11 @@ static inline vi iclamp(vi x, vi low, vi high)
 static inline vi dot(vi sums, vi x, vi w)
 {{
     {dot}
+}}
+/* The same where none of the bytes of w is beyond 64. */
+static inline vi dot_narrow(vi sums, vi x, vi w)
+{{
+    {narrow}
 }}
 /* x rounded, halves to even, as floats and as integers. */
 static inline vf rint_f(vf x) {{ {round} }}
@@ -104,6 +111,10 @@ __m256i low = _mm256_set1_epi16(255);
     __m256i w1 = _mm256_srai_epi16((__m256i)w, 8);
     return sums + (vi)_mm256_madd_epi16(even, w0) + (vi)_mm256_madd_epi16(odd, w1);"""
 
+_AVX2_NARROW_DOT = """\
+__m256i pairs = _mm256_maddubs_epi16((__m256i)x, (__m256i)w);
+    return sums + (vi)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));"""
+
 # Packing twice within 128-bit lanes leaves four bytes of each vector in turn; one permutation sorts them.
 _AVX2 = Integers(
     dot=_AVX2_DOT,
@@ -127,6 +138,7 @@ __m256i offset = _mm256_packs_epi32((__m256i)zero, (__m256i)zero);
     if (n == 2 || n == 3) _mm_storeu_si128((__m128i *)y, _mm256_castsi256_si128(bytes));
     if (n == 1) _mm_storel_epi64((__m128i *)y, _mm256_castsi256_si128(bytes));
     if (n == 3) _mm_storel_epi64((__m128i *)(y + 16), _mm256_extracti128_si256(bytes, 1));""",
+    narrow=_AVX2_NARROW_DOT,
 )
 
 _AVX512_DOT = _AVX2_DOT.replace("256", "512")
@@ -153,6 +165,7 @@ __m512i offset = _mm512_packs_epi32((__m512i)zero, (__m512i)zero);
     if (n == 2 || n == 3) _mm256_storeu_si256((__m256i *)y, _mm512_castsi512_si256(bytes));
     if (n == 1) _mm_storeu_si128((__m128i *)y, _mm512_castsi512_si128(bytes));
     if (n == 3) _mm_storeu_si128((__m128i *)(y + 32), _mm512_extracti32x4_epi32(bytes, 2));""",
+    narrow=_AVX2_NARROW_DOT.replace("256", "512"),
 )
 
 _NEON_DOT = """\
@@ -220,6 +233,11 @@ def dot_feature(name: str, features: frozenset[str]) -> str | None:
     return next((feature for feature in _DOT_PRODUCTS.get(name, {}) if feature in features), None)
 
 
+def has_narrow_dot(name: str, features: frozenset[str]) -> bool:
+    """Whether narrow weights are multiplied in fewer instructions than others."""
+    return name in _OWN and _OWN[name].narrow != Integers.narrow and dot_feature(name, features) is None
+
+
 def byte_offset(name: str, features: frozenset[str]) -> int:
     """What `dot` takes off the unsigned bytes, so that sums lack this many times the sum of the weights."""
     return _BYTE_OFFSETS.get((name, dot_feature(name, features)), 0)
@@ -230,5 +248,5 @@ def integer_functions(name: str, lanes: int, features: frozenset[str]) -> str:
     own = _OWN.get(name, _GENERIC)
     feature = dot_feature(name, features)
     if feature is not None:
-        own = replace(own, dot=_DOT_PRODUCTS[name][feature])
+        own = replace(own, dot=_DOT_PRODUCTS[name][feature], narrow=Integers.narrow)
     return own.prelude(lanes, byte_offset(name, features))

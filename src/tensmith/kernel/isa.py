@@ -17,7 +17,7 @@ from tensmith.kernel.bfloat import bfloat_functions, has_bfloat
 from tensmith.kernel.codes import code_functions
 from tensmith.kernel.functions import FUNCTIONS
 from tensmith.kernel.halves import half_functions, has_halves
-from tensmith.kernel.integers import byte_offset, dot_feature, integer_functions
+from tensmith.kernel.integers import byte_offset, dot_feature, has_narrow_dot, integer_functions
 from tensmith.kernel.parts import PARTS
 
 
@@ -82,6 +82,15 @@ class Isa:
     def has_dot(self) -> bool:
         """Whether bytes are multiplied and summed in one instruction."""
         return dot_feature(self.name, self.features) is not None
+
+    @property
+    def has_narrow_dot(self) -> bool:
+        """Whether bytes are multiplied by narrow weights in fewer instructions than by others."""
+        return has_narrow_dot(self.name, self.features)
+
+    def widens(self, narrow: bool) -> bool:
+        """Whether bytes are widened before they are multiplied, by `narrow` weights or any."""
+        return not (self.has_dot or (narrow and self.has_narrow_dot))
 
     @property
     def has_halves(self) -> bool:

@@ -14,7 +14,8 @@ class ConvolutionProblem:
     right), as in ONNX. A matrix product a[rows, inner] @ b[inner, columns] is the 1x1 convolution of an image
     of 1 x rows positions: see `product`. `density` is the share of w that is not zero, `quads` and
     `strips` the shares of its fours of neighbouring channels and filters that are not all zero. Weights
-    may be codes of which each `block` channels share a scale: see kernel.codes.
+    may be codes of which each `block` channels share a scale: see kernel.codes. `narrow` if none of the bytes
+    of w is beyond 64, so that the sum of two products with unsigned bytes fits 16 bits.
     """
 
     channels: int
@@ -31,6 +32,7 @@ class ConvolutionProblem:
     block: int = 0
     quads: float = 1.0
     strips: float = 1.0
+    narrow: bool = False
 
     @property
     def output(self) -> tuple[int, int]:
@@ -67,7 +69,7 @@ class ConvolutionProblem:
         grouped = f", {self.groups} groups" if self.groups > 1 else ""
         dilated = f", dilations {self.dilations[0]}x{self.dilations[1]}" if max(self.dilations) > 1 else ""
         sparse = f", {1 - self.density:.0%} zeros" if self.density < 1 else ""
-        coded = f" in blocks of {self.block}" if self.block else ""
+        coded = f" in blocks of {self.block}" if self.block else " by narrow weights" if self.narrow else ""
         return (
             f"{self.window[0]}x{self.window[1]} convolution of {self.channels}x{self.height}x{self.width}"
             f" to {self.filters}x{self.output[0]}x{self.output[1]}, {self.dtype}{coded}, strides"

@@ -164,7 +164,11 @@ class Timings:
 
 
 def _described(problem: ConvolutionProblem) -> str:
-    return json.dumps(asdict(problem), sort_keys=True)
+    """What was timed before there were narrow weights is of others."""
+    fields = asdict(problem)
+    if not problem.narrow:
+        del fields["narrow"]
+    return json.dumps(fields, sort_keys=True)
 
 
 def _digest(kernels: Sequence[Kernel]) -> str:

@@ -1,4 +1,4 @@
-"""Parts of a concatenation keep zeros around them for those who read a border; slices of channels."""
+"""Parts of a concatenation keep zeros around them for those who read a border; parts of images, repeats."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from tensmith.backend.native.plan import make_plan
 from tensmith.ir import Program
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import host_isa
+from tensmith.kernel.routines.pick_channels import PickChannels
+from tensmith.kernel.routines.repeat import Repeat
+from tensmith.kernel.routines.strided import Strided
 
 
 def skip_connection(seen: bool) -> Program:
@@ -50,3 +53,50 @@ def test_slices_of_channels_along_one_axis(tmp_path: Path) -> None:
     found, expected = answers(net.program(net.add("sub", high, low)), tmp_path)
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5)
+
+
+def shuffled(net: Net, parts: int) -> str:
+    """Channels that go past convolutions, in units that shuffle them."""
+    x = net.conv("x", 4, 24)
+    for _ in range(2):
+        starts = [net.constant(values=np.array([n])) for n in range(parts)]
+        ends, one, step = (net.constant(values=np.array([n])) for n in (1 << 40, 1, parts))
+        cut = [net.add("slice", x, start, ends, one, step) for start in starts]
+        size = 24 // parts
+        x = net.add("concat", *cut[1:], net.add("relu", net.conv(cut[0], size, size)), axis=1)
+    return net.conv(x, 24, 10, 1)
+
+
+@pytest.mark.parametrize("parts", [2, 3, 8])
+def test_channels_are_picked_where_they_lie(parts: int, tmp_path: Path) -> None:
+    """Of blocks that hold all of a vector, or some lanes of it, or one."""
+    net = Net(2, 4, 5, 6)
+    program = net.program(shuffled(net, parts))
+    works = [action.work for action in make_plan(program, host_isa()).actions]
+    assert sum(isinstance(work, PickChannels) for work in works) == 2 * parts
+    assert not any(isinstance(work, Strided) for work in works)
+    found, expected = answers(program, tmp_path)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4)
+
+
+def test_slices_that_leave_channels_and_columns_out_are_tensors(tmp_path: Path) -> None:
+    net = Net(1, 8, 4, 6)
+    bounds = (net.constant(values=np.array([n, n])) for n in (0, 1 << 40))
+    cut = net.add("slice", net.conv("x", 8, 16), *bounds, *(
+        net.constant(values=np.array(pair)) for pair in ([1, 3], [2, 2])))  # fmt: skip
+    found, expected = answers(net.program(net.conv(cut, 8, 8)), tmp_path)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4)
+
+
+def test_images_are_enlarged_in_blocks(tmp_path: Path) -> None:
+    net = Net(2, 4, 3, 5)
+    scales = net.constant(values=np.array([1, 1, 3, 2], np.float32))
+    large = net.add("resize", net.conv("x", 4, 12), "", scales)
+    program = net.program(net.conv(net.add("relu", large), 12, 9))
+    works = [action.work for action in make_plan(program, host_isa()).actions]
+    assert any(isinstance(work, Repeat) for work in works)
+    found, expected = answers(program, tmp_path)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4)

@@ -107,6 +107,17 @@ def pooled_and_joined(net: Net) -> str:
     return net.pair(net.conv(y, 18, 36), 2**-2, 127)
 
 
+def shuffled(net: Net) -> str:
+    """Every other channel of bytes goes past a convolution, the others through it, on one grid."""
+    x = net.pair(net.conv(net.pair("x", 2**-4, 113), 24, 3), 2**-3, 100)
+    for _ in range(2):
+        bounds = [[net.constant(np.array([n])) for n in (i, 1 << 40, 1, 2)] for i in (0, 1)]
+        past, through = (net.pair(net.add("slice", x, *bound), 2**-3, 100) for bound in bounds)
+        made = net.pair(net.conv(through, 12, 12, 1), 2**-3, 100)
+        x = net.pair(net.add("concat", past, made, axis=1), 2**-3, 100)
+    return net.pair(net.conv(x, 18, 24), 2**-2, 127)
+
+
 def pruned_and_pooled(net: Net) -> str:
     def pruned(x: str, filters: int, channels: int) -> str:
         y = net.conv(x, filters, channels)
@@ -135,7 +146,7 @@ def added_without_products(net: Net) -> str:
 
 FORMS: list[Callable[[Net], str]] = [
     rectified, residual, residual_without_own_grid, clipped_between_pairs, signed_bytes, pooled_and_joined,
-    classified, added_without_products,
+    classified, added_without_products, shuffled,
 ]  # fmt: skip
 ISAS = [host_isa(), *([isa_named("avx2")] if "avx2" in host_isa().features else [])]
 
@@ -144,6 +155,18 @@ def run(plan: NativePlan, x: Array, folder: Path) -> Array:
     write_folder(plan, folder)
     (answer,) = Model(folder)(x=x).values()
     return np.asarray(answer)
+
+
+@pytest.mark.parametrize("most", [64, 65])
+def test_weights_are_narrow_where_none_is_beyond_64(most: int) -> None:
+    net = Net((1, 3, 5, 5))
+    y = net.pair(net.conv(net.pair("x", 2**-4, 113), 8, 3), 2**-3, 100)
+    codes = next(array for array in net.constants.values() if array.ndim == 4)
+    codes[...] = np.clip(codes, -64, 64)
+    codes[3, 1, 0, 2] = -most
+    for isa in (isa_named("avx2"), isa_named("neon")):
+        (kernel,) = make_plan(net.program(y), isa).kernels
+        assert kernel.work.problem.narrow == (most == 64 and isa.name == "avx2")  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
@@ -201,7 +224,7 @@ def test_sums_of_bytes_lie_where_their_residuals_lay() -> None:
 
 
 def test_no_number_is_floating_between_8_bit_kernels() -> None:
-    for form in (residual, residual_without_own_grid, clipped_between_pairs, pooled_and_joined):
+    for form in (residual, residual_without_own_grid, clipped_between_pairs, pooled_and_joined, shuffled):
         net = Net((1, 3, 9, 11))
         plan = make_plan(net.program(form(net)), host_isa())
         floats = [action for action in plan.actions if isinstance(action.work, Pointwise)]

@@ -160,6 +160,13 @@ _BLOCKS = {
 }
 
 
+def repeats_elements(attrs: Attrs, before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether a resize between these shapes repeats each element by whole factors."""
+    style = attrs["coordinate_transformation_mode"], attrs["nearest_mode"]
+    whole = all(size and not wanted % size for size, wanted in zip(before, after))
+    return attrs["mode"] == "nearest" and style in _BLOCKS and whole
+
+
 def _given(types: tuple[TensorType | None, ...], index: int) -> bool:
     """Whether an optional vector is there and not empty, which opset 11 to 13 also wrote for "omitted"."""
     found = types[index] if index < len(types) else None

@@ -106,7 +106,7 @@ class DepthwiseInt8(Kernel):
     def cost(self) -> Cost:
         """Shuffled loads, products, and from sums to bytes."""
         tall = self.problem.window[0]
-        product = 1 if self.isa.has_dot else _WIDENED
+        product = _WIDENED if self.isa.widens(self.problem.narrow) else 1
         height, width = self.problem.output
         cycles = 0.0
         for top, bottom, rows in spans(height, min(self.rows, height)):
@@ -163,6 +163,7 @@ class DepthwiseInt8(Kernel):
         kept = epilogue.residual or target
         finish = finish_vectors(tile, 1, target, kept, epilogue, lanes)
         read = f"x + s * {source.row} + j * {p.strides[1] * lanes} + v * {4 * lanes}"
+        dot = "dot_narrow" if p.narrow else "dot"
         weight = f"w + (u / {p.dilations[0]} * {quads} + v) * {4 * lanes}"
         return f"""\
 static inline void {name}_{rows}x{columns}(const uint8_t *restrict x, const int8_t *restrict w,
@@ -178,7 +179,7 @@ static inline void {name}_{rows}x{columns}(const uint8_t *restrict x, const int8
             UNROLL for (int i = 0; i < {rows}; i++) {{
                 int u = s - i * {p.strides[0]};
                 if (u >= 0 && u % {p.dilations[0]} == 0 && u / {p.dilations[0]} < {tall})
-                    a[i][j][0] = dot(a[i][j][0], t, iload({weight}));
+                    a[i][j][0] = {dot}(a[i][j][0], t, iload({weight}));
             }}
         }}
 {finish}}}

@@ -47,7 +47,7 @@ from tensmith.errors import EngineError
 from tensmith.formula.expr import Expr, Formula, compute, guard
 from tensmith.formula.poly import Dim, Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
-from tensmith.kernel.arithmetic import ARITHMETICS, Arithmetic
+from tensmith.kernel.arithmetic import ARITHMETICS, Arithmetic, arithmetic
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.byte_sums import finish_cycles, finish_rows, finish_vectors
 from tensmith.kernel.epilogue import Epilogue
@@ -92,7 +92,7 @@ _PAIRED_CHANNELS = 8
 # Bytes whose products one lane sums.
 _BYTES_AT_ONCE = 4
 # Reading planes, compilers spill what fills all registers, and every element is a load of its own.
-_PLANE_REGISTERS = 0.75
+_PLANE_REGISTERS = 0.77
 # From so many blocks of channels on it pays to fetch the next one: behind the last there is none.
 _MANY_BLOCKS = 16
 # Rows that lie this many bytes apart share the few places of one line in the first cache.
@@ -137,9 +137,9 @@ class SpatialPack(RegisterTiles):
     @classmethod
     def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
-        vector = ARITHMETICS[problem.dtype].wide * isa.lanes
+        vector = arithmetic(problem).wide * isa.lanes
         for block in _blocks(problem, isa.lanes):
-            fits = partial(_fits, problem.dtype, isa, block)
+            fits = partial(_fits, problem, isa, block)
             found = [cls(problem, isa, *tile, block) for tile in tilings(problem, vector, fits)]
             yield from sorted(found, key=cls._rank)[:MOST_CANDIDATES]
 
@@ -154,7 +154,7 @@ class SpatialPack(RegisterTiles):
 
     @property
     def _how(self) -> Arithmetic:
-        return ARITHMETICS[self.problem.dtype]
+        return arithmetic(self.problem)
 
     @property
     def vector(self) -> int:
@@ -226,7 +226,7 @@ class SpatialPack(RegisterTiles):
         p, lanes, dtype = self.problem, self.isa.lanes, self.problem.dtype
         groups, _, filters = wide_groups(p, self.vector)
         # Bytes may be widened, or lowered, before they are multiplied; a vector of floats is narrowed.
-        product = _WIDENED[1] if dtype == "u8" and not self.isa.has_dot else 1
+        product = _WIDENED[1] if dtype == "u8" and self.isa.widens(p.narrow) else 1
         more = {"f16": 1 / lanes, "u8": float(self.isa.byte_offset > 0)}.get(dtype, 0.0)
         load = self._load_cycles
         stores = 2 * self._how.wide
@@ -443,12 +443,12 @@ def _blocks(problem: ConvolutionProblem, lanes: int) -> list[int]:
     return layouts(problem, 1 if few else lanes)
 
 
-def _fits(dtype: str, isa: Isa, block: int, positions: int, blocks: int) -> bool:
+def _fits(problem: ConvolutionProblem, isa: Isa, block: int, positions: int, blocks: int) -> bool:
     """Whether the registers hold a tile."""
-    if dtype == "u8":
-        weights, spare = (1, 1) if isa.has_dot else (2, _WIDENED[0])
+    if problem.dtype == "u8":
+        weights, spare = (2, _WIDENED[0]) if isa.widens(problem.narrow) else (1, 1)
         return positions * blocks + weights * blocks + spare <= isa.registers
-    if dtype == "bf16":
+    if problem.dtype == "bf16":
         return positions * blocks + blocks + 1 < isa.registers
     return isa.fits(positions, blocks, _PLANE_REGISTERS if block == 1 else 1)
 

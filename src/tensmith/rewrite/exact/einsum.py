@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import string
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tensmith.ir import Node, Program
 from tensmith.rewrite.exact.linear import turned
-from tensmith.rewrite.law import NOT_EMPTY, Given, Instance, law
+from tensmith.rewrite.law import NOT_EMPTY, Given, Instance, law, lemma
+from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
 
 X, Y, Z = Var("x"), Var("y"), Var("z")
@@ -16,8 +21,46 @@ X, Y, Z = Var("x"), Var("y"), Var("z")
 _ONES = dict.fromkeys("BIJK", 1)
 
 
-def _einsum(equation: str, *args: Term) -> Use:
+def _lettered(equation: str) -> str:
+    """An equation in a, b, c as letters come; as it is with an ellipsis or without a result."""
+    plain = equation.replace(" ", "")
+    if "..." in plain or "->" not in plain:
+        return equation
+    letters = dict.fromkeys(filter(str.isalpha, plain))
+    return plain.translate({ord(old): new for old, new in zip(letters, string.ascii_letters)})
+
+
+def _written(equation: str, *args: Term) -> Use:
     return ops.einsum(*args, attrs={"equation": equation})
+
+
+def _einsum(equation: str, *args: Term) -> Use:
+    return _written(_lettered(equation), *args)
+
+
+@exact("einsum_letters", order=2)
+class EinsumLetters(NodeRule):
+    """einsum("pq,qr->pr", x, y) = einsum("ab,bc->ac", x, y): letters as they come, by which rules know it."""
+
+    roots = frozenset({"einsum"})
+
+    def rewrite(self, program: Program, node: Node) -> Edit | str:
+        """The same sum in other letters."""
+        equation = _lettered(node.attrs["equation"])
+        if equation == node.attrs["equation"]:
+            return ""
+        return Edit(remove=(node,), add=(replace(node, attrs={**node.attrs, "equation": equation}),))
+
+    def lemmas(self) -> Iterable[Rule]:
+        """A product of matrices, and of a batch with one; the twins exchange the letters of the result."""
+        for written, wrong, shapes in (
+            ("pq,qr->pr", "ab,bc->ca", {"x": "I I", "y": "I I"}),
+            ("Zij , kj -> Zik", "abc,dc->adb", {"x": "B I I", "y": "I I"}),
+        ):
+            given = [Instance("alike", shapes, lower=_ONES)]
+            yield lemma(
+                written, _written(written, X, Y), _einsum(written, X, Y), _written(wrong, X, Y), given=given
+            )
 
 
 def _rows(x: Term) -> Use:
@@ -35,6 +78,13 @@ _SQ = [Instance("squares", {"x": "I I", "y": "I I"}, lower=_ONES)]
 _BATCH = [Instance("batch", {"x": "B I I", "y": "B I I"}, lower=_ONES)]
 _product("einsum_to_matmul", "ij,jk->ik", X @ Y, Y @ X, _SQ)
 _product("einsum_to_batched_matmul", "bij,bjk->bik", X @ Y, Y @ X, _BATCH)
+_product(
+    "einsum_of_rows",
+    "bij,jk->bik",
+    X @ Y,
+    X @ turned(Y),
+    [Instance("square", {"x": "B I I", "y": "I I"}, lower=_ONES)],
+)
 _product("einsum_of_three", "ij,jk,kl->il", (X @ Y) @ Z, (X @ Y) @ (Z * 2))
 _product("einsum_of_form", "i,ij,j->", X @ (Y @ Z), X @ (Y @ (Z * 2)))
 _product("einsum_of_forms", "ni,ij,nj->n", _rows((X @ Y) * Z), _rows((X @ Y) + Z))

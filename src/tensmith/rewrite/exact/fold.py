@@ -79,7 +79,7 @@ def _roots(program: Program, nodes: list[Node]) -> list[str]:
 
 
 def _too_large(program: Program, nodes: list[Node], roots: list[str]) -> set[str]:
-    """Roots whose constants would take more room than they free."""
+    """Roots whose constants would take more room than they free: of one that several need, each a share."""
     leaves: dict[str, frozenset[str]] = {}
     for node in nodes:
         parts = [leaves.get(name, frozenset({name})) for name in node.inputs if name]
@@ -89,17 +89,17 @@ def _too_large(program: Program, nodes: list[Node], roots: list[str]) -> set[str
     shared: dict[str, int] = {}
     for root in roots:
         for leaf in leaves[root]:
-            shared[leaf] = shared.get(leaf, 0) + 1
+            shared[leaf] = shared.get(leaf, 0) + _bits(program, root)
     freed = {
-        leaf
-        for leaf, count in shared.items()
-        if count == 1 and leaf not in program.outputs and inside.issuperset(program.consumers[leaf])
+        leaf: _bits(program, leaf) / shared[leaf]
+        for leaf in shared
+        if leaf not in program.outputs and inside.issuperset(program.consumers[leaf]) and shared[leaf]
     }
-    return {
-        root
+    grows = {
+        root: _bits(program, root) * (1 - sum(freed.get(leaf, 0.0) for leaf in leaves[root]))
         for root in roots
-        if _bits(program, root) - sum(_bits(program, leaf) for leaf in leaves[root] & freed) > _GROWTH
     }
+    return {root for root, bits in grows.items() if bits > _GROWTH}
 
 
 def _bits(program: Program, name: str) -> int:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
-from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.calibration import Calibration, Histogram
 from tensmith.rewrite.lossy.bias_correction import with_bias_shifts
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
@@ -36,6 +38,7 @@ _CALIBRATIONS: tuple[Mapping[str, Any], ...] = (
     {"calibration": "mse"},
     {"calibration": "entropy"},
 )
+_COMPENSATED: Mapping[str, Any] = {"scales": "mse", "rounding": "compensated"}
 # A layer's dequantized weights are named after its site.
 WEIGHT_SUFFIX = ".weight"
 
@@ -54,9 +57,10 @@ class Int8(Method):
             yield self._form({**_CALIBRATIONS[0], "default_bits": prospect.bits})
 
     def variants(self, start: Form, lost: float) -> Iterable[Form]:
-        """Other calibrations, where the first one cost something."""
+        """Other calibrations and weights that make up for each other, where the first form cost something."""
+        params = start.steps[0].params
         if lost > 0:
-            yield from (self._form({**start.steps[0].params, **other}) for other in _CALIBRATIONS[1:])
+            yield from (self._form({**params, **other, **_COMPENSATED}) for other in _CALIBRATIONS[1:])
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
         """All layers, in integers."""
@@ -119,7 +123,11 @@ def _activation_grids(
     program: Program, placement: Placement, params: Mapping[str, Any], calibration: Calibration
 ) -> dict[str, ActivationGrid]:
     sources = list(dict.fromkeys(placement.grid_of(value) for value in placement.values))
-    histograms = calibration.histograms(program, sources)
+    spans = {source: (source, *placement.spans.get(source, ())) for source in sources}
+    seen = calibration.histograms(program, list(dict.fromkeys(chain(*spans.values()))))
+    histograms = {
+        source: reduce(Histogram.merged, (seen[name] for name in spans[source])) for source in sources
+    }
     upper = dict(placement.rectified.values())
     grids: dict[str, ActivationGrid] = {}
     for source in sources:

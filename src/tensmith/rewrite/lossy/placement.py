@@ -1,13 +1,14 @@
 """Which values of a program are quantized, so that engines find whole chains of 8-bit kernels.
 
 Every operand and every result of a convolution or matrix product that is treated; both operands and the
-result of a residual add between them; all operands of a concatenation, on one grid. A rectifier whose only
+result of a residual add between them; all operands of a concatenation, on one grid, and what parts of others
+are among them: channels that go past a block of layers stay as they are. A rectifier whose only
 effect is to cut at zero disappears: an unsigned grid that starts at zero cuts just so (Jacob et al. 2018).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ from tensmith.ir.handlers import Handlers
 from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers
 
 # Ops whose result is their input's values moved: it stays on the input's grid.
-_MOVING = frozenset({"max_pool", "reshape", "flatten", "squeeze", "unsqueeze", "transpose"})
+_MOVING = frozenset({"max_pool", "reshape", "flatten", "slice", "squeeze", "unsqueeze", "transpose"})
 
 # (0, upper bound or None) of a rectifier; None if it cuts elsewhere.
 Bounds: TypeAlias = "tuple[float, float | None] | None"
@@ -25,7 +26,8 @@ rectifiers = Handlers[Callable[[Program, Node], Bounds]]()
 
 @dataclass
 class Placement:
-    """values: what is quantized, in the order of the program; same: value -> the value whose grid it shares.
+    """values: what is quantized, in the order of the program; same: value -> the value whose grid it shares;
+    spans: value -> the others whose range its grid holds as well.
 
     rectified: value before a rectifier that may disappear -> value after it, and the upper bound of a clip.
     """
@@ -33,6 +35,7 @@ class Placement:
     layers: list[WeightedLayer]
     values: list[str] = field(default_factory=list)
     same: dict[str, str] = field(default_factory=dict)
+    spans: dict[str, list[str]] = field(default_factory=dict)
     rectified: dict[str, tuple[str, float | None]] = field(default_factory=dict)
 
     def grid_of(self, value: str) -> str:
@@ -40,6 +43,15 @@ class Placement:
         while value in self.same:
             value = self.same[value]
         return value
+
+    def join(self, parts: Iterable[str], whole: str) -> None:
+        """Puts parts on the grid of the whole, and with them what these are parts of."""
+        for part in parts:
+            grid = self.grid_of(part)
+            if grid != part:
+                self.spans.setdefault(whole, []).extend((grid, *self.spans.pop(grid, ())))
+            if grid != whole:
+                self.same[grid] = whole
 
 
 def place(program: Program, skip: frozenset[str]) -> Placement:
@@ -55,7 +67,7 @@ def place(program: Program, skip: frozenset[str]) -> Placement:
             chosen.update((*node.inputs, *_result(program, node, placement)))
         elif node.traits.joins and all(name in chosen for name in node.inputs):
             chosen.add(node.output)
-            placement.same |= {name: node.output for name in node.inputs if name not in placement.same}
+            placement.join(node.inputs, node.output)
         elif node.op in _MOVING and node.inputs[0] in chosen and program.type(node.output).floating:
             chosen.add(node.output)
             placement.same.setdefault(node.output, node.inputs[0])

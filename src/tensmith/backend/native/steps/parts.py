@@ -1,4 +1,4 @@
-"""Slices and zero padding of images as copies."""
+"""Slices and zero padding of images as copies, some channels of them as a pick."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tensmith.backend.native.steps.step import Light
 from tensmith.backend.native.steps.views import ints, slice_of
 from tensmith.ir import Node
 from tensmith.kernel.routines.copy import Copy
+from tensmith.kernel.routines.pick_channels import PickChannels
 
 
 def cuts(node: Node) -> bool:
@@ -24,7 +25,10 @@ def pads(node: Node) -> bool:
 
 
 def padded_slice(graph: StepGraph, pad: Node | None, cut: Node | None) -> Light | None:
-    """pad(slice(x)), either of them optional; None where it is more than a copy within each image."""
+    """pad(slice(x)), either of them optional; None where it is more than a copy within each image.
+
+    Channels are left out of whole images alone.
+    """
     last = pad or cut
     assert last is not None
     source = (cut or last).inputs[0]
@@ -36,8 +40,11 @@ def padded_slice(graph: StepGraph, pad: Node | None, cut: Node | None) -> Light 
     starts, steps = found
     inner = graph.shapes[cut.output if cut else source]
     batches = {images.batch, inner[0], graph.shapes[source][0]}
-    if min(steps) < 0 or at[0] or len(batches) > 1 or steps[:2] != [1, 1]:
-        return None  # backwards, or of the batch, or by leaving channels out
+    if min(steps) < 0 or at[0] or len(batches) > 1 or steps[0] != 1:
+        return None  # backwards, or of the batch
+    if steps[1] != 1:
+        whole = pad is None and graph.shapes[source][2:] == inner[2:]
+        return Light(PickChannels(starts[1], steps[1]), (source,), last.output) if whole else None
     extent = _place(inner, 1)
     routine = Copy(_place(at, 0), _place(starts, 0), _place(steps, 1)[1:], extent, fill=images[1:] != extent)
     return Light(routine, (source,), last.output)

@@ -26,6 +26,8 @@ from tensmith.ir.ops.quantization import decodes, encodes
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.quantized import QuantizationParameters, Requantization, fields
 
+# Weights of which two products with bytes fit 16 bits.
+_NARROW = 64
 _CLIPS = frozenset({"relu", "clip"})
 
 
@@ -49,7 +51,8 @@ def requantized(
 ) -> tuple[Heavy, list[Node]] | None:
     """The same of sums that `nodes` make, for those who know how to look behind them."""
     behind.follow()
-    problem = replace(step.problem, dtype="u8")
+    narrow = behind.graph.isa.has_narrow_dot and bool(np.abs(step.weights).max() <= _NARROW)
+    problem = replace(step.problem, dtype="u8", narrow=narrow)
     how = Requantization(
         given.source, given.scales, behind.target, given.quantized, behind.bias, behind.inner,
         behind.parameters, behind.late,

@@ -19,12 +19,14 @@ from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.pooling import GlobalPool, Pool, Window
 from tensmith.ir.ops.reduction import Reduction
+from tensmith.ir.ops.resize import repeats_elements
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.attention import AttentionRoutine
 from tensmith.kernel.routines.columns import ColumnSoftmax
 from tensmith.kernel.routines.pool import GlobalPoolRoutine, Kind, PoolRoutine
 from tensmith.kernel.routines.reduce import KINDS, ReduceRoutine
+from tensmith.kernel.routines.repeat import Repeat
 from tensmith.kernel.routines.rows import RowSoftmax
 from tensmith.kernel.routines.softmax import SoftmaxRoutine
 from tensmith.kernel.routines.strided import Strided, StridedStatement
@@ -90,6 +92,17 @@ def _pool(graph: StepGraph, node: Node) -> Routine | None:
         (dilations[0], dilations[1]),
         (padded[0], padded[1]) if node.attrs.get("count_include_pad") else None,
     )
+
+
+@_of_images("resize")
+def _enlarged(graph: StepGraph, node: Node) -> Routine | None:
+    before, after = (graph.shapes[name] for name in (node.inputs[0], node.output))
+    constant = all(name in graph.constants for name in node.inputs[1:] if name)
+    if len(before) != 4 or before[:2] != after[:2] or not constant:
+        return None
+    if not repeats_elements(node.attrs, before, after):
+        return None
+    return Repeat((after[2] // before[2], after[3] // before[3]))
 
 
 def over_tensors(graph: StepGraph, node: Node, output: str) -> Step:
