@@ -112,7 +112,8 @@ def fit(program: Program, isa: Isa, ram: int, flash: int | None, chooser: Choosi
             return replace(found, arena_before=whole.arena_before, patching=patching)
     if over is not None:
         over.takes.require(ram, flash, over.plan)
-    best = f"in patches it takes {least:,}" if least < whole.takes.ram else "patches take no less"
+    less = least < whole.takes.ram
+    best = f"in patches it takes {least:,}" if less else "patches of its first layers do not change that"
     whole.takes.require(ram, flash, whole.plan, f"{best}; ")
     raise AssertionError("what does not fit is refused")
 
