@@ -12,6 +12,8 @@ from emulated import Device, needs_emulator
 from test_native_quantized import Net, run
 
 from command_line import refused, tensmith
+from tensmith.backend.native.emit.source import distinct
+from tensmith.backend.native.footprint import footprint
 from tensmith.backend.native.patches import choices, fit, in_patches
 from tensmith.backend.native.plan import make_plan
 from tensmith.backend.native.prepare.codes import in_codes
@@ -19,6 +21,7 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.errors import EngineError
 from tensmith.ir import Program, interpret
 from tensmith.kernel import host_isa, isa_named
+from tensmith.kernel.image import Image, Section
 from tensmith.rewrite.trail import simplify
 
 M4 = isa_named("cortex-m")
@@ -97,6 +100,30 @@ def test_what_fits_in_no_patches_is_an_error_that_says_so(monkeypatch: pytest.Mo
     monkeypatch.setattr("tensmith.backend.native.patches.choices", lambda *given: some)
     with pytest.raises(EngineError, match=r"more than 3,000; most.*; in patches it takes [\d,]+; make"):
         fit(program, M4, 3000, None)
+
+
+def test_patches_with_less_code_are_taken_where_the_flash_asks_for_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def made(text: str, *given: object) -> Image:
+        code = 1000 * text.count("\nstatic void ")
+        return Image((Section(0, whole.weights.nbytes + code, b""),), (Section(0, arena(text), b""),), {}, 0)
+
+    def arena(text: str) -> int:
+        return int(text.rpartition("model_arena[")[2].partition("]")[0])
+
+    program = head_and_tail(codes=True)
+    whole = make_plan(program, M4)
+    monkeypatch.setattr("tensmith.backend.native.patches.make_image", made)
+    ram = footprint(whole, None).ram - whole.arena_bytes // 2
+    free = fit(program, M4, ram, None)
+    tight = fit(program, M4, ram, free.takes.flash - 1)
+    assert distinct(tight.plan) < distinct(free.plan)
+    assert tight.patching is not None and free.patching is not None
+    assert tight.patching.multiply_adds >= free.patching.multiply_adds
+    assert tight.takes.ram <= ram
+    with pytest.raises(EngineError, match="of flash"):
+        fit(program, M4, ram, fit(program, M4, 1 << 20, None).takes.flash - 1)
 
 
 def test_what_cannot_be_cut_is_refused_as_ever() -> None:

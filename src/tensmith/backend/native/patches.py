@@ -32,6 +32,8 @@ from tensmith.rewrite.trail import Traced, exhaust, simplify
 
 # Numbers of patches along an axis.
 _PIECES = (1, 2, 3, 4, 6, 8, 12, 16)
+# How many choices are planned, some tenths of a second each, before a model is refused.
+_MOST_TRIALS = 128
 
 
 @dataclass(frozen=True)
@@ -92,19 +94,21 @@ def fit(program: Program, isa: Isa, ram: int, flash: int | None, chooser: Choosi
     Without a compiler for the device, code and stack count as nothing.
     """
     program = simplify(program).program
-    whole = _planned(make_plan(program, isa, chooser), ram)
-    if whole.takes.ram <= ram or (flash is not None and whole.takes.weights > flash):
-        whole.takes.require(ram, flash, whole.plan)
+    whole = _measured(make_plan(program, isa, chooser))
+    if whole.takes.ram <= ram or (flash is not None and whole.takes.flash > flash):
+        # Patches need less RAM, and more flash.
+        whole.takes.require(max(ram, whole.takes.ram), flash, whole.plan)
         return whole
     least, over = whole.takes.ram, None
-    for patching in choices(program, whole.plan, ram - whole.takes.given):
+    for patching in choices(program, whole.plan, ram - whole.takes.given)[:_MOST_TRIALS]:
         patched = in_patches(program, patching)
         plan = make_plan(patched, isa, chooser)
         if over is not None and distinct(plan) >= distinct(over.plan):
             continue  # no less code than what the flash does not hold
-        found = _planned(plan, ram)
-        least = min(least, found.takes.ram)
-        if found.takes.ram <= ram:
+        without_code = footprint(plan, None).ram
+        found = _measured(plan) if without_code <= ram else None
+        least = min(least, found.takes.ram if found else without_code)
+        if found is not None and found.takes.ram <= ram:
             if flash is not None and found.takes.flash > flash:
                 over = found
                 continue
@@ -118,14 +122,12 @@ def fit(program: Program, isa: Isa, ram: int, flash: int | None, chooser: Choosi
     raise AssertionError("what does not fit is refused")
 
 
-def _planned(plan: NativePlan, ram: int) -> Fitted:
-    """What a plan takes; code and stack are measured if there is room for the rest."""
-    takes, image = footprint(plan, None), None
-    if takes.ram <= ram:
-        with contextlib.suppress(MissingExtra):
-            image = make_image(print_freestanding(plan), plan.isa, FUNCTION)
-            takes = footprint(plan, image)
-    return Fitted(plan, takes, image, plan.arena_bytes)
+def _measured(plan: NativePlan) -> Fitted:
+    """What a plan takes, code and stack too if there is a compiler."""
+    image = None
+    with contextlib.suppress(MissingExtra):
+        image = make_image(print_freestanding(plan), plan.isa, FUNCTION)
+    return Fitted(plan, footprint(plan, image), image, plan.arena_bytes)
 
 
 def in_patches(program: Program, patching: Patching) -> Program:
