@@ -229,10 +229,11 @@ def _reach(program: Program, head: list[Node], axis: int, count: int) -> _Reach:
                     if axis in read:
                         wanted.setdefault(name, set()).add(read[axis])
         for value, spans in wanted.items():
-            positions = sum(stop - first for first, stop in spans) / int(program.type(value).dims[axis])
+            shape = program.type(value).static or ()
+            positions = sum(stop - first for first, stop in spans) / shape[axis]
             total, largest = found.get(value, (0.0, 0.0))
             found[value] = total + positions, max(largest, positions)
-    return found
+    return found if all(node.output in found for node in head) else {}
 
 
 def _works(program: Program) -> dict[Node, int]:

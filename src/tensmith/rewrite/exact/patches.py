@@ -66,9 +66,9 @@ def _window(program: Program, node: Node, span: Span, kernel: Sequence[int]) -> 
     if image is None:
         return "the image has no fixed size"
     spatial = image[2:]
-    strides, dilations, padding = map(as_ints, window_attrs(node.attrs, spatial, kernel))
-    n, reads = len(kernel), {}
-    pads = list(padding)
+    strides, dilations, padding = map(as_ints, window_attrs(node.attrs, spatial, tuple(kernel)))
+    reads: dict[int, tuple[int, int]] = {}
+    n, pads = len(kernel), list(padding)
     for axis, (first, stop) in span.items():
         at, size = axis - 2, spatial[axis - 2]
         begin = first * strides[at] - pads[at]
@@ -77,7 +77,7 @@ def _window(program: Program, node: Node, span: Span, kernel: Sequence[int]) -> 
         if low >= high:
             return "a patch would lie in the padding alone"
         reads[axis], pads[at], pads[at + n] = (low, high), low - begin, end - high
-    rest = ({},) * (len(node.inputs) - 1)
+    rest: tuple[Span, ...] = ({},) * (len(node.inputs) - 1)
     return Part((reads, *rest), {**node.attrs, "pads": tuple(pads), "auto_pad": "NOTSET"})
 
 
