@@ -142,7 +142,7 @@ class _Added:
         self.nodes.append(make_node("slice", (name, *given), (output,)))
 
 
-@exact("slice_earlier", phase="patch")  # type: ignore[arg-type]
+@exact("slice_earlier", phase="patch")
 class SliceEarlier(NodeRule):
     """f(x)[a:b] = f(x[a - halo : b + halo]) along rows and columns: convolutions, pools, elementwise ops.
 
@@ -183,7 +183,7 @@ class SliceEarlier(NodeRule):
         yield from _elements()
 
 
-@exact("in_patches", phase="patch")  # type: ignore[arg-type]
+@exact("in_patches", phase="patch")
 class InPatches(NodeRule):
     """y = concat(y[:a], y[a:]), of rows first and of columns in each: `rows` x `columns` patches.
 
