@@ -27,6 +27,7 @@ PHASES = {
     "offer": "Left to the search: they pay on some programs and engines only.",
     "form": "Other forms of a value, which pay after further steps if at all: for searches of many steps.",
     "lower": "Applied before a program is compiled: ops as others that have fast kernels.",
+    "patch": "Applied where a device's RAM is short, by who plans it: images patch by patch.",
 }
 STAGES = {
     STRUCTURE: "shapes",

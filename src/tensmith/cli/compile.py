@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,6 +46,10 @@ def compile(
     flash: Annotated[
         str | None, typer.Option(help="Flash of a microcontroller, such as 256KiB. [default: the target's]")
     ] = None,
+    codes: Annotated[
+        bool,
+        typer.Option("--codes", help="Take and give bytes where a microcontroller's model is quantized."),
+    ] = False,
 ) -> Answer:
     """Compile a model for a device, which need not be at hand: kernels are chosen by estimate.
 
@@ -54,11 +57,14 @@ def compile(
     it was made of: model.c and model.h to build into a program, main.c as an example of one. With --mixed, a
     folder with mixed.onnx, which runs in ONNX Runtime 1.16 or newer where libmixed.so, the other file, is
     registered by SessionOptions.register_custom_ops_library. For a microcontroller, model.c and model.h
-    alone: C without a library or allocation, refused where it takes more than --ram or --flash.
+    alone: C without a library or allocation, refused where it takes more than --ram or --flash. Where RAM is
+    short, the first layers are computed in patches, which gives the same answers and takes more time. With
+    --codes, model.h says what the codes of inputs and outputs stand for.
     """
     from tensmith.backend.native.choose.choosers import estimated
     from tensmith.backend.native.choose.precision import in_precision, refusal
     from tensmith.backend.native.emit.loader import MOST_THREADS
+    from tensmith.backend.native.prepare.codes import in_codes
     from tensmith.cli.sizes import assumed, parse_sizes, with_batch
     from tensmith.config import parse_bytes
     from tensmith.errors import UsageError
@@ -90,10 +96,11 @@ def compile(
         )
         with progress("compiling"):
             program = with_batch(model, batch, given)
+            program = in_codes(program) if codes else program
             answer = _freestanding(program, device, isa, chooser, folder, budget)
         return replace(answer, shown=[*answer.shown, *filter(None, [assumed([model], batch, given)])])
-    if ram or flash:
-        raise UsageError(f"--ram and --flash are for microcontrollers, and '{device.name}' is none")
+    if ram or flash or codes:
+        raise UsageError(f"--ram, --flash and --codes are for microcontrollers, and '{device.name}' is none")
     with progress("compiling"):
         program = with_batch(model, batch, given)
         plans = (
@@ -141,25 +148,19 @@ def _freestanding(
     budget: tuple[int, int | None],
 ) -> Answer:
     """Writes C for a device without operating system, if its RAM and flash hold the model."""
-    from tensmith.backend.native.emit.freestanding import FUNCTION, print_freestanding, write_freestanding
-    from tensmith.backend.native.footprint import footprint
-    from tensmith.backend.native.plan import make_plan
-    from tensmith.errors import MissingExtra
-    from tensmith.kernel.image import make_image
+    from tensmith.backend.native.emit.freestanding import write_freestanding
+    from tensmith.backend.native.patches import fit
 
-    plan = make_plan(program, isa, chooser)
-    takes = footprint(plan, None)
-    takes.require(*budget, plan)
-    with contextlib.suppress(MissingExtra):
-        takes = footprint(plan, make_image(print_freestanding(plan), isa, FUNCTION))
-        takes.require(*budget, plan)
-    write_freestanding(plan, folder)
-    kernels = [str(action.work) for action in plan.kernels]
+    fitted = fit(program, isa, *budget, chooser)
+    write_freestanding(fitted.plan, folder)
+    kernels = [str(action.work) for action in fitted.plan.kernels]
     document: dict[str, Any] = {
         "output": str(folder), "target": device.name, "architecture": isa.architecture, "isa": isa.name,
-        "needs": sorted(isa.needs), **takes.to_json(), "kernels": kernels,
+        "needs": sorted(isa.needs), **fitted.takes.to_json(), "kernels": kernels,
+        "patches": fitted.to_json(),
     }  # fmt: skip
-    return Answer(document, [f"{folder}: {len(kernels)} kernels for {device.name}", f"{takes}"])
+    told = [f"{folder}: {len(kernels)} kernels for {device.name}", f"{fitted.takes}", *fitted.told]
+    return Answer(document, told)
 
 
 def _mixed(program: Program, isa: Isa, chooser: Choosing, folder: Path) -> list[NativePlan]:

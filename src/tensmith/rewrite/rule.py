@@ -20,7 +20,7 @@ from tensmith.rewrite.case import Case
 from tensmith.rewrite.term import Term
 
 Kind = Literal["exact", "lossy"]
-Phase = Literal["simplify", "fold", "offer", "form", "lower"]
+Phase = Literal["simplify", "fold", "offer", "form", "lower", "patch"]
 
 # A site that is the whole program.
 EVERYWHERE = "*"
@@ -68,7 +68,8 @@ class Rule(ABC):
     # into constants, which rounds, and so must not stand between the start and an exact comparison. "offer"
     # rules do not make a program simpler by themselves; a search may pick them. "form" rules open another
     # form that pays after further steps, if at all: for searches that take many steps. "lower" rules write
-    # ops as others that have fast kernels, before a program is compiled.
+    # ops as others that have fast kernels, before a program is compiled. "patch" rules compute images
+    # in patches, where memory is short: whoever plans it says where.
     phase: Phase = "simplify"
     # Rules of a phase are tried in rising order.
     order: int = 50

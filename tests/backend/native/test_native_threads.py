@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from nets import NETS, Net
 from tensmith.backend.native.choose import choice
 from tensmith.backend.native.choose.choosers import estimated
-from tensmith.backend.native.choose.parallel import PositionWindow, cuts
+from tensmith.backend.native.choose.parallel import cuts
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.loader import Model
+from tensmith.backend.native.images import PositionWindow
 from tensmith.backend.native.plan import NativePlan, make_plan
 from tensmith.ir import Program, interpret
 from tensmith.kernel import host_isa
@@ -189,15 +190,16 @@ def test_parts_cover_the_problem(
                 assert part.problem.filters == part.filters[1] - part.filters[0]
                 continue
             axis = 1 if height == 1 and problem.output[0] == 1 else 0
-            assert part.problem.output[axis] == part.y.count
-            assert part.x.first == part.y.first * stride
-            assert part.x.first + part.x.count <= (height, width)[axis]
+            (x, read), (y, written) = (((w.top, w.height), (w.left, w.width))[axis] for w in (part.x, part.y))
+            assert part.problem.output[axis] == written
+            assert x == y * stride
+            assert x + read <= (height, width)[axis]
 
 
 @pytest.mark.parametrize("extent", [(9, 5), (1, 9)])
 def test_a_window_is_the_image_with_a_larger_halo(extent: tuple[int, int]) -> None:
     whole = Buffer(20, *extent, 16, Halo(2, 1, 1, 3))
-    window = PositionWindow(4, 3)
+    window = PositionWindow(4, 3, 0, 5) if extent[0] > 1 else PositionWindow(0, 1, 4, 3)
     part = window.of(whole)
     assert (part.plane, part.row, part.size) == (whole.plane, whole.row, whole.size)
     y, x = (4, 0) if extent[0] > 1 else (0, 4)

@@ -113,6 +113,19 @@ SAMPLES: dict[str, tuple[str, ...]] = {
         return %y
         """,
     ),
+    "in_patches": (
+        """
+        input %x: f32[1, 2, 5]
+        const %w: f32[2, 2, 2] = [[[1.0, 2.0], [-1.0, 0.5]], [[4.0, 3.0], [0.25, -2.0]]]
+        %y: f32[1, 2, 4] = conv(%x, %w)
+        return %y
+        """,
+        """
+        input %x: f32[1, 2, 7, 3]
+        %y: f32[1, 2, 7, 3] = relu(%x)
+        return %y
+        """,
+    ),
     "merge_parallel_matmuls": (
         """
         input %x: f32[n, 2]

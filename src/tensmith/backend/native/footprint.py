@@ -49,12 +49,13 @@ class Footprint:
             f"{unknown}"
         )
 
-    def require(self, ram: int, flash: int | None, plan: NativePlan) -> None:
-        """EngineError if there is less than that: by how much, and what of the plan takes most."""
+    def require(self, ram: int, flash: int | None, plan: NativePlan, otherwise: str = "") -> None:
+        """EngineError if there is less than that: by how much, what of the plan takes most, `otherwise`."""
         if self.ram > ram:
             raise EngineError(
                 f"the model takes {self.ram:,} bytes of RAM ({self._ram_parts}), {self.ram - ram:,} more "
-                f"than {ram:,}; {_peak(plan)}; make its input or first layers smaller"
+                f"than {ram:,}; {_peak(plan)}; {otherwise}"
+                "make its input or first layers smaller"
             )
         if flash is not None and self.flash > flash:
             raise EngineError(
@@ -88,15 +89,16 @@ def _sum(parts: dict[str, int | None]) -> str:
 
 def _peak(plan: NativePlan) -> str:
     """The step during which most is alive in the arena, and the largest of that."""
-    during = [_alive(plan, phase) for phase in range(1, len(plan.phases) + 1)]
-    phase, alive = max(enumerate(during), key=lambda item: sum(item[1].values()))
-    largest = sorted(alive.items(), key=lambda item: -item[1])[:_NAMED]
+    during = [alive(plan, phase) for phase in range(1, len(plan.phases) + 1)]
+    phase, most = max(enumerate(during), key=lambda item: sum(item[1].values()))
+    largest = sorted(most.items(), key=lambda item: -item[1])[:_NAMED]
     told = ", ".join(f"{in_comment(name)} {size:,}" for name, size in largest)
     step = in_comment(plan.actions[plan.phases[phase][0]].writes)
-    return f"most, {sum(alive.values()):,}, is alive at step '{step}': {told}"
+    return f"most, {sum(most.values()):,}, is alive at step '{step}': {told}"
 
 
-def _alive(plan: NativePlan, phase: int) -> dict[str, int]:
+def alive(plan: NativePlan, phase: int) -> dict[str, int]:
+    """What lies in the arena during one of the plan's phases, which count from 1, and its bytes."""
     return {name: span.bytes for name, span in plan.lifetimes.items() if span.first <= phase <= span.last}
 
 

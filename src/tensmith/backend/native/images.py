@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tensmith.ir import TensorType
-from tensmith.kernel.buffer import C_TYPES
+from tensmith.kernel.buffer import C_TYPES, Buffer
 
 
 class Images(NamedTuple):
@@ -21,6 +22,29 @@ class Images(NamedTuple):
     def extent(self) -> tuple[int, int]:
         """Height and width."""
         return self.height, self.width
+
+
+@dataclass(frozen=True)
+class PositionWindow:
+    """Some positions of an image: `height` rows from `top` on, `width` columns from `left` on."""
+
+    top: int = 0
+    height: int = 1
+    left: int = 0
+    width: int = 1
+
+    def of(self, whole: Buffer) -> Buffer:
+        """The window as an image in the memory of `whole`, beginning `skipped` elements into it.
+
+        What lies beside it there counts as its halo.
+        """
+        below, beside = whole.height - self.height, whole.width - self.width
+        halo = whole.halo._replace(bottom=whole.halo.bottom + below, right=whole.halo.right + beside)
+        return replace(whole, height=self.height, width=self.width, halo=halo)
+
+    def skipped(self, whole: Buffer) -> int:
+        """Elements from the beginning of `whole` to that of the window."""
+        return self.top * whole.row + self.left * whole.block
 
 
 def images_of(type_: TensorType) -> Images | None:

@@ -14,9 +14,8 @@ import numpy as np
 
 from tensmith.backend.native.choose.choice import KernelChoice, Network, choose_kernels
 from tensmith.backend.native.choose.choosers import Chooser
-from tensmith.backend.native.choose.parallel import PositionWindow
-from tensmith.backend.native.images import Images
-from tensmith.backend.native.steps import Array, Dense, Encode, Heavy, Join, Light, Rename, Step
+from tensmith.backend.native.images import Images, PositionWindow
+from tensmith.backend.native.steps import Array, Dense, Encode, Heavy, Join, Light, Look, Rename, Step
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer, Halo
 from tensmith.kernel.epilogue import Activation
@@ -129,14 +128,25 @@ class Layout:
             name, images = f"{value} channels {first} to {stop}", images._replace(channels=stop - first)
             self.parent[name] = (value, first)
         elif window is not None:
-            size = {"width" if images.height == 1 else "height": window.count}
-            name, images = f"{value} from {window.first}", images._replace(**size)
-            self.parent[name], self.windows[name] = (value, 0), (value, window)
+            name = f"{value} from {window.top}, {window.left}"
+            images = images._replace(height=window.height, width=window.width)
+            self.look(name, value, window)
         else:
             return value
         self.images[name], self.block[name] = images, self.block[value]
         self._of_type(name, value)
         return name
+
+    def look(self, name: str, value: str, window: PositionWindow) -> None:
+        """`name` is some positions of a value, in its memory."""
+        self.parent[name], self.windows[name] = (value, 0), (value, window)
+
+    def skipped(self, value: str) -> int:
+        """Elements from the beginning of what a value is a window of, if it is one, to its own."""
+        if value not in self.windows:
+            return 0
+        whole, window = self.windows[value]
+        return self.skipped(whole) + window.skipped(self.buffer(whole))
 
     def _of_type(self, name: str, value: str) -> None:
         """A name has the elements of a value."""
@@ -194,6 +204,9 @@ def lay_out(
             layout.encoded[step.output], layout.block[step.output] = step, _NOWHERE
         elif isinstance(step, Join):
             _join(layout, step)
+        elif isinstance(step, Look):
+            layout.look(step.output, step.source, step.window)
+            layout.block[step.output] = layout.block[step.source]
         else:
             _rename(layout, step, network.keeps_blocks(step))
     for output in outputs:
@@ -268,6 +281,13 @@ def _join(layout: Layout, step: Join) -> None:
     for position, part in enumerate(step.sources):
         part_block, halo = layout.block[part], layout.halo.get(part, NO_HALO)
         free = part not in layout.parent and part not in layout.tight and part not in step.sources[:position]
+        if step.windows:
+            window = step.windows[position]
+            if free and halo == NO_HALO and part_block == layout.lanes:
+                layout.look(part, step.output, window)
+            else:
+                layout.actions.append(Action(Copy((0, window.top, window.left)), (part,), step.output))
+            continue
         fits = halo == NO_HALO or step.output not in layout.tight
         if free and fits and part_block == layout.lanes and not first % layout.lanes:
             layout.parent[part] = (step.output, first)

@@ -186,9 +186,7 @@ def _memory(
         elif root in stride:
             places[value] = BufferPlace("arena", offsets[root] + skipped * size, stride[root] // size)
         if value in layout.windows:
-            whole, window = layout.windows[value]
-            before = places[value].offset + window.skipped(layout.buffer(whole))
-            places[value] = replace(places[value], offset=before)
+            places[value] = replace(places[value], offset=places[value].offset + layout.skipped(value))
         if value in places and layout.images[value].batch != layout.images[root].batch:
             places[value] = replace(places[value], stride=layout.buffer(value).size)
     scratch = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tensmith.backend.native.choose.choosers import Chooser
 from tensmith.backend.native.choose.parallel import StepPart, cuts, whole
 from tensmith.backend.native.images import Images
-from tensmith.backend.native.steps import Dense, Encode, Heavy, Join, Light, Rename, Step, reads
+from tensmith.backend.native.steps import Dense, Encode, Heavy, Join, Light, Look, Rename, Step, reads
 from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
@@ -139,7 +139,7 @@ def after(
         # Parts that lie in blocks are written where they belong; others are copied there.
         seconds = sum(network.conversion(value, lying[value], lanes) for value in step.sources)
         block = lanes
-    elif isinstance(step, Rename) and network.keeps_blocks(step):
+    elif isinstance(step, Look) or (isinstance(step, Rename) and network.keeps_blocks(step)):
         lying[step.output] = lying[step.source]
         return lying, 0.0
     elif isinstance(step, Encode):

@@ -11,33 +11,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tensmith.backend.native.images import PositionWindow
 from tensmith.backend.native.steps import Array, Heavy
-from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import Requantization
 
 # Rows of a part are a multiple of this where the image has enough: tiles of several rows then fit.
 _ROWS = 4
-
-
-@dataclass(frozen=True)
-class PositionWindow:
-    """Some positions of an image: rows from `first` on; columns, if it has one row."""
-
-    first: int
-    count: int
-
-    def of(self, whole: Buffer) -> Buffer:
-        """The window as an image in the memory of `whole`, beginning `skipped` elements into it."""
-        if whole.height == 1:
-            halo = whole.halo._replace(right=whole.halo.right + whole.width - self.count)
-            return replace(whole, width=self.count, halo=halo)
-        halo = whole.halo._replace(bottom=whole.halo.bottom + whole.height - self.count)
-        return replace(whole, height=self.count, halo=halo)
-
-    def skipped(self, whole: Buffer) -> int:
-        """Elements from the beginning of `whole` to that of the window."""
-        return self.first * (whole.block if whole.height == 1 else whole.row)
 
 
 @dataclass(frozen=True)
@@ -108,8 +88,13 @@ def _rows(problem: ConvolutionProblem, threads: int) -> list[StepPart]:
         if read < 1 or start + read > (problem.width if flat else problem.height):
             return []  # less than a window, or a window that lies in the border alone
         smaller = replace(problem, width=read) if flat else replace(problem, height=read)
-        windows = PositionWindow(start, read), PositionWindow(first, stop - first)
-        parts.append(StepPart(smaller, *windows, (0, problem.filters)))
+        x, y = (
+            PositionWindow(left=at, width=count, height=1)
+            if flat
+            else PositionWindow(at, count, width=across)
+            for at, count, across in ((start, read, problem.width), (first, stop - first, width))
+        )
+        parts.append(StepPart(smaller, x, y, (0, problem.filters)))
     return parts
 
 

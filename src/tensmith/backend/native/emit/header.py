@@ -59,14 +59,20 @@ def print_values(plan: NativePlan) -> str:
     return _values(plan, "INPUT", tuple(plan.program.inputs)) + _values(plan, "OUTPUT", plan.program.outputs)
 
 
+def _grid(plan: NativePlan, name: str) -> str:
+    """What the codes of a value stand for, if it has codes."""
+    grid = plan.layout.parameters.get(name)
+    return f": {grid.scale:.9g} * (code - {grid.zero_point})" if grid else ""
+
+
 def _values(plan: NativePlan, kind: str, names: tuple[str, ...]) -> str:
     """What each value is, how many there are, and how many bytes each has: {} for none."""
     types = [plan.program.type(name) for name in names]
     shapes = [type_.static or () for type_ in types]
     sizes = [math.prod(shape) * type_.numpy.itemsize for shape, type_ in zip(shapes, types)]
     lines = [
-        f"/* {kind.lower()} {index}: {in_comment(name)}, {type_.numpy.name} {list(shape)} */"
-        for index, (name, shape, type_) in enumerate(zip(names, shapes, types))
+        f"/* {kind.lower()} {n}: {in_comment(name)}, {type_.numpy.name} {list(shape)}{_grid(plan, name)} */"
+        for n, (name, shape, type_) in enumerate(zip(names, shapes, types))
     ]
     listed = ", ".join(map(str, sizes or [0]))
     return "\n".join([

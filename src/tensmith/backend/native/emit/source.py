@@ -83,6 +83,11 @@ def print_c(plan: NativePlan, entry: str = ENTRY, timed: bool = False) -> str:
     return "\n".join([first + plan.isa.prelude, _CLEAR, *bodies, *calls, *entries])
 
 
+def distinct(plan: NativePlan) -> int:
+    """How many functions compute the actions: equal ones are written once."""
+    return len({_code(plan, action) for action in plan.actions})
+
+
 def _step(index: int, calls: str) -> str:
     """The function of one action."""
     return f"""\
@@ -183,10 +188,10 @@ def _clear(plan: NativePlan, action: Action, loop: str) -> list[str]:
     Of an image that is written in windows, the first one's action clears it all.
     """
     value = action.writes
-    if value in plan.layout.windows:
-        if action.beside:
+    while value in plan.layout.windows:
+        value, window = plan.layout.windows[value]
+        if window.top or window.left:
             return []
-        value = plan.layout.windows[value][0]
     buffer = plan.layout.buffer(value)
     h = buffer.halo
     if h == NO_HALO:

@@ -16,7 +16,7 @@ from tensmith.backend.native.steps.elementwise import concatenated, elementwise,
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.layers import layer, with_epilogue
 from tensmith.backend.native.steps.norms import normalization
-from tensmith.backend.native.steps.parts import cuts, padded_slice, pads
+from tensmith.backend.native.steps.parts import cuts, padded_slice, pads, part_of_input
 from tensmith.backend.native.steps.recurrence import recurrence
 from tensmith.backend.native.steps.requantization import integer_layer
 from tensmith.backend.native.steps.single import over_images, over_tensors
@@ -121,11 +121,15 @@ class _Grouping:
         self.place(nodes, step)
 
     def encoded_input(self, node: Node) -> None:
-        """A node that quantizes an input of the program for kernels alone, if it is one."""
+        """A node that quantizes an input of the program, or part of one, for kernels alone, if it is one."""
         program, parameters = self.graph.program, self.graph.parameters.get(node)
         if parameters is None or not encodes(node) or node in self.graph.tensors:
             return
-        if node.inputs[0] not in program.inputs or node.output in program.outputs:
+        part = program.producers.get(node.inputs[0])
+        given = node.inputs[0] in program.inputs or (
+            part is not None and cuts(part) and part_of_input(self.graph, part) is not None
+        )
+        if not given or node.output in program.outputs:
             return
         steps = (step for steps in self.steps.values() for step in steps)
         readers = {step.source for step in steps if isinstance(step, Heavy) and step.requantization}
@@ -166,7 +170,7 @@ class _Grouping:
             both = padded_slice(self.graph, pad, source) if source in self.free(node) else None
             if both is not None:
                 return self.place([source, node], both)
-        step = padded_slice(self.graph, pad, cut)
+        step = (part_of_input(self.graph, cut) if cut else None) or padded_slice(self.graph, pad, cut)
         if step is not None:
             self.place([node], step)
 

@@ -1,4 +1,5 @@
-"""Slices and zero padding of images as copies, some channels of them as a pick."""
+"""Slices and zero padding of images as copies, some channels of them as a pick; rows and columns of a
+program's input as parts that stay where they are."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tensmith.backend.native.images import PositionWindow
 from tensmith.backend.native.steps.graph import StepGraph
-from tensmith.backend.native.steps.step import Light
+from tensmith.backend.native.steps.step import Light, Look
 from tensmith.backend.native.steps.views import ints, slice_of
 from tensmith.ir import Node
 from tensmith.kernel.routines.copy import Copy
@@ -48,6 +50,19 @@ def padded_slice(graph: StepGraph, pad: Node | None, cut: Node | None) -> Light 
     extent = _place(inner, 1)
     routine = Copy(_place(at, 0), _place(starts, 0), _place(steps, 1)[1:], extent, fill=images[1:] != extent)
     return Light(routine, (source,), last.output)
+
+
+def part_of_input(graph: StepGraph, cut: Node) -> Look | None:
+    """Some rows and columns of an input of the program; None if a slice is anything else."""
+    source, images = cut.inputs[0], graph.images.get(cut.output)
+    found = slice_of(graph, cut)
+    if source not in graph.program.inputs or source not in graph.images or images is None or found is None:
+        return None
+    starts, steps = found
+    if {*steps} != {1} or any(starts[:2]) or graph.images[source][:2] != images[:2] or len(starts) < 3:
+        return None
+    _, top, left = _place(starts, 0)
+    return Look(source, cut.output, PositionWindow(top, images.height, left, images.width))
 
 
 def _place(values: Sequence[int], missing: int) -> tuple[int, int, int]:

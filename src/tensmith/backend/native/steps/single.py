@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from tensmith.backend.native.images import PositionWindow
 from tensmith.backend.native.steps import picking
 from tensmith.backend.native.steps.by_formula import by_formula
 from tensmith.backend.native.steps.graph import StepGraph
@@ -46,12 +47,29 @@ def over_images(graph: StepGraph, node: Node) -> Step | None:
     if node.traits.renames:
         return Rename(node.inputs[0], node.output)
     if node.traits.joins:
-        second = node.attrs["axis"] % len(graph.shapes[node.output]) == 1
-        computed = not any(name in graph.constants for name in node.inputs)
-        return Join(node.inputs, node.output) if second and computed else None
+        return _join(graph, node)
     make = _of_images.find(node)
     routine = make(graph, node) if make else None
     return Light(routine, node.inputs[:1], node.output) if routine else None
+
+
+def _join(graph: StepGraph, node: Node) -> Join | None:
+    """Images joined along channels, or along rows or columns unless one lies dense under another shape."""
+    axis = node.attrs["axis"] % len(graph.shapes[node.output])
+    makers = [graph.program.producers.get(name) for name in node.inputs]
+    if not axis or any(name in graph.constants or name not in graph.images for name in node.inputs):
+        return None
+    if axis == 1:
+        return Join(node.inputs, node.output)
+    if any(maker is None or maker.traits.renames for maker in makers):
+        return None
+    places, (top, left) = [], (0, 0)
+    for name in node.inputs:
+        height, width = graph.images[name].extent
+        places.append(PositionWindow(top, height, left, width))
+        along_rows = axis == 2 and len(graph.shapes[name]) == 4
+        top, left = (top + height, 0) if along_rows else (0, left + width)
+    return Join(node.inputs, node.output, tuple(places))
 
 
 @_of_images(GlobalPool)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tensmith.backend.native.images import PositionWindow
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import QuantizationParameters, Requantization
@@ -62,10 +63,20 @@ class Dense(RoutineStep):
 
 @dataclass(frozen=True)
 class Join:
-    """The concatenation of images along their channels."""
+    """The concatenation of images along their channels, or as `windows` of one image."""
 
     sources: tuple[str, ...]
     output: str
+    windows: tuple[PositionWindow, ...] = ()
+
+
+@dataclass(frozen=True)
+class Look:
+    """Some positions of an image that stays as it is."""
+
+    source: str
+    output: str
+    window: PositionWindow
 
 
 @dataclass(frozen=True)
@@ -76,11 +87,11 @@ class Rename:
     output: str
 
 
-Step: TypeAlias = Heavy | Light | Dense | Join | Rename | Encode
+Step: TypeAlias = Heavy | Light | Dense | Join | Look | Rename | Encode
 
 
 def reads(step: Step) -> tuple[str, ...]:
     """The values a step reads."""
     if isinstance(step, Heavy):
         return tuple(filter(None, (step.source, step.residual, step.table)))
-    return (step.source,) if isinstance(step, Rename | Encode) else step.sources
+    return (step.source,) if isinstance(step, Look | Rename | Encode) else step.sources

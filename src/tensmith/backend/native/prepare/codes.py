@@ -1,0 +1,42 @@
+"""Borders in codes: what a program quantizes first is taken as bytes, what it dequantizes last given as such.
+
+quantize(dequantize(x)) = x (rule `codes_again`): on codes it is the program that was there, to the bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensmith.backend.native.quantization import parameters_of
+from tensmith.errors import EngineError
+from tensmith.ir import Node, Program, make_node
+from tensmith.ir.ops.quantization import decodes, encodes
+
+
+def in_codes(program: Program) -> Program:
+    """The program with bytes for every input and output that lies on one grid; EngineError if none does."""
+    inputs, nodes, renamed = dict(program.inputs), list(program.nodes), {}
+    for name in program.inputs:
+        readers = program.consumers.get(name, ())
+        if len(readers) == 1 and _on_bytes(program, readers[0]) and encodes(readers[0]):
+            (reader,) = readers
+            number = next(program.fresh(f"{name}.number"))
+            inputs[name] = inputs[name].with_dtype("u8")
+            made = make_node("dequantize_linear", (name, *reader.inputs[1:]), (number,))
+            nodes[nodes.index(reader)] = replace(reader, inputs=(number, *reader.inputs[1:]))
+            nodes.insert(0, made)
+    for name in program.outputs:
+        maker = program.producers.get(name)
+        if maker is not None and _on_bytes(program, maker) and decodes(maker):
+            renamed[name] = maker.inputs[0]
+    if inputs == program.inputs and not renamed:
+        raise EngineError("no input or output is quantized to unsigned bytes; `tensmith compress` does that")
+    outputs = tuple(renamed.get(name, name) for name in program.outputs)
+    return replace(program, inputs=inputs, nodes=tuple(nodes), outputs=outputs, _known={})
+
+
+def _on_bytes(program: Program, node: Node) -> bool:
+    """Whether a node goes between numbers and unsigned bytes on one grid."""
+    if parameters_of(program, node) is None:
+        return False
+    return program.type(node.output if encodes(node) else node.inputs[0]).dtype == "u8"
