@@ -89,6 +89,7 @@ BENCHES = (
     Bench("gate", "compress.gate", 110, (), ("--runs", "1", "--time-budget", "1m"), readme=False),
     Bench("workers", "compress.workers", 3, (), ("--turns", "2", "--samples", "500"), readme=False),
     Bench("import_speed", "compress.import_speed", 5, (), ("--only", "resnet18"), readme=False),
+    Bench("keras_twins", "compress.keras_twins", 5, (), (*_BRIEF, "--time-budget", "30s"), readme=False),
     Bench("gguf", "compress.gguf", 2, (), ("--only", "llama-F32"), readme=False),
     Bench("calibration_memory", "compress.calibration_memory", 3, readme=False),
     Bench("native_tuning", "native.tuning", 35, (), (*_SMALL, "--budget", "10"), readme=False),

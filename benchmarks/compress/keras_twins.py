@@ -115,8 +115,6 @@ def _keyword_spotting(layers: _Layers, x: Any) -> Any:
     return layers.head(x)
 
 
-
-
 @dataclass(frozen=True)
 class Twins:
     """A network in both orders of its axes."""
@@ -202,8 +200,9 @@ def by_search(name: str, budget: str, folder: Path) -> parts.Found:
         shutil.rmtree(out, ignore_errors=True)
         subprocess.run(
             [
-                sys.executable, "-m", "tensmith", "compress", str(path), "--data", f"cifar10:{DATA / 'cifar10'}",
-                "--preprocess", "raw", "--only", "int8", "--time-budget", budget, "--output", str(out),
+                sys.executable, "-m", "tensmith", "compress", str(path),
+                "--data", f"cifar10:{DATA / 'cifar10'}", "--preprocess", "raw",
+                "--only", "int8", "--time-budget", budget, "--output", str(out),
             ],
             check=True,
         )  # fmt: skip

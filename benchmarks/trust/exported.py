@@ -1,4 +1,4 @@
-"""Small graphs as exporters write them: PyTorch's two, tf2onnx from Keras and JAX, jax2onnx, paddle2onnx, skl2onnx.
+"""Small graphs as exporters write them: PyTorch's two, tf2onnx from Keras, jax2onnx, paddle2onnx, skl2onnx.
 
 EXPORTED names each; one whose exporter is not installed raises ImportError.
 """
@@ -232,20 +232,8 @@ def _jax(name: str) -> onnx.ModelProto:
     return to_onnx(function, [shape], opset=_OPSET)  # type: ignore[no-any-return]
 
 
-def _jax_by_tensorflow(name: str) -> onnx.ModelProto:
-    import tensorflow
-    from jax.experimental import jax2tf
-
-    function, shape = _jax_functions()[name]
-    sizes = [2 if isinstance(size, str) else size for size in shape]
-    # A call of XLA, which tf2onnx does not know, is what jax2tf makes otherwise.
-    traced = jax2tf.convert(function, native_serialization=False, enable_xla=False)
-    return _of_function(traced, tensorflow.TensorSpec(sizes, tensorflow.float32, name="x"))
-
-
 for _name in ("convolutions", "attention", "recurrent"):
     EXPORTED[f"jax2onnx {_name}"] = partial(_jax, _name)
-    EXPORTED[f"jax2tf {_name}"] = partial(_jax_by_tensorflow, _name)
 
 
 # PaddlePaddle
@@ -272,7 +260,7 @@ def _paddle(name: str) -> onnx.ModelProto:
         nn.Conv2D(3, 8, 3, 2, 1, bias_attr=False), nn.BatchNorm2D(8), nn.Hardswish(),
         nn.Conv2D(8, 8, 3, padding=1, groups=8), nn.GroupNorm(2, 8), nn.Swish(),
         nn.Conv2DTranspose(8, 4, 2, 2), nn.MaxPool2D(3, 2, ceil_mode=True),
-        nn.Upsample(scale_factor=2.0, mode="bilinear"), nn.AdaptiveAvgPool2D(1), nn.Flatten(),
+        nn.Upsample((14, 14), mode="bilinear"), nn.AdaptiveAvgPool2D(1), nn.Flatten(),
         nn.Linear(4, 5), nn.LogSoftmax(),
     )  # fmt: skip
     layer, shape = {
@@ -285,9 +273,7 @@ def _paddle(name: str) -> onnx.ModelProto:
         taken = [paddle.static.InputSpec(shape, "float32", "x")]
         path = Path(folder) / "m"
         try:
-            paddle.onnx.export(
-                layer, str(path), input_spec=taken, opset_version=_OPSET, optimize_tool="None"
-            )
+            paddle.onnx.export(layer, str(path), input_spec=taken, opset_version=_OPSET, optimize_tool="None")
         except SystemExit as end:  # which is how it refuses
             raise RuntimeError(f"ended with status {end.code}") from end
         return onnx.load(path.with_suffix(".onnx"))
