@@ -1,6 +1,6 @@
 """Networks of MLPerf Tiny made with Keras, channels last, compressed beside their channels-first twins.
 
-    python -m benchmarks.compress.keras_twins [--only resnet8,...] [--seconds 10] [--time-budget 60s]
+    python -m benchmarks.compress.keras_twins [--only resnet8,...] [--seconds 5] [--time-budget 60s]
 
 Both twins have the same weights: Keras's are those of the channels-first file, with a batch norm behind every
 convolution, and tf2onnx writes them. A part is one plan (nothing lossy, or 8 bits everywhere) that both are
@@ -218,7 +218,7 @@ def main() -> int:
     """1 where a Keras twin is slower or larger than the other, or could not be made."""
     parser = parts.arguments(__doc__)
     parser.add_argument("--only", type=parts.names, default=list(NETWORKS))
-    parser.add_argument("--seconds", type=float, default=10.0, help="how long to measure each pair")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long to measure each pair")
     parser.add_argument("--time-budget", default="60s", help="of each search")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "keras_twins", help="of the fronts")
     options = parser.parse_args()
