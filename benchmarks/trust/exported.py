@@ -1,11 +1,16 @@
 """Small graphs as exporters write them: PyTorch's two, tf2onnx from Keras, jax2onnx, paddle2onnx, skl2onnx.
 
-EXPORTED names each; one whose exporter is not installed raises ImportError.
+    python -m benchmarks.trust.exported NAME FILE
+
+EXPORTED names each; one whose exporter is not installed raises ImportError. `export` makes it in a process of
+its own: exporters bring libraries that do not bear each other, and some end the process where they refuse.
 """
 
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -272,10 +277,7 @@ def _paddle(name: str) -> onnx.ModelProto:
     with tempfile.TemporaryDirectory() as folder:
         taken = [paddle.static.InputSpec(shape, "float32", "x")]
         path = Path(folder) / "m"
-        try:
-            paddle.onnx.export(layer, str(path), input_spec=taken, opset_version=_OPSET, optimize_tool="None")
-        except SystemExit as end:  # which is how it refuses
-            raise RuntimeError(f"ended with status {end.code}") from end
+        paddle.onnx.export(layer, str(path), input_spec=taken, opset_version=_OPSET, optimize_tool="None")
         return onnx.load(path.with_suffix(".onnx"))
 
 
@@ -333,3 +335,18 @@ def _sklearn_maps() -> onnx.ModelProto:
     from sklearn.linear_model import LogisticRegression
 
     return _sklearn(LogisticRegression())
+
+
+def export(name: str, path: Path) -> None:
+    """Writes a graph; ImportError with the exporter's last words where it cannot be made here."""
+    made = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "benchmarks.trust.exported", name, str(path)],
+        capture_output=True, text=True, errors="replace",
+    )  # fmt: skip
+    if made.returncode or not path.exists():
+        words = made.stderr.strip().splitlines() or [f"ended with status {made.returncode}"]
+        raise ImportError(f"{name} cannot be exported here: {words[-1][:200]}")
+
+
+if __name__ == "__main__":
+    onnx.save(EXPORTED[sys.argv[1]](), sys.argv[2])
