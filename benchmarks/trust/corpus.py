@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 import sys
 import tempfile
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -29,7 +28,7 @@ import onnx
 import onnxruntime
 
 from benchmarks import DATA, parts
-from benchmarks.trust.exported import EXPORTED
+from benchmarks.trust.exported import EXPORTED, export
 from benchmarks.trust.random_graphs import Graph
 from forked import Commands
 from tensmith.backend.onnx import to_onnx
@@ -256,18 +255,7 @@ def random_models(numbers: range, commands: Commands) -> parts.Found:
 
 def exported_model(name: str, commands: Commands) -> parts.Found:
     """What became of an exporter's graph."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            model = EXPORTED[name]()
-        except (
-            AttributeError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:  # exporters have bugs of their own
-            raise ImportError(f"{name} cannot be exported here: {str(error)[:200]}") from error
-    return examined(name, partial(onnx.save, model), commands)
+    return examined(name, partial(export, name), commands)
 
 
 def file_model(path: Path, commands: Commands) -> parts.Found:

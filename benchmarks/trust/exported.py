@@ -1,13 +1,20 @@
-"""Small graphs as exporters write them: PyTorch's two, tf2onnx from Keras, skl2onnx.
+"""Small graphs as exporters write them: PyTorch's two, tf2onnx from Keras, jax2onnx, paddle2onnx, skl2onnx.
 
-EXPORTED names each; one whose exporter is not installed raises ImportError.
+    python -m benchmarks.trust.exported NAME FILE
+
+EXPORTED names each; one whose exporter is not installed raises ImportError. `export` makes it in a process of
+its own: exporters bring libraries that do not bear each other, and some end the process where they refuse.
 """
 
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,7 +133,8 @@ def _of_function(function: Any, *signature: Any) -> onnx.ModelProto:
     return model  # type: ignore[no-any-return]
 
 
-def _keras(model: Any, *shape: int) -> onnx.ModelProto:
+def of_keras(model: Any, *shape: int) -> onnx.ModelProto:
+    """A Keras model of one input "x", whose batch is open, by tf2onnx."""
     import tensorflow
 
     signature = tensorflow.TensorSpec((None, *shape), tensorflow.float32, name="x")
@@ -137,7 +145,7 @@ def _keras(model: Any, *shape: int) -> onnx.ModelProto:
 def _keras_convolutions() -> onnx.ModelProto:
     from keras import Sequential, layers
 
-    return _keras(
+    return of_keras(
         Sequential(
             [
                 layers.Input((16, 16, 3)), layers.Conv2D(8, 3, 2, "same", use_bias=False),
@@ -156,7 +164,7 @@ def _keras_recurrent() -> onnx.ModelProto:
     from keras import Sequential, layers
 
     stack = [layers.Input((6, 16)), layers.LSTM(8, return_sequences=True), layers.GRU(8), layers.Dense(3)]
-    return _keras(Sequential(stack), 6, 16)
+    return of_keras(Sequential(stack), 6, 16)
 
 
 @_exported("tf2onnx text")
@@ -174,6 +182,107 @@ def _keras_text() -> onnx.ModelProto:
     return _of_function(
         lambda x: model(x, training=False), tensorflow.TensorSpec((None, 12), tensorflow.int32, name="x")
     )
+
+
+# JAX
+
+
+def _jax_functions() -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Functions of one array with its shape, by name; a letter is any size."""
+    import jax
+    from jax import lax
+    from jax import numpy as jnp
+
+    values = np.random.default_rng(0)
+
+    def weight(*shape: int) -> Any:
+        return jnp.asarray(values.standard_normal(shape) / np.sqrt(shape[0]), jnp.float32)
+
+    first, depthwise, head = weight(3, 3, 3, 8), weight(3, 3, 1, 8), weight(8, 5)
+    query, key, value, last = (weight(16, 16) for _ in range(4))
+
+    def convolutions(x: Any) -> Any:
+        """Channels last, a stride, a depthwise convolution and a pool."""
+        written = ("NHWC", "HWIO", "NHWC")
+        x = jax.nn.relu(lax.conv_general_dilated(x, first, (2, 2), "SAME", dimension_numbers=written))
+        x = x + lax.conv_general_dilated(
+            x, depthwise, (1, 1), "SAME", dimension_numbers=written, feature_group_count=8
+        )
+        x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        return jax.nn.log_softmax(x.mean((1, 2)) @ head)
+
+    def attention(x: Any) -> Any:
+        """One head, a mask, a norm."""
+        x = (x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
+        scores = jnp.einsum("bid,bjd->bij", x @ query, x @ key) / 4
+        scores = jnp.where(jnp.tril(jnp.ones((6, 6), bool)), scores, -1e9)
+        return x + jax.nn.gelu(jax.nn.softmax(scores) @ (x @ value)) @ last
+
+    def recurrent(x: Any) -> Any:
+        """A scan over the steps."""
+        start = jnp.zeros((2, 16), jnp.float32)
+        return lax.scan(lambda h, step: (jnp.tanh(step @ query + h @ key),) * 2, start, x.swapaxes(0, 1))[1]
+
+    return {
+        "convolutions": (convolutions, ("B", 16, 16, 3)),
+        "attention": (attention, ("B", 6, 16)),
+        "recurrent": (recurrent, (2, 6, 16)),
+    }
+
+
+def _jax(name: str) -> onnx.ModelProto:
+    from jax2onnx import to_onnx
+
+    function, shape = _jax_functions()[name]
+    return to_onnx(function, [shape], opset=_OPSET)  # type: ignore[no-any-return]
+
+
+for _name in ("convolutions", "attention", "recurrent"):
+    EXPORTED[f"jax2onnx {_name}"] = partial(_jax, _name)
+
+
+# PaddlePaddle
+
+
+def _paddle(name: str) -> onnx.ModelProto:
+    import paddle
+    from paddle import nn
+
+    paddle.seed(0)
+    images, rows = ([None, 3, 16, 16], [None, 6, 16])
+
+    class Recurrent(nn.Layer):  # type: ignore[misc]
+        """An LSTM, a GRU, and the last step of both."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.gru = nn.LSTM(16, 8, direction="bidirect"), nn.GRU(16, 8)
+
+        def forward(self, x: Any) -> Any:
+            return self.lstm(x)[0][:, -1], self.gru(x)[0][:, -1]
+
+    convolutions = nn.Sequential(
+        nn.Conv2D(3, 8, 3, 2, 1, bias_attr=False), nn.BatchNorm2D(8), nn.Hardswish(),
+        nn.Conv2D(8, 8, 3, padding=1, groups=8), nn.GroupNorm(2, 8), nn.Swish(),
+        nn.Conv2DTranspose(8, 4, 2, 2), nn.MaxPool2D(3, 2, ceil_mode=True),
+        nn.Upsample((14, 14), mode="bilinear"), nn.AdaptiveAvgPool2D(1), nn.Flatten(),
+        nn.Linear(4, 5), nn.LogSoftmax(),
+    )  # fmt: skip
+    layer, shape = {
+        "convolutions": (convolutions, images),
+        "recurrent": (Recurrent(), rows),
+        "transformer": (nn.TransformerEncoderLayer(16, 2, 32, activation="gelu"), rows),
+    }[name]
+    layer.eval()
+    with tempfile.TemporaryDirectory() as folder:
+        taken = [paddle.static.InputSpec(shape, "float32", "x")]
+        path = Path(folder) / "m"
+        paddle.onnx.export(layer, str(path), input_spec=taken, opset_version=_OPSET, optimize_tool="None")
+        return onnx.load(path.with_suffix(".onnx"))
+
+
+for _name in ("convolutions", "recurrent", "transformer"):
+    EXPORTED[f"paddle2onnx {_name}"] = partial(_paddle, _name)
 
 
 # scikit-learn
@@ -226,3 +335,18 @@ def _sklearn_maps() -> onnx.ModelProto:
     from sklearn.linear_model import LogisticRegression
 
     return _sklearn(LogisticRegression())
+
+
+def export(name: str, path: Path) -> None:
+    """Writes a graph; ImportError with the exporter's last words where it cannot be made here."""
+    made = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "benchmarks.trust.exported", name, str(path)],
+        capture_output=True, text=True, errors="replace",
+    )  # fmt: skip
+    if made.returncode or not path.exists():
+        words = made.stderr.strip().splitlines() or [f"ended with status {made.returncode}"]
+        raise ImportError(f"{name} cannot be exported here: {words[-1][:200]}")
+
+
+if __name__ == "__main__":
+    onnx.save(EXPORTED[sys.argv[1]](), sys.argv[2])

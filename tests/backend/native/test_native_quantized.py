@@ -144,9 +144,20 @@ def added_without_products(net: Net) -> str:
     return net.pair(net.add("relu", y), 2**-3, 4)
 
 
+def channels_last(net: Net) -> str:
+    x = net.pair(net.add("transpose", "x", perm=(0, 3, 1, 2)), 2**-4, 113)
+    return net.pair(net.conv(x, 20, net.shape[3]), 2**-2, 120)
+
+
+def seen_as_one_channel(net: Net) -> str:
+    batch, channels, height, width = net.shape
+    shape = net.constant(np.array([batch, 1, channels * height, width]))
+    return net.pair(net.conv(net.pair(net.add("reshape", "x", shape), 2**-4, 113), 20, 1), 2**-4, 120)
+
+
 FORMS: list[Callable[[Net], str]] = [
     rectified, residual, residual_without_own_grid, clipped_between_pairs, signed_bytes, pooled_and_joined,
-    classified, added_without_products, shuffled,
+    classified, added_without_products, shuffled, channels_last, seen_as_one_channel,
 ]  # fmt: skip
 ISAS = [host_isa(), *([isa_named("avx2")] if "avx2" in host_isa().features else [])]
 
@@ -229,6 +240,15 @@ def test_no_number_is_floating_between_8_bit_kernels() -> None:
         plan = make_plan(net.program(form(net)), host_isa())
         floats = [action for action in plan.actions if isinstance(action.work, Pointwise)]
         assert len(floats) == 1, "the last dequantization alone"
+
+
+def test_inputs_become_bytes_in_one_go_however_they_are_seen() -> None:
+    for form, before in ((residual, []), (channels_last, ["Strided"]), (seen_as_one_channel, [])):
+        net = Net((1, 3, 9, 11))
+        plan = make_plan(net.program(form(net)), host_isa())
+        kinds = [type(action.work).__name__ for action in plan.actions]
+        first = next(index for index, action in enumerate(plan.actions) if action in plan.kernels)
+        assert kinds[:first] == [*before, "Quantize"]
 
 
 def test_sums_that_do_not_fit_are_left_to_floats() -> None:

@@ -163,7 +163,8 @@ class Layout:
             step = self.encoded.get(value)
             made = Action(_conversion(self, value, block), (value,), name)
             if step is not None:
-                made = Action(Quantize(step.parameters, self.lanes), (step.source,), name)
+                planes = self.wanted(step.source, 1)
+                made = Action(Quantize(step.parameters, self.lanes), (planes,), name)
             self.actions.append(made)
         return name
 

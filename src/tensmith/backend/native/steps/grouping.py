@@ -121,15 +121,14 @@ class _Grouping:
         self.place(nodes, step)
 
     def encoded_input(self, node: Node) -> None:
-        """A node that quantizes an input of the program, or part of one, for kernels alone, if it is one."""
+        """A node that quantizes planes for kernels alone, if it is one: as a rule an input of the program, or
+        part of one."""
         program, parameters = self.graph.program, self.graph.parameters.get(node)
         if parameters is None or not encodes(node) or node in self.graph.tensors:
             return
         part = program.producers.get(node.inputs[0])
-        given = node.inputs[0] in program.inputs or (
-            part is not None and cuts(part) and part_of_input(self.graph, part) is not None
-        )
-        if not given or node.output in program.outputs:
+        cut = part is not None and cuts(part) and part_of_input(self.graph, part) is not None
+        if not (cut or self._in_planes(node.inputs[0])) or node.output in program.outputs:
             return
         steps = (step for steps in self.steps.values() for step in steps)
         readers = {step.source for step in steps if isinstance(step, Heavy) and step.requantization}
@@ -139,6 +138,14 @@ class _Grouping:
         )
         if node.output in readers and taken:
             self.place([node], Encode(node.inputs[0], node.output, parameters))
+
+    def _in_planes(self, value: str) -> bool:
+        """Whether a value lies row-major: an input, a tensor, or one of them under another shape."""
+        program = self.graph.program
+        maker = program.producers.get(value)
+        if maker is None:
+            return value in program.inputs
+        return maker in self.graph.tensors or (maker.traits.renames and self._in_planes(maker.inputs[0]))
 
     def attention(self, node: Node) -> None:
         """Softmax between two products, if it is that."""

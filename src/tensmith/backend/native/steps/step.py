@@ -36,7 +36,7 @@ class Heavy:
 
 @dataclass(frozen=True)
 class Encode:
-    """A network's input as bytes, written as each kernel wants to read it."""
+    """Planes, as a network's input, as bytes that are written as each kernel wants to read them."""
 
     source: str
     output: str
