@@ -32,13 +32,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Models compile in the commands' server, which has imported what they need. What was imported and
-    collected stays until the end: no later collection of garbage goes through it."""
-    if "tensmith.engine.compiled" in sys.modules:
-        from command_line import compiling
-        from tensmith.engine import compiled
+    """Engines' workers and what compiles models come from the nursery of the commands' server, which has
+    imported what they need. What was imported and collected stays until the end: no later collection of
+    garbage goes through it."""
+    if "tensmith.engine.worker" in sys.modules:
+        from command_line import commands
+        from nursery import adopt
 
-        compiled.run = compiling
+        adopt(lambda: commands().nursery)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
