@@ -16,6 +16,9 @@ from hypothesis import settings
 settings.register_profile("tensmith", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("tensmith")
 
+# Until all is imported and collected there is no garbage to speak of.
+gc.disable()
+
 # A shell that starts tests in the background makes them deaf to Ctrl-C; some of them are about it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -43,6 +46,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
+    gc.enable()
 
 
 ROOT = Path(__file__).resolve().parent.parent

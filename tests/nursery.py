@@ -209,8 +209,8 @@ def _forked(request: dict[str, Any], streams: list[int]) -> int:
 
 def _module(request: dict[str, Any]) -> int:
     """Runs a module as `python -m` does."""
-    if path := request["environment"].get("PYTHONPATH"):
-        sys.path[:] = path.split(os.pathsep)
+    named = request["environment"].get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = filter(None, named)
     sys.argv = request["arguments"]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     return 0
