@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from forked import Commands
-from tensmith.children import Limits, ProcessResult
 
 # A run that is over in seconds: one engine, few samples, hardly any time.
 QUICK = ("--engines", "onnxruntime", "--time-budget", "1s", "--preprocess", "raw")
@@ -47,14 +46,6 @@ def tensmith(
     )  # fmt: skip
     assert outcome.code is not None, outcome.fault
     return subprocess.CompletedProcess(arguments, outcome.code, outcome.stdout, outcome.stderr)
-
-
-def compiling(command: Sequence[str], seconds: float, _: Limits, **__: Any) -> ProcessResult:
-    """As children.run of `python -P -m MODULE ...`, by the server: it has imported what compiles a model."""
-    outcome = commands()(*command[2:], folder=Path.cwd(), seconds=seconds, memory=None)
-    if outcome.code is None:
-        raise subprocess.TimeoutExpired(command, seconds)
-    return ProcessResult(outcome.code, outcome.stdout, outcome.stderr)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,9 @@ from hypothesis import settings
 settings.register_profile("tensmith", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("tensmith")
 
+# Until all is imported and collected there is no garbage to speak of.
+gc.disable()
+
 # A shell that starts tests in the background makes them deaf to Ctrl-C; some of them are about it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -32,16 +35,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Models compile in the commands' server, which has imported what they need. What was imported and
-    collected stays until the end: no later collection of garbage goes through it."""
-    if "tensmith.engine.compiled" in sys.modules:
-        from command_line import compiling
-        from tensmith.engine import compiled
+    """Engines' workers and what compiles models come from the nursery of the commands' server, which has
+    imported what they need. What was imported and collected stays until the end: no later collection of
+    garbage goes through it."""
+    if "tensmith.engine.worker" in sys.modules:
+        from command_line import commands
+        from nursery import adopt
 
-        compiled.run = compiling
+        adopt(lambda: commands().nursery)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
+    gc.enable()
 
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -2,7 +2,8 @@
 
 A server process imports tensmith once and forks a child for each command: limited in time and memory, in a
 session of its own, what it prints and leaves behind told apart. What the child started and did not end (an
-orphan) comes to the server, which is its subreaper, and is counted.
+orphan) comes to the server, which is its subreaper, and is counted. Engines' workers and what compiles models
+come from the server's nursery, for the commands and for whoever adopts it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import gc
 import json
 import os
 import resource
-import runpy
 import select
 import signal
 import subprocess
@@ -21,16 +21,19 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from nursery import Nursery, adopt, listening, open_nursery, run_as_child
+
 _SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _ORPHAN_GRACE_S = 6.0
 MEMORY_BYTES = 4 << 30
+# Children of the server that no command has left behind.
+_NOT_LEFT: list[int] = []
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Outcome:
 
 
 class Commands:
-    """A server; calling it runs one command. Use as a context."""
+    """A server; calling it runs one command, its nursery starts modules. Use as a context."""
 
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()
@@ -79,6 +82,7 @@ class Commands:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self.nursery = Nursery(bytes.fromhex(self._line()))
         return self
 
     def __exit__(
@@ -97,7 +101,7 @@ class Commands:
         file_limit: the largest file in bytes it may write; memory: the most bytes it may have, None for any;
         environment: instead of this process's.
         """
-        assert self._server.stdin is not None and self._server.stdout is not None
+        assert self._server.stdin is not None
         request = {
             "arguments": [str(a) for a in arguments], "folder": str(folder), "seconds": seconds,
             "limits": {resource.RLIMIT_DATA: memory, resource.RLIMIT_FSIZE: file_limit},
@@ -105,17 +109,28 @@ class Commands:
         }  # fmt: skip
         with self._one_at_a_time:
             print(json.dumps(request), file=self._server.stdin, flush=True)
-            return Outcome(**json.loads(self._server.stdout.readline()))
+            return Outcome(**json.loads(self._line()))
+
+    def _line(self) -> str:
+        """What the server says next."""
+        assert self._server.stdout is not None
+        return self._server.stdout.readline()
 
 
 def _serve() -> None:
     """Answers requests until stdin closes."""
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
-    _import_all()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    for line in sys.stdin:
-        print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
+    line = listening()
+    print(line.getsockname().hex(), file=answers, flush=True)
+    _import_all()
+    nursery = Nursery(line.getsockname())
+    adopt(lambda: nursery)
+    _NOT_LEFT.append(open_nursery(line))
+    line.close()
+    for request in sys.stdin:
+        print(json.dumps(_answer(json.loads(request))), file=answers, flush=True)
 
 
 def _import_all() -> None:
@@ -164,7 +179,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryFile("w+b") as out, tempfile.TemporaryFile("w+b") as err:
         child = os.fork()
         if child == 0:
-            _child(request, out.fileno(), err.fileno())
+            streams = [os.open(os.devnull, os.O_RDONLY), out.fileno(), err.fileno()]
+            run_as_child(lambda: _command(request["arguments"]), request, streams)
         code = _ended(child, request["seconds"])
         seconds = time.monotonic() - start
         texts = []
@@ -207,41 +223,10 @@ def _children() -> list[int]:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-    return list(map(int, listed.split()))
-
-
-def _child(request: dict[str, Any], out: int, err: int) -> None:
-    """Runs the command and never returns."""
-    code = 70
-    try:
-        os.setsid()
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.chdir(request["folder"])
-        os.environ.clear()
-        os.environ.update(request["environment"])
-        for kind, limit in request["limits"].items():
-            if limit is not None:
-                resource.setrlimit(int(kind), (limit, limit))
-        code = _command(request["arguments"])
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        gc.collect()  # closes what the command left open, as the end of a process does
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
-        os._exit(code)
+    return [child for child in map(int, listed.split()) if child not in _NOT_LEFT]
 
 
 def _command(arguments: list[str]) -> int:
-    if arguments[0] == "-m":
-        sys.argv = arguments[1:]
-        runpy.run_module(arguments[1], run_name="__main__")
-        return 0
     if arguments[0] != "load":
         from tensmith.cli import main
 

@@ -7,7 +7,6 @@ module, which is imported the first time a table is read.
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
@@ -23,6 +22,8 @@ def _load_plugins() -> None:
     global _plugins_loaded
     if not _plugins_loaded:
         _plugins_loaded = True
+        import importlib.metadata  # a seventh of a worker's start, and few workers read a whole table
+
         for entry in importlib.metadata.entry_points(group="tensmith.plugins"):
             importlib.import_module(entry.module)
 

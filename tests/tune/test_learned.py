@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,10 @@ from tensmith.tune import learned as module
 from tensmith.tune.learned import error, learned
 from tensmith.tune.search import Budget, TuningSearch, TuningTask
 
-pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("sklearn") is None, reason="scikit-learn is not installed"),
+    pytest.mark.xdist_group("sklearn"),  # one process imports it, which takes seconds
+]
 
 PROBLEMS = [
     problem(channels, size) for channels, size in ((16, 8), (32, 8), (32, 16), (64, 8), (64, 16), (48, 12))

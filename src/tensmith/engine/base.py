@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -92,6 +91,8 @@ class PackageEngine(Engine):
 
     def version(self) -> str:
         require(self)
+        import importlib.metadata
+
         return importlib.metadata.version(self.name)
 
     def start(self) -> None:

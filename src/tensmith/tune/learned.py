@@ -52,7 +52,8 @@ class Correction:
         """What kernels are likely to take."""
         if not kernels:
             return {}
-        factors = np.exp(self.trees.predict(_table(kernels, self.columns)))
+        rows = [_features(kernel) for kernel in kernels]
+        factors = np.exp(self.trees.predict(_table(rows, self.columns)))
         return {kernel: kernel.cost().seconds() * float(f) for kernel, f in zip(kernels, factors)}
 
 
@@ -61,10 +62,10 @@ def learned(timed: Mapping[Kernel, float]) -> Correction | None:
     timed = _finite(timed)
     if len(timed) < FEWEST or not _can_learn():
         return None
-    kernels = list(timed)
-    columns = tuple(sorted({name for kernel in kernels for name in _features(kernel)}))
+    rows = [_features(kernel) for kernel in timed]
+    columns = tuple(sorted({name for row in rows for name in row}))
     trees = _trees()
-    trees.fit(_table(kernels, columns), _off(timed))
+    trees.fit(_table(rows, columns), _off(timed))
     return Correction(trees, columns)
 
 
@@ -139,7 +140,6 @@ def _features(kernel: Kernel) -> dict[str, float]:
     }
 
 
-def _table(kernels: Sequence[Kernel], columns: Sequence[str]) -> Array:
-    """[kernels, columns]; NaN for what a kernel has not."""
-    rows = [_features(kernel) for kernel in kernels]
+def _table(rows: Sequence[Mapping[str, float]], columns: Sequence[str]) -> Array:
+    """[rows, columns] of features; NaN for what a kernel has not."""
     return np.array([[row.get(name, math.nan) for name in columns] for row in rows])

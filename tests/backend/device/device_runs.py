@@ -21,10 +21,15 @@ needs_opencl = pytest.mark.skipif(
 
 
 def load(program: Program, halves: bool = False) -> LoadedPlan:
-    """The program on the device."""
+    """The program on the device, its kernels not optimized by the driver, which takes most of a test.
+
+    What users run, optimized kernels, is tested through the engine (tests/engine).
+    """
     from tensmith.engine.engines.opencl import OpenClMachine
 
-    return OpenClMachine(_device(), make_plan(program, halves))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
+        return OpenClMachine(_device(), make_plan(program, halves))
 
 
 @functools.cache

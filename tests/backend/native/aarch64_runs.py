@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,13 +46,20 @@ def build(
     (folder / "model.h").write_text(print_header(plan))
     shutil.copyfile(Path(folders.__file__).with_name("main.c"), folder / "main.c")
     plan.weights.tofile(folder / "weights.bin")
-    sources = [folder / "model.c", folder / "main.c", _START]
     flags = [*OPTIMIZED, *(flag.replace("+fp16", "+fullfp16") for flag in isa.flags)]
-    for source in sources:
-        own = ["-ffreestanding"] if source == _START else []
-        _zig(folder, *flags, *own, "-c", str(source), "-o", f"{source.stem}.o")
-    _zig(folder, "-nostdlib", "-static", *(f"{source.stem}.o" for source in sources), "-o", "program")
+    for name in ("model", "main"):
+        _zig(folder, *flags, "-c", f"{name}.c", "-o", f"{name}.o")
+    (folder / "start.o").write_bytes(_start())
+    _zig(folder, "-nostdlib", "-static", "model.o", "main.o", "start.o", "-o", "program")
     return folder / "program", plan
+
+
+@functools.cache
+def _start() -> bytes:
+    """The object file of what a program without a C library begins with: the same for all."""
+    with tempfile.TemporaryDirectory() as folder:
+        _zig(Path(folder), *OPTIMIZED, "-ffreestanding", "-c", str(_START), "-o", "start.o")
+        return (Path(folder) / "start.o").read_bytes()
 
 
 def run(built: tuple[Path, NativePlan], x: Array) -> dict[str, Array]:

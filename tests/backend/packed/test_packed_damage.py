@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,12 @@ from tensmith.backend.packed.rans import Decoder, encode
 from tensmith.errors import ModelError, TensmithError
 
 MODEL = varied_model()
-PACKED = pack(MODEL)
+
+
+@functools.cache
+def packed_model() -> bytes:
+    """MODEL, packed once for the tests that run here, and for nobody who only collects them."""
+    return pack(MODEL)
 
 
 def refused_or_exact(packed: bytes) -> bool:
@@ -31,25 +37,26 @@ def refused_or_exact(packed: bytes) -> bool:
 
 def test_random_damage_is_always_noticed() -> None:
     rng = random.Random(1)
-    damaged = [mutated(PACKED, rng) for _ in range(300)]
-    assert all(refused_or_exact(item) for item in damaged if item != PACKED)
+    whole = packed_model()
+    damaged = [mutated(whole, rng) for _ in range(300)]
+    assert all(refused_or_exact(item) for item in damaged if item != whole)
 
 
 def test_damage_under_a_forged_check_sum_is_refused() -> None:
     rng = random.Random(2)
     for _ in range(150):
-        refused_or_exact(under_a_seal(PACKED, rng))
+        refused_or_exact(under_a_seal(packed_model(), rng))
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_forged_sections_are_refused(section: str) -> None:
     rng = random.Random(section)
     for _ in range(40):
-        refused_or_exact(forged(PACKED, section, rng, len(MODEL)))
+        refused_or_exact(forged(packed_model(), section, rng, len(MODEL)))
 
 
 def test_a_spread_that_no_table_has_is_refused() -> None:
-    assert refused_or_exact(forged(PACKED, "parameters", random.Random(3134), len(MODEL)))
+    assert refused_or_exact(forged(packed_model(), "parameters", random.Random(3134), len(MODEL)))
 
 
 def test_mutated_models_pack_exactly_or_are_refused() -> None:
@@ -76,11 +83,11 @@ def test_mutated_models_pack_exactly_or_are_refused() -> None:
 )
 def test_the_reason_is_said(damage: Callable[[bytes], bytes], message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        unpack(damage(PACKED))
+        unpack(damage(packed_model()))
 
 
 def test_a_claimed_size_must_be_justified(monkeypatch: pytest.MonkeyPatch) -> None:
-    box = replace(container.read(PACKED, len(MODEL)), model_size=1 << 40)
+    box = replace(container.read(packed_model(), len(MODEL)), model_size=1 << 40)
     with monkeypatch.context() as unchecked:
         unchecked.setattr(container, "_allowed", lambda size: 1 << 60)
         claiming = container.write(box)
@@ -92,11 +99,11 @@ def test_a_claimed_size_must_be_justified(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_caller_may_set_the_limit() -> None:
     with pytest.raises(ModelError, match="allowed"):
-        unpack(PACKED, max_bytes=len(MODEL) - 1)
+        unpack(packed_model(), max_bytes=len(MODEL) - 1)
 
 
 def test_a_wrong_model_hash_is_refused() -> None:
-    box = replace(container.read(PACKED, len(MODEL)), model_sha256=bytes(32))
+    box = replace(container.read(packed_model(), len(MODEL)), model_sha256=bytes(32))
     with pytest.raises(ModelError, match="does not unpack to the model it was made from"):
         unpack(container.write(box))
 

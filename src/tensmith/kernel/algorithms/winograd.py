@@ -161,9 +161,13 @@ class Winograd(Kernel):
 
     def _depths(self) -> list[tuple[int, int]]:
         """(first, stop) of the channels, counted over phases, that each product sums."""
-        last, channels = self._points - 1, self.problem.channels
-        alive = (self._phases.alive(i == last, j == last) for i in range(last + 1) for j in range(last + 1))
-        return [(first * channels, stop * channels) for first, stop in alive]
+        channels = self.problem.channels
+        return [(first * channels, stop * channels) for first, stop in _alive(self._phases, self._points)]
+
+    @property
+    def _depth(self) -> int:
+        """The channels that all products sum."""
+        return _alive_in_all(self._phases, self._points) * self.problem.channels
 
     @property
     def _spectrum(self) -> int:
@@ -184,8 +188,7 @@ class Winograd(Kernel):
     @property
     def _filter_bytes(self) -> int:
         """What the transformed filters take."""
-        depth = sum(stop - first for first, stop in self._depths())
-        return 4 * depth * self.target.blocks * self.isa.lanes
+        return 4 * self._depth * self.target.blocks * self.isa.lanes
 
     @property
     def weight_bytes(self) -> int:
@@ -198,7 +201,7 @@ class Winograd(Kernel):
         tiles = tile_count(self.problem, size)
         groups = -(-tiles // self.group)
         computed = sum(-(-min(self.group, tiles - g * self.group) // self.positions) for g in range(groups))
-        depth = sum(stop - first for first, stop in self._depths())
+        depth = self._depth
         cycles = 2.0 * self.problem.channels * math.prod(self._reach) * (4 if self._packed else 0)
         for blocks, times in chunks(self.target.blocks, self.blocks):
             here = self.positions * blocks
@@ -400,6 +403,19 @@ static void {name}_product_{blocks}(const float *restrict v, int start, int last
 @functools.cache
 def _filtering(size: int, taps: int) -> Filtering:
     return filtering(size, taps)
+
+
+@functools.cache
+def _alive(phases: Phases, points: int) -> tuple[tuple[int, int], ...]:
+    """(first, stop) of the phases that count in each of points x points products."""
+    last = points - 1
+    return tuple(phases.alive(i == last, j == last) for i in range(points) for j in range(points))
+
+
+@functools.cache
+def _alive_in_all(phases: Phases, points: int) -> int:
+    """How many phases count, of all products together."""
+    return sum(stop - first for first, stop in _alive(phases, points))
 
 
 def _phases(problem: ConvolutionProblem) -> Phases:
