@@ -21,7 +21,7 @@ from tensmith.backend.packed import scaled
 from tensmith.backend.packed.elements import Integers
 from tensmith.backend.packed.frequency import DEGREES, MAX_LEVEL, MIN_LEVEL, magnitude_bins, octaves
 from tensmith.backend.packed.rans import Contexts, batch_of, numbered
-from tensmith.backend.packed.scaled import Shape
+from tensmith.backend.packed.scaled import SpreadShape
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 from tensmith.errors import ModelError
 
@@ -81,7 +81,7 @@ def _scales() -> Integers:
     return np.array([octaves(level, 2) for level in range(MIN_LEVEL, MAX_LEVEL + 1)], np.int64)
 
 
-def _table(shape: Shape, contexts: Integers, low: int, high: int) -> Integers:
+def _table(shape: SpreadShape, contexts: Integers, low: int, high: int) -> Integers:
     """Frequencies [contexts, alphabet]."""
     levels, means = np.divmod(contexts, _MEANS)
     shifts = (means - _FARTHEST) * _scales()[levels] // (_PARTS << 8)
@@ -117,9 +117,9 @@ def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTens
     low, high = int(planes.min()), int(planes.max())
     near = _nearest(shape)
     weights = _weights(planes, near)
-    flat = Shape(0, (0,) * int(magnitude_bins(low, high).max() + 1))
+    flat = SpreadShape(0, (0,) * int(magnitude_bins(low, high).max() + 1))
     stride = -(-values.size // _SAMPLE)  # of the kernels that the model is fitted to
-    found: tuple[EncodedTensor, Integers, _Model, Shape] | None = None
+    found: tuple[EncodedTensor, Integers, _Model, SpreadShape] | None = None
     for rows, columns in scaled.level_choices(np.abs(planes.T), shape[0], shape[1]):
         base = int(np.median(rows))
         grid = scaled.level_grid(rows - base, columns, base)
@@ -194,8 +194,14 @@ def _weights(planes: Integers, near: Integers) -> Integers:
 
 
 def _fit(
-    planes: Integers, near: Integers, grid: Integers, weights: Integers, start: Shape, low: int, high: int
-) -> tuple[_Model, Shape, float]:
+    planes: Integers,
+    near: Integers,
+    grid: Integers,
+    weights: Integers,
+    start: SpreadShape,
+    low: int,
+    high: int,
+) -> tuple[_Model, SpreadShape, float]:
     """Levels of taps by their rests; prior, turn, tail and corrections by what they cost; that, in bits."""
     alphabet = high - low + 1
     means = np.einsum("tn,tnp->tp", weights, planes[near])
@@ -212,7 +218,7 @@ def _fit(
             counted[key] = present, table.reshape(present.size, alphabet)
         return counted[key]
 
-    def cost(model: _Model, shape: Shape) -> float:
+    def cost(model: _Model, shape: SpreadShape) -> float:
         present, table = counts(model)
         return scaled.code_length(table, _table(shape, present, low, high), shape)
 

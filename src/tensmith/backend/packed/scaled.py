@@ -36,7 +36,7 @@ _CORRECTION_BITS = 6  # what one costs, about
 
 
 @dataclass(frozen=True)
-class Shape:
+class SpreadShape:
     """The distribution common to a tensor: base level, tail, and corrections of `student`."""
 
     base: int
@@ -57,7 +57,7 @@ def encode(values: Integers, shape: tuple[int, ...]) -> EncodedTensor:
     best: EncodedTensor | None = None
     for rows, columns in level_choices(np.abs(centered), *_extents(shape, values.size)):
         base = int(np.median(rows))
-        fitted = _fit(centered, rows - base, columns, Shape(base, flat), low, high)
+        fitted = _fit(centered, rows - base, columns, SpreadShape(base, flat), low, high)
         levels, contexts = _contexts(level_grid(rows - base, columns, fitted.base), values.size)
         header = [center, low, high, fitted.base, fitted.tail, *fitted.corrections]
         encoded = (
@@ -83,7 +83,7 @@ def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers
     return reader.symbols(contexts, fitted.frequencies(levels, low, high)) + (low + center)
 
 
-def read_shape(reader: StreamReader) -> tuple[int, int, int, int, Shape]:
+def read_shape(reader: StreamReader) -> tuple[int, int, int, int, SpreadShape]:
     """The center, the lowest and highest integer around it, the base level, and the distribution."""
     take = reader.parameters.number
     center = take(-_LIMIT, _LIMIT)
@@ -95,7 +95,7 @@ def read_shape(reader: StreamReader) -> tuple[int, int, int, int, Shape]:
         low,
         high,
         base,
-        Shape(base, tuple(take(-MAX_CORRECTION, MAX_CORRECTION) for _ in range(bins)), tail),
+        SpreadShape(base, tuple(take(-MAX_CORRECTION, MAX_CORRECTION) for _ in range(bins)), tail),
     )
 
 
@@ -140,18 +140,20 @@ def level_choices(magnitudes: Integers, rows: int, columns: int) -> Iterator[tup
         yield levels(row * middle), np.clip(column_levels, -REACH, REACH)
 
 
-def _fit(centered: Integers, rows: Integers, columns: Integers, start: Shape, low: int, high: int) -> Shape:
+def _fit(
+    centered: Integers, rows: Integers, columns: Integers, start: SpreadShape, low: int, high: int
+) -> SpreadShape:
     """The shape of least code length, by coordinate descent on the tensor's histogram for each level."""
     alphabet = high - low + 1
     levels, contexts = _contexts(rows[:, None] + columns, centered.size)
     counts = np.bincount(contexts * np.int64(alphabet) + (centered - low), minlength=levels.size * alphabet)
     counts = counts.reshape(levels.size, alphabet)
-    known: dict[Shape, float] = {}
+    known: dict[SpreadShape, float] = {}
 
-    def table(shape: Shape) -> Integers:
+    def table(shape: SpreadShape) -> Integers:
         return shape.frequencies(np.clip(levels + shape.base, MIN_LEVEL, MAX_LEVEL), low, high)
 
-    def cost(shape: Shape) -> float:
+    def cost(shape: SpreadShape) -> float:
         if shape not in known:
             known[shape] = code_length(counts, table(shape), shape)
         return known[shape]
@@ -165,13 +167,13 @@ def _fit(centered: Integers, rows: Integers, columns: Integers, start: Shape, lo
     return best
 
 
-def code_length(counts: Integers, table: Integers, shape: Shape) -> float:
+def code_length(counts: Integers, table: Integers, shape: SpreadShape) -> float:
     """Bits of symbols counted by context, [contexts, alphabet], under `table`, corrections included."""
     bits = PRECISION * int(counts.sum()) - float((counts * np.log2(table)).sum())
     return bits + _CORRECTION_BITS * np.count_nonzero(shape.corrections)
 
 
-def corrected(shape: Shape, counts: Integers, table: Integers, bins: Integers) -> Shape:
+def corrected(shape: SpreadShape, counts: Integers, table: Integers, bins: Integers) -> SpreadShape:
     """With corrections that move the expected mass of each magnitude bin to the observed one."""
     observed = np.bincount(bins, counts.sum(axis=0)) + 0.5
     expected = np.bincount(bins, (counts.sum(axis=1) / TOTAL) @ table) + 0.5
