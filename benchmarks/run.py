@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import ROOT, parts, readme
+from tensmith.hardware import detect_cpu
 
 RESULTS, QUICK = ROOT / "benchmarks" / "results", ROOT / "build" / "quick"
 FRONTS = ROOT / "build" / "fronts"
@@ -25,7 +26,9 @@ FRONTS = ROOT / "build" / "fronts"
 
 @dataclass(frozen=True)
 class Bench:
-    """A bench. minutes: a guess, for one core, before it was ever run; quick: options that make it short."""
+    """A bench. minutes: a guess, for one core, before it was ever run; quick: options that make it short;
+    without: a feature of CPUs on which it is left out unless it is named.
+    """
 
     name: str
     module: str
@@ -33,6 +36,7 @@ class Bench:
     options: tuple[str, ...] = ()
     quick: tuple[str, ...] = ()
     readme: bool = True
+    without: str = ""
 
     def command(self, output: Path, quick: bool) -> list[str]:
         """Runs it; later options win."""
@@ -57,6 +61,7 @@ _PRECISION = ("--only", "resnet18,resnet50,mobilenet_v2", "--precision", "bf16")
 _THREADS = ("--only", "resnet50,mobilenet_v2,bert_base", "--threads", "2")
 _FRONTS = ("--folder", str(FRONTS))
 _ONE = ("--models", "resnet20_cifar10")
+_CIFAR = ("--models", "resnet20_cifar10", "resnet8_wide_cifar10")
 _PRICED = ("--seconds", "100", "--plan-seconds", "4", "--time-budget", "120")
 _ONCE = ("--seconds", "30", "--seeds", "1", "--time-budget", "60", "--searches", "beam", "genetic")
 
@@ -74,6 +79,14 @@ BENCHES = (
     Bench("sensor_node", "native.sensor_node", 3, quick=("--only", "keyword_spotting"), readme=False),
     Bench("lifting_speed", "lifting.speed", 15, quick=("--seconds", "0.05", "--targets", "numpy,c")),
     Bench("fronts", "compress.fronts", 65, _FRONTS, (*_ONE, "--time-budget", "1m")),
+    Bench(
+        "fronts_avx2",
+        "compress.fronts",
+        25,
+        ("--folder", str(FRONTS), *_CIFAR),
+        (*_ONE, "--time-budget", "1m"),
+        without="avx512f",
+    ),
     Bench("peers", "compress.peers", 150, ("--fronts", str(FRONTS)), (*_ONE, "--quick", "--seconds", "6")),
     Bench("lifting_differential", "lifting.differential", 180, quick=("--inputs", "50", "--groups", "own")),
     Bench("searches", "compress.searches", 150, _PRICED, (*_ONE, *_ONCE), readme=False),
@@ -176,8 +189,9 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := [name for name in options.only or () if name not in known]:
         parser.error(f"no bench {', '.join(unknown)}; --list --all names all")
+    here = [bench.name for bench in BENCHES if bench.without not in detect_cpu().features]
     chosen = [
-        known[name] for name in options.only or known if options.only or options.all or known[name].readme
+        known[name] for name in options.only or here if options.only or options.all or known[name].readme
     ]
     folder = QUICK if options.quick else RESULTS
     if options.list:
