@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #define LINE 64
-/* A batch of calls is long beside what reading the clock costs. */
+/* A batch of calls is long beside what reading the clock costs, and beside its steps. Batches grow until the
+   clock sees them well: a first call, which touches new pages, says little. */
 #define BATCH_SECONDS 1e-3
 
 static double clock_seconds(clockid_t clock)
@@ -49,16 +50,22 @@ static double least_seconds(const Any *arguments)
     memcpy(source, tensor_data(arguments), tensor_bytes(arguments));
     for (long copy = 0; copy < copies; copy++)
         memcpy(weights + copy * step, tensor_data(arguments + 1), weight_bytes);
-    double end = clock_seconds(CLOCK_MONOTONIC) + 1e-6 * arguments[6].value.integer;
-    double start = clock_seconds(CLOCK_THREAD_CPUTIME_ID);
-    repeat(0, 1, copies, step, source, weights, constants, target, scratch);
-    double least = clock_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
-    long first = 1, count = least < BATCH_SECONDS ? BATCH_SECONDS / (least > 1e-9 ? least : 1e-9) : 1;
-    for (least = INFINITY; least == INFINITY || clock_seconds(CLOCK_MONOTONIC) < end; first += count) {
-        start = clock_seconds(CLOCK_THREAD_CPUTIME_ID);
+    double end = clock_seconds(CLOCK_MONOTONIC) + 1e-6 * arguments[6].value.integer, took = 0, least;
+    long first = 0, count = 1;
+    for (;;) {
+        double start = clock_seconds(CLOCK_THREAD_CPUTIME_ID);
         repeat(first, count, copies, step, source, weights, constants, target, scratch);
-        double seconds = (clock_seconds(CLOCK_THREAD_CPUTIME_ID) - start) / count;
-        least = seconds < least ? seconds : least;
+        took = clock_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
+        first += count;
+        if (took >= BATCH_SECONDS)
+            break;
+        count *= 2;
+    }
+    for (least = took / count; clock_seconds(CLOCK_MONOTONIC) < end; first += count) {
+        double start = clock_seconds(CLOCK_THREAD_CPUTIME_ID);
+        repeat(first, count, copies, step, source, weights, constants, target, scratch);
+        took = clock_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
+        least = took < least * count ? took / count : least;
     }
     return least;
 }
