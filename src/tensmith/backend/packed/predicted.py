@@ -32,7 +32,7 @@ _PARTS, _FARTHEST = 3, 9  # means are rounded to thirds of a spread, three sprea
 _MEANS = 2 * _FARTHEST + 1
 _PRIORS = (1, 2, 4, 8, 16, 64)  # how many taps the row's and column's spread counts for
 _MOST_TURN = 16  # of the common level
-_SAMPLE = 1 << 17  # elements that a model is fitted to
+_SAMPLE = 1 << 14  # elements that a model is fitted to
 
 
 @dataclass(frozen=True)
@@ -119,24 +119,20 @@ def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTens
     weights = _weights(planes, near)
     flat = SpreadShape(0, (0,) * int(magnitude_bins(low, high).max() + 1))
     stride = -(-values.size // _SAMPLE)  # of the kernels that the model is fitted to
-    found: tuple[EncodedTensor, Integers, _Model, SpreadShape] | None = None
-    for rows, columns in scaled.level_choices(np.abs(planes.T), shape[0], shape[1]):
-        base = int(np.median(rows))
-        grid = scaled.level_grid(rows - base, columns, base)
-        sampled = np.ascontiguousarray(planes[:, ::stride])
-        model, fitted, bits = _fit(sampled, near, grid.ravel()[::stride], weights, flat, low, high)
-        header = [center, low, high, base, fitted.tail, *fitted.corrections, _PRIORS.index(model.prior)]
-        head = (
-            EncodedTensor(b"".join(map(number, [*header, model.turn])))
-            + scaled.encode_levels(rows - base)
-            + scaled.encode_levels(columns)
-            + scaled.encode_levels(np.concatenate([model.taps[1:], weights[near >= 0]]))
-        )
-        if (total := bits * planes.shape[1] / sampled.shape[1] + head.bits) < most:
-            found, most = (head, grid, model, fitted), total
-    if found is None:
+    *_, (rows, columns) = scaled.level_choices(np.abs(planes.T), shape[0], shape[1])
+    base = int(np.median(rows))
+    grid = scaled.level_grid(rows - base, columns, base)
+    sampled = np.ascontiguousarray(planes[:, ::stride])
+    model, fitted, bits = _fit(sampled, near, grid.ravel()[::stride], weights, flat, low, high)
+    header = [center, low, high, base, fitted.tail, *fitted.corrections, _PRIORS.index(model.prior)]
+    head = (
+        EncodedTensor(b"".join(map(number, [*header, model.turn])))
+        + scaled.encode_levels(rows - base)
+        + scaled.encode_levels(columns)
+        + scaled.encode_levels(np.concatenate([model.taps[1:], weights[near >= 0]]))
+    )
+    if bits * planes.shape[1] / sampled.shape[1] + head.bits >= most:
         return None
-    head, grid, model, fitted = found
     contexts = _all_contexts(model, grid, near, planes)
     present, index = numbered(contexts.ravel())
     table = _table(fitted, present, low, high)
@@ -223,15 +219,14 @@ def _fit(
         return scaled.code_length(table, _table(shape, present, low, high), shape)
 
     model, shape = _Model(weights, taps, _PRIORS[2]), start
-    for _ in range(2):
-        turns = [replace(model, turn=model.turn + turn) for turn in (0, -2, -1, 1)]
-        model = min(turns, key=lambda each: cost(each, shape))
-        priors = [replace(model, prior=prior) for prior in _PRIORS]
-        model = min(priors, key=lambda each: cost(each, shape))
-        tails = range(max(0, shape.tail - 2), min(len(DEGREES), shape.tail + 3))
-        shape = min((replace(shape, tail=tail) for tail in tails), key=lambda each: cost(model, each))
-        present, table = counts(model)
-        expected = _table(shape, present, low, high)
-        moved = scaled.corrected(shape, table, expected, magnitude_bins(low, high))
-        shape = min(shape, moved, key=lambda each: cost(model, each))
+    turns = [replace(model, turn=model.turn + turn) for turn in (0, -2, -1, 1)]
+    model = min(turns, key=lambda each: cost(each, shape))
+    priors = [replace(model, prior=prior) for prior in _PRIORS]
+    model = min(priors, key=lambda each: cost(each, shape))
+    tails = range(max(0, shape.tail - 2), min(len(DEGREES), shape.tail + 3))
+    shape = min((replace(shape, tail=tail) for tail in tails), key=lambda each: cost(model, each))
+    present, table = counts(model)
+    expected = _table(shape, present, low, high)
+    moved = scaled.corrected(shape, table, expected, magnitude_bins(low, high))
+    shape = min(shape, moved, key=lambda each: cost(model, each))
     return model, shape, cost(model, shape)
