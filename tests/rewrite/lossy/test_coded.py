@@ -216,3 +216,10 @@ def test_the_worth_of_no_layer_is_refused() -> None:
     given = {"rounding": "coded", "price": 1.0, "worth": {"nowhere": 1.0}}
     with pytest.raises(ProgramError, match="nowhere"):
         apply_lossy(chain(), Step("int8", EVERYWHERE, given, "lossy"), DATA)
+
+
+@pytest.mark.parametrize("method", ["int8", "weight_only"])
+def test_a_price_that_leaves_no_scales_is_refused(method: str) -> None:
+    program = chain()
+    with pytest.raises(ProgramError, match="give a lower one"):
+        treated(program, method, **params(program, 1e300))

@@ -110,7 +110,12 @@ def _coded(
     inputs = LayerInputs(plain, {}) if table else layer_inputs(program, layer, calibration)
     taps = math.prod(layer.shape[2:]) if len(layer.shape) > 2 else 1
     price = _price(rows, plain, params, layer.site)
-    codes, scales = coded(rows, inputs.second, price, taps, top, compensating=not alone)
+    with np.errstate(over="ignore", invalid="ignore"):
+        codes, scales = coded(rows, inputs.second, price, taps, top, compensating=not alone)
+    if not np.isfinite(scales).all():
+        raise ProgramError(
+            f"at the price of {params['price']} '{layer.site}' has no scales; give a lower one"
+        )
     error = rows - codes * scales[..., None]
     shifts = {site: np.einsum("grd,gd->gr", error, mean).reshape(-1) for site, mean in inputs.means.items()}
     return _quantized(program, layer, codes, scales, shifts)
