@@ -50,22 +50,16 @@ static double least_seconds(const Any *arguments)
     memcpy(source, tensor_data(arguments), tensor_bytes(arguments));
     for (long copy = 0; copy < copies; copy++)
         memcpy(weights + copy * step, tensor_data(arguments + 1), weight_bytes);
-    double end = clock_seconds(CLOCK_MONOTONIC) + 1e-6 * arguments[6].value.integer, took = 0, least;
-    long first = 0, count = 1;
-    for (;;) {
+    double end = clock_seconds(CLOCK_MONOTONIC) + 1e-6 * arguments[6].value.integer, least = INFINITY;
+    for (long first = 0, count = 1; least == INFINITY || clock_seconds(CLOCK_MONOTONIC) < end;) {
         double start = clock_seconds(CLOCK_THREAD_CPUTIME_ID);
         repeat(first, count, copies, step, source, weights, constants, target, scratch);
-        took = clock_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
+        double took = clock_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
         first += count;
-        if (took >= BATCH_SECONDS)
-            break;
-        count *= 2;
-    }
-    for (least = took / count; clock_seconds(CLOCK_MONOTONIC) < end; first += count) {
-        double start = clock_seconds(CLOCK_THREAD_CPUTIME_ID);
-        repeat(first, count, copies, step, source, weights, constants, target, scratch);
-        took = clock_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
-        least = took < least * count ? took / count : least;
+        if (least == INFINITY && took < BATCH_SECONDS)
+            count *= 2;
+        else if (took < least * count)
+            least = took / count;
     }
     return least;
 }
