@@ -146,12 +146,19 @@ def _this_run() -> dict[str, Any]:
     """What is known of a run when it begins. load: processes that wanted to run in the last minute."""
     return {
         "commit": _commit(),
-        "cpu": detect_cpu().model,
+        "cpu": _cpu(),
         "load": round(os.getloadavg()[0], 2),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "parts": 0,
         "seconds": 0.0,
     }
+
+
+def _cpu() -> str:
+    """The model, and the widest instructions that decide how fast it multiplies."""
+    cpu = detect_cpu()
+    known = {"avx512_vnni": "AVX-512 VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
+    return ", ".join([cpu.model, *[name for key, name in known.items() if key in cpu.features][:1]])
 
 
 def _tried(work: Callable[[Part], Found], part: Part) -> Found | str:

@@ -96,18 +96,6 @@ def fronts(found: Results) -> Iterator[str]:
     yield _provenance(found, "fronts", "peers")
 
 
-def fronts_avx2(found: Results) -> Iterator[str]:
-    """The same bench on a CPU without AVX-512, written to `fronts_avx2.json`."""
-    rows = _rows(found, "fronts_avx2")
-    if rows:
-        yield (
-            "On a CPU with AVX2 alone, where 8 bits gain less speed and weights take 7, ten minutes each "
-            "(the rows above are of an older commit on another CPU):"
-        )
-        yield _fronts_table(rows, {})
-        yield _provenance(found, "fronts_avx2")
-
-
 def _fronts_table(rows: Rows, peers: Rows) -> str:
     """A row a model; areas where peers were measured."""
     lines = []
@@ -178,7 +166,6 @@ def lifting(found: Results) -> Iterator[str]:
 BLOCKS: dict[str, Callable[[Results], Iterator[str]]] = {
     "front": front,
     "fronts": fronts,
-    "fronts avx2": fronts_avx2,
     "native": native,
     "native more": native_more,
     "lifting": lifting,

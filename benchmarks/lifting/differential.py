@@ -1,6 +1,6 @@
 """Emitted code of every target that runs here against compiled sources, on thousands of random inputs.
 
-    python -m benchmarks.lifting.differential [--inputs 10000] [--groups c,own] [--targets numpy,c]
+    python -m benchmarks.lifting.differential [--inputs 1000] [--groups c,own] [--targets numpy,c]
 
 Inputs are those of tests/lifting/harness_inputs.py: sizes 0, 1 and negative, extreme integers, NaN and
 infinities, one array passed twice, outputs passed as None, and requirements that are not met. Libraries that
@@ -91,7 +91,7 @@ def emitted(target: str, lifted: dict[str, Lifted], folder: Path) -> dict[str, L
 def main() -> int:
     """1 where something differs."""
     parser = arguments(__doc__)
-    parser.add_argument("--inputs", type=int, default=10_000, help="of a kernel")
+    parser.add_argument("--inputs", type=int, default=1000, help="of a kernel")
     parser.add_argument("--targets", type=parts.names, default=[*TARGETS], help="as A,B; those that are here")
     options = parser.parse_args()
     on_one_core()

@@ -1,6 +1,6 @@
 """How fast emitted code is beside `gcc -O3` on the sequential source.
 
-    python -m benchmarks.lifting.speed [--seconds 0.4] [--targets numpy,c]
+    python -m benchmarks.lifting.speed [--seconds 0.2] [--targets numpy,c]
 
 The 69 kernels in pointer C, on matrices of 1000 x 1000 or vectors of 1,000,000, one thread. Source and
 targets take turns of some calls, as engines do in `tensmith bench`, each on its own kind of arrays, results
@@ -154,7 +154,7 @@ def near(least: Mapping[str, float], pick: str, targets: Sequence[str]) -> bool:
 def main() -> int:
     """1 where a target that must win does not, or `auto` is far from the best too often."""
     parser = arguments(__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="for each of those that take turns")
+    parser.add_argument("--seconds", type=float, default=0.2, help="for each of those that take turns")
     parser.add_argument("--targets", type=parts.names, default=[*TARGETS], help="as A,B; those that are here")
     parser.set_defaults(groups=["c"])
     options = parser.parse_args()

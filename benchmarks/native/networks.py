@@ -38,7 +38,7 @@ def arguments(doc: str | None, only: Sequence[str] = (*REAL, *BUILT)) -> Argumen
     """The options of a bench that times networks."""
     parser = parts.arguments(doc)
     parser.add_argument("--only", type=parts.names, default=[*only], help="networks to measure, as A,B")
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long to measure each case")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long to measure each case")
     return parser
 
 
