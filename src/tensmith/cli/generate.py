@@ -39,6 +39,7 @@ def generate(
     from tensmith.data.gguf import is_gguf
     from tensmith.data.gguf_tokens import tokenizer_of_gguf
     from tensmith.data.tokenizers import Speller, speller
+    from tensmith.deploy.generation import Sampling
     from tensmith.deploy.model import load
     from tensmith.errors import UsageError
 
@@ -61,7 +62,7 @@ def generate(
     began = time.perf_counter()
     said: list[int] = []
     first = began
-    for token in loaded.stream(start, max_new_tokens, temperature, top_p, seed, ends):
+    for token in loaded.stream(start, max_new_tokens, Sampling(temperature, top_p, seed), ends):
         first = time.perf_counter() if not said else first
         said.append(token)
     ended = time.perf_counter()

@@ -65,6 +65,9 @@ class Sampling:
         return int(drawer.choice(kept, p=shares[kept] / shares[kept].sum()))
 
 
+GREEDY = Sampling()
+
+
 @dataclass
 class TokenDecoder:
     """A session as a decoder of tokens. ModelError where its inputs and outputs are not those of one."""

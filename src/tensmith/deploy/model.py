@@ -16,7 +16,7 @@ from tensmith.backend.onnx import to_onnx, write_onnx
 from tensmith.backend.packed import unpack
 from tensmith.data.gguf import is_gguf
 from tensmith.deploy.caching import cached_decoder
-from tensmith.deploy.generation import Sampling, TokenDecoder
+from tensmith.deploy.generation import GREEDY, Sampling, TokenDecoder
 from tensmith.deploy.slots import SlotDecoders
 from tensmith.engine.base import ENGINES, Session, compilers
 from tensmith.engine.compiled import NATIVE
@@ -114,21 +114,15 @@ class Model:
         deploy.caching; compiled, with engine="native", see deploy.slots); else the whole text is computed
         for each token. ModelError where it is no decoder, UsageError for what cannot be asked.
         """
-        return list(self.stream(tokens, max_new_tokens, temperature, top_p, seed, stop))
+        return list(self.stream(tokens, max_new_tokens, Sampling(temperature, top_p, seed), stop))
 
     def stream(
-        self,
-        tokens: Sequence[int],
-        max_new_tokens: int = 64,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int = 0,
+        self, tokens: Sequence[int], max_new_tokens: int = 64, sampling: Sampling = GREEDY,
         stop: Collection[int] = (),
-    ) -> Iterator[int]:
+    ) -> Iterator[int]:  # fmt: skip
         """What generate gives, each token when it is known."""
         if max_new_tokens < 1:
             raise UsageError(f"max_new_tokens is a whole number from 1, not {max_new_tokens}")
-        sampling = Sampling(temperature, top_p, seed)
         decoder = self.decoder
         if decoder is not self._slot_decoders and max_new_tokens >= _WORTH_CACHES:
             decoder = self._cached_decoder or decoder

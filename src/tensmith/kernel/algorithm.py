@@ -12,7 +12,7 @@ for one image: `in` and `out` lie as the buffers that the code was made for, `re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -160,10 +160,15 @@ ALGORITHMS: Registry[type[Kernel]] = Registry("algorithm", "tensmith.kernel.algo
 K = TypeVar("K", bound=type[Kernel])
 
 
-def algorithm(cls: K) -> K:
-    """Class decorator: registers an algorithm under its name."""
-    ALGORITHMS.add(cls.name, cls)
-    return cls
+def algorithm(name: str) -> Callable[[K], K]:
+    """Class decorator: names an algorithm and registers it."""
+
+    def register(cls: K) -> K:
+        cls.name = name
+        ALGORITHMS.add(name, cls)
+        return cls
+
+    return register
 
 
 def candidates(problem: ConvolutionProblem, isa: Isa) -> list[Kernel]:

@@ -40,3 +40,17 @@ class Routine(ABC):
     def cycles(self, sources: tuple[Buffer, ...], target: Buffer) -> float:
         """An estimate: a vector read or written a cycle."""
         return sum(buffer.bytes for buffer in (*sources, target)) / 64
+
+
+@dataclass(frozen=True)
+class UnaryRoutine(Routine):
+    """One that reads one image."""
+
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+        """See Routine."""
+        (source,) = sources
+        return self.unary_code(name, source, target)
+
+    @abstractmethod
+    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
+        """C text that defines the static function `name` for these buffers."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -42,7 +41,7 @@ _AHEAD = 2048
 _ALIGNMENT = 64
 
 
-@algorithm
+@algorithm("coded_product")
 @dataclass(frozen=True)
 class CodedProduct(Kernel):
     """`positions` rows times `blocks` vectors of columns. Rows lie as they are, and are written so.
@@ -51,7 +50,6 @@ class CodedProduct(Kernel):
     block, [scales][codes]; lane l of a vector of codes of four bits holds eight channels of column l.
     """
 
-    name: ClassVar[str] = "coded_product"
     dtypes = tuple(CODE_BITS)
 
     positions: int

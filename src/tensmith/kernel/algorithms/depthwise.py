@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -39,12 +38,10 @@ _TILE_OVERHEAD = 8
 _MOST_TAPS = 49
 
 
-@algorithm
+@algorithm("depthwise")
 @dataclass(frozen=True)
 class Depthwise(Kernel):
     """Takes a channel a group, any stride, dilation and pad. A tile is `positions` of one block."""
-
-    name: ClassVar[str] = "depthwise"
 
     positions: int
 

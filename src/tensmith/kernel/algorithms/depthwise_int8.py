@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -35,7 +34,7 @@ _WIDTHS = (4, 8)
 _SHUFFLED, _WIDENED, _FINISH = 2, 2.5, 4
 
 
-@algorithm
+@algorithm("depthwise_int8")
 @dataclass(frozen=True)
 class DepthwiseInt8(Kernel):
     """Takes a channel a group, any stride and pad, dilation down alone. A tile is `rows` x `columns`.
@@ -43,7 +42,6 @@ class DepthwiseInt8(Kernel):
     Weights, bias and element types are those of spatial_pack.
     """
 
-    name: ClassVar[str] = "depthwise_int8"
     dtypes = ("u8",)
 
     rows: int

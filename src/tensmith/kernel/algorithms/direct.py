@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from tensmith.formula.expr import Formula
 from tensmith.formula.poly import Poly
@@ -34,12 +33,10 @@ _TILE_OVERHEAD, _TAP_OVERHEAD = 16, 3
 _LOADS = (1.5, 40.0)
 
 
-@algorithm
+@algorithm("direct")
 @dataclass(frozen=True)
 class Direct(PlaneKernel):
     """A tile is `count` filters by `vectors` vectors of a row."""
-
-    name: ClassVar[str] = "direct"
 
     @classmethod
     def run(cls, problem: ConvolutionProblem) -> int:

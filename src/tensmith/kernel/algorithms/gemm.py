@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.poly import Poly
@@ -37,12 +36,10 @@ _GATHER, _STORE = (2.0, 60.0), 4.0
 _KEPT, _FAR_BYTE = 1 << 20, 0.05
 
 
-@algorithm
+@algorithm("gemm")
 @dataclass(frozen=True)
 class GemmKernel(PlaneKernel):
     """A tile is `count` filters by `vectors` vectors of columns."""
-
-    name: ClassVar[str] = "gemm"
 
     @classmethod
     def run(cls, problem: ConvolutionProblem) -> int:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from tensmith.formula.expr import Expr, Formula, compute, guard, total
 from tensmith.formula.poly import Poly
@@ -63,7 +62,7 @@ _KEPT_STREAM, _FAR_BYTE = 512 << 10, 0.1
 _FAR_IMAGE, _WAIT, _LINE = 256 << 10, 250, 16
 
 
-@algorithm
+@algorithm("sparse")
 @dataclass(frozen=True)
 class SparseKernel(OverPlanes):
     """Takes weights that are half zeros or more: any window, stride, dilation, pad and group.
@@ -72,8 +71,6 @@ class SparseKernel(OverPlanes):
     have their zeros together, 1 or 4: a row is then loaded once for all of them. What a weight of zero
     multiplies is not looked at unless one of its strip is not zero: NaN and infinity there do not reach y.
     """
-
-    name: ClassVar[str] = "sparse"
 
     positions: int
     block: int

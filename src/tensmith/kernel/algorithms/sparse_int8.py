@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -60,7 +59,7 @@ _GATHER = (0.05, 0.15, 1.0)
 _NEAR_BYTES, _KEPT_BYTES = 40 << 10, 600 << 10
 
 
-@algorithm
+@algorithm("sparse_int8")
 @dataclass(frozen=True)
 class SparseInt8(Kernel):
     """Takes weights that are half zeros or more: any window, stride, dilation, pad and group.
@@ -69,7 +68,6 @@ class SparseInt8(Kernel):
     and element types are those of spatial_pack.
     """
 
-    name: ClassVar[str] = "sparse_int8"
     dtypes = ("u8",)
 
     positions: int

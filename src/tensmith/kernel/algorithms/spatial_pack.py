@@ -39,7 +39,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
@@ -106,7 +105,7 @@ _ROUNDING = 2
 _ALIGNMENT = 64
 
 
-@algorithm
+@algorithm("spatial_pack")
 @dataclass(frozen=True)
 class SpatialPack(RegisterTiles):
     """Takes any stride, dilation, group and pad. `block` is the source's, in channels.
@@ -117,7 +116,6 @@ class SpatialPack(RegisterTiles):
     in one channel makes its neighbours NaN.
     """
 
-    name: ClassVar[str] = "spatial_pack"
     dtypes = tuple(ARITHMETICS)
 
     block: int

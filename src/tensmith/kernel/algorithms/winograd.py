@@ -23,7 +23,6 @@ import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -51,12 +50,10 @@ _GROUPS_OFFERED = 3
 _NEAR = 0.35
 
 
-@algorithm
+@algorithm("winograd")
 @dataclass(frozen=True)
 class Winograd(Kernel):
     """F(size x size, taps); `group` tiles at once; products in register tiles of `positions` x `blocks`."""
-
-    name: ClassVar[str] = "winograd"
 
     size: int
     group: int

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -35,12 +34,10 @@ _BURST = 16
 _NEAR = 0.35
 
 
-@algorithm
+@algorithm("winograd_on_the_fly")
 @dataclass(frozen=True)
 class WinogradOnTheFly(Winograd):
     """`winograd` at stride 1 that transforms the filters of `slice` channels and one chunk at a time."""
-
-    name: ClassVar[str] = "winograd_on_the_fly"
 
     slice: int
 

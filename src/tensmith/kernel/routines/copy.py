@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, UnaryRoutine
 
 Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Copy(Routine):
+class Copy(UnaryRoutine):
     """y[at + (c, i, j)] = x[start + (c, i * steps[0], j * steps[1])] for (c, i, j) < extent.
 
     `extent` None is all of x. The rest of y becomes zero if `fill`, else it stays.
@@ -24,9 +24,8 @@ class Copy(Routine):
     extent: Place | None = None
     fill: bool = False
 
-    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
         """Runs of channels that are neighbours on both sides move together, and whole rows where they can."""
-        (source,) = sources
         channels, height, width = self.extent or (source.channels, source.height, source.width)
         clear = f"    memset(out, 0, {target.bytes});\n" if self.fill else ""
         body = "".join(

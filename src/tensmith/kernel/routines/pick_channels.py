@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, UnaryRoutine
 
 # Types whose vectors are shuffled, by the bytes of an element.
 _MOVED = {1: "uint8_t", 2: "uint16_t", 4: "int32_t", 8: "int64_t"}
 
 
 @dataclass(frozen=True)
-class PickChannels(Routine):
+class PickChannels(UnaryRoutine):
     """y[c] = x[start + c * step], for every channel c of y; both lie in blocks of one size."""
 
     start: int
     step: int
 
-    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
         """Vectors of y, each from the vectors of x that hold its channels."""
-        (source,) = sources
         lanes, moved = target.block, _MOVED[ELEMENT_BYTES[target.dtype]]
         body = "".join(self._block(name, block, source, target) for block in range(target.blocks))
         return f"""\

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, UnaryRoutine
 from tensmith.kernel.routines.plane_pool import Windows, plane_maximum
 
 # Columns of a window whose maxima are one expression; columns of an image whose rows lie on the stack.
@@ -19,7 +19,7 @@ Kind = Literal["max", "average"]
 
 
 @dataclass(frozen=True)
-class PoolRoutine(Routine):
+class PoolRoutine(UnaryRoutine):
     """y[c,o] = the maximum or mean of x over the window at o * strides - pads, inside the image.
 
     `counted` is (height, width) of the padded image if a mean counts padding as zeros, else None. Bytes have
@@ -39,9 +39,8 @@ class PoolRoutine(Routine):
         few = self.strides[1] <= 2 and self.window[1] <= _MOST_WRITTEN and max(read, written) <= _WIDEST
         return self.kind == "max" and few and min(read, written) >= self.lanes
 
-    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
         """Windows are cut at the borders; those inside are unrolled."""
-        (source,) = sources
         if source.block == 1:
             windows = Windows(self.window, self.strides, self.pads, self.dilations)
             return plane_maximum(name, windows, source, target, self.lanes)
@@ -104,15 +103,14 @@ static void {name}({ROUTINE_SIGNATURE})
 
 
 @dataclass(frozen=True)
-class GlobalPoolRoutine(Routine):
+class GlobalPoolRoutine(UnaryRoutine):
     """y[c] = the maximum or mean of x over all positions."""
 
     kind: Kind
     lanes: int
 
-    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
         """Rows are summed apart, so that rounding grows with their length and not with the image's."""
-        (source,) = sources
         combine = "vmaximum({0}, {1})" if self.kind == "max" else "{0} + {1}"
         start = "splat(-INFINITY)" if self.kind == "max" else "splat(0)"
         scale = "" if self.kind == "max" else f" * {literal(1 / (source.height * source.width))}"

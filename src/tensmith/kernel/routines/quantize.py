@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
 from tensmith.kernel.quantized import QuantizationParameters
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, UnaryRoutine
 
 
 @dataclass(frozen=True)
-class Quantize(Routine):
+class Quantize(UnaryRoutine):
     """y = clamp(round(x / scale) + zero_point) for planes x and any blocks of bytes y."""
 
     grid: QuantizationParameters
     lanes: int
 
-    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
         """A vector of a row at a time, whose bytes are then dealt out; the last vector of a row overlaps."""
-        (source,) = sources
         grid, lanes, width = self.grid, self.lanes, source.width
         bounds = ", ".join(f"isplat({n})" for n in (grid.zero_point, grid.low, grid.high))
         scale = f"splat({literal(grid.scale)})"

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, UnaryRoutine
 
 
 @dataclass(frozen=True)
-class Repeat(Routine):
+class Repeat(UnaryRoutine):
     """y[c, i, j] = x[c, i / factors[0], j / factors[1]], rounded down; both lie in blocks of one size."""
 
     factors: tuple[int, int]
 
-    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
         """A vector of channels is read once for each row that it is written to."""
-        (source,) = sources
         tall, wide = self.factors
         size = target.block * ELEMENT_BYTES[target.dtype]
         return f"""\

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, UnaryRoutine
 
 
 @dataclass(frozen=True)
-class SoftmaxRoutine(Routine):
+class SoftmaxRoutine(UnaryRoutine):
     """y[c] = exp(x[c] - max(x)) / sum(k; exp(x[k] - max(x))), at every position; blocks of one vector."""
 
     lanes: int
 
-    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
         """Three passes: the maximum, the exponentials and their sum, the division."""
-        (source,) = sources
         read = f"x[c / {self.lanes} * {source.plane} + c % {self.lanes}]"
         return f"""\
 /* softmax over {source.channels} channels of {source.height}x{source.width} positions. */

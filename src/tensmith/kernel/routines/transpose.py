@@ -5,25 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, UnaryRoutine
 from tensmith.kernel.routines.copy import Copy
 from tensmith.kernel.squares import turn
 
 
 @dataclass(frozen=True)
-class TransposeRoutine(Routine):
+class TransposeRoutine(UnaryRoutine):
     """y = x in floats, one of them in planes and the other one in blocks of `lanes`."""
 
     lanes: int
 
-    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
         """A loop over squares, of which the last in a run overlaps its neighbour; short runs are copied."""
-        (source,) = sources
         lanes = self.lanes
         flat = source.flat and target.flat
         height, width = (1, source.height * source.width) if flat else (source.height, source.width)
         if width < lanes:
-            return Copy().code(name, sources, target)
+            return Copy().unary_code(name, source, target)
         read, write = (self._vector(buffer) for buffer in (source, target))
         exists = f"b * {lanes} + c < {source.channels}"
         ragged = f"if ({exists}) " if source.channels % lanes else ""

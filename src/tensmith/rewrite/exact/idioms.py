@@ -68,37 +68,30 @@ def _columns(keep: int) -> list[Instance]:
     return [Instance(f"columns, keepdims={keep}", of, sample=attrs, values=values, lower=least)]
 
 
-family(
-    "row_factor_behind_sum",
-    [
-        (reduce("reduce_sum", X * Y), reduce("reduce_sum", X) * Y, reduce("reduce_sum", X) + Y),
-        (reduce("reduce_sum", X / Y), reduce("reduce_sum", X) / Y, reduce("reduce_sum", X) * Y),
-    ],
-    given=_columns(1),
-    x="N M",
-    y="N 1",
-    when=lambda m: _of_columns(m) or (None if m.attrs["reduce"]["keepdims"] else "axes go"),
-    order=45,
-    says="sum(x * y, columns) = sum(x, columns) * y, y one number a row; also x / y.",
-)
-_COLUMN = ops.reshape(Y, np.array([-1]))
-family(
-    "row_factor_behind_flat_sum",
-    [
-        (reduce("reduce_sum", X * Y), reduce("reduce_sum", X) * _COLUMN, reduce("reduce_sum", X) + _COLUMN),
-        (reduce("reduce_sum", X / Y), reduce("reduce_sum", X) / _COLUMN, reduce("reduce_sum", X) * _COLUMN),
-    ],
-    given=_columns(0),
-    x="N M",
-    y="N 1",
-    when=lambda m: _of_columns(m) or ("axes stay" if m.attrs["reduce"]["keepdims"] else None),
-    order=45,
-    says="sum(x * y, columns) = sum(x, columns) * y, y one number a row; also x / y.",
-)
-
-
-def _of_columns(m: Match) -> str | None:
+def _of_columns(m: Match, keep: int) -> str | None:
+    if m.attrs["reduce"]["keepdims"] != keep:
+        return "axes go" if keep else "axes stay"
     return floating(m) if axes_of(m, "reduce", AXES, 2) == (1,) else "not the columns are summed"
+
+
+for _name, _keep, _factor in (
+    ("row_factor_behind_sum", 1, Y),
+    ("row_factor_behind_flat_sum", 0, ops.reshape(Y, np.array([-1]))),
+):
+    _total = reduce("reduce_sum", X)
+    family(
+        _name,
+        [
+            (reduce("reduce_sum", X * Y), _total * _factor, _total + _factor),
+            (reduce("reduce_sum", X / Y), _total / _factor, _total * _factor),
+        ],
+        given=_columns(_keep),
+        x="N M",
+        y="N 1",
+        when=partial(_of_columns, keep=_keep),
+        order=45,
+        says="sum(x * y, columns) = sum(x, columns) * y, y one number a row; also x / y.",
+    )
 
 
 # Products with factors of rows and columns
