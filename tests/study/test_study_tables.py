@@ -35,6 +35,23 @@ def test_shares_are_against_the_dense_model_in_a_like_cell() -> None:
         assert one.share == pytest.approx(GAINED[name] / EXPECTED[name])
 
 
+def test_skipping_zeros_is_held_against_the_same_products_too() -> None:
+    def turned(result: CellResult) -> CellResult:
+        """GEMM becomes the fastest mix where nothing is zero, and skips zeros elsewhere."""
+        dense = result.cell.optimization == "none"
+        name = {"gemm": "any" if dense else "sparse"}.get(result.cell.algorithm, "direct")
+        return replace(result, cell=replace(result.cell, algorithm=name))
+
+    tuned = [turned(r) for r in results() if r.cell.system == "tuned"]
+    found = {
+        one.over: one.speedup
+        for one in reached(tuned)
+        if one.result.cell.algorithm == "sparse" and one.result.cell.optimization == "weight_pruning:95"
+    }
+    gained = GAINED["weight_pruning:95"]
+    assert found == {"any": pytest.approx(gained), "direct": pytest.approx(1.5 * gained)}
+
+
 def test_the_observations_say_what_the_results_were_made_to() -> None:
     found = {one.number: one for one in observations(results())}
     assert sorted(found) == list(range(1, 14))

@@ -145,9 +145,8 @@ def _rank_correlations(rows: Array) -> Array:
 @_claim("What an optimization gains depends on the hardware")
 def _hardware(results: Sequence[CellResult]) -> tuple[str, str]:
     found: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for one in reached(results):
-        if one.result.figures["latency_ms"].evidence == "measured":
-            found[beside(one.result.cell, hardware="")].append(one.speedup)
+    for one in _measured(results):
+        found[beside(one.result.cell, hardware="")].append(one.speedup)
     ratios = [max(values) / min(values) for values in found.values() if len(values) > 1]
     return _median_above(ratios, _OTHER, "ratios of the best to the worst hardware's speed-up")
 
@@ -173,7 +172,13 @@ def _shares(results: Sequence[CellResult], *kinds: str) -> list[float]:
 
 
 def _measured(results: Sequence[CellResult]) -> list[Reached]:
-    return [one for one in reached(results) if one.result.figures["latency_ms"].evidence == "measured"]
+    """Over the dense model by the same algorithm, and of an algorithm for zeros over the fastest mix."""
+    return [
+        one
+        for one in reached(results)
+        if one.result.figures["latency_ms"].evidence == "measured"
+        and one.over in (one.result.cell.algorithm, "any")
+    ]
 
 
 @_claim("Channel pruning reaches a larger share of its expected speed-up than weight pruning")
