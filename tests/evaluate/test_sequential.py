@@ -65,6 +65,12 @@ def simulated() -> list[tuple[Assessment, float]]:
     return found
 
 
+def test_what_changed_is_told_whether_it_was_lost_or_gained() -> None:
+    chance = np.random.default_rng(1)
+    found = assessed(answered(0.1, 0.1, chance, SEARCH))
+    assert abs(found.drop.value) < 2 and 18 < (found.changed or 0) < 22
+
+
 def test_what_is_accepted_is_hardly_ever_lost_on_held_out_data(
     simulated: list[tuple[Assessment, float]],
 ) -> None:

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tensmith.report.metric import Metric, exact
+from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective
+from tensmith.search.plan import Plan
 
 METRICS = {
     "packed_bytes": exact(2000, "bytes"),
@@ -49,6 +51,22 @@ def test_a_drop_is_accepted_when_it_surely_holds_and_else_unsure() -> None:
     assert objective.standing(METRICS, lost, 1600, 0.52) == ("unsure", said)
     assert objective.standing(METRICS, exact(0.6, "pt"), 64, 3.0)[0] == "beyond"
     assert objective.widened().standing(METRICS, lost, 1600, 0.52)[0] == "accepted"
+
+
+def test_many_changed_answers_count_though_as_many_became_right_by_chance() -> None:
+    objective, lost = Objective(max_drop=1.0), exact(0.2, "pt")
+    assert objective.standing(METRICS, lost, 443, 3.0, 4.0)[0] == "unsure"
+    status, said = objective.standing(METRICS, lost, 443, 6.0, 22.0)
+    assert status == "beyond"
+    assert said == (
+        "loses 0.20 pt on 443 samples, but changes 22.0% of the answers: expected are 2.75, more than 1"
+    )
+    figures = {"packed_bytes": exact(1e5, "bytes"), "speedup": exact(2.0, "x")}
+    lucky, steady = (
+        Candidate("c", Plan(), "unsure", metrics=figures, drop=exact(drop, "pt"), changed=changed)
+        for drop, changed in ((0.2, 22.0), (0.5, 4.0))
+    )
+    assert objective.fitness(steady, 1e6) > objective.fitness(lucky, 1e6)
 
 
 def test_a_drop_is_settled_on_either_side_of_its_budget() -> None:

@@ -20,7 +20,7 @@ from statistics import NormalDist
 from tensmith.data import Subset
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
-from tensmith.evaluate.outcome import Answers, Outcome, first, joined
+from tensmith.evaluate.outcome import Answers, Classification, Outcome, first, joined
 from tensmith.evaluate.pace import SAMPLE
 from tensmith.report.metric import CONFIDENCE, Metric, exact
 
@@ -38,13 +38,15 @@ Settled = Callable[[Metric], bool]
 class Assessment:
     """What is known of a contender: its accuracy and its drop on so many samples of the search split.
 
-    most: what it loses at most on held-out data, with CONFIDENCE.
+    most: what it loses at most on held-out data, with CONFIDENCE. changed: per cent of the samples that it
+    answers otherwise than the original; None where answers are not of classes.
     """
 
     accuracy: Metric
     drop: Metric
     samples: int
     most: float
+    changed: float | None = None
 
 
 def stages(samples: int, start: int) -> tuple[int, ...]:
@@ -88,7 +90,14 @@ def judged(
         bound = bounds(ours, theirs, samples, ahead, width)
         if settled(bound):
             break
-    return Assessment(ours.metric(), ours.drop(theirs), samples, bound.high)
+    return Assessment(ours.metric(), ours.drop(theirs), samples, bound.high, _changed(ours, theirs))
+
+
+def _changed(ours: Outcome, theirs: Outcome) -> float | None:
+    """Per cent of the samples that have another answer; None where answers are not of classes."""
+    if isinstance(ours, Classification) and isinstance(theirs, Classification):
+        return 100 - ours.agreement(theirs).value
+    return None
 
 
 @dataclass

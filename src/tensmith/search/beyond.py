@@ -28,7 +28,7 @@ def search_beyond(quest: Quest, tried: Collection[Candidate]) -> list[Candidate]
         if candidate.status == "failed":
             return candidate
         status, reason = wide.standing(
-            candidate.metrics, candidate.drop, candidate.samples, candidate.at_most
+            candidate.metrics, candidate.drop, candidate.samples, candidate.at_most, candidate.changed
         )
         return replace(candidate, status=status, reason=reason)
 

@@ -18,6 +18,7 @@ SHOWN: tuple[Status, ...] = ("accepted", "unsure", "beyond")
 class Candidate:
     """`drop` is what it loses on `samples` of the search split, in the budget's unit (points, or per cent of
     a loss), `at_most` what it loses on held-out data with confidence; None where only the value counts.
+    `changed` per cent of those samples have another answer than the original's, None without classes.
 
     Those `accepted` hold every budget with confidence, or are proved equal; those `unsure` hold them on the
     samples that they were judged on, and are a hope that held-out data settles. Those `beyond` the drop
@@ -35,6 +36,7 @@ class Candidate:
     drop: Metric | None = None
     samples: int = 0
     at_most: float | None = None
+    changed: float | None = None
 
     @property
     def holds(self) -> bool:
@@ -68,6 +70,7 @@ class Candidate:
             "drop": self.drop.to_json() if self.drop else None,
             "samples": self.samples,
             "at_most": self.at_most,
+            "changed": self.changed,
         }
 
     @staticmethod
@@ -83,4 +86,5 @@ class Candidate:
             Metric.from_json(document["drop"]) if document["drop"] else None,
             document.get("samples", 0),
             document.get("at_most"),
+            document.get("changed"),
         )

@@ -96,7 +96,9 @@ class Trials:
         winner, found = self._raced_and_judged(plan, built)
         metrics |= {**winner.metrics, "accuracy": found.accuracy}
         most = None if plan.is_exact else found.most
-        judged = replace(candidate, engine=winner.engine, samples=found.samples, at_most=most)
+        judged = replace(
+            candidate, engine=winner.engine, samples=found.samples, at_most=most, changed=found.changed
+        )
         return self._standing(judged, metrics, found.drop)
 
     def _raced_and_judged(self, plan: Plan, built: Built) -> tuple[Winner, Assessment]:
@@ -126,7 +128,9 @@ class Trials:
         self, candidate: Candidate, metrics: Mapping[str, Metric], drop: Metric | None
     ) -> Candidate:
         """The candidate with its figures, and where it stands by them."""
-        status, reason = self.race.run.objective.standing(metrics, drop, candidate.samples, candidate.at_most)
+        status, reason = self.race.run.objective.standing(
+            metrics, drop, candidate.samples, candidate.at_most, candidate.changed
+        )
         return replace(candidate, metrics=metrics, drop=drop, status=status, reason=reason)
 
 
