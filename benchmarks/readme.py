@@ -38,6 +38,10 @@ NAMES = {
 }
 MORE = ("native_sparse", "native_sparse_int8", "native_sparse_layers", "native_bf16", "native_codes",
         "native_threads", "native_mixed")  # fmt: skip
+_SEVEN_BITS = (
+    " Without VNNI sums of products of bytes saturate, so that weights of our file take 7 bits, as `compress` "
+    "gives them there."
+)
 OURS, TARGETS = "tensmith", {"numpy": "NumPy", "torch": "PyTorch", "c": "C"}
 
 
@@ -121,7 +125,7 @@ def native(found: Results) -> Iterator[str]:
     yield (
         "One thread, taking turns, each ratio over the fastest of the others: in fp32 ONNX Runtime and "
         "OpenVINO, in 8 bits those two on our file and NNCF's own file in OpenVINO. Random weights where no "
-        "dataset is named."
+        f"dataset is named.{'' if _has_vnni(found) else _SEVEN_BITS}"
     )
     yield _table(
         ("network", "fp32", "8 bits", "memory, of ONNX Runtime's"),
@@ -132,7 +136,9 @@ def native(found: Results) -> Iterator[str]:
 
 def native_more(found: Results) -> Iterator[str]:
     """Zeros, fewer bits, threads, detectors: a line for each that was measured."""
-    lines = [line for make in (_zeros, _layers, _bf16, _codes, _threads, _mixed) for line in make(found)]
+    lines = [
+        line for make in (_loses, _zeros, _layers, _bf16, _codes, _threads, _mixed) for line in make(found)
+    ]
     if lines:
         yield "\n".join(f"- {line}" for line in lines)
         yield _provenance(found, *MORE)
@@ -170,6 +176,23 @@ BLOCKS: dict[str, Callable[[Results], Iterator[str]]] = {
     "native more": native_more,
     "lifting": lifting,
 }
+
+
+def _has_vnni(found: Results) -> bool:
+    return all("VNNI" in run["cpu"] for run in found.get("native_int8", {"runs": []})["runs"])
+
+
+def _loses(found: Results) -> Iterator[str]:
+    """Networks on which another engine is surely faster."""
+    kinds = (("native", "fp32"), ("native_int8", "8 bits"))
+    lost = [
+        f"{NAMES[name].partition(',')[0]} in {kind} {_times(row)}"
+        for bench, kind in kinds
+        for name, row in _rows(found, bench).items()
+        if row["high"] < 1
+    ]
+    if lost:
+        yield f"**Where it loses**: {_and(lost)}."
 
 
 def _zeros(found: Results) -> Iterator[str]:

@@ -3,9 +3,9 @@
     python -m benchmarks.native.networks_int8 [--only resnet18,...]
 
 The networks of networks.py, quantized by tensmith's own int8 method (the form that ONNX Runtime's
-documentation recommends: QDQ, bytes, weights by channel), which all three engines run; by NNCF for OpenVINO;
-and, where products are what counts, by ONNX Runtime's own static and dynamic quantizers (quantized_files.py).
-An engine that dies on a file is left out, and why is in its row.
+documentation recommends: QDQ, bytes, weights by channel, of 7 bits without VNNI), which all three engines
+run; by NNCF for OpenVINO; and, where products are what counts, by ONNX Runtime's own static and dynamic
+quantizers (quantized_files.py). An engine that dies on a file is left out, and why is in its row.
 """
 
 from __future__ import annotations
