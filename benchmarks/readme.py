@@ -39,8 +39,8 @@ NAMES = {
 MORE = ("native_sparse", "native_sparse_int8", "native_sparse_layers", "native_bf16", "native_codes",
         "native_threads", "native_mixed")  # fmt: skip
 _SEVEN_BITS = (
-    " Without VNNI sums of products of bytes saturate, so that weights of our file take 7 bits, as `compress` "
-    "gives them there."
+    " Without VNNI sums of products of bytes saturate: weights of our file take 7 bits, as those of "
+    "`compress` do there."
 )
 OURS, TARGETS = "tensmith", {"numpy": "NumPy", "torch": "PyTorch", "c": "C"}
 

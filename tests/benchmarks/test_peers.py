@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +13,7 @@ from benchmarks.compress.stock.cases import Case
 from benchmarks.compress.stock.entries import front
 from benchmarks.compress.stock.table import COLUMNS, Row, cells, document, reached, verdict, volumes
 
+from benchmarks import ROOT
 from tensmith.errors import OutputError
 from tensmith.files import sha256_bytes
 from tensmith.report.metric import exact
@@ -148,3 +151,13 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
     (folder / "best" / "model.onnx").write_bytes(b"another")
     with pytest.raises(OutputError, match=r"lacks model\.onnx of point p1"):
         front(folder)
+
+
+def test_openvinos_own_format_runs_wherever_openvino_does() -> None:
+    """In a process of its own: whoever imports the engine registers it for all tests to come."""
+    lines = (
+        "import benchmarks.compress.stock.ir as ir; "
+        "print((ir.OpenVinoIr().missing() is None) == (ir.OpenVino().missing() is None))"
+    )
+    said = subprocess.run([sys.executable, "-c", lines], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert said.stdout == "True\n"

@@ -22,6 +22,7 @@ class OpenVinoIr(OpenVino):
     """Setting `precision` as in `openvino`. The symbol of a dynamic size is `input.axis`."""
 
     name = "openvino-ir"
+    package = "openvino"
 
     def prepare(
         self,

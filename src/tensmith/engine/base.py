@@ -80,24 +80,26 @@ class Engine(Protocol):
 
 
 class PackageEngine(Engine):
-    """A runtime that is a Python package of the engine's name; `install` is what pip calls it."""
+    """A runtime that is a Python package, of the engine's name unless `package` says another; `install` is
+    what pip calls it."""
 
     name: str
     install: str
+    package: str = ""
 
     def missing(self) -> str | None:
-        found = importlib.util.find_spec(self.name)
+        found = importlib.util.find_spec(self.package or self.name)
         return None if found else f"{self.name} is not installed: pip install {self.install}"
 
     def version(self) -> str:
         require(self)
         import importlib.metadata
 
-        return importlib.metadata.version(self.name)
+        return importlib.metadata.version(self.package or self.name)
 
     def start(self) -> None:
         require(self)
-        importlib.import_module(self.name)
+        importlib.import_module(self.package or self.name)
 
 
 class CompilingEngine(Engine):
