@@ -12,7 +12,7 @@ import pytest
 
 from lossy_samples import Interpreted, run, transformer
 from tensmith.backend.onnx import write_onnx
-from tensmith.equality.programs import compare_programs
+from tensmith.equality.programs import FieldCheck, compare_programs
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.rewrite.exact.scales import MOST_EXPONENT
@@ -23,7 +23,9 @@ from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import Traced, replay, replay_exact, simplified, simplify
 from tensmith.search.builder import Builder
 from tensmith.search.plan import Plan
+from tensmith.verify.claims import CHECKED
 from tensmith.verify.rules import unsound
+from tensmith.verify.runs import Checker, FoldError
 
 MIGRATE, INT8 = LOSSY["migrate"].step(), LOSSY["int8"].step(calibration="minmax")
 BACK = "scale_there_and_back"
@@ -110,6 +112,20 @@ def test_a_trail_holds_exact_steps_that_need_no_data(tmp_path: Path) -> None:
     assert {question.kind for question in built.asked} == {"histogram"}
     again = replay(program, [Step.from_json(step.to_json()) for step in built.trail], Interpreted())
     assert again.digest == builder.program(Plan.of((MIGRATE, INT8))).program.digest
+
+
+def test_a_certificate_checks_the_moves() -> None:
+    """As exact steps, and constants that they fold are folded without rounding."""
+    program = outliers()
+    steps = exact_steps(program, MIGRATE, Interpreted())
+    assert steps is not None
+    traced = simplified(Traced(program).then(replay_exact(program, steps), *steps))
+    checks = [check for _, check in Checker(program).check(traced.trail)]
+    fields = [check for check in checks if isinstance(check, FieldCheck)]
+    folds = [check for check in checks if isinstance(check, FoldError)]
+    assert {check.verdict for check in fields} == {"equal"}
+    assert max(check.error_probability for check in fields) < CHECKED
+    assert sum(check.count for check in folds) == 3 and {check.ulps for check in folds} == {0}
 
 
 def test_a_kept_layer_takes_no_scales() -> None:

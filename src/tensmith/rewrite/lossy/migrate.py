@@ -20,6 +20,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
+from tensmith.ir.ops.product import Product
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.exact.scales import MOST_EXPONENT
 from tensmith.rewrite.lossy.parameters import Parameters
@@ -37,7 +38,6 @@ _REACH = 4.0
 # A smaller share of the error that is left is no reason to move anything.
 _WORTH = 0.8
 _FLOOR = 2.0**-MOST_EXPONENT
-_NORMALIZED = frozenset({"layer_normalization", "rms_normalization", "mul"})
 
 
 @lossy(
@@ -99,8 +99,8 @@ class Place:
 
 
 def places(program: Program) -> list[Place]:
-    """Where a normalization, or a product with its gain, feeds layers."""
-    found = (_place(program, node) for node in program.nodes if node.op in _NORMALIZED)
+    """Where a normalization, or what multiplies by its gain, feeds layers. No layer gives its own name up."""
+    found = (_place(program, node) for node in program.nodes if node.kind(Product) is None)
     return [place for place in found if place is not None]
 
 
