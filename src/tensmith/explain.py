@@ -20,6 +20,7 @@ from tensmith.report.stored import read_report
 from tensmith.rewrite.explain import near_misses
 from tensmith.rewrite.kept import layers_with_weights
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
+from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import simplify
 from tensmith.search.checkpoint import DATABASE, Checkpoint
 from tensmith.search.outlook import MethodFound, layer_outlooks, methods_found
@@ -133,7 +134,7 @@ def _touching(program: Program, trail: Iterable[Step], layer: str | None) -> lis
         return list(trail)
     found = []
     for step in trail:
-        after = EXACT[step.rule].attempt(program, step.site) if step.rule in EXACT else None
+        after = rule_of(step).attempt(program, step.site) if step.rule in EXACT else None
         if after is None:
             break
         changed = set(program.nodes) ^ set(after.nodes)

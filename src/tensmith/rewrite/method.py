@@ -119,6 +119,8 @@ class Method(ABC):
     zeros: ClassVar[bool] = False
     # Its steps settle the bits of weights: no line is walked beside them.
     settles_bits: ClassVar[bool] = False
+    # It rounds activations, each to one grid for all channels.
+    rounds_activations: ClassVar[bool] = False
 
     def sites(self, program: Program) -> Iterator[str]:
         """Where the method can act; one EVERYWHERE for methods that treat the program as a whole."""
@@ -129,6 +131,13 @@ class Method(ABC):
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
     ) -> Program:
         """The treated program. ProgramError on params or a site that make no sense."""
+
+    def exact_steps(
+        self, program: Program, params: Mapping[str, Any], calibration: Calibration
+    ) -> tuple[Step, ...] | None:
+        """The exact steps that a step of the method stands for: calibration chooses them, and trails hold
+        them in its place. None where it is lossy itself."""
+        return None
 
     def treatment(self, params: Mapping[str, Any], site: str) -> str:
         """What it does to a layer, in words for the report."""
@@ -214,13 +223,33 @@ def keeps_zeros(steps: Iterable[Step]) -> bool:
 
 def apply_lossy(program: Program, step: Step, calibration: Calibration) -> Program:
     """One lossy step; ProgramError where it changes a layer that its parameters name as kept."""
-    method, kept = LOSSY[step.rule], tuple(step.params.get(KEPT, ()))
+    method, kept = LOSSY[step.rule], _kept(step)
     with blas_threads(1):
         if not kept:
             return method.apply(program, step.site, step.params, calibration)
         covered = Covered.of(program, kept)
-        own = {name: value for name, value in step.params.items() if name != KEPT}
         asked = UncoveredCalibration(calibration, covered.uncovered)
-        after = covered.uncovered(method.apply(covered.program, step.site, own, asked))
+        after = covered.uncovered(method.apply(covered.program, step.site, _own(step), asked))
     demand_unchanged(program, after, kept, f"lossy method '{method.name}'")
     return after
+
+
+def exact_steps(program: Program, step: Step, calibration: Calibration) -> tuple[Step, ...] | None:
+    """The exact steps that one of a method stands for, which leave kept layers alone; None where it is lossy
+    itself."""
+    method, kept = LOSSY[step.rule], _kept(step)
+    with blas_threads(1):
+        if not kept:
+            return method.exact_steps(program, step.params, calibration)
+        covered = Covered.of(program, kept)
+        asked = UncoveredCalibration(calibration, covered.uncovered)
+        return method.exact_steps(covered.program, _own(step), asked)
+
+
+def _kept(step: Step) -> tuple[str, ...]:
+    return tuple(step.params.get(KEPT, ()))
+
+
+def _own(step: Step) -> dict[str, Any]:
+    """What a step tells its method."""
+    return {name: value for name, value in step.params.items() if name != KEPT}

@@ -11,6 +11,7 @@ from tensmith.ir.edits import Edit, edited
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, NodeRule, Rule, Step
+from tensmith.rewrite.told import rule_of
 
 Trail: TypeAlias = tuple[Step, ...]
 
@@ -81,7 +82,7 @@ def simplified(traced: Traced) -> Traced:
 
 def stepped(before: Traced, step: Step) -> Traced:
     """One exact step later, simplified; a step at EVERYWHERE stands for every site of its rule."""
-    rule = EXACT[step.rule]
+    rule = rule_of(step)
     if step.site == EVERYWHERE:
         return simplified(exhaust(before, [rule]))
     return simplified(before.then(rule.apply(before.program, step.site), step))
@@ -92,7 +93,7 @@ def moved(before: Traced, step: Step) -> Traced | None:
     if step.site == EVERYWHERE:
         after = stepped(before, step)
         return after if after.trail != before.trail else None
-    program = EXACT[step.rule].attempt(before.program, step.site)
+    program = rule_of(step).attempt(before.program, step.site)
     return None if program is None else simplified(before.then(program, step))
 
 
@@ -108,7 +109,7 @@ def moves(before: Traced, rules: Sequence[Rule]) -> Iterator[tuple[Step, Traced]
 def replay_exact(program: Program, trail: Iterable[Step]) -> Program:
     """The program that the exact steps of `trail` lead to."""
     for step in trail:
-        program = EXACT[step.rule].apply(program, step.site)
+        program = rule_of(step).apply(program, step.site)
     return program
 
 
@@ -118,5 +119,5 @@ def replay(program: Program, trail: Iterable[Step], calibration: Calibration) ->
         if step.kind == "lossy":
             program = apply_lossy(program, step, calibration)
         else:
-            program = EXACT[step.rule].apply(program, step.site)
+            program = rule_of(step).apply(program, step.site)
     return program

@@ -20,9 +20,9 @@ from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration, Listening, Question
 from tensmith.rewrite.kept import demand_unchanged
-from tensmith.rewrite.method import apply_lossy
+from tensmith.rewrite.method import apply_lossy, exact_steps
 from tensmith.rewrite.rule import Step
-from tensmith.rewrite.trail import Traced, simplified, simplify, stepped
+from tensmith.rewrite.trail import Traced, replay_exact, simplified, simplify, stepped
 from tensmith.search.allowed import Allowed
 from tensmith.search.plan import UNTOUCHED, Plan
 
@@ -167,8 +167,11 @@ class Builder:
             demand_unchanged(start, program, self.allowed.kept, "this plan")
 
 
-def _stepped(before: Traced, step: Step, calibration: Calibration) -> Traced:
-    """One step later, lossy or exact."""
-    if step.kind == "lossy":
-        return before.then(apply_lossy(before.program, step, calibration), step)
-    return stepped(before, step)
+def _stepped(before: Traced, step: Step, listening: Listening) -> Traced:
+    """One step later, lossy or exact. What chooses exact steps is not needed to replay them."""
+    if step.kind == "exact":
+        return stepped(before, step)
+    exact = exact_steps(before.program, step, listening.source)
+    if exact is not None:
+        return simplified(before.then(replay_exact(before.program, exact), *exact))
+    return before.then(apply_lossy(before.program, step, listening), step)

@@ -28,6 +28,8 @@ class DynamicInt8(Method):
     Only matrix products; in the form ONNX Runtime runs as one kernel. params: as int8 for weights.
     """
 
+    rounds_activations = True
+
     def treatment(self, params: Mapping[str, Any], site: str) -> str:
         """With its bits."""
         return f"{self.name}, {bits_of(params, site)}-bit weights"

@@ -51,6 +51,7 @@ class Int8(Method):
     that stay in float]."""
 
     graded = True
+    rounds_activations = True
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All layers, in the range that calibration saw."""
