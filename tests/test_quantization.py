@@ -19,19 +19,21 @@ import tensmith
 from command_line import refused
 from command_line import tensmith as command
 from gguf_models import rotary_model, written
+from tensmith.data import mapped
 from tensmith.engine.resident import peak_bytes
 from tensmith.errors import ModelError, OutputError, UsageError
 from tensmith.frontend.model import read_weights_open
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program, interpret
 from tensmith.rewrite.calibration import WithoutData
+from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
 
 SMALL = Gpt2Sizes(layers=2, width=64, heads=4, vocabulary=301, context=32)
 TOKENS = {"input_ids": np.array([[3, 1, 4, 1, 5]])}
-# 590 MB in float32, 84 MB of which are the table of tokens.
-LARGE = Gpt2Sizes(layers=10, width=1024, heads=16, vocabulary=20500, context=64)
+# 437 MB in float32, 34 MB of which are the table of tokens.
+LARGE = Gpt2Sizes(layers=8, width=1024, heads=16, vocabulary=8192, context=64)
 # Python with the libraries that reading, rounding and writing take, and what rounding needs for itself.
 LIBRARIES = 160 << 20
 
@@ -46,9 +48,12 @@ def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_memory(program: Program) -> Program:
     """What a search would make of it: both methods, each everywhere at once."""
-    blocks = LOSSY["block_int4"].apply(program, EVERYWHERE, {}, WithoutData())
-    return LOSSY["weight_only"].apply(
-        blocks, EVERYWHERE, {"stored": "codes", "default_bits": 8}, WithoutData()
+    program = LOSSY["block_int4"].apply(program, EVERYWHERE, {}, WithoutData())
+    params = {"stored": "codes", "default_bits": 8}
+    return (
+        LOSSY["weight_only"].apply(program, EVERYWHERE, params, WithoutData())
+        if weighted_layers(program)
+        else program
     )
 
 
@@ -64,7 +69,7 @@ def test_a_model_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     table, weights = 4 * LARGE.vocabulary * LARGE.width, 4 * LARGE.parameters
     limit = LIBRARIES + 2 * table
-    assert int(ended.stdout) < limit < weights * 2 / 3
+    assert int(ended.stdout) < limit < weights * 0.6
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["small.onnx", "small.onnx.data"]
     assert (tmp_path / "out/small.onnx").stat().st_size < 1 << 20
     assert (tmp_path / "out/small.onnx.data").stat().st_size < 0.2 * weights
@@ -134,26 +139,15 @@ def test_weights_that_exporters_turn_are_rounded_along_what_they_multiply(tmp_pa
     )
 
 
-@pytest.mark.parametrize("kind", ["F32", "F16", "Q8_0"])
-def test_a_gguf_file(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["F32", "Q8_0", "Q4_0"])
+def test_a_gguf_file(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped, "_SMALLEST", 1)  # all of its tensors are put away
     (tmp_path / "lm.gguf").write_bytes(written(rotary_model(), kind))
     tensmith.quantize(tmp_path / "lm.gguf", tmp_path / "small.onnx")
     found, whole = read_onnx(tmp_path / "small.onnx"), in_memory(read_weights_open(tmp_path / "lm.gguf"))
     tokens = {"tokens": np.array([[5, 6, 7]])}
     assert np.array_equal(interpret(found, tokens)["logits"], interpret(whole, tokens)["logits"])
     assert any(found.type(name).dtype == "i4" for name in found.constants)
-
-
-def test_a_module(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    module = torch.nn.Sequential(torch.nn.Linear(64, 96), torch.nn.ReLU(), torch.nn.Linear(96, 40))
-    found = tensmith.quantize(module, tmp_path / "small.onnx", example_inputs=torch.zeros(1, 64))
-    assert [tensor.bits for tensor in found.tensors] == [4, 4]
-    x = torch.randn(3, 64)
-    answer, exact = tensmith.load(tmp_path / "small.onnx")(x.numpy()), module(x).detach().numpy()
-    assert 0 < np.linalg.norm(answer - exact) < 0.3 * np.linalg.norm(exact)
-    with pytest.raises(UsageError, match="needs example_inputs="):
-        tensmith.quantize(module, tmp_path / "other.onnx")
 
 
 def test_what_is_kept_stays(gpt2: Path, tmp_path: Path) -> None:

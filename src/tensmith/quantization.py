@@ -129,15 +129,15 @@ def quantize(
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}; choose another place") from error
-    shelf = Shelf(path.parent)
-    if named:
-        program = read_weights_open(Path(model), shelf.put)
-    else:
-        program = exported_module(model, example_inputs)
-    rounding = _Rounding(program, shelf, kept_sites(program, program, keep), tell)
-    if bits == 4:
-        rounding.in_blocks(block)
-    rounding.in_bytes()
+    with Shelf(path.parent) as shelf:
+        if named:
+            program = read_weights_open(Path(model), shelf.put)
+        else:
+            program = exported_module(model, example_inputs)
+        rounding = _Rounding(program, shelf, kept_sites(program, program, keep), tell)
+        if bits == 4:
+            rounding.in_blocks(block)
+        rounding.in_bytes()
     if not rounding.found:
         raise ModelError("the model has no layers left with weights to round; `tensmith explain` lists them")
     tell("writing")
@@ -207,7 +207,9 @@ class _Rounding:
     def _apply(self, step: Step) -> None:
         if self.kept:
             step = replace(step, params={**step.params, KEPT: list(self.kept)})
-        before, after = self.program.constants, apply_lossy(self.program, step, WithoutData())
+        before = self.program.constants
+        with np.errstate(all="ignore"):  # of what is no number; whoever rounded it looks at the scales
+            after = apply_lossy(self.program, step, WithoutData())
         made = {name: array for name, array in after.constants.items() if before.get(name) is not array}
         self.program = after.with_constants({name: self.shelf.put(array) for name, array in made.items()})
 

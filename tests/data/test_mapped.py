@@ -19,9 +19,9 @@ LARGE = 32 << 20
 @pytest.mark.parametrize("dtype", ["float32", "int8", "int4"])
 def test_what_is_put_away_comes_back(dtype: str, tmp_path: Path) -> None:
     kind = np.dtype(ml_dtypes.int4 if dtype == "int4" else dtype)
-    shelf = Shelf(tmp_path)
     first, second = (np.arange(300 * 401 * n).reshape(300, -1).astype(np.int8).astype(kind) for n in (1, 2))
-    kept = [shelf.put(first), shelf.put(second.T)]
+    with Shelf(tmp_path) as shelf:
+        kept = [shelf.put(first), shelf.put(second.T)]
     for array, before in zip(kept, (first, second.T)):
         assert mapping_of(array) is not None and not array.flags.writeable
         let_go(array)
@@ -30,13 +30,14 @@ def test_what_is_put_away_comes_back(dtype: str, tmp_path: Path) -> None:
 
 
 def test_small_ones_and_mapped_ones_stay(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
-    for array in (np.arange(9), np.array(["a"] * 9000, object), shelf.put(np.zeros(1 << 16))):
-        assert shelf.put(array) is array
+    with Shelf(tmp_path) as shelf:
+        for array in (np.arange(9), np.array(["a"] * 9000, object), shelf.put(np.zeros(1 << 16))):
+            assert shelf.put(array) is array
 
 
 def test_what_is_let_go_takes_no_memory(tmp_path: Path) -> None:
-    array = Shelf(tmp_path).put(np.ones(LARGE, np.uint8))
+    with Shelf(tmp_path) as shelf:
+        array = shelf.put(np.ones(LARGE, np.uint8))
     part = array[LARGE // 2 :]
     before = resident_bytes()
     assert array.sum() == LARGE

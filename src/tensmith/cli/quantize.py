@@ -33,8 +33,8 @@ def quantize(
     """Round the weights of a model to few bits, without data: what it loses is not known afterwards.
 
     Tensor by tensor from file to file, so that a model may be larger than memory; nothing is run. How far
-    weights moved is measured. `tensmith compress` judges what it does by your data; so does
-    `tensmith bench --data`.
+    weights moved is measured, what that costs is not: `tensmith diff SRC DST` says how far outputs are apart,
+    and `tensmith compress` judges by your data.
     """
     from tensmith.errors import OutputError
     from tensmith.quantization import quantize as run

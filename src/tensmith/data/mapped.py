@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import tempfile
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -40,7 +41,10 @@ def let_go(array: Array) -> None:
 
 
 class Shelf:
-    """An unnamed file in a folder that arrays are put into, to be mapped from there. It goes by itself."""
+    """An unnamed file in a folder that arrays are put into, to be mapped from there.
+
+    It goes with the last of its arrays; a `with` block ends what can be put into it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -48,6 +52,12 @@ class Shelf:
             self._file = tempfile.TemporaryFile(prefix=".tensmith-", dir=folder)  # noqa: SIM115 - kept open
         except OSError as error:
             raise self._refused(error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
     def put(self, array: Array) -> Array:
         """The same array, mapped. A small one, one of objects, and one that is mapped already stay."""
