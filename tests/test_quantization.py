@@ -139,6 +139,24 @@ def test_weights_that_exporters_turn_are_rounded_along_what_they_multiply(tmp_pa
     )
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_halves_get_eight_bits_and_doubles_stay(dtype: type, tmp_path: Path) -> None:
+    weights = (300 * np.random.default_rng(0).standard_normal((64, 48))).astype(dtype)
+    ends = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(weights.dtype), [1, size])
+        for name, size in (("x", 64), ("y", 48))
+    ]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "linear", ends[:1], ends[1:], [numpy_helper.from_array(weights, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), tmp_path / "m.onnx")
+    if dtype is np.float64:  # ONNX dequantizes to no such
+        with pytest.raises(ModelError, match="no layers left"):
+            tensmith.quantize(tmp_path / "m.onnx", tmp_path / "q.onnx")
+        return
+    (tensor,) = tensmith.quantize(tmp_path / "m.onnx", tmp_path / "q.onnx").tensors
+    assert tensor.bits == 8 and 1e-3 < tensor.error < 1e-2
+
+
 @pytest.mark.parametrize("kind", ["F32", "Q8_0", "Q4_0"])
 def test_a_gguf_file(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapped, "_SMALLEST", 1)  # all of its tensors are put away

@@ -174,8 +174,10 @@ class _Rounding:
             self._round(layer, Step("block_int4", layer.site, {"block": block}, "lossy"))
 
     def in_bytes(self) -> None:
-        """Every layer that still multiplies with floats, once for each tensor."""
-        layers = {layer.weight: layer for layer in reversed(weighted_layers(self._uncovered))}
+        """Every layer that still multiplies with floats, once a tensor; ONNX has no codes of doubles."""
+        program = self._uncovered
+        floats = [each for each in weighted_layers(program) if program.type(each.weight).dtype != "f64"]
+        layers = {layer.weight: layer for layer in reversed(floats)}
         params = {"stored": "codes", "default_bits": 8}
         for layer in reversed(layers.values()):
             self.tell(f"weights in bytes: {layer.site}")
@@ -231,8 +233,9 @@ def _relative_error(weights: Array, codes: Array, scales: Array, axis: int, bloc
     many = max(1, _AT_A_TIME * len(rows) // rows.size // run)
     lost = whole = 0.0
     for first in range(0, len(steps), many):
-        part = slice(first * run, (first + many) * run)
-        wide = np.repeat(steps[first : first + many], run, 0)[: len(rows[part])]
-        lost += float(np.square(near[part].astype(np.float32) * wide - rows[part]).sum(dtype=np.float64))
-        whole += float(np.square(rows[part]).sum(dtype=np.float64))
+        place = slice(first * run, (first + many) * run)
+        part = rows[place].astype(np.float32)
+        step = np.repeat(steps[first : first + many].astype(np.float32), run, 0)[: len(part)]
+        lost += float(np.square(near[place].astype(np.float32) * step - part).sum(dtype=np.float64))
+        whole += float(np.square(part).sum(dtype=np.float64))
     return math.sqrt(lost / whole) if whole else 0.0
