@@ -104,6 +104,7 @@ BENCHES = (
     Bench("keras_twins", "compress.keras_twins", 5, (), (*_BRIEF, "--time-budget", "30s"), readme=False),
     Bench("gguf", "compress.gguf", 2, (), ("--only", "llama-F32"), readme=False),
     Bench("calibration_memory", "compress.calibration_memory", 3, readme=False),
+    Bench("large_model", "compress.large_model", 8, (), ("--layers", "2"), readme=False),
     Bench("native_tuning", "native.tuning", 35, (), (*_SMALL, "--budget", "10"), readme=False),
     Bench(
         "native_recurrent",

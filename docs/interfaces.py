@@ -22,6 +22,7 @@ from tensmith.deploy.front import Front, FrontPoint
 from tensmith.deploy.model import Model
 from tensmith.ir import text
 from tensmith.lifting.decorator import LiftWarning
+from tensmith.quantization import Quantization, RoundedTensor
 from tensmith.report.metric import Metric
 from tensmith.search import checkpoint
 from tensmith.study import results
@@ -93,11 +94,12 @@ def _option(parameter: inspect.Parameter) -> str:
 def python_page() -> str:
     """docs/python.md: what `import tensmith` gives, what that returns, and what it raises."""
     lines = ["# Python", "", f"{NOTE} from `tensmith`.", ""]
-    for name in ("compress", "load", "lift", "optimize"):
+    for name in ("compress", "quantize", "load", "lift", "optimize"):
         lines += _function(f"tensmith.{name}", getattr(tensmith, name), "##")
         if name == "compress":
             lines += _options()
     returned = {"tensmith.Front": Front, "FrontPoint": FrontPoint, "Metric": Metric, "Model": Model}
+    returned |= {"Quantization": Quantization, "RoundedTensor": RoundedTensor}
     for name, kind in returned.items():
         lines += [f"## {name}", "", document(kind), "", *_members(kind)]
     lines += ["## Errors and warnings", "", "Each error says what is wrong, where, and what to do.", ""]

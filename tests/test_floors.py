@@ -22,7 +22,7 @@ FLOORS = (
     {"evaluate", "tune", "recovery"},
     {"search", "config", "discovery"},
     {"deploy", "request", "compression", "preview", "explain", "diagnosis", "suggestion", "lifting"}
-    | {"superoptimize", "study"},
+    | {"superoptimize", "study", "quantization"},
     {"cli"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

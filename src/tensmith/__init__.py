@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from tensmith.deploy.front import Front
     from tensmith.deploy.model import load
     from tensmith.lifting.decorator import lift
+    from tensmith.quantization import quantize
     from tensmith.superoptimize.decorator import optimize
 
-__all__ = ["Front", "__version__", "compress", "lift", "load", "optimize"]
+__all__ = ["Front", "__version__", "compress", "lift", "load", "optimize", "quantize"]
 
 # Imported at first use: `tensmith --help` must not wait for numpy and onnx.
 _HOMES = {
@@ -22,6 +23,7 @@ _HOMES = {
     "lift": "tensmith.lifting.decorator",
     "load": "tensmith.deploy.model",
     "optimize": "tensmith.superoptimize.decorator",
+    "quantize": "tensmith.quantization",
 }
 
 

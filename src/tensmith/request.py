@@ -75,7 +75,7 @@ def read_request(
     work: the folder that the ONNX file of what is none goes to.
     """
     model = Path(config.model)
-    read = read_weights_open(model) if module is None else _exported(module, example_inputs)
+    read = read_weights_open(model) if module is None else exported_module(module, example_inputs)
     program = working(read, config.model)
     if isinstance(data, str) and not data:
         raise UsageError("compression needs data: --data KIND:PATH, for example cifar10:DIR")
@@ -120,7 +120,8 @@ def _check_length(program: Program, view: Subset) -> None:
             )
 
 
-def _exported(module: Any, example_inputs: Any) -> Program:
+def exported_module(module: Any, example_inputs: Any) -> Program:
+    """The program of a PyTorch module; UsageError without inputs to export it with."""
     from tensmith.frontend.torch import read_torch
 
     if example_inputs is None:

@@ -14,7 +14,7 @@ from tensmith.config import Config
 
 COMMANDS = (
     "compress", "bench", "tune", "study", "compile", "pack", "unpack", "inspect", "verify", "sign", "explain",
-    "report", "targets", "diff", "generate",
+    "report", "targets", "diff", "generate", "quantize",
     "doctor",
 )  # fmt: skip
 HEAVY = {"numpy", "onnx", "onnxruntime", "pydantic", "rich", "yaml", "scipy", "torch", "plotly"}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from command_line import images
-from tensmith import Front, compress
+from tensmith import Front, compress, load, quantize
 from tensmith.errors import MissingExtra, ModelError, OutputError, UsageError
 
 IMAGES = images()
@@ -69,3 +69,17 @@ def test_without_torch_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(MissingExtra, match=r"tensmith\[torch\]"):
         run(object(), tmp_path / "out", example_inputs=np.zeros((1, 3, 8, 8)))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_module_is_quantized_without_data(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+    pytest.importorskip("onnxscript", reason="the torch extra is not installed")
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(64, 96), torch.nn.ReLU(), torch.nn.Linear(96, 40))
+    found = quantize(module, tmp_path / "small.onnx", example_inputs=torch.zeros(1, 64))
+    assert [tensor.bits for tensor in found.tensors] == [4, 4]
+    x = torch.randn(3, 64)
+    answer, exact = load(tmp_path / "small.onnx")(x.numpy()), module(x).detach().numpy()
+    assert 0 < np.linalg.norm(answer - exact) < 0.3 * np.linalg.norm(exact)
+    with pytest.raises(UsageError, match="needs example_inputs="):
+        quantize(module, tmp_path / "other.onnx")

@@ -8,6 +8,7 @@ from typing import BinaryIO, TypeAlias
 import numpy as np
 import onnx
 
+from tensmith.data.mapped import let_go
 from tensmith.formula.arith import Array
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.types import BITS, dtype_name
@@ -36,11 +37,12 @@ def packed_bytes(array: Array) -> Array:
     flat = np.ascontiguousarray(array).reshape(-1)
     if bits is None:
         return flat.view(np.uint8)
-    codes = flat.view(np.uint8) & (2**bits - 1)
-    per_byte = 8 // bits
-    rows = np.pad(codes, (0, -len(codes) % per_byte)).reshape(-1, per_byte)
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return np.asarray(np.bitwise_or.reduce(rows << shifts, axis=1)).astype(np.uint8)
+    codes, mask = flat.view(np.uint8), np.uint8(2**bits - 1)
+    packed = codes[:: 8 // bits] & mask
+    for place in range(1, 8 // bits):
+        part = (codes[place :: 8 // bits] & mask) << np.uint8(place * bits)
+        packed[: len(part)] |= part
+    return np.asarray(packed)
 
 
 _SMALLEST = 1024  # bytes that are worth a place outside of the model
@@ -62,6 +64,7 @@ class ExternalWriter:
         self._file.write(b"\0" * (-self._file.tell() % _ALIGNMENT))
         offset = self._file.tell()
         self._file.write(data.data)
+        let_go(array)
         proto = onnx.TensorProto(name=name, data_type=ELEMENT_CODES[element], dims=array.shape)
         proto.data_location = onnx.TensorProto.EXTERNAL
         for key, value in (("location", self._name), ("offset", offset), ("length", data.nbytes)):

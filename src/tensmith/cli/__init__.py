@@ -26,6 +26,7 @@ _COMMANDS = (
     "tune",
     "study",
     "compile",
+    "quantize",
     "pack",
     "unpack",
     "inspect",

@@ -25,6 +25,7 @@ from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.checked import check_model
 from tensmith.frontend.model import read_model, read_weights_open
+from tensmith.frontend.model_copy import copy_model
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.rewrite.caching import with_slots
@@ -170,11 +171,14 @@ class Model:
                 return None
 
     def save(self, path: str | Path) -> Path:
-        """Writes the ONNX file to `path`; large weights of a .gguf file to `path`.data beside it."""
+        """Writes the ONNX file to `path`; weights that lie beside it, and large ones of a .gguf file, to
+        `path`.data."""
         if self._gguf:
             write_onnx(self.program, path)
-        else:
+        elif self.path.suffix == _PACKED_SUFFIX:
             write_bytes(Path(path), self.onnx_bytes)
+        else:
+            copy_model(self.path, Path(path))
         return Path(path)
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tensmith import gate
+from tensmith.data.mapped import let_go
 from tensmith.errors import ModelError
 from tensmith.frontend.model_files import external_files
 from tensmith.frontend.onnx_file import parse_onnx
@@ -39,6 +40,7 @@ def working(program: Program, name: str, masks: bool = False) -> Program:
     """
     for weight, array in program.constants.items():
         wrong = array.dtype.kind == "f" and array.size > 1 and not np.isfinite(array).all()
+        let_go(array)
         if wrong and not (masks and not np.isnan(array).any() and not np.isposinf(array).any()):
             raise ModelError(f"{name}: weight '{weight}' holds NaN or infinity; export a model that works")
     return program

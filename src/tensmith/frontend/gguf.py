@@ -43,11 +43,14 @@ _UNREAD = ("expert_count", "attention.scale", "logit_scale", "residual_scale", "
 _OLD_SCALE = "rope.scale_linear"
 
 
-def read_gguf(source: Path | bytes | GgufFile, codes: bool = True) -> Program:
+def read_gguf(
+    source: Path | bytes | GgufFile, codes: bool = True, put: Callable[[Array], Array] = np.asarray
+) -> Program:
     """The program of a GGUF file: a path, a file's bytes, or a file that was opened.
 
     codes: whether exact codes stay codes; else all weights become float32, for methods that choose codes of
-    their own. ModelError for whatever is wrong with the file, or is not known of its architecture.
+    their own, and `put` keeps each. ModelError for whatever is wrong with the file, or is not known of its
+    architecture.
     """
     file = source if isinstance(source, GgufFile) else open_gguf(source)
     build = _ARCHITECTURES.get(file.architecture)
@@ -56,7 +59,7 @@ def read_gguf(source: Path | bytes | GgufFile, codes: bool = True) -> Program:
             f"is of the architecture '{file.architecture[:80]}', which tensmith does not know",
             f"those it knows are {', '.join(_ARCHITECTURES)}",
         )
-    making = _Making(file, codes)
+    making = _Making(file, codes, put)
     try:
         logits = build(making)
         making.add("identity", (logits,), LOGITS)
@@ -71,6 +74,7 @@ class _Making:
 
     file: GgufFile
     codes: bool
+    put: Callable[[Array], Array]
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
@@ -142,7 +146,7 @@ class _Making:
     def _floats(self, name: str) -> str:
         if name not in self.constants:
             self.used.add(name)
-            self.constants[name] = floats(self.file.tensors[name])
+            self.constants[name] = self.put(floats(self.file.tensors[name]))
         return name
 
     def _coded(self, name: str) -> Coded | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from tensmith.data.gguf import is_gguf
+from tensmith.formula.arith import Array
 from tensmith.frontend.gguf import read_gguf
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
@@ -15,6 +19,9 @@ def read_model(path: Path) -> Program:
     return read_gguf(path) if is_gguf(path) else read_onnx(path)
 
 
-def read_weights_open(path: Path) -> Program:
-    """As read_model; codes of a .gguf file become numbers, for methods that choose codes of their own."""
-    return read_gguf(path, codes=False) if is_gguf(path) else read_onnx(path)
+def read_weights_open(path: Path, put: Callable[[Array], Array] = np.asarray) -> Program:
+    """As read_model; codes of a .gguf file become numbers, for methods that choose codes of their own.
+
+    put: what is done with each such tensor, which is no view of the file; a program of them may be large.
+    """
+    return read_gguf(path, codes=False, put=put) if is_gguf(path) else read_onnx(path)

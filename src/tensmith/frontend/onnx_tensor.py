@@ -33,12 +33,11 @@ def read_tensor(tensor: TensorProto, where: str, external: ExternalFiles) -> Arr
     if len(shape) > _MAX_RANK or any(dim < 0 for dim in shape):
         raise ModelError(f"{where} has shape {list(shape)[:8]}, which is none; export the model again")
     count = math.prod(shape)
-    dtype = DTYPES[name]
     if tensor.HasField("segment"):
         raise ModelError(f"{where} is stored in segments, which nothing writes today; export the model again")
     if name == "string":
         return _read_strings(tensor, shape, count, where)
-    expected = (count * BITS.get(name, dtype.itemsize * 8) + 7) // 8
+    expected = _stored_bytes(name, count)
     if tensor.data_location == TensorProto.EXTERNAL:
         return _decode(external.read(tensor, expected, where), name, shape, count)
     if tensor.HasField("raw_data"):
@@ -50,6 +49,20 @@ def read_tensor(tensor: TensorProto, where: str, external: ExternalFiles) -> Arr
             )
         return _decode(np.frombuffer(raw, np.uint8), name, shape, count)
     return _read_fields(tensor, name, shape, count, where)
+
+
+def _stored_bytes(name: str, count: int) -> int:
+    """Of so many elements, sub-byte ones packed."""
+    return (count * BITS.get(name, DTYPES[name].itemsize * 8) + 7) // 8
+
+
+def external_bytes(tensor: TensorProto) -> int:
+    """What an external tensor should take: by its type and shape, or as it says where its type is unknown."""
+    name = ELEMENT_TYPES.get(tensor.data_type)
+    if name is not None:
+        return _stored_bytes(name, math.prod(tensor.dims))
+    said = next((entry.value for entry in tensor.external_data if entry.key == "length"), "")
+    return int(said) if said.isdecimal() else 0
 
 
 def _decode(raw: Array, name: str, shape: tuple[int, ...], count: int) -> Array:

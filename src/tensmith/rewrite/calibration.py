@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 
@@ -148,3 +149,27 @@ class Listening:
     def trained(self, weights: str) -> Mapping[str, Array]:
         """See Calibration; no statistic, and so not noted."""
         return self.source.trained(weights)
+
+
+class WithoutData:
+    """The calibration of whoever has no data: methods that ask nothing work, and others are refused."""
+
+    def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
+        """See Calibration."""
+        raise _no_data()
+
+    def moment(self, program: Program, site: str) -> Moment:
+        """See Calibration."""
+        raise _no_data()
+
+    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
+        """See Calibration."""
+        raise _no_data()
+
+    def trained(self, weights: str) -> Mapping[str, Array]:
+        """See Calibration."""
+        raise _no_data()
+
+
+def _no_data() -> ProgramError:
+    return ProgramError("this lossy method asks for statistics of data, and there is no data")

@@ -179,7 +179,9 @@ def _equal(left: Node | Array, right: Node | Array) -> bool:
             and (left.op, left.inputs, left.outputs, left.attrs, left.opaque)
             == (right.op, right.inputs, right.outputs, right.attrs, right.opaque)
         )
-    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+    return left is right or (
+        left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+    )
 
 
 def _constants(program: Program, node: Node) -> dict[str, Array]:

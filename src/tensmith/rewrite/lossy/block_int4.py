@@ -15,7 +15,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.weights import WeightedLayer, sole_reader, weighted_layers, without_unused
+from tensmith.rewrite.lossy.weights import WeightedLayer, alone, weighted_layers, without_unused
 from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, Standing, lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
@@ -23,6 +23,8 @@ BLOCK = 32
 # Scales that are tried, as shares of the largest weight of a block: codes reach from -8 to 7.
 _SHARES = np.linspace(0.6, 1.0, 9) / 7
 _TINY = 1e-12
+# Weights that are rounded at a time: so many stay in the cache of a processor.
+_AT_A_TIME = 1 << 16
 
 
 @lossy(
@@ -98,12 +100,12 @@ class BlockInt4(Method):
 
 
 def products(program: Program, block: int) -> list[WeightedLayer]:
-    """The matrix products of fp32 that a block fits into, and that alone read their weights."""
+    """Matrix products of fp32 that a block fits into, and that alone read their weights, turned or plain."""
     return [
         layer
         for layer in weighted_layers(program)
         if len(layer.shape) == 2
-        and sole_reader(program, layer)
+        and alone(program, layer)
         and program.type(layer.weight).dtype == "f32"
         and layer.shape[0 if layer.transposed else 1] >= block
     ]
@@ -114,10 +116,10 @@ def _size(layers: Iterable[WeightedLayer]) -> int:
 
 
 def _replaced(program: Program, layer: WeightedLayer, block: int) -> Program:
-    """The program with one product's weights dequantized."""
+    """The program with one product's weights dequantized, in the layout in which the product reads them."""
     weights = program.constants[layer.weight]
     codes, scales = rounded(weights if layer.transposed else weights.T, block)
-    axis = 0 if layer.transposed else 1
+    axis = 0 if layer.transposed != layer.turned else 1
     names = [f"{layer.site}.{part}" for part in ("codes", "scales")]
     opened = f"{layer.site}.weights"
     made = make_node("dequantize_linear", names, (opened,), {"axis": axis, "block_size": block})
@@ -127,7 +129,7 @@ def _replaced(program: Program, layer: WeightedLayer, block: int) -> Program:
             nodes += [made, replace(node, inputs=(node.inputs[0], opened, *node.inputs[2:]))]
         else:
             nodes.append(node)
-    kept = [array if layer.transposed else np.ascontiguousarray(array.T) for array in (codes, scales)]
+    kept = [array if axis == 0 else np.ascontiguousarray(array.T) for array in (codes, scales)]
     return replace(program, nodes=tuple(nodes), constants={**program.constants, **dict(zip(names, kept))})
 
 
@@ -135,19 +137,38 @@ def rounded(weights: Array, block: int) -> tuple[Array, Array]:
     """(codes [d, columns] in int4, scales [blocks, columns]) of weights [d, columns]."""
     depth, columns = weights.shape
     blocks = -(-depth // block)
-    full = np.zeros((blocks * block, columns), np.float32)
+    codes, scales = np.empty((depth, columns), np.int8), np.empty((blocks, columns), np.float32)
+    many = max(1, _AT_A_TIME // (block * columns))
+    for first in range(0, blocks, many):
+        rows = slice(first * block, (first + many) * block)
+        scales[first : first + many], found = _rounded_blocks(weights[rows], block)
+        codes[rows] = found
+    return codes.astype(ml_dtypes.int4), scales
+
+
+def _rounded_blocks(weights: Array, block: int) -> tuple[Array, Array]:
+    """Scales [blocks, columns] and codes [d, columns] of a few blocks."""
+    depth, columns = weights.shape
+    full = np.zeros((-(-depth // block) * block, columns), np.float32)
     full[:depth] = weights
-    parts = full.reshape(blocks, block, columns)
+    parts = full.reshape(-1, block, columns)
     largest = np.maximum(abs(parts).max(1), _TINY)
     best = largest * np.float32(_SHARES[-1])
     least = np.full(best.shape, np.inf)
+    found = np.empty_like(parts)
     for share in _SHARES:
         scale = largest * np.float32(share)
-        error = np.square(_codes(parts, scale) * scale[:, None] - parts).sum(1)
+        _encode(parts, scale, found)
+        found *= scale[:, None]
+        found -= parts
+        error = np.square(found, out=found).sum(1)
         best, least = np.where(error < least, scale, best), np.minimum(error, least)
-    codes = _codes(parts, best).reshape(-1, columns)[:depth]
-    return codes.astype(ml_dtypes.int4), best.astype(np.float32)
+    _encode(parts, best, found)
+    return best, found.reshape(-1, columns)[:depth]
 
 
-def _codes(parts: Array, scale: Array) -> Array:
-    return np.asarray(np.clip(np.rint(parts / scale[:, None]), -8, 7))
+def _encode(parts: Array, scale: Array, out: Array) -> None:
+    """The codes of parts [blocks, block, columns] at scales [blocks, columns], into `out`."""
+    np.divide(parts, scale[:, None], out=out)
+    np.rint(out, out=out)
+    np.clip(out, -8, 7, out=out)

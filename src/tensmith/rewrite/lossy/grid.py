@@ -24,6 +24,8 @@ PROBE_BITS = 4
 
 _FRACTIONS = np.linspace(0.4, 1.0, 25)
 _TINY = 1e-12
+# Weights that are rounded at a time where nothing makes up for them.
+_AT_A_TIME = 1 << 18
 # A depthwise filter has few weights to make up for one another, and there are many of them: rounded plainly.
 _MOST_COMPENSATED_GROUPS = 32
 
@@ -60,7 +62,6 @@ def on_grid(
     table stand for themselves as well, so nothing makes up for them.
     """
     top = largest_code(bits)
-    rows = layer.rows(program.constants[layer.weight])
     rounding, choice = params.get("rounding", "nearest"), params.get("scales", "max")
     if rounding not in ("nearest", "compensated", "coded") or choice not in ("max", "mse"):
         raise ProgramError(f"unknown rounding '{rounding}' or scales '{choice}'")
@@ -70,6 +71,9 @@ def on_grid(
         return _coded(program, layer, top, params, calibration, alone=alone, table=table)
     if alone:
         rounding = "nearest"
+    if (rounding, choice) == ("nearest", "max") and (len(layer.shape) == 2 or not layer.transposed):
+        return _nearest(program, layer, top)
+    rows = layer.rows(program.constants[layer.weight])
     needed = rounding == "compensated" or choice == "mse"
     second = shared_moment(program, layer, calibration).second if needed else None
     scales = _scales(rows, top, None if choice == "max" or second is None else second)
@@ -78,6 +82,23 @@ def on_grid(
     else:
         codes = np.clip(np.rint(rows / scales[..., None]), -top, top)
     return _quantized(program, layer, codes, scales)
+
+
+def _nearest(program: Program, layer: WeightedLayer, top: int) -> QuantizedWeights:
+    """Each weight rounded to the nearest, some rows at a time: a table of tokens is large."""
+    weights = program.constants[layer.weight]
+    codes = np.empty(weights.shape, np.int8)
+    given, made = (weights.T, codes.T) if layer.transposed else (weights, codes)
+    many = max(1, _AT_A_TIME * len(given) // weights.size)
+    scales = []
+    for first in range(0, len(given), many):
+        part = given[first : first + many]
+        rows = part.reshape(1, len(part), -1).astype(np.float64)
+        found = _scales(rows, top, None)
+        made[first : first + many] = np.clip(np.rint(rows / found[..., None]), -top, top).reshape(part.shape)
+        scales.append(found.reshape(-1))
+    axis = weights.ndim - 1 if layer.transposed else 0
+    return QuantizedWeights(codes, np.concatenate(scales).astype(np.float32), axis)
 
 
 def _quantized(

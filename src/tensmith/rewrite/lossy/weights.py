@@ -150,6 +150,14 @@ def sole_reader(program: Program, layer: WeightedLayer) -> bool:
     return layer.node.inputs[1] == layer.weight and program.uses(layer.weight) == 1
 
 
+def alone(program: Program, layer: WeightedLayer) -> bool:
+    """As `sole_reader`, of weights that are turned or renamed on their way, too."""
+    value = layer.node.inputs[1]
+    while value != layer.weight and program.uses(value) == 1:
+        value = program.producers[value].inputs[0]
+    return value == layer.weight and program.uses(value) == 1
+
+
 def without_unused(program: Program) -> Program:
     """The program without nodes and constants that nothing reads."""
     return EXACT["dead_code"].attempt(program, EVERYWHERE) or program

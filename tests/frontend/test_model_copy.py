@@ -1,0 +1,85 @@
+"""A model is copied whole: with the weights beside it, from however many files, and never over its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tensmith
+from command_line import tensmith as command
+from tensmith.errors import ModelError, OutputError
+from tensmith.frontend.model_copy import copy_model
+from tensmith.frontend.onnx import read_onnx
+
+ARRAYS = {
+    name: np.random.default_rng(n).standard_normal((8, 8)).astype(np.float32) for n, name in enumerate("vw")
+}
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Path:
+    """Two products, whose weights lie in two files; a third tensor shares the bytes of the second."""
+    names = [*ARRAYS, "same"]
+    nodes = [
+        helper.make_node("MatMul", [x, name], [y])
+        for x, name, y in zip(("x", "a", "b"), names, ("a", "b", "y"))
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8]) for name in ("x", "y")]
+    tensors = [numpy_helper.from_array(ARRAYS.get(name, ARRAYS["w"]), name) for name in names]
+    for tensor, file in zip(tensors, ("v.bin", "w.bin", "w.bin")):
+        (tmp_path / file).write_bytes(b"before" + tensor.raw_data)
+        onnx.external_data_helper.set_external_data(tensor, file, offset=6, length=256)
+        tensor.ClearField("raw_data")
+    graph = helper.make_graph(nodes, "two", ends[:1], ends[1:], tensors)
+    path = tmp_path / "two.onnx"
+    path.write_bytes(helper.make_model(graph, ir_version=10).SerializeToString())
+    return path
+
+
+def test_the_copy_needs_nothing_of_the_original(beside: Path, tmp_path: Path) -> None:
+    original = read_onnx(beside).constants
+    (tmp_path / "away").mkdir()
+    result = command("convert", beside, "away/copy.onnx", "--json", folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["path"] == "away/copy.onnx"
+    for file in tmp_path.glob("*.*"):
+        file.unlink()
+    copy = tmp_path / "away/copy.onnx"
+    assert [file.name for file in sorted(copy.parent.iterdir())] == ["copy.onnx", "copy.onnx.data"]
+    assert {name: array.tobytes() for name, array in read_onnx(copy).constants.items()} == {
+        name: array.tobytes() for name, array in original.items()
+    }
+    assert (tmp_path / "away/copy.onnx.data").stat().st_size == 4096 + 256
+    x = np.ones((1, 8), np.float32)
+    w = ARRAYS["w"]
+    np.testing.assert_allclose(tensmith.load(copy)(x), x @ ARRAYS["v"] @ w @ w, rtol=1e-4)
+
+
+def test_a_model_with_its_weights_inside_is_copied_to_the_byte(beside: Path, tmp_path: Path) -> None:
+    inside, copy = tmp_path / "inside.onnx", tmp_path / "copy.onnx"
+    onnx.save(onnx.load(beside), inside)
+    copy_model(inside, copy)
+    assert copy.read_bytes() == inside.read_bytes() and not (tmp_path / "copy.onnx.data").exists()
+
+
+@pytest.mark.parametrize("name", ["two.onnx", "w.bin", "v"])
+def test_its_own_files_are_not_written_over(name: str, beside: Path) -> None:
+    if name == "v":  # whose data file would be one of the model's
+        (beside.parent / "v.bin").rename(beside.parent / "v.data")
+        model = onnx.load(beside, load_external_data=False)
+        model.graph.initializer[0].external_data[0].value = "v.data"
+        beside.write_bytes(model.SerializeToString())
+    with pytest.raises(OutputError, match="is a file of the model itself"):
+        copy_model(beside, beside.parent / name)
+
+
+def test_damage_is_named(beside: Path, tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(b"short")
+    with pytest.raises(ModelError, match="tensor 'w' needs 256 bytes"):
+        copy_model(beside, tmp_path / "away/copy.onnx")
+    assert not (tmp_path / "away/copy.onnx.data").exists()
