@@ -28,6 +28,7 @@ from tensmith.formula.arith import Array
 from tensmith.frontend.model import read_weights_open
 from tensmith.frontend.model_copy import refuse_own
 from tensmith.ir import Node, Program
+from tensmith.ir.ops.quantization import decodes
 from tensmith.ir.program import array_bytes
 from tensmith.progress import Progress, silent
 from tensmith.request import exported_module
@@ -219,7 +220,7 @@ class _Rounding:
 def _opened(program: Program, value: str) -> tuple[Node, bool]:
     """The dequantization behind a value, and whether its matrix is turned on the way."""
     turned = False
-    while (node := program.producers[value]).op != "dequantize_linear":
+    while not decodes(node := program.producers[value]):
         turned ^= node.op == "transpose"
         value = node.inputs[0]
     return node, turned
