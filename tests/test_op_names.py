@@ -26,7 +26,6 @@ LEFT = {
     "backend/native/prepare/packed.py": (1, "a pass over one op"),
     "equality/cuts.py": (1, "a guess where degrees grow; a wrong one costs time alone"),
     "evaluate/count.py": (1, "what engines take into the kernel beside it"),
-    "quantization.py": (1, "whether a matrix is turned on the way to its layer"),
     "rewrite/exact/elementwise.py": (1, "a pattern with any elementwise op at its root"),
     "rewrite/exact/identity.py": (1, "an identity needs no other one in its place"),
     "rewrite/exact/merge.py": (3, "the ops that the rule's lemmas are about"),

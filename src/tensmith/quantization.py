@@ -221,7 +221,7 @@ def _opened(program: Program, value: str) -> tuple[Node, bool]:
     """The dequantization behind a value, and whether its matrix is turned on the way."""
     turned = False
     while not decodes(node := program.producers[value]):
-        turned ^= node.op == "transpose"
+        turned ^= node.attrs.get("perm") == (1, 0)
         value = node.inputs[0]
     return node, turned
 
