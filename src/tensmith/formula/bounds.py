@@ -25,13 +25,33 @@ class Ranges:
 
     extents: Mapping[str, Poly] = field(default_factory=dict)
     lower: Mapping[str, int] = field(default_factory=dict)
+    # What was found out already; and the same ranges with more, which know what they found out.
+    _known: dict[tuple[Poly, int], bool] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _inner: dict[tuple[tuple[str, Poly], ...], Ranges] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def having(self, bound: Iterable[tuple[str, Poly]]) -> Ranges:
         """These ranges and those of `bound`."""
         return Ranges({**self.extents, **dict(bound)}, self.lower)
 
+    def within(self, bound: tuple[tuple[str, Poly], ...]) -> Ranges:
+        """As `having`, the same for the same `bound` as long as these ranges are there."""
+        if not bound:
+            return self
+        inner = self._inner.get(bound)
+        if inner is None:
+            inner = self._inner[bound] = self.having(bound)
+        return inner
+
     def never_negative(self, poly: Poly, depth: int = 8) -> bool:
         """Whether poly >= 0 for all values in range."""
+        found = self._known.get((poly, depth))
+        if found is None:
+            found = self._known[poly, depth] = self._never_negative(poly, depth)
+        return found
+
+    def _never_negative(self, poly: Poly, depth: int) -> bool:
         if all(c >= 0 for _, c in poly.terms) and not _below_zero(poly, self.lower):
             return True
         if depth == 0:
@@ -122,7 +142,8 @@ class Ranges:
     def _sizes_suffice(self, poly: Poly) -> bool:
         """All coefficients are >= 0 once every size is written as its lower bound plus something >= 0."""
         names = poly.symbols() - self.extents.keys()
-        shifted = poly.substitute({name: Poly.symbol(name) + self.lower.get(name, 0) for name in names})
+        least = {name: self.lower[name] for name in names & self.lower.keys()}
+        shifted = poly.substitute({name: Poly.symbol(name) + low for name, low in least.items() if low})
         return (
             all(c >= 0 for _, c in shifted.terms)
             and not _divisions(shifted)

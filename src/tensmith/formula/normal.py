@@ -82,7 +82,7 @@ def _expand(expr: Expr, ranges: Ranges) -> list[Term]:
         case Choose(conditions, then, otherwise):
             return _choice(conditions, _expand(then, ranges), _expand(otherwise, ranges))
         case Reduce("sum", var, extent, body):
-            inner = ranges.having(((var, extent),))
+            inner = ranges.within(((var, extent),))
             return [replace(t, bound=((var, extent), *t.bound)) for t in _expand(body, inner)]
         case Reduce():
             return [Term(factors=((_reduction(expr, ranges), ONE),))]
@@ -143,7 +143,7 @@ def _power(base: Expr, exponent: Fraction, ranges: Ranges) -> list[Term]:
 def _reduction(expr: Reduce, ranges: Ranges) -> ReduceAtom:
     nested, body = chain(expr)
     bound = tuple((each.var, each.extent) for each in nested)
-    inner = normalize(body, ranges.having(bound))
+    inner = normalize(body, ranges.within(bound))
     # One level above what the body's own sums are named by, so that neither captures the other.
     level = inner.height + 1
     names, renamed = canonical_names(bound, level, lambda n: rename_normal(inner, n).text)
@@ -210,7 +210,7 @@ def _combine(terms: Iterable[Term], ranges: Ranges) -> NormalForm:
 
 
 def _simplify(term: Term, ranges: Ranges) -> list[Term]:
-    inner = ranges.having(term.bound)
+    inner = ranges.within(term.bound)
     term = map_polys(term, inner.simplify)
     if any(extent == 0 for _, extent in term.bound):
         return []
@@ -230,18 +230,26 @@ def _simplify(term: Term, ranges: Ranges) -> list[Term]:
 
 
 def _needed_guards(guards: frozenset[Poly], ranges: Ranges) -> frozenset[Poly] | None:
-    """Guards without those that always hold or follow from another; None if they cannot all hold."""
+    """Guards without those that always hold or follow from another; None if they cannot all hold.
+
+    Two that have no variable in common say nothing of each other beyond what each says alone.
+    """
     for one in guards:
         if ranges.never_negative(-1 - one):
             return None
     for one, other in itertools.combinations(guards, 2):
-        if ranges.never_negative(-1 - one - other):
+        if _related(one, other) and ranges.never_negative(-1 - one - other):
             return None
     kept = [g for g in sorted(guards, key=str) if not ranges.never_negative(g)]
     for guard in list(kept):
-        if any(other is not guard and ranges.never_negative(guard - other) for other in kept):
+        others = (other for other in kept if other is not guard and _related(guard, other))
+        if any(ranges.never_negative(guard - other) for other in others):
             kept.remove(guard)
     return frozenset(kept)
+
+
+def _related(one: Poly, other: Poly) -> bool:
+    return not one.symbols().isdisjoint(other.symbols())
 
 
 def _merge_cases(terms: list[Term], ranges: Ranges) -> list[Term]:
@@ -251,7 +259,7 @@ def _merge_cases(terms: list[Term], ranges: Ranges) -> list[Term]:
             continue
         if first.bound != second.bound:
             continue
-        inner = ranges.having(first.bound)
+        inner = ranges.within(first.bound)
         for guard in first.guards:
             opposite = -1 - guard
             if opposite not in second.guards:

@@ -22,8 +22,13 @@ def _atom_key(atom: Atom) -> tuple[int, str]:
     return (0, atom) if isinstance(atom, str) else (1, str(atom))
 
 
-def _monomial_key(term: tuple[Monomial, int]) -> list[tuple[tuple[int, str], int]]:
-    return [(_atom_key(atom), power) for atom, power in term[0]]
+@lru_cache(maxsize=65536)
+def _monomial_key(monomial: Monomial) -> list[tuple[tuple[int, str], int]]:
+    return [(_atom_key(atom), power) for atom, power in monomial]
+
+
+def _term_key(term: tuple[Monomial, int]) -> list[tuple[tuple[int, str], int]]:
+    return _monomial_key(term[0])
 
 
 @lru_cache(maxsize=65536)
@@ -40,9 +45,6 @@ class Poly:
 
     terms: tuple[tuple[Monomial, int], ...]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(self.terms))
-
     # Construction
 
     @staticmethod
@@ -58,8 +60,8 @@ class Poly:
     @staticmethod
     def from_terms(terms: Mapping[Monomial, int]) -> Poly:
         """The polynomial of a monomial -> coefficient table."""
-        kept = [(monomial, coefficient) for monomial, coefficient in terms.items() if coefficient]
-        return Poly(tuple(sorted(kept, key=_monomial_key) if len(kept) > 1 else kept))
+        kept = [term for term in terms.items() if term[1]]
+        return Poly(tuple(sorted(kept, key=_term_key) if len(kept) > 1 else kept))
 
     # Reading
 
@@ -143,8 +145,11 @@ class Poly:
     # Arithmetic
 
     def __add__(self, other: Dim) -> Poly:
+        more = Poly.of(other).terms
+        if not more:
+            return self
         terms = dict(self.terms)
-        for monomial, coefficient in Poly.of(other).terms:
+        for monomial, coefficient in more:
             terms[monomial] = terms.get(monomial, 0) + coefficient
         return Poly.from_terms(terms)
 
@@ -152,7 +157,10 @@ class Poly:
         return Poly(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
 
     def __sub__(self, other: Dim) -> Poly:
-        return self + -Poly.of(other)
+        terms = dict(self.terms)
+        for monomial, coefficient in Poly.of(other).terms:
+            terms[monomial] = terms.get(monomial, 0) - coefficient
+        return Poly.from_terms(terms)
 
     def __rsub__(self, other: Dim) -> Poly:
         return Poly.of(other) - self
@@ -185,8 +193,12 @@ class Poly:
         return isinstance(other, Poly) and self.terms == other.terms
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         constant = self.constant
-        return hash(constant) if constant is not None else self._hash  # type: ignore[attr-defined]
+        return hash(self.terms if constant is None else constant)
 
     def __str__(self) -> str:
         return self._text

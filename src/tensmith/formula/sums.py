@@ -23,7 +23,7 @@ from dataclasses import replace
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import FloorDiv, Poly, floor_div
-from tensmith.formula.terms import ReadAtom, Term, map_polys, rename, symbols
+from tensmith.formula.terms import ReadAtom, Term, map_polys, polys, rename, symbols
 
 
 def solved(term: Term, ranges: Ranges) -> Term | None:
@@ -89,6 +89,8 @@ def joined(term: Term, ranges: Ranges) -> Term | None:
             if (size.symbols() | count.symbols()) & ranges.extents.keys():
                 continue
             rest = tuple(item for item in term.bound if item[0] not in (place, block))
+            if any(block in poly.symbols() and place not in poly.symbols() for poly in polys(term)):
+                continue
             whole = fresh()
             apart = Poly.symbol(whole) - Poly.symbol(block) * size
             changed = rename(replace(term, bound=((whole, count * size), *rest)), {place: apart})
@@ -168,11 +170,5 @@ def _largest_first(division: FloorDiv) -> tuple[int, int, str]:
 
 def _divisions(term: Term) -> set[FloorDiv]:
     """Every division in a term."""
-    seen: set[FloorDiv] = set()
-
-    def note(poly: Poly) -> Poly:
-        seen.update(atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, FloorDiv))
-        return poly
-
-    map_polys(term, note)
-    return seen
+    monomials = (monomial for poly in polys(term) for monomial, _ in poly.terms)
+    return {atom for monomial in monomials for atom, _ in monomial if isinstance(atom, FloorDiv)}

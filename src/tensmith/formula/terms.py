@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -26,8 +26,12 @@ class ReadAtom:
     tensor: str
     indices: tuple[Poly, ...]
 
-    def __str__(self) -> str:
+    @cached_property
+    def _text(self) -> str:
         return f"{self.tensor}[{', '.join(map(str, self.indices))}]"
+
+    def __str__(self) -> str:
+        return self._text
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,12 @@ class CallAtom:
     function: str
     args: tuple[NormalForm, ...]
 
-    def __str__(self) -> str:
+    @cached_property
+    def _text(self) -> str:
         return f"{self.function}({', '.join(map(str, self.args))})"
+
+    def __str__(self) -> str:
+        return self._text
 
 
 @dataclass(frozen=True)
@@ -59,9 +67,13 @@ class ReduceAtom:
     bound: Bound
     body: NormalForm
 
-    def __str__(self) -> str:
+    @cached_property
+    def _text(self) -> str:
         extents = ", ".join(f"{name} < {extent}" for name, extent in self.bound)
         return f"{self.kind}({extents}; {self.body})"
+
+    def __str__(self) -> str:
+        return self._text
 
 
 @dataclass(frozen=True)
@@ -141,6 +153,8 @@ def canonical_names(
     bound: Bound, height: int, text: Callable[[Mapping[str, Poly]], str]
 ) -> tuple[Bound, dict[str, Poly]]:
     """Canonical names of bound variables: among the orders that their roles leave open, the least text."""
+    if len(bound) == 1:
+        return _named(bound, height)
     anonymous = {name: Poly.symbol("_") for name, _ in bound}
     roles = {
         name: f"{extent.substitute(anonymous)} {text({**anonymous, name: Poly.symbol('@')})}"
@@ -150,16 +164,15 @@ def canonical_names(
         list(group)
         for _, group in itertools.groupby(sorted(bound, key=lambda b: roles[b[0]]), key=lambda b: roles[b[0]])
     ]
-    best: tuple[str, Bound, dict[str, Poly]] | None = None
-    for order in itertools.product(*(itertools.permutations(group) for group in groups)):
-        sequence = [item for group in order for item in group]
-        names = {old: Poly.symbol(f"{CANONICAL}{height}.{i}") for i, (old, _) in enumerate(sequence)}
-        renamed = tuple((str(names[old]), extent.substitute(names)) for old, extent in sequence)
-        candidate = (f"{renamed} {text(names)}", renamed, names)
-        if best is None or candidate[0] < best[0]:
-            best = candidate
-    assert best is not None
-    return best[1], best[2]
+    orders = itertools.product(*(itertools.permutations(group) for group in groups))
+    named = [_named([item for group in order for item in group], height) for order in orders]
+    return named[0] if len(named) == 1 else min(named, key=lambda n: f"{n[0]} {text(n[1])}")
+
+
+def _named(sequence: Sequence[tuple[str, Poly]], height: int) -> tuple[Bound, dict[str, Poly]]:
+    """Bound variables named by their places, and the names that they get."""
+    names = {old: Poly.symbol(f"{CANONICAL}{height}.{i}") for i, (old, _) in enumerate(sequence)}
+    return tuple((str(names[old]), extent.substitute(names)) for old, extent in sequence), names
 
 
 # Walking terms
@@ -181,40 +194,68 @@ def in_order(factors: Iterable[tuple[Atom, Fraction]]) -> tuple[tuple[Atom, Frac
     return tuple(sorted(factors, key=lambda item: (str(item[0]), item[1])))
 
 
+# What a change leaves as it is stays the same object: most changes concern few parts of a term.
+
+
 def _map_atom(atom: Atom, change: Callable[[Poly], Poly]) -> Atom:
     match atom:
         case ReadAtom(name, indices):
-            return ReadAtom(name, tuple(map(change, indices)))
+            moved = tuple(map(change, indices))
+            return atom if _same(moved, indices) else ReadAtom(name, moved)
         case SizeAtom(poly):
-            return SizeAtom(change(poly))
+            size = change(poly)
+            return atom if size is poly else SizeAtom(size)
         case CallAtom(function, args):
             changed = [_map_normal(arg, change) for arg in args]
+            if _same(changed, args):
+                return atom
             if function in EXTREMES:
                 changed.sort(key=lambda n: n.text)
             return CallAtom(function, tuple(changed))
         case ReduceAtom(kind, bound, body):
-            return ReduceAtom(kind, tuple((n, change(e)) for n, e in bound), _map_normal(body, change))
+            extents, inner = _map_bound(bound, change), _map_normal(body, change)
+            return atom if extents is bound and inner is body else ReduceAtom(kind, extents, inner)
         case GroupAtom(body):
-            return GroupAtom(_map_normal(body, change))
+            inner = _map_normal(body, change)
+            return atom if inner is body else GroupAtom(inner)
     raise TypeError(f"not an atom: {atom!r}")
 
 
+def _map_bound(bound: Bound, change: Callable[[Poly], Poly]) -> Bound:
+    changed = tuple((name, change(extent)) for name, extent in bound)
+    return bound if all(new is old for (_, new), (_, old) in zip(changed, bound)) else changed
+
+
 def _map_normal(normal: NormalForm, change: Callable[[Poly], Poly]) -> NormalForm:
-    terms = [canonical(map_polys(term, change)) for term in normal.terms]
-    return NormalForm(tuple(sorted(terms, key=lambda term: term.key)))
+    changed = [map_polys(term, change) for term in normal.terms]
+    if _same(changed, normal.terms):
+        return normal
+    return NormalForm(tuple(sorted(map(canonical, changed), key=lambda term: term.key)))
 
 
 def map_polys(term: Term, change: Callable[[Poly], Poly]) -> Term:
-    return Term(
-        term.coefficient,
-        tuple((name, change(extent)) for name, extent in term.bound),
-        frozenset(map(change, term.guards)),
-        in_order((_map_atom(atom, change), exponent) for atom, exponent in term.factors),
-    )
+    bound = _map_bound(term.bound, change)
+    old = tuple(term.guards)
+    new = tuple(map(change, old))
+    guards = term.guards if _same(new, old) else frozenset(new)
+    atoms = [_map_atom(atom, change) for atom, _ in term.factors]
+    if not _same(atoms, [atom for atom, _ in term.factors]):
+        factors = in_order(zip(atoms, (exponent for _, exponent in term.factors)))
+    elif bound is term.bound and guards is term.guards:
+        return term
+    else:
+        factors = term.factors
+    return Term(term.coefficient, bound, guards, factors)
+
+
+def _same(new: Iterable[object], old: Iterable[object]) -> bool:
+    return all(one is other for one, other in zip(new, old))
 
 
 def rename(term: Term, names: Mapping[str, Poly]) -> Term:
     changed = map_polys(term, lambda poly: poly.substitute(names))
+    if all(name not in names for name, _ in term.bound):
+        return changed
     bound = tuple((str(names.get(name, name)), extent) for name, extent in changed.bound)
     return replace(changed, bound=bound)
 
@@ -223,14 +264,32 @@ def rename_normal(normal: NormalForm, names: Mapping[str, Poly]) -> NormalForm:
     return _map_normal(normal, lambda poly: poly.substitute(names))
 
 
+def polys(term: Term) -> Iterator[Poly]:
+    """Every extent, guard and subscript in a term."""
+    yield from (extent for _, extent in term.bound)
+    yield from term.guards
+    for atom, _ in term.factors:
+        yield from _atom_polys(atom)
+
+
+def _atom_polys(atom: Atom) -> Iterator[Poly]:
+    bodies: Iterable[NormalForm] = ()
+    match atom:
+        case ReadAtom(_, indices):
+            yield from indices
+        case SizeAtom(poly):
+            yield poly
+        case CallAtom(_, args):
+            bodies = args
+        case ReduceAtom(_, bound, body):
+            yield from (extent for _, extent in bound)
+            bodies = (body,)
+        case GroupAtom(body):
+            bodies = (body,)
+    for body in bodies:
+        for term in body.terms:
+            yield from polys(term)
+
+
 def symbols(term: Term) -> frozenset[str]:
-    found: set[str] = set()
-
-    def note(poly: Poly) -> Poly:
-        found.update(poly.symbols())
-        return poly
-
-    map_polys(replace(term, bound=()), note)
-    for _, extent in term.bound:
-        note(extent)
-    return frozenset(found)
+    return frozenset().union(*(poly.symbols() for poly in polys(term)))

@@ -25,7 +25,8 @@ _TOLERANCE = 1e-9
 # Instances at which the left side is defined, and how many are tried to find them.
 _ENOUGH, _MOST = 6, 40
 _SIZES = (0, 1, 1, 2, 3, 5, 7, 9)
-_AMONG = 5
+# What is larger than a size alone. Of many sizes, windows in space say, tensors have the product.
+_AMONG, _AMONG_MANY, _MANY = 5, 3, 8
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,9 @@ def assignments(
     larger ones; then each at random, few and small first."""
     for size in (0, 1, 3)[: 3 if names else 1]:
         yield {name: max(lower.get(name, 0), size) for name in names}
+    among = _AMONG if len(names) < _MANY else _AMONG_MANY
     for alone in names if len(names) > 1 else ():
-        yield {name: lower.get(name, 0) + (0 if name == alone else _AMONG) for name in names}
+        yield {name: lower.get(name, 0) + (0 if name == alone else among) for name in names}
     for _ in range(_MOST if names else 2):
         yield {name: lower.get(name, 0) + int(generator.choice(_SIZES)) for name in names}
 
