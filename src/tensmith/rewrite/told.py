@@ -13,9 +13,16 @@ from tensmith.rewrite.rule import EXACT, NodeRule, Rule, Step
 class ToldRule(NodeRule):
     """A rule that is proved for all parameters, and acts where a step gives it some."""
 
-    @abstractmethod
     def told(self, params: Mapping[str, Any]) -> Rule:
-        """The same rule with the parameters of a step; ProgramError for any that make no sense."""
+        """The same rule with the parameters of a step, which rests on the same lemmas; ProgramError for any
+        that make no sense."""
+        made = self._having(params)
+        made.name, made.order, made.phase = self.name, self.order, self.phase
+        return made
+
+    @abstractmethod
+    def _having(self, params: Mapping[str, Any]) -> Rule:
+        """A rule of this class with such parameters."""
 
 
 def rule_of(step: Step) -> Rule:

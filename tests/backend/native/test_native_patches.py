@@ -22,7 +22,7 @@ from tensmith.errors import EngineError
 from tensmith.ir import Program, interpret
 from tensmith.kernel import host_isa, isa_named
 from tensmith.kernel.image import Image, Section
-from tensmith.rewrite.trail import simplify
+from tensmith.rewrite.trail import replay_exact, simplify
 
 M4 = isa_named("cortex-m")
 
@@ -60,7 +60,9 @@ def test_native_patches_are_right_to_the_bit(codes: bool, pieces: tuple[int, int
     patching = max(found, key=lambda c: ((c.rows, c.columns) == pieces, c.layers))
     assert (patching.rows, patching.columns) == pieces
     x = sample(program)
-    plan = make_plan(in_patches(program, patching), host_isa())
+    patched = in_patches(program, patching)
+    assert replay_exact(program, patched.trail).digest == patched.program.digest
+    plan = make_plan(patched.program, host_isa())
     assert plan.layout.windows, "patches are written where they belong"
     assert np.array_equal(run(plan, x, tmp_path / "net"), answer(program, x))
 
@@ -89,7 +91,7 @@ def test_choices_rise_in_multiply_adds_and_shrink_the_arena() -> None:
     assert {c.layers for c in found} == {1, 2, 3, 4}
     assert len(choices(program, plan, 4000)) < len(found)
     some = next(c for c in found if (c.rows, c.columns) == (4, 1) and c.layers == 3)
-    assert make_plan(in_patches(program, some), M4).arena_bytes < plan.arena_bytes / 2
+    assert make_plan(in_patches(program, some).program, M4).arena_bytes < plan.arena_bytes / 2
 
 
 def test_what_fits_in_no_patches_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,9 @@ from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes, encodes
 from tensmith.kernel.image import Image, make_image
 from tensmith.kernel.isa import Isa
-from tensmith.rewrite.exact.patches import InPatches, parts, shares
-from tensmith.rewrite.rule import EXACT
+from tensmith.rewrite.exact.patches import parts, shares
+from tensmith.rewrite.rule import EXACT, Step
+from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import Traced, exhaust, simplify
 
 # Numbers of patches along an axis.
@@ -101,7 +102,7 @@ def fit(program: Program, isa: Isa, ram: int, flash: int | None, chooser: Choosi
         return whole
     least, over = whole.takes.ram, None
     for patching in choices(program, whole.plan, ram - whole.takes.given)[:_MOST_TRIALS]:
-        patched = in_patches(program, patching)
+        patched = in_patches(program, patching).program
         plan = make_plan(patched, isa, chooser)
         if over is not None and distinct(plan) >= distinct(over.plan):
             continue  # no less code than what the flash does not hold
@@ -130,12 +131,11 @@ def _measured(plan: NativePlan) -> Fitted:
     return Fitted(plan, footprint(plan, image), image, plan.arena_bytes)
 
 
-def in_patches(program: Program, patching: Patching) -> Program:
-    """The program with its first layers computed patch by patch, by rules that are proved."""
-    rule, earlier = EXACT["in_patches"], EXACT["slice_earlier"]
-    assert isinstance(rule, InPatches)
-    cut = rule.of(patching.rows, patching.columns).apply(program, patching.value)
-    return exhaust(Traced(cut), [earlier]).program
+def in_patches(program: Program, patching: Patching) -> Traced:
+    """The program with its first layers computed patch by patch, and the steps of rules that did it."""
+    step = Step("in_patches", patching.value, {"rows": patching.rows, "columns": patching.columns})
+    cut = rule_of(step).apply(program, patching.value)
+    return exhaust(Traced(program).then(cut, step), [EXACT["slice_earlier"]])
 
 
 def choices(program: Program, plan: NativePlan, room: int) -> list[Patching]:

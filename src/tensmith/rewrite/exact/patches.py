@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, make_node
@@ -31,9 +32,13 @@ from tensmith.rewrite.exact.products import B, W, X
 from tensmith.rewrite.law import Instance, conv_instances, lemma
 from tensmith.rewrite.rule import NodeRule, Rule, exact
 from tensmith.rewrite.term import AnyElementwise, Term, Use, Var, ops
+from tensmith.rewrite.told import ToldRule
 
 # Axis -> (first, stop) of the positions that are wanted; an axis that is not there is wanted whole.
 Span: TypeAlias = Mapping[int, tuple[int, int]]
+
+# The most patches along an axis.
+_MOST_PIECES = 4096
 
 
 class Part(NamedTuple):
@@ -184,8 +189,9 @@ class SliceEarlier(NodeRule):
 
 
 @exact("in_patches", phase="patch")
-class InPatches(NodeRule):
-    """y = concat(y[:a], y[a:]), of rows first and of columns in each: `rows` x `columns` patches.
+class InPatches(ToldRule):
+    """y = concat(y[:a], y[a:]), of rows first and of columns in each: `rows` x `columns` patches, from the
+    step.
 
     Sequences, which have one spatial axis, are cut along that into `rows`.
     """
@@ -193,11 +199,15 @@ class InPatches(NodeRule):
     def __init__(self, rows: int = 2, columns: int = 1) -> None:
         self.rows, self.columns = rows, columns
 
-    def of(self, rows: int, columns: int) -> InPatches:
-        """The same rule for so many patches: it rests on the same lemmas."""
-        made = InPatches(rows, columns)
-        made.name, made.order, made.phase = self.name, self.order, self.phase
-        return made
+    def _having(self, params: Mapping[str, Any]) -> Rule:
+        counts = {"rows": self.rows, "columns": self.columns} | dict(params)
+        if counts.keys() != {"rows", "columns"} or not all(
+            type(n) is int and 1 <= n <= _MOST_PIECES for n in counts.values()
+        ):
+            raise ProgramError(
+                f"rule '{self.name}' takes rows and columns, whole numbers from 1 to {_MOST_PIECES}"
+            )
+        return InPatches(**counts)
 
     roots = frozenset(OPS)
 

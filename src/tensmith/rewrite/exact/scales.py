@@ -36,16 +36,13 @@ class ScaleThereAndBack(ToldRule):
     def __init__(self, exponents: Sequence[int] = ()) -> None:
         self._exponents = tuple(exponents)
 
-    def told(self, params: Mapping[str, Any]) -> Rule:
-        """The same rule with the exponents of a step: it rests on the same lemma."""
+    def _having(self, params: Mapping[str, Any]) -> Rule:
         exponents = params.get("exponents")
         if params.keys() != {"exponents"} or not isinstance(exponents, (list, tuple)):
             raise ProgramError(f"rule '{self.name}' takes exponents, a list of whole numbers, and no more")
         if not all(type(k) is int and abs(k) <= MOST_EXPONENT for k in exponents):
             raise ProgramError(f"rule '{self.name}': exponents are whole numbers up to {MOST_EXPONENT}")
-        made = ScaleThereAndBack(exponents)
-        made.name, made.order, made.phase = self.name, self.order, self.phase
-        return made
+        return ScaleThereAndBack(exponents)
 
     def _looks_at(self, node: Node) -> bool:
         return bool(self._exponents)
