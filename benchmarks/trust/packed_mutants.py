@@ -1,4 +1,4 @@
-"""Damaged and forged packed files: each is refused in one sentence, or gives the exact model.
+"""Damaged and forged packed files: both decoders refuse each in one sentence, or both give the exact model.
 
     python -m benchmarks.trust.packed_mutants [--mutants 100000] [--output FILE]
 
@@ -21,6 +21,7 @@ from packed_samples import varied_model
 
 from benchmarks import parts
 from tensmith.backend.packed import container, pack, unpack
+from tensmith.backend.packed.compiled_decoder import compiled_library
 from tensmith.errors import TensmithError
 
 A_PART = 1000
@@ -45,6 +46,14 @@ def mutant(kind: str, rng: random.Random) -> bytes:
     return forged(packed, kind, rng, len(model))
 
 
+def fault_of(file: bytes) -> tuple[str, str]:
+    """What came of a file by NumPy, and what is wrong with that, or with what C makes of it."""
+    came, problem = fault(lambda: unpack(file, compiled=False))
+    compiled, another = fault(lambda: unpack(file, compiled=True))
+    differs = "" if came == compiled else f"is {came} by NumPy and {compiled} by C"
+    return came, problem or another or differs
+
+
 def fault(unpacked: Callable[[], bytes]) -> tuple[str, str]:
     """What came of a file, and what is wrong with that, if anything."""
     model, _ = sample()
@@ -63,13 +72,15 @@ def fault(unpacked: Callable[[], bytes]) -> tuple[str, str]:
 def tried(number: int) -> parts.Found:
     """A thousand mutants."""
     kind = KINDS[number % len(KINDS)]
+    if compiled_library(sys.maxsize) is None:
+        raise SystemExit("there is no C compiler, and both decoders are to be compared")
     container._compress = lambda data: (0, data)  # forged sections are stored: the strongest takes long
     before = _peak_kib()
     counts: dict[str, int] = {}
     wrong: list[str] = []
     for seed in range(number * A_PART, (number + 1) * A_PART):
         file = mutant(kind, random.Random(seed))
-        came, problem = fault(lambda file=file: unpack(file))  # type: ignore[misc]
+        came, problem = fault_of(file)
         counts[came] = counts.get(came, 0) + 1
         if problem:
             wrong.append(f"mutant {seed} ({kind}) {problem}")
@@ -89,7 +100,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
     numbers = {str(number): number for number in range(-(-options.mutants // A_PART))}
-    settings = {"bench": "packed mutants", "a part": A_PART}
+    settings = {"bench": "packed mutants", "format": container.VERSION, "a part": A_PART}
     return parts.ended(parts.run(numbers, tried, options.output, settings, options.processes))
 
 

@@ -83,8 +83,17 @@ def compile_library(text: str, isa: Isa, *, room: Path | None = None, longest: f
         folder.mkdir()
         link_library([CompileUnit(text)], {}, isa, folder / _LIBRARY, longest or LONGEST_SECONDS)
 
-    of = {"command": build_version(isa).replace("\0", " "), "text": sha256_bytes(text.encode())}
-    return cache.fetch(room or cache.user_cache("native"), of, make) / _LIBRARY
+    return cache.fetch(room or cache.user_cache("native"), _library_of(text, isa), make) / _LIBRARY
+
+
+def kept_library(text: str, isa: Isa) -> Path | None:
+    """The library that `compile_library` would not have to compile, if it is in the user's cache."""
+    folder = cache.find(cache.user_cache("native"), _library_of(text, isa))
+    return None if folder is None else folder / _LIBRARY
+
+
+def _library_of(text: str, isa: Isa) -> dict[str, str]:
+    return {"command": build_version(isa).replace("\0", " "), "text": sha256_bytes(text.encode())}
 
 
 def link_library(

@@ -43,3 +43,11 @@ def forged(packed: bytes, section: str, rng: random.Random, model_bytes: int) ->
     """Damaged inside a decompressed section, compressed and hashed anew, so that the decoders see it."""
     box = container.read(packed, model_bytes)
     return container.write(replace(box, **{section: mutated(getattr(box, section), rng)}))
+
+
+def damaged(packed: bytes, rng: random.Random, model_bytes: int) -> bytes:
+    """Damaged in one of these ways, most often where the decoders see it."""
+    way = rng.choice((*SECTIONS, "parameters", "symbols", "seal", "chance"))
+    if way == "chance":
+        return mutated(packed, rng)
+    return under_a_seal(packed, rng) if way == "seal" else forged(packed, way, rng, model_bytes)

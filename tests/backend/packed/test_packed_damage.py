@@ -78,7 +78,8 @@ def test_mutated_models_pack_exactly_or_are_refused() -> None:
         (lambda data: data[:-1], "damaged or cut short"),
         (lambda data: data + b"\0", "damaged or cut short"),
         (lambda data: resealed(data + b"\0"), "more bytes than"),
-        (lambda data: data[:4] + b"\x03" + data[5:], "format version 3; .*upgrade tensmith"),
+        (lambda data: data[:4] + b"\x02" + data[5:], "format version 2, .*the tensmith that wrote it"),
+        (lambda data: data[:4] + b"\x04" + data[5:], "format version 4, .*upgrade"),
     ],
 )
 def test_the_reason_is_said(damage: Callable[[bytes], bytes], message: str) -> None:

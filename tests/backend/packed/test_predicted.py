@@ -10,7 +10,7 @@ from packed_samples import model_of, tensor
 
 from tensmith.backend.packed import describe, integers, pack, predicted, unpack
 from tensmith.backend.packed.integers import decode_integers, encode_integers
-from tensmith.backend.packed.rans import encode, lanes_for
+from tensmith.backend.packed.rans import Decoder, encode, lanes_for
 from tensmith.backend.packed.streams import Cursor, EncodedTensor, StreamReader, number
 from tensmith.errors import ModelError
 
@@ -25,9 +25,13 @@ def smooth(shape: tuple[int, ...], seed: int = 0, top: int = 127) -> np.ndarray:
     return (walk * sizes * top / 30).round().clip(-top, top).astype(np.int64)
 
 
+def reader_of(encoded: EncodedTensor, symbols: int) -> StreamReader:
+    lanes = lanes_for(symbols)
+    return StreamReader(encoded.parameters, encoded.plain, Decoder(encode(encoded.batches, lanes), lanes))
+
+
 def read_back(encoded: EncodedTensor, values: np.ndarray) -> np.ndarray:
-    lanes = lanes_for(values.size)
-    reader = StreamReader(encoded.parameters, encoded.plain, encode(encoded.batches, lanes), lanes)
+    reader = reader_of(encoded, values.size)
     found = decode_integers(reader, values.shape, values.size)
     reader.finish()
     return found.reshape(values.shape)
@@ -91,9 +95,8 @@ def test_tensors_without_taps_are_left_to_others() -> None:
 
 def test_taps_where_a_tensor_has_none_are_refused() -> None:
     encoded = forced(smooth((16, 8, 3, 3)))
-    lanes = lanes_for(16 * 8 * 9)
     for shape in ((16, 72), (1152,), (16, 8, 9, 1, 1, 0)):
-        reader = StreamReader(encoded.parameters, encoded.plain, encode(encoded.batches, lanes), lanes)
+        reader = reader_of(encoded, 16 * 8 * 9)
         with pytest.raises(ModelError, match="foretells taps where a tensor has none"):
             decode_integers(reader, shape, 1152)
 

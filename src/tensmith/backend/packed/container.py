@@ -1,7 +1,7 @@
 """The packed file's bytes: a header, four compressed sections, and hashes over both ends.
 
     magic        4 bytes   93 54 53 4D ("\\x93TSM")
-    version      1 byte    2; files of version 1, which have no predicted taps, are read too
+    version      1 byte    3
     check        16 bytes  first half of the SHA-256 of everything after it
     sha256       32 bytes  of the model this file unpacks to
     model size   varint    bytes (all numbers are the zigzag varints of `streams.number`)
@@ -9,7 +9,12 @@
     4 x          method, plain size, stored size: skeleton, parameters, plain, symbols
     4 sections
 
-Sizes are checked against the stored bytes before anything is allocated.
+Sizes are checked against the stored bytes before anything is allocated. Symbols are a uint32 state a lane,
+then uint16 words that all lanes share (`rans`). Which table a symbol has follows from what was read before
+it: one of the tensor (`frequency.histogram_weights`), the level of its row and column (`scaled`), or the
+level and mean that a kernel's earlier taps foretell (`predicted`); at most 53 levels and 19 means. A
+context's table is `frequency.student`: float32 operations one at a time, then integers, so that every
+machine has the same.
 """
 
 from __future__ import annotations
@@ -25,8 +30,7 @@ from tensmith.backend.packed.streams import Cursor, number
 from tensmith.errors import ModelError, OutputError
 
 MAGIC = b"\x93TSM"
-VERSION = 2
-READABLE = (1, VERSION)
+VERSION = 3
 MAX_MODEL_BYTES = 8 << 30
 _FREE_BYTES = 16 << 20  # what any file may expand to; past it, at most _MAX_RATIO times its own size
 _MAX_RATIO = 1024
@@ -80,10 +84,10 @@ def read(packed: bytes, max_bytes: int) -> Container:
         raise ModelError(
             "this is not a packed tensmith model; pass a file written by tensmith (model.packed)"
         )
-    if len(packed) > len(MAGIC) and packed[len(MAGIC)] not in READABLE:
+    if len(packed) > len(MAGIC) and packed[len(MAGIC)] != VERSION:
         raise ModelError(
-            f"the packed model has format version {packed[len(MAGIC)]}; this tensmith reads up to {VERSION}; "
-            "it needs the tensmith that wrote it or a newer one: pip install --upgrade tensmith"
+            f"the packed model has format version {packed[len(MAGIC)]}, and this tensmith reads {VERSION}; "
+            "unpack it with the tensmith that wrote it, or upgrade this one: pip install --upgrade tensmith"
         )
     body = packed[start:]
     if len(packed) < start or _check(body) != packed[start - _CHECK_BYTES : start]:

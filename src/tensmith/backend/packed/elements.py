@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
+AnyIntegers = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
@@ -58,15 +61,12 @@ class PackedSpec:
     type: ElementType
     shape: tuple[int, ...]
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Product of the shape."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.shape)
 
-    @property
+    @cached_property
     def byte_length(self) -> int:
         """Length of the tensor's raw_data."""
         return self.type.payload_bytes(self.elements)
@@ -77,20 +77,27 @@ def bit_patterns(data: bytes, bits: int) -> np.ndarray[Any, Any]:
     return np.frombuffer(data, f"<u{bits // 8}")
 
 
-def unpack_small(data: bytes, bits: int) -> Bytes:
-    """Splits each byte into 8/bits elements, lowest bits first (the ONNX order of 4-bit types)."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return ((np.frombuffer(data, np.uint8)[:, None] >> shifts) & np.uint8((1 << bits) - 1)).ravel()
+def unpack_nibbles(data: bytes) -> Bytes:
+    """Two 4-bit elements a byte, the lower half first (the ONNX order)."""
+    both = np.frombuffer(data, np.uint8)
+    return np.stack([both & 15, both >> 4], axis=1).ravel()
 
 
-def pack_small(values: Integers, bits: int) -> bytes:
-    """Inverse of `unpack_small`; a last partial byte is padded with zeros."""
-    per_byte = 8 // bits
-    padded = np.zeros(-(-values.size // per_byte) * per_byte, np.uint8)
-    padded[: values.size] = values & ((1 << bits) - 1)
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    packed: Bytes = (padded.reshape(-1, per_byte) << shifts).sum(axis=1, dtype=np.uint8)
-    return packed.tobytes()
+def pack_nibbles(values: AnyIntegers) -> bytes:
+    """Inverse of `unpack_nibbles` on the lowest 4 bits; a last half byte is padded with zeros."""
+    narrow = np.zeros(values.size + values.size % 2, np.uint8)
+    narrow[: values.size] = values.astype(np.uint8)
+    pairs = narrow.view("<u2")
+    return (pairs & 0x0F | pairs >> 4 & 0xF0).astype(np.uint8).tobytes()
+
+
+def moved(values: AnyIntegers, by: int) -> AnyIntegers:
+    """`values`, which are int64 or below 2^12, plus a number."""
+    if by == 0:
+        return values
+    small = values.dtype == np.int64 or abs(by) < 1 << 14
+    found: AnyIntegers = (values if small else values.astype(np.int64)) + by
+    return found
 
 
 def to_integers(data: bytes, element: ElementType, elements: int) -> Integers | None:
@@ -99,7 +106,7 @@ def to_integers(data: bytes, element: ElementType, elements: int) -> Integers | 
         return None
     if element.bits >= 8:
         return np.frombuffer(data, f"<{'i' if element.signed else 'u'}{element.bits // 8}").astype(np.int64)
-    patterns = unpack_small(data, element.bits).astype(np.int64)
+    patterns = unpack_nibbles(data).astype(np.int64)
     if patterns[elements:].any():
         return None
     values = patterns[:elements]
@@ -107,8 +114,8 @@ def to_integers(data: bytes, element: ElementType, elements: int) -> Integers | 
     return (values ^ half) - half if element.signed else values
 
 
-def from_integers(values: Integers, element: ElementType) -> bytes:
+def from_integers(values: AnyIntegers, element: ElementType) -> bytes:
     """Inverse of `to_integers`; values wrap to the type's width."""
     if element.bits < 8:
-        return pack_small(values, element.bits)
+        return pack_nibbles(values)
     return values.astype(f"<u{element.bits // 8}").tobytes()

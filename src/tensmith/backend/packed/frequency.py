@@ -1,23 +1,31 @@
-"""Probability tables out of 2^15, from few parameters, by integer arithmetic only.
+"""Probability tables out of 2^15, from few parameters.
 
-Both sides must build the same table to the last bit on every machine, so no floating point enters here.
+Both sides must build the same table to the last bit on every machine. So densities are made of single
+additions, products and quotients of float32, which IEEE 754 rounds alike everywhere, with no sum of a product
+that a compiler could round once, and the rest is integer arithmetic.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
 from tensmith.backend.packed.elements import Integers
-from tensmith.backend.packed.rans import TOTAL
+from tensmith.backend.packed.rans import PRECISION, TOTAL
 
 DEGREES = (1, 3, 5, 9, 15, 31)  # of freedom: from Cauchy to nearly Gaussian
 MIN_LEVEL, MAX_LEVEL = -12, 40  # scale 2^(level / 4): from 1/8 to 1024
+LEVELS = MAX_LEVEL - MIN_LEVEL + 1
+# A context is a level and a mean: the mean in thirds of a spread, three spreads at most.
+PARTS, FARTHEST = 3, 9
+MEANS = 2 * FARTHEST + 1
 MAX_CORRECTION = 48  # quarter octaves, either way
-_UNIT = 30  # fixed-point bits of a density
+_UNIT = 20  # fixed-point bits of a density
+
+Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 
 @lru_cache(maxsize=4096)
@@ -29,26 +37,29 @@ def octaves(code: int, halvings: int) -> int:
     return value
 
 
-def normalise(weights: Integers) -> Integers:
-    """Scales each row of non-negative weights [contexts, alphabet] to sum to 2^15, no entry below 1.
+@cache
+def context_shifts() -> Integers:
+    """Of each context, its mean in 256ths; of the one in the middle of each level, 0."""
+    levels, means = np.divmod(np.arange(LEVELS * MEANS), MEANS)
+    scales = np.array([octaves(level + MIN_LEVEL, 2) for level in range(LEVELS)], np.int64)
+    return (means - FARTHEST) * scales[levels] // (PARTS << 8)
 
-    Rows must not be all zero and the alphabet must be at most 2^15 symbols.
+
+def normalise(weights: Integers) -> Integers:
+    """Scales each row of weights (0 <= weight <= 2^20) [contexts, alphabet] to sum to 2^15, no entry below 1.
+
+    What rounding leaves goes to a row's largest entry. With at most 2048 symbols that stays positive: where
+    entries of less than 1 are raised, the others share what is left, and hold more than is missing.
     """
-    spare_bits = max(0, int(weights.sum(axis=1).max()).bit_length() - 46)
-    weights = weights >> spare_bits
     total = np.maximum(weights.sum(axis=1, keepdims=True), 1)
-    reserve = np.zeros_like(total)
-    while True:
-        table: Integers = np.maximum(weights * (TOTAL - reserve) // total, 1)
-        excess = table.sum(axis=1, keepdims=True) - TOTAL
-        if (excess <= 0).all():
-            break
-        reserve += np.maximum(excess, 0)
-    rows = np.arange(len(table))
-    table[rows, table.argmax(axis=1)] -= excess[:, 0]
+    rare = np.count_nonzero(weights << PRECISION < total, axis=1, keepdims=True)
+    share = np.minimum(((TOTAL - rare) << 32) // total, (1 << 32) - 1)
+    table: Integers = np.maximum(weights * share >> 32, 1)
+    table[np.arange(len(table)), table.argmax(axis=1)] += TOTAL - table.sum(axis=1)
     return table
 
 
+@lru_cache
 def magnitude_bins(low: int, high: int) -> Integers:
     """The bin of |k| for each k in low..high: 0, 1, 2, 3, then two an octave, and one for the largest."""
     magnitude = np.abs(np.arange(low, high + 1, dtype=np.int64))
@@ -58,32 +69,46 @@ def magnitude_bins(low: int, high: int) -> Integers:
     return bins
 
 
+@lru_cache
+def squared_spreads(degrees: int) -> Floats:
+    """Of each level, degrees s^2, s = 2^(level / 4) in 256ths."""
+    levels = range(MIN_LEVEL, MAX_LEVEL + 1)
+    return np.array([degrees * octaves(level, 1) for level in levels], np.int64).astype(np.float32)
+
+
+@lru_cache
+def correction_factors(corrections: tuple[int, ...], low: int, high: int) -> Floats:
+    """For each integer low..high, 2^20 times 2^(correction / 4) over the largest; none: as all alike."""
+    if not corrections:
+        return np.full(high - low + 1, 1 << _UNIT, np.float32)
+    top = max(corrections)
+    exponents = [max(code - top, -4 * _UNIT) + 4 * (_UNIT - 16) for code in corrections]
+    factors = np.array([octaves(exponent, 2) for exponent in exponents], np.int64)
+    return factors[magnitude_bins(low, high)].astype(np.float32)
+
+
 def student(
     levels: Integers,
     degrees: int,
     low: int,
     high: int,
-    corrections: Sequence[int] = (),
+    corrections: tuple[int, ...] = (),
     shifts: Integers | None = None,
 ) -> Integers:
-    """Frequencies [levels, high - low + 1] of the integers low..high (low <= 0 <= high, |k| < 4096).
+    """Frequencies [levels, high - low + 1] of the integers low..high (low <= 0 <= high, |k| < 2048).
 
     Student's t density with odd `degrees`: (1 + k^2 / (degrees s^2))^-((degrees + 1) / 2), s = 2^(level / 4),
     k counted from shifts / 256 (|shift| < 2^20; default: 0), times 2^(corrections[b] / 4) in magnitude bin b:
     pruning puts mass at 0 and takes it from around 0, and
     symmetric quantization puts every channel's largest weight at an end.
     """
-    values = np.arange(low, high + 1, dtype=np.int64)
-    squared = np.array([degrees * octaves(int(level), 1) for level in levels], np.int64)[:, None]
-    away = values << 8 if shifts is None else (values << 8) - shifts[:, None]
-    ratio = ((squared << 20) // (squared + away * away)) << (_UNIT - 20)
-    weights = ratio.copy()
+    values = np.arange(low, high + 1, dtype=np.int64) << 8
+    away = (values - (0 if shifts is None else shifts[:, None])).astype(np.float32)
+    ratio = 1 / (1 + away * away / squared_spreads(degrees)[levels - MIN_LEVEL, None])
+    density = ratio
     for _ in range((degrees + 1) // 2 - 1):
-        weights = weights * ratio >> _UNIT
-    if any(corrections):
-        factors = np.array([octaves(code, 2) for code in corrections], np.int64)
-        weights = weights * factors[magnitude_bins(low, high)] >> 16
-    return normalise(weights)
+        density = density * ratio
+    return normalise((density * correction_factors(corrections, low, high)).astype(np.int64))
 
 
 def histogram_codes(counts: Integers) -> bytes:
@@ -92,7 +117,14 @@ def histogram_codes(counts: Integers) -> bytes:
     return np.where(counts > 0, 1 + np.minimum(logs, 254), 0).astype(np.uint8).tobytes()
 
 
-def histogram(codes: bytes) -> Integers:
-    """Frequencies [1, alphabet] from `histogram_codes`."""
-    weights = [octaves(code - 1, 3) if code else 0 for code in codes]
-    return normalise(np.array([weights], np.int64))
+def histogram_weights(codes: bytes) -> Integers:
+    """Weights [alphabet] from `histogram_codes`: of the most frequent symbol 2^16, of others 1 at least."""
+    found = np.frombuffer(codes, np.uint8)
+    weights: Integers = np.where(found > 0, _halvings()[found.max(initial=0) - found], 0)
+    return weights
+
+
+@cache
+def _halvings() -> Integers:
+    """2^16 less so many eighths of an octave."""
+    return np.array([octaves(-min(eighths, 128), 3) for eighths in range(256)], np.int64)

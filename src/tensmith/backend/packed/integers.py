@@ -13,8 +13,8 @@ import math
 import numpy as np
 
 from tensmith.backend.packed import predicted, scaled
-from tensmith.backend.packed.elements import Integers
-from tensmith.backend.packed.frequency import histogram, histogram_codes
+from tensmith.backend.packed.elements import AnyIntegers, Integers, moved
+from tensmith.backend.packed.frequency import histogram_codes, histogram_weights, normalise
 from tensmith.backend.packed.rans import batch_of
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 
@@ -40,7 +40,7 @@ def encode_integers(values: Integers, shape: tuple[int, ...]) -> EncodedTensor |
     return min(candidates, key=lambda candidate: candidate.bits)
 
 
-def decode_integers(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers:
+def decode_integers(reader: StreamReader, shape: tuple[int, ...], count: int) -> AnyIntegers:
     """Inverse of `encode_integers`; `count` is the product of `shape`."""
     model = reader.parameters.number(_BYTES, _PREDICTED)
     if model == _BYTES:
@@ -51,10 +51,10 @@ def decode_integers(reader: StreamReader, shape: tuple[int, ...], count: int) ->
         return predicted.decode(reader, shape, count)
     low = reader.parameters.number(-_LIMIT, _LIMIT)
     alphabet = reader.parameters.number(1, _MAX_ALPHABET)
-    return reader.same_context(count, histogram(reader.parameters.take(alphabet))) + low
+    return moved(reader.alike(count, histogram_weights(reader.parameters.take(alphabet))), low)
 
 
 def _encode_histogram(symbols: Integers, low: int, alphabet: int) -> EncodedTensor:
     codes = histogram_codes(np.bincount(symbols, minlength=alphabet))
-    batch = batch_of(symbols, np.zeros(symbols.size, np.uint8), histogram(codes))
+    batch = batch_of(symbols, np.zeros(symbols.size, np.uint8), normalise(histogram_weights(codes)[None]))
     return EncodedTensor(number(_HISTOGRAM) + number(low) + number(alphabet) + codes, batches=(batch,))

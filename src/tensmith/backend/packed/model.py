@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from tensmith import files, gate
 from tensmith.backend.packed import container, derived, wire
 from tensmith.backend.packed.codec import decode_tensor, encode_tensor
+from tensmith.backend.packed.compiled_decoder import WORTH_LOADING, CompiledDecoder, compiled_library
 from tensmith.backend.packed.elements import PackedSpec
-from tensmith.backend.packed.rans import encode, lanes_for
+from tensmith.backend.packed.rans import Decoder, encode, lanes_for
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 from tensmith.errors import ModelError, OutputError
 
@@ -31,7 +33,8 @@ class TensorRow:
 def pack(model: bytes) -> bytes:
     """A serialized ONNX model (weights inline) as a packed file, verified by unpacking it.
 
-    Deterministic. ModelError when `model` is not an ONNX file, OutputError when it cannot be packed.
+    A large one is unpacked by C as well, which leaves that compiled for good. Deterministic. ModelError when
+    `model` is not an ONNX file, OutputError when it cannot be packed.
     """
     spans = wire.spans_of_model(model)
     payloads = [model[span.start : span.stop] for span in spans]
@@ -53,16 +56,22 @@ def pack(model: bytes) -> bytes:
             symbols=encode(batches, lanes) if batches else encode([], 1),
         )
     )
-    if unpack(packed, max_bytes=max(len(model), 1)) != model:
+    large = sum(spec.elements for spec in specs) >= WORTH_LOADING
+    if any(unpack(packed, max(len(model), 1), compiled=way) != model for way in (False, True)[: 1 + large]):
         raise OutputError(
             "the packed file does not unpack to the model; keep the .onnx file and report this model"
         )
     return packed
 
 
-def unpack(packed: bytes, max_bytes: int = container.MAX_MODEL_BYTES) -> bytes:
-    """The very model that was packed; ModelError when `packed` is damaged, too new or above `max_bytes`."""
-    return _decode(packed, max_bytes)[0]
+def unpack(
+    packed: bytes, max_bytes: int = container.MAX_MODEL_BYTES, *, compiled: bool | None = None
+) -> bytes:
+    """The very model that was packed; ModelError when `packed` is damaged, too new or above `max_bytes`.
+
+    compiled: read by C if at all possible, or by NumPy; None: by what is sooner done.
+    """
+    return _decode(packed, max_bytes, compiled)[0]
 
 
 def describe(packed: bytes, max_bytes: int = container.MAX_MODEL_BYTES) -> list[TensorRow]:
@@ -104,11 +113,20 @@ def _joint(specs: list[PackedSpec], members: list[int]) -> PackedSpec:
     return PackedSpec(first.type, (length * 8 // first.type.bits,))
 
 
-def _decode(packed: bytes, max_bytes: int) -> tuple[bytes, list[TensorRow]]:
+def _decoder(box: container.Container, specs: list[PackedSpec], compiled: bool | None) -> Decoder:
+    """What reads the symbols of a file."""
+    elements = sum(spec.elements for spec in specs)
+    library = None if compiled is False else compiled_library(sys.maxsize if compiled else elements)
+    if library is None:
+        return Decoder(box.symbols, box.lanes)
+    return CompiledDecoder(box.symbols, box.lanes, library)
+
+
+def _decode(packed: bytes, max_bytes: int, compiled: bool | None = None) -> tuple[bytes, list[TensorRow]]:
     box = container.read(packed, max_bytes)
     spans = wire.spans_of_skeleton(box.skeleton, box.model_size)
     specs = [span.spec for span in spans]
-    reader = StreamReader(box.parameters, box.plain, box.symbols, box.lanes)
+    reader = StreamReader(box.parameters, box.plain, _decoder(box, specs, compiled))
     derivations = derived.read(reader.parameters, specs)
     payloads = [b""] * len(specs)
     coding = {item.target: ("derived", 0.0) for item in derivations}

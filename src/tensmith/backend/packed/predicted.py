@@ -5,21 +5,35 @@ Tap k of kernel p has the mean of a linear form of up to eight earlier taps near
 kernel's rests so far, drawn towards row[o] * column[i] as `scaled` has it, times the tap's own. Taps are
 coded one after the other, all kernels at once, so that a decoder knows all spreads of a tap before it reads.
 
-Everything is integer arithmetic: values in 16ths where means are, scales out of 2^16, levels in quarter
-octaves.
+Means are integers in 16ths, sums of rests integers in 256ths, levels quarter octaves as exponent and mantissa
+of a float32 say. Floats are only multiplied, clipped and rounded, one operation at a time, which is the same
+on every machine.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
 from tensmith.backend.packed import scaled
-from tensmith.backend.packed.elements import Integers
-from tensmith.backend.packed.frequency import DEGREES, MAX_LEVEL, MIN_LEVEL, magnitude_bins, octaves
+from tensmith.backend.packed.compiled_decoder import KernelPlan
+from tensmith.backend.packed.elements import AnyIntegers, Integers, moved
+from tensmith.backend.packed.frequency import (
+    DEGREES,
+    FARTHEST,
+    LEVELS,
+    MAX_LEVEL,
+    MEANS,
+    MIN_LEVEL,
+    PARTS,
+    Floats,
+    context_shifts,
+    magnitude_bins,
+    octaves,
+)
 from tensmith.backend.packed.rans import Contexts, batch_of, numbered
 from tensmith.backend.packed.scaled import SpreadShape
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
@@ -28,8 +42,9 @@ from tensmith.errors import ModelError
 MAX_TAPS = 64
 _NEAR = 8  # earlier taps that a mean rests on
 _ONE = 16  # the weight 1
-_PARTS, _FARTHEST = 3, 9  # means are rounded to thirds of a spread, three spreads at most
-_MEANS = 2 * _FARTHEST + 1
+_MANTISSA = 23  # bits of a float32's
+_QUARTERS = tuple((octaves(quarter, 2) - (1 << 16)) << (_MANTISSA - 16) for quarter in (1, 2, 3))
+_MOST_REST, _MOST_ADDED = (1 << 14) - 1, 1 << 20  # so that sums of all taps fit into 32 bits
 _PRIORS = (1, 2, 4, 8, 16, 64)  # how many taps the row's and column's spread counts for
 _MOST_TURN = 16  # of the common level
 _SAMPLE = 1 << 14  # elements that a model is fitted to
@@ -50,8 +65,9 @@ class _Kernels:
 
     def __init__(self, model: _Model, grid: Integers, near: Integers, known: Integers) -> None:
         self._model, self._near, self._known = model, near, known
-        self._prior = _scales()[grid.ravel() - MIN_LEVEL]
-        self._rests = np.zeros(grid.size, np.int64)
+        self._rests = _first_rests(model, grid)
+        self._shares = _shares(model, np.arange(len(near)))
+        self._turns = _turns(model)
         self._mean = np.zeros(grid.size, np.int64)
 
     def contexts(self, tap: int) -> Contexts:
@@ -59,33 +75,63 @@ class _Kernels:
         model = self._model
         known = min(tap, _NEAR)
         self._mean = model.weights[tap, :known] @ self._known[self._near[tap, :known]]
-        spread = (self._rests + model.prior * self._prior) // (tap + model.prior)
-        levels = np.searchsorted(_scales(), spread, side="right") - 1 + (model.turn + int(model.taps[tap]))
-        levels = np.clip(levels, 0, MAX_LEVEL - MIN_LEVEL)
-        scale = _scales()[levels]
-        means = (2 * _PARTS * (self._mean << 12) + scale) // (2 * scale)
-        contexts: Contexts = (levels * _MEANS + np.clip(means, -_FARTHEST, _FARTHEST) + _FARTHEST).astype(
-            np.uint16
-        )
+        spreads = self._rests.astype(np.float32) * self._shares[tap]
+        levels = np.clip(_quarter_octaves(spreads) + self._turns[tap], 0, LEVELS - 1)
+        means = np.clip(self._mean.astype(np.float32) * _inverse_spreads()[levels], -FARTHEST, FARTHEST)
+        parts = (means + np.float32(FARTHEST + 0.5)).astype(np.int64)
+        contexts: Contexts = (levels * MEANS + parts).astype(np.uint16)
         return contexts
 
     def learn(self, tap: int) -> None:
         """Takes in that tap's values, which are known now."""
-        rest = np.abs(_ONE * self._known[tap] - self._mean)
-        self._rests += rest * octaves(-int(self._model.taps[tap]), 2) >> 4
+        rest = np.minimum(np.abs(_ONE * self._known[tap] - self._mean), _MOST_REST)
+        self._rests += np.minimum(rest * _rest_factor(int(self._model.taps[tap])) >> 6, _MOST_ADDED)
+
+
+def _quarter_octaves(spreads: Floats) -> Integers:
+    """Four times log2 of them, and 4 * 127, rounded down."""
+    bits = spreads.view(np.int32)
+    fraction = bits & (1 << _MANTISSA) - 1
+    steps = sum((fraction >= quarter).astype(np.int64) for quarter in _QUARTERS)
+    return 4 * (bits >> _MANTISSA).astype(np.int64) + steps
+
+
+def _first_rests(model: _Model, grid: Integers) -> Integers:
+    """Sums of rests before there are any: the row's and column's spread, as often as it counts."""
+    return model.prior * _prior_spreads()[grid.ravel() - MIN_LEVEL]
+
+
+def _shares(model: _Model, taps: Integers) -> Floats:
+    """What a sum of rests is multiplied by, for their mean, at each tap."""
+    return np.float32(1) / (taps + model.prior).astype(np.float32)
+
+
+def _turns(model: _Model) -> Integers:
+    """From the quarter octaves of a spread to a level, counted from the lowest, at each tap."""
+    return model.taps + (model.turn - 4 * (127 + 8) - MIN_LEVEL)
+
+
+def _rest_factor(level: int) -> int:
+    """What a rest in 16ths at a tap of that level is multiplied by, over 64, for 256ths at level 0."""
+    return octaves(-level, 2) >> 6
 
 
 @cache
-def _scales() -> Integers:
-    """2^16 times the scale of each level, ascending."""
-    return np.array([octaves(level, 2) for level in range(MIN_LEVEL, MAX_LEVEL + 1)], np.int64)
+def _prior_spreads() -> Integers:
+    """Of each level, in 256ths, rounded up so as to be of that level."""
+    return np.array([-(-octaves(level, 2) >> 8) for level in range(MIN_LEVEL, MAX_LEVEL + 1)], np.int64)
+
+
+@cache
+def _inverse_spreads() -> Floats:
+    """Of each level, how many parts of a spread a 16th is."""
+    scales = np.array([octaves(level, 2) for level in range(MIN_LEVEL, MAX_LEVEL + 1)], np.float64)
+    return (PARTS * (1 << 12) / scales).astype(np.float32)
 
 
 def _table(shape: SpreadShape, contexts: Integers, low: int, high: int) -> Integers:
     """Frequencies [contexts, alphabet]."""
-    levels, means = np.divmod(contexts, _MEANS)
-    shifts = (means - _FARTHEST) * _scales()[levels] // (_PARTS << 8)
-    return shape.frequencies(levels + MIN_LEVEL, low, high, shifts)
+    return shape.frequencies(contexts // MEANS + MIN_LEVEL, low, high, context_shifts()[contexts])
 
 
 def _layout(shape: tuple[int, ...]) -> tuple[int, int] | None:
@@ -94,9 +140,10 @@ def _layout(shape: tuple[int, ...]) -> tuple[int, int] | None:
     return (shape[0] * shape[1], taps) if len(shape) > 2 and 1 < taps <= MAX_TAPS and all(shape) else None
 
 
-def _nearest(shape: tuple[int, ...]) -> Integers:
-    """For each tap the eight earlier ones nearest to it, of equals the latest; -1 where there are less."""
-    places = np.stack([axis.ravel() for axis in np.indices(shape[2:])], axis=1)
+@lru_cache
+def _nearest(window: tuple[int, ...]) -> Integers:
+    """For each tap of a window the eight earlier ones nearest to it, of equals the latest; -1 for none."""
+    places = np.stack([axis.ravel() for axis in np.indices(window)], axis=1)
     near = np.full((len(places), _NEAR), -1, np.int64)
     for tap in range(1, len(places)):
         distance = ((places[:tap] - places[tap]) ** 2).sum(axis=1)
@@ -115,7 +162,7 @@ def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTens
     center = int(np.median(values))
     planes = np.ascontiguousarray((values - center).reshape(layout).T)
     low, high = int(planes.min()), int(planes.max())
-    near = _nearest(shape)
+    near = _nearest(shape[2:])
     weights = _weights(planes, near)
     flat = SpreadShape(0, (0,) * int(magnitude_bins(low, high).max() + 1))
     stride = -(-values.size // _SAMPLE)  # of the kernels that the model is fitted to
@@ -140,7 +187,7 @@ def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTens
     return head + EncodedTensor(batches=tuple(batches))
 
 
-def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers:
+def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> AnyIntegers:
     """Inverse of `encode`; `count` is the product of `shape`."""
     take = reader.parameters.number
     center, low, high, base, fitted = scaled.read_shape(reader)
@@ -151,19 +198,39 @@ def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers
         raise ModelError("the packed model foretells taps where a tensor has none; the file is damaged")
     kernels, taps = layout
     rows, columns = scaled.decode_levels(reader, shape[0]), scaled.decode_levels(reader, shape[1])
-    near = _nearest(shape)
+    near = _nearest(shape[2:])
     coded = scaled.decode_levels(reader, taps - 1 + int(np.count_nonzero(near >= 0)))
     weights = np.zeros(near.shape, np.int64)
     weights[near >= 0] = coded[taps - 1 :]
     model = _Model(weights, np.concatenate([[0], coded[: taps - 1]]), prior, turn)
+    grid = scaled.level_grid(rows, columns, base)
+    if reader.compiled is not None:
+        read = reader.compiled.kernels(fitted.density(low, high), _plan(model, grid, near))
+        return moved(read.ravel(), center)
     planes = np.zeros((taps, kernels), np.int64)
-    state = _Kernels(model, scaled.level_grid(rows, columns, base), near, planes)
+    state = _Kernels(model, grid, near, planes)
     for tap in range(taps):
         present, index = numbered(state.contexts(tap))
         planes[tap] = reader.symbols(index, _table(fitted, present, low, high)) + low
         state.learn(tap)
-    elements: Integers = planes.T.ravel() + center
-    return elements
+    return planes.T.ravel() + center
+
+
+def _plan(model: _Model, grid: Integers, near: Integers) -> KernelPlan:
+    """What `_Kernels` computes with."""
+    taps = np.arange(len(near))
+    return KernelPlan(
+        rests=_first_rests(model, grid),
+        near=near,
+        weights=model.weights,
+        shares=_shares(model, taps),
+        factors=np.array([_rest_factor(int(level)) for level in model.taps]),
+        turns=_turns(model),
+        inverse=_inverse_spreads(),
+        quarters=_QUARTERS,
+        most_rest=_MOST_REST,
+        most_added=_MOST_ADDED,
+    )
 
 
 def _all_contexts(model: _Model, grid: Integers, near: Integers, planes: Integers) -> Contexts:

@@ -22,7 +22,7 @@ MAX_LANES = 4096
 _LOW = 1 << 16
 _WORD = 16
 _UNLIMITED = 1 << 62
-_SYMBOLS_PER_LANE = 4096  # a lane costs four bytes: under 0.1 % of an 8-bit symbol stream
+_SYMBOLS_PER_LANE = 8192  # a lane costs four bytes: under 0.1 % of a 4-bit symbol stream
 
 Words = np.ndarray[Any, np.dtype[np.uint16]]
 Contexts = np.ndarray[Any, np.dtype[np.unsignedinteger[Any]]]
@@ -80,6 +80,11 @@ def encode(batches: Sequence[SymbolBatch], lanes: int) -> bytes:
     )
 
 
+def no_words() -> ModelError:
+    """The error where symbols need words beyond the last one."""
+    return ModelError("the packed model's symbols end early; the file is damaged, fetch it again")
+
+
 class Decoder:
     """Reads batches in the order they were encoded; ModelError when the stream ends early."""
 
@@ -93,11 +98,15 @@ class Decoder:
         self._left = lanes * 2 * _SYMBOLS_PER_LANE if lanes < MAX_LANES else _UNLIMITED
         self.position = 0
 
-    def read(self, contexts: Contexts, frequencies: Integers) -> Integers:
-        """One symbol for each context: inverse of `encode` on `batch_of(symbols, contexts, frequencies)`."""
-        self._left -= contexts.size
+    def expect(self, symbols: int) -> None:
+        """ModelError where so many more take too long: it goes by lanes, and an encoder gives them enough."""
+        self._left -= symbols
         if self._left <= 0:
             raise ModelError("the packed model has too few lanes for its symbols; the file is damaged")
+
+    def read(self, contexts: Contexts, frequencies: Integers) -> Integers:
+        """One symbol for each context: inverse of `encode` on `batch_of(symbols, contexts, frequencies)`."""
+        self.expect(contexts.size)
         alphabet = frequencies.shape[1]
         flat = frequencies.ravel()
         starts = (np.cumsum(frequencies, axis=1) - frequencies).ravel()
@@ -123,9 +132,7 @@ class Decoder:
             if hungry.size:
                 stop = self.position + hungry.size
                 if stop > self._words.size:
-                    raise ModelError(
-                        "the packed model's symbols end early; the file is damaged, fetch it again"
-                    )
+                    raise no_words()
                 state[hungry] = state[hungry] << _WORD | self._words[self.position : stop]
                 self.position = stop
         out -= rows * alphabet

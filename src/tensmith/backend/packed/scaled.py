@@ -15,13 +15,16 @@ from functools import cache
 
 import numpy as np
 
-from tensmith.backend.packed.elements import Integers
+from tensmith.backend.packed.compiled_decoder import Density
+from tensmith.backend.packed.elements import AnyIntegers, Integers, moved
 from tensmith.backend.packed.frequency import (
     DEGREES,
     MAX_CORRECTION,
     MAX_LEVEL,
     MIN_LEVEL,
+    correction_factors,
     magnitude_bins,
+    squared_spreads,
     student,
 )
 from tensmith.backend.packed.rans import PRECISION, TOTAL, Contexts, batch_of, numbered
@@ -30,7 +33,6 @@ from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 _MAX_VALUE = 2047
 _LIMIT = 1 << 41
 REACH = 32  # a row's or column's level lies within this of the tensor's
-_LEVEL_DEGREES = 15
 _SPREADS = range(MIN_LEVEL, 4 * 4)  # of levels themselves
 _CORRECTION_BITS = 6  # what one costs, about
 
@@ -46,6 +48,15 @@ class SpreadShape:
     def frequencies(self, levels: Integers, low: int, high: int, shifts: Integers | None = None) -> Integers:
         """Of the integers low..high at each level, around `shifts` in 256ths (default: 0)."""
         return student(levels, DEGREES[self.tail], low, high, self.corrections, shifts)
+
+    def density(self, low: int, high: int) -> Density:
+        """What those frequencies are made of."""
+        degrees = DEGREES[self.tail]
+        factors = correction_factors(self.corrections, low, high)
+        return Density(low, high - low + 1, degrees, squared_spreads(degrees), factors)
+
+
+_LEVELS = SpreadShape(0, (), 4)  # how levels themselves are distributed
 
 
 def encode(values: Integers, shape: tuple[int, ...]) -> EncodedTensor:
@@ -74,11 +85,14 @@ def encode(values: Integers, shape: tuple[int, ...]) -> EncodedTensor:
     return best
 
 
-def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers:
+def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> AnyIntegers:
     """Inverse of `encode`; `count` is the product of `shape`."""
     center, low, high, base, fitted = read_shape(reader)
     row_count, column_count = _extents(shape, count)
     rows, columns = decode_levels(reader, row_count), decode_levels(reader, column_count)
+    if reader.compiled is not None:
+        inner = count // (row_count * column_count)
+        return moved(reader.compiled.grid(fitted.density(low, high), rows, columns, base, inner), center)
     levels, contexts = _contexts(level_grid(rows, columns, base), count)
     return reader.symbols(contexts, fitted.frequencies(levels, low, high)) + (low + center)
 
@@ -87,7 +101,8 @@ def read_shape(reader: StreamReader) -> tuple[int, int, int, int, SpreadShape]:
     """The center, the lowest and highest integer around it, the base level, and the distribution."""
     take = reader.parameters.number
     center = take(-_LIMIT, _LIMIT)
-    low, high = take(-_MAX_VALUE, 0), take(0, _MAX_VALUE)
+    low = take(-_MAX_VALUE, 0)
+    high = take(0, _MAX_VALUE + low)
     base, tail = take(MIN_LEVEL - REACH, MAX_LEVEL + REACH), take(0, len(DEGREES) - 1)
     bins = int(magnitude_bins(low, high).max()) + 1
     return (
@@ -195,11 +210,16 @@ def encode_levels(levels: Integers) -> EncodedTensor:
 @cache
 def _level_tables() -> Integers:
     """Frequencies of the levels -32..32 at each spread that they may have, [spreads, levels]."""
-    return student(np.array(_SPREADS), _LEVEL_DEGREES, -REACH, REACH)
+    return _LEVELS.frequencies(np.array(_SPREADS), -REACH, REACH)
 
 
 def decode_levels(reader: StreamReader, count: int) -> Integers:
     if count == 1:
         return np.zeros(1, np.int64)
     spread = reader.parameters.number(_SPREADS[0], _SPREADS[-1])
-    return reader.same_context(count, _level_tables()[[_SPREADS.index(spread)]]) - REACH
+    if reader.compiled is not None:
+        alone = np.zeros(1, np.int64)
+        read = reader.compiled.grid(_LEVELS.density(-REACH, REACH), alone, alone, spread, count)
+        return read.ravel().astype(np.int64)
+    table = _level_tables()[[_SPREADS.index(spread)]]
+    return reader.symbols(np.zeros(count, np.uint8), table) - REACH

@@ -11,7 +11,9 @@ from functools import cached_property
 import numpy as np
 import zstandard
 
-from tensmith.backend.packed.elements import Integers
+from tensmith.backend.packed.compiled_decoder import CompiledDecoder
+from tensmith.backend.packed.elements import AnyIntegers, Integers
+from tensmith.backend.packed.frequency import normalise
 from tensmith.backend.packed.rans import Contexts, Decoder, SymbolBatch
 from tensmith.errors import ModelError
 
@@ -63,12 +65,14 @@ class Cursor:
 
     def number(self, low: int, high: int) -> int:
         """Inverse of `number`; ModelError outside low..high."""
-        rest = 0
-        for shift in range(0, 70, 7):
-            byte = self.take(1)[0]
-            rest |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
+        rest = self.take(1)[0]
+        if rest >= 0x80:
+            rest &= 0x7F
+            for shift in range(7, 70, 7):
+                byte = self.take(1)[0]
+                rest |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
         value = -((rest + 1) >> 1) if rest & 1 else rest >> 1
         if not low <= value <= high:
             raise ModelError(
@@ -85,18 +89,25 @@ class Cursor:
 class StreamReader:
     """The streams of a packed file while its tensors are being read."""
 
-    def __init__(self, parameters: bytes, plain: bytes, symbols: bytes, lanes: int) -> None:
+    def __init__(self, parameters: bytes, plain: bytes, decoder: Decoder) -> None:
         self.parameters = Cursor(parameters)
         self.plain = Cursor(plain)
-        self._decoder = Decoder(symbols, lanes)
+        self._decoder = decoder
+
+    @property
+    def compiled(self) -> CompiledDecoder | None:
+        """What reads whole tensors at once, if that is at hand."""
+        return self._decoder if isinstance(self._decoder, CompiledDecoder) else None
 
     def symbols(self, contexts: Contexts, frequencies: Integers) -> Integers:
         """One symbol (0..alphabet - 1) for each context, by `frequencies` [contexts, alphabet]."""
         return self._decoder.read(contexts, frequencies)
 
-    def same_context(self, count: int, frequencies: Integers) -> Integers:
-        """`count` symbols by one distribution [1, alphabet]."""
-        return self.symbols(np.zeros(count, np.uint8), frequencies)
+    def alike(self, count: int, weights: Integers) -> AnyIntegers:
+        """`count` symbols by one distribution, given by its weights [alphabet]."""
+        if self.compiled is not None:
+            return self.compiled.alike(count, weights)
+        return self.symbols(np.zeros(count, np.uint8), normalise(weights[None]))
 
     def used(self) -> tuple[int, int, int]:
         """Bytes read so far of parameters, plain and symbols."""

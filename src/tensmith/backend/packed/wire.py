@@ -8,6 +8,7 @@ serializer, field order or unknown field.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tensmith.backend.packed.elements import ELEMENT_TYPES, FLOAT, FLOAT64, PackedSpec
@@ -29,6 +30,8 @@ _CHILDREN = {  # message, field number -> message; everything else is skipped ov
     ("attribute", 10): "tensor",
     ("attribute", 11): "graph",
 }
+# Bytes without which one of these holds no tensor: the fields above it may lie in, in one byte or more.
+_HOLDING = {"node": re.compile(b"[\x2a\xaa]"), "attribute": re.compile(b"[\x2a\x32\x52\x5a\xaa\xb2\xd2\xda]")}
 _DIMS, _DATA_TYPE, _FLOAT_DATA, _NAME, _RAW_DATA, _DOUBLE_DATA = 1, 2, 4, 8, 9, 10
 
 
@@ -109,20 +112,26 @@ class _Walker:
 
     def _field(self, stop: int) -> tuple[int, int, int]:
         """Field number, varint value, and the end of the field's content (which starts at the cursor)."""
+        at, position = self._at, self._at - self.removed
+        if at + 1 < stop and position + 1 < len(self._data):  # mostly both are numbers of one byte
+            tag, length = self._data[position], self._data[position + 1]
+            if tag & 0x87 == _LENGTH < tag and length < 0x80 and at + 2 + length <= stop:
+                self._at = at + 2
+                return tag >> 3, 0, at + 2 + length
         tag = self._varint(stop)
         number, kind = tag >> 3, tag & 7
         value = length = 0
-        if kind == _VARINT:
+        if kind == _LENGTH:
+            length = self._varint(stop)
+        elif kind == _VARINT:
             value = self._varint(stop)
         elif kind in (_FIXED64, _FIXED32):
-            length = 8 if kind == _FIXED64 else 4
-        elif kind == _LENGTH:
-            length = self._varint(stop)
+            number, length = -1 if number else 0, 8 if kind == _FIXED64 else 4
         else:
             raise _damaged(self._at)
         if number == 0 or self._at + length > stop:
             raise _damaged(self._at)
-        return (number if kind in (_VARINT, _LENGTH) else -1), value, self._at + length
+        return number, value, self._at + length
 
     def message(self, kind: str, stop: int, depth: int) -> None:
         """Walks one message up to `stop`, descending into those that may hold tensors."""
@@ -136,9 +145,17 @@ class _Walker:
             self.found_graph |= child == "graph"
             if child == "tensor":
                 self._tensor(end)
-            elif child is not None:
+            elif child is not None and self._may_hold(child, end):
                 self.message(child, end, depth + 1)
             self._at = end
+
+    def _may_hold(self, kind: str, stop: int) -> bool:
+        """False where a message is whole and certainly holds no tensor: most nodes, nearly all attributes."""
+        holding, start = _HOLDING.get(kind), self._at - self.removed
+        last = stop - self.removed
+        return (
+            holding is None or last > len(self._data) or holding.search(self._data, start, last) is not None
+        )
 
     def _tensor(self, stop: int) -> None:
         dims: list[int] = []

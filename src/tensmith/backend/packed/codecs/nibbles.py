@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensmith.backend.packed.codec import Codec, codec
-from tensmith.backend.packed.elements import PackedSpec, pack_small, unpack_small
+from tensmith.backend.packed.elements import PackedSpec, pack_nibbles, unpack_nibbles
 from tensmith.backend.packed.integers import decode_integers, encode_integers
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
@@ -20,11 +20,11 @@ class Nibbles(Codec):
         """None for any other element type."""
         if spec.type.name != "uint8":
             return None
-        return encode_integers(unpack_small(data, 4).astype(np.int64), _shape(spec))
+        return encode_integers(unpack_nibbles(data).astype(np.int64), _shape(spec))
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`."""
-        return pack_small(decode_integers(reader, _shape(spec), 2 * spec.elements), 4)
+        return pack_nibbles(decode_integers(reader, _shape(spec), 2 * spec.elements))
 
 
 def _shape(spec: PackedSpec) -> tuple[int, ...]:
