@@ -27,8 +27,7 @@ from tensmith.evaluate.size import file_bytes
 from tensmith.formula.arith import Array
 from tensmith.frontend.model import read_weights_open
 from tensmith.frontend.model_copy import refuse_own
-from tensmith.ir import Node, Program
-from tensmith.ir.ops.quantization import decodes
+from tensmith.ir import Program
 from tensmith.ir.program import array_bytes
 from tensmith.progress import Progress, silent
 from tensmith.request import exported_module
@@ -36,7 +35,7 @@ from tensmith.rewrite.calibration import WithoutData
 from tensmith.rewrite.kept import KEPT, Covered, kept_sites
 from tensmith.rewrite.lossy.block_int4 import BLOCK, products
 from tensmith.rewrite.lossy.recurrent_weights import recurrent_weights
-from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers
+from tensmith.rewrite.lossy.weights import WeightedLayer, behind, weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
@@ -139,7 +138,7 @@ def quantize(
         if bits == 4:
             rounding.in_blocks(block)
         rounding.in_bytes()
-    if not rounding.found:
+    if rounding.program is program:
         raise ModelError("the model has no layers left with weights to round; `tensmith explain` lists them")
     tell("writing")
     write_onnx(rounding.program, path, external_threshold=_INSIDE)
@@ -195,7 +194,8 @@ class _Rounding:
         """One step, whose codes are compared with what they stand for."""
         weights = self.program.constants[layer.weight]
         self._apply(step)
-        node, turned = _opened(self.program, self.program.producers[layer.site].inputs[1])
+        opened, turned = behind(self.program, self.program.producers[layer.site].inputs[1])
+        node = self.program.producers[opened]
         codes, scales = (self.program.constants[name] for name in node.inputs[:2])
         if not np.isfinite(scales).all():
             raise ModelError(f"weight '{layer.weight}' holds NaN or infinity; export a model that works")
@@ -215,15 +215,6 @@ class _Rounding:
             after = apply_lossy(self.program, step, WithoutData())
         made = {name: array for name, array in after.constants.items() if before.get(name) is not array}
         self.program = after.with_constants({name: self.shelf.put(array) for name, array in made.items()})
-
-
-def _opened(program: Program, value: str) -> tuple[Node, bool]:
-    """The dequantization behind a value, and whether its matrix is turned on the way."""
-    turned = False
-    while not decodes(node := program.producers[value]):
-        turned ^= node.attrs.get("perm") == (1, 0)
-        value = node.inputs[0]
-    return node, turned
 
 
 def _relative_error(weights: Array, codes: Array, scales: Array, axis: int, block: int) -> float:

@@ -64,18 +64,21 @@ class WeightedLayer:
         return (matrix.T if self.transposed else matrix).reshape(like.shape).astype(like.dtype)
 
 
-def weight_constant(program: Program, value: str) -> tuple[str, bool] | None:
-    """The constant that `value` is, through identities and transposes of matrices, and whether it is turned.
-
-    None if it is computed in any other way.
-    """
+def behind(program: Program, value: str) -> tuple[str, bool]:
+    """The value that another is, through identities and transposes of matrices, and whether it is turned."""
     turned = False
     while (producer := program.producers.get(value)) is not None:
-        value = producer.inputs[0] if producer.inputs else ""
         if producer.op == "transpose" and producer.attrs["perm"] in (None, (), (1, 0)):
             turned = not turned
         elif not producer.traits.renames or producer.kind(Elementwise) is None:  # no identity
-            return None
+            break
+        value = producer.inputs[0]
+    return value, turned
+
+
+def weight_constant(program: Program, value: str) -> tuple[str, bool] | None:
+    """The constant behind `value`, and whether it is turned; None if it is computed in any other way."""
+    value, turned = behind(program, value)
     if value not in program.constants or (turned and program.constants[value].ndim != 2):
         return None
     return value, turned
