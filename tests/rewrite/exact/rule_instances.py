@@ -20,6 +20,7 @@ from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret
 from tensmith.rewrite.instance import numbers, size_names
 from tensmith.rewrite.rule import Rule
+from tensmith.rewrite.told import ToldRule
 from tensmith.verify.instances import agree, assignments
 
 Array = np.ndarray
@@ -148,7 +149,17 @@ SAMPLES: dict[str, tuple[str, ...]] = {
         return %y
         """,
     ),
+    "scale_there_and_back": (
+        """
+        input %x: f32[n, 3]
+        %a: f32[n, 3] = relu(%x)
+        %y: f32[n, 3] = exp(%a)
+        return %y
+        """,
+    ),
 }
+# What steps tell rules that take parameters.
+PARAMS: dict[str, Mapping[str, object]] = {"scale_there_and_back": {"exponents": [3, 0, -2]}}
 # Sizes that a rule's programs take: of an empty tensor, no operand says the shape in numbers.
 SAMPLE_SIZES = {"reshape_to_literal": (1, 3, 7)}
 
@@ -195,6 +206,8 @@ def instances(rule: Rule, count: int, seed: int = 0) -> Iterator[Instance]:
 
 def applied(rule: Rule, instance: Instance) -> Program | None:
     """The program after the rule, at the first site it takes; None if it takes none."""
+    if isinstance(rule, ToldRule):
+        rule = rule.told(PARAMS[rule.name])
     site = next(iter(rule.sites(instance.program)), None)
     return None if site is None else rule.apply(instance.program, site)
 
