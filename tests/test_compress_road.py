@@ -118,6 +118,8 @@ class Walk:
 
     def _called(self, frame: FrameType) -> None:
         callee, caller = module(frame), frame.f_back
+        if not callee:  # most calls are of libraries
+            return
         while caller is not None and not module(caller):
             caller = caller.f_back
         if caller is None or module(caller) == callee or not self._is_hop(module(caller), callee):

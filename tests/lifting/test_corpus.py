@@ -21,13 +21,15 @@ from harness_targets import TARGETS, Loaded
 from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.result import LiftResult
 
-# How many inputs targets are compared on here, and how many in a row have sizes and scalars in common;
-# `benchmarks/lifting/differential.py` goes through all kernels and targets with thousands.
-INPUTS, ALIKE = 200, 5
+# How many inputs targets are compared on here, and how many in a row have sizes and scalars in common: two
+# that go through plain calls, one through what is called again. What code does otherwise depends on those
+# more than on elements, of which an array holds many; `benchmarks/lifting/differential.py` goes through all
+# kernels and targets with thousands.
+INPUTS, ALIKE = 120, 3
 TARGETS_OF_ALL = ("numpy", "c", "torch", "onnx", "mlx")
 # Those that compile for every size get few sizes, on some of the kernels.
 TRACING = ("tensorflow", "jax")
-FEW: dict[str, Any] = {"sizes": (0, 1, 3), "slack": (0,), "repeat": 20}
+FEW: dict[str, Any] = {"sizes": (0, 1, 3), "slack": (0,), "repeat": 12}
 TRACED = {("c", "blend"), ("python", "llama"), ("own", "convolution")}
 
 needs_compilers = pytest.mark.skipif(not harness.compilers(), reason="gcc and g++ are not installed")
