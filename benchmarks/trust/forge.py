@@ -60,7 +60,7 @@ def once(function: Callable[..., Any], files: Callable[..., Iterator[Path]]) -> 
 
 def compile_once(place: Path) -> None:
     """Makes `verify` compile each model only once, and run each library only once."""
-    compile_anew = library.compile_anew
+    compile_anew = library.compile_anew  # type: ignore[attr-defined]
 
     def folder_of(model: Path, folder: Path, sizes: Any, manner: Any) -> None:
         if not model.is_file():
@@ -70,7 +70,7 @@ def compile_once(place: Path) -> None:
             compile_anew(model, kept, sizes, manner)
         shutil.copytree(kept, folder)
 
-    library.compile_anew = folder_of
+    library.compile_anew = folder_of  # type: ignore[attr-defined]
     library._ran = once(library._ran, lambda folder, *_: (folder / n for n in ("model.onnx", "libmodel.so")))
 
 

@@ -233,7 +233,7 @@ class Graph:
             places = (np.arange(like.size) * self._draw.choice((1, 1, 3)) % _count(value)).reshape(like.shape)
             name = self._node("Gather", name, self._weight(places.astype(np.int64)))
             spread = np.random.default_rng(self._draw.randrange(1 << 30)).uniform(-1, 1, like.shape)
-            name = self._node("Add", name, self._weight(spread.astype(np.float32)))
+            name = self._node("Add", name, self._weight(np.asarray(spread, np.float32)))
         name = self._node("Sigmoid", name)
         if like.dtype == np.bool_:
             return self._node("Greater", name, self._weight(np.float32(0.5)))
