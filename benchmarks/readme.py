@@ -38,6 +38,7 @@ NAMES = {
 }
 MORE = ("native_sparse", "native_sparse_int8", "native_sparse_layers", "native_bf16", "native_codes",
         "native_threads", "native_mixed")  # fmt: skip
+_QUIET = 1.5  # processes that want to run when a bench begins, one of them its own
 _SEVEN_BITS = (
     " Without VNNI sums of products of bytes saturate: weights of our file take 7 bits, as those of "
     "`compress` do there."
@@ -77,7 +78,8 @@ def front(found: Results) -> Iterator[str]:
     points = [point for point in row["front"]["points"] if point["id"] == row["chosen"]]
     table = front_text({**row["front"], "points": points}, row["chosen"])
     yield (
-        f"What came out for ResNet-20 on CIFAR-10 in {found['fronts']['settings']['time_budget']} "
+        "What came out for ResNet-20 on CIFAR-10 in "
+        f"{found['fronts']['settings']['time_budget'].replace('m', ' minutes')} "
         "(one thread; accuracy on test images that never guide the search, but a point that breaks the "
         "budget on them is marked as beyond it, or dropped where it loses over four times as much):"
     )
@@ -305,14 +307,14 @@ def _table(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
 
 
 def _provenance(found: Results, *names: str) -> str:
-    """On what, of which commits and when; what was measured on a busy machine says so."""
+    """On what, of which commits and when; what was measured beside other work says so."""
     runs = [run for name in names if name in found for run in found[name]["runs"]]
     cpus, commits = (_and([*dict.fromkeys(run[key] for run in runs)]) for key in ("cpu", "commit"))
     dates = sorted({run["date"][:10] for run in runs if "date" in run})
     days = f", {dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}" if dates else ""
-    rows = (row for name in names for row in _rows(found, name).values())
-    busy = " Some on a busy machine." if any(row.get("busy") for row in rows) else ""
-    return f"*{cpus}, commit {commits}{days}.*{busy}"
+    others = max(run.get("load", 0.0) for run in runs)
+    beside = f", beside other work (load up to {others:.0f})" if others > _QUIET else ""
+    return f"*{cpus}, commit {commits}{days}{beside}.*"
 
 
 if __name__ == "__main__":
