@@ -178,7 +178,8 @@ def front_page() -> str:
         "held-out data, with 99%, is within the budget, or what it loses at least is not, or its time is "
         "spent. Where neither is known it is unsure, and held-out data says whether it holds. On few samples "
         "answers that are lost and answers that become right by chance hide one another, and of several "
-        "candidates the luckiest looks best; so a drop counts as an eighth of the answers that change, at least. "
+        "candidates the luckiest looks best; so a drop counts as an eighth of the answers that change, at "
+        "least. "
         "A point that is within the budget on the data of the search and not on held-out data is beyond it; "
         "held-out data never brings one back. `best/` is what `--prefer` says among those within.",
         "",

@@ -36,7 +36,7 @@ FRONT = {
     },
 }
 MADE: dict[str, dict[str, Any]] = {
-    "native": {"rows": {"resnet18": {"ratio": 2.0, "busy": False}, "gpt2": {"ratio": 1.5, "busy": True}}},
+    "native": {"rows": {"resnet18": {"ratio": 2.0, "high": 2.1}, "gpt2": {"ratio": 0.75, "high": 0.8}}},
     "native_memory": {"rows": {"resnet18": {"share": 0.5}}},
     "native_threads": {"rows": {"bert_base": {"ratio": 1.25}}},
     "fronts": {"settings": {"time_budget": "10m"}, "rows": {"resnet20_cifar10": FRONT}},
@@ -75,8 +75,9 @@ def test_figures_say_of_which_commit_they_are() -> None:
     ("names", "line"),
     [
         (("native", "native_memory"), "| ResNet-18 | 2.00x | | 0.50 |"),
-        (("native", "native_memory"), "| GPT-2, 128 tokens | 1.50x | | |"),
-        (("native",), "*A processor, commit abc, 2026-01-02.* Some on a busy machine."),
+        (("native", "native_memory"), "| GPT-2, 128 tokens | 0.75x | | |"),
+        (("native",), "- **Where it loses**: GPT-2 in fp32 0.75x."),
+        (("native",), "*A processor, commit abc, 2026-01-02.*"),
         (("native_threads",), "- **Threads.** On two, each engine with two: 1.25x on BERT-base over"),
         (
             ("fronts", "peers"),
@@ -92,6 +93,13 @@ def test_figures_say_of_which_commit_they_are() -> None:
 def test_figures_come_from_their_results(tmp_path: Path, names: tuple[str, ...], line: str) -> None:
     text = readme.written(TEXT, made(tmp_path, *names))
     assert line in text
+
+
+def test_what_was_measured_beside_other_work_says_so(tmp_path: Path) -> None:
+    found = made(tmp_path, "native")
+    found["native"]["runs"] = [RUN | {"load": 3.2}]
+    said = "*A processor, commit abc, 2026-01-02, beside other work (load up to 3).*"
+    assert said in readme.written(TEXT, found)
 
 
 def test_a_block_that_is_gone_is_noticed() -> None:
