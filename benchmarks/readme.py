@@ -133,14 +133,13 @@ def native(found: Results) -> Iterator[str]:
         ("network", "fp32", "8 bits", "memory, of ONNX Runtime's"),
         [(NAMES[name], *(_cell(rows.get(name)) for rows in columns)) for name in networks],
     )
+    yield from _loses(found)
     yield _provenance(found, "native", "native_int8", "native_memory")
 
 
 def native_more(found: Results) -> Iterator[str]:
     """Zeros, fewer bits, threads, detectors: a line for each that was measured."""
-    lines = [
-        line for make in (_loses, _zeros, _layers, _bf16, _codes, _threads, _mixed) for line in make(found)
-    ]
+    lines = [line for make in (_zeros, _layers, _bf16, _codes, _threads, _mixed) for line in make(found)]
     if lines:
         yield "\n".join(f"- {line}" for line in lines)
         yield _provenance(found, *MORE)

@@ -76,7 +76,7 @@ def test_figures_say_of_which_commit_they_are() -> None:
     [
         (("native", "native_memory"), "| ResNet-18 | 2.00x | | 0.50 |"),
         (("native", "native_memory"), "| GPT-2, 128 tokens | 0.75x | | |"),
-        (("native",), "- **Where it loses**: GPT-2 in fp32 0.75x."),
+        (("native",), "**Where it loses**: GPT-2 in fp32 0.75x."),
         (("native",), "*A processor, commit abc, 2026-01-02.*"),
         (("native_threads",), "- **Threads.** On two, each engine with two: 1.25x on BERT-base over"),
         (
