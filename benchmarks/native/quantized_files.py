@@ -60,10 +60,10 @@ def quantized(path: Path, folder: Path, samples: Sequence[Arrays] = ()) -> Path:
 
     As `compress` does, weights take 7 bits on a CPU whose products of bytes would saturate.
     """
-    made = folder / f"{path.stem}_int8.onnx"
+    bits = 8 if detect_cpu().has_int8_dot else 7
+    made = folder / f"{path.stem}_int{bits}.onnx"
     if not made.exists():
         program: Program = simplify(read_onnx(path)).program
-        bits = 8 if detect_cpu().has_int8_dot else 7
         step = Step("int8", EVERYWHERE, {"calibration": "minmax", "default_bits": bits}, "lossy")
         calibrator = Calibrator(_View(samples or _samples(path)), SAMPLES, None, 1)  # type: ignore[arg-type]
         write_onnx(without_unused(apply_lossy(program, step, calibrator)), made)
