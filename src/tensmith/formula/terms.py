@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,70 +20,72 @@ Atom: TypeAlias = Union["ReadAtom", "SizeAtom", "CallAtom", "ReduceAtom", "Group
 ONE = Fraction(1)
 
 
+class _Written(ABC):
+    """Its text, made once: whoever orders or compares terms asks again and again."""
+
+    @abstractmethod
+    def _write(self) -> str: ...
+
+    @cached_property
+    def _text(self) -> str:
+        return self._write()
+
+    def __str__(self) -> str:
+        return self._text
+
+
 @dataclass(frozen=True)
-class ReadAtom:
+class ReadAtom(_Written):
     """One tensor element."""
 
     tensor: str
     indices: tuple[Poly, ...]
 
-    @cached_property
-    def _text(self) -> str:
+    def _write(self) -> str:
         return f"{self.tensor}[{', '.join(map(str, self.indices))}]"
-
-    def __str__(self) -> str:
-        return self._text
 
 
 @dataclass(frozen=True)
-class SizeAtom:
+class SizeAtom(_Written):
     """A size or position used as a value: one variable, or one division."""
 
     poly: Poly
 
-    def __str__(self) -> str:
+    def _write(self) -> str:
         return f"<{self.poly}>"
 
 
 @dataclass(frozen=True)
-class CallAtom:
+class CallAtom(_Written):
     """An opaque function of normal forms."""
 
     function: str
     args: tuple[NormalForm, ...]
 
-    @cached_property
-    def _text(self) -> str:
+    def _write(self) -> str:
         return f"{self.function}({', '.join(map(str, self.args))})"
-
-    def __str__(self) -> str:
-        return self._text
 
 
 @dataclass(frozen=True)
-class ReduceAtom:
+class ReduceAtom(_Written):
     """A reduction other than a sum."""
 
     kind: str
     bound: Bound
     body: NormalForm
 
-    @cached_property
-    def _text(self) -> str:
+    def _write(self) -> str:
         extents = ", ".join(f"{name} < {extent}" for name, extent in self.bound)
         return f"{self.kind}({extents}; {self.body})"
 
-    def __str__(self) -> str:
-        return self._text
-
 
 @dataclass(frozen=True)
-class GroupAtom:
+class GroupAtom(_Written):
     """A sum that is raised to a power."""
 
     body: NormalForm
 
-    def __str__(self) -> str:
+    def _write(self) -> str:
         return f"({self.body})"
 
 

@@ -47,7 +47,7 @@ _MOST_BLOCKS = 6
 _GROUP_BYTES = 640 << 10
 _GROUPS_OFFERED = 3
 # How much of a read from the third cache a read from memory would have cost.
-_NEAR = 0.35
+NEAR = 0.35
 
 
 @algorithm("winograd")
@@ -208,7 +208,7 @@ class Winograd(Kernel):
         cycles += tiles * self.target.blocks * (2 * n * n + 2 * n * size + 3 * size**2)
         filters, around = self._filter_bytes, self.source.bytes + self.target.bytes
         between = max(0, self.scratch_bytes - 4 * self._image_floats - _GROUP_BYTES) * groups
-        return Cost(cycles, around + filters + _NEAR * ((groups - 1) * filters + 2 * between))
+        return Cost(cycles, around + filters + NEAR * ((groups - 1) * filters + 2 * between))
 
     def pack(self, weights: Array) -> Array:
         """G g G^T in double precision, as [chunk of filter blocks][product][channel][filter in chunk]."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.winograd import Winograd, tile_count
+from tensmith.kernel.algorithms.winograd import NEAR, Winograd, tile_count
 from tensmith.kernel.cook_toom import rows_code
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
@@ -30,8 +30,6 @@ _FILTER_BYTES, _PRODUCT_BYTES = 256 << 10, 384 << 10
 _TILE_BYTES = 8 << 20
 # Lines that are fetched into the first cache at once; more would keep its misses waiting.
 _BURST = 16
-# How much of a read from the third cache a read from memory would have cost.
-_NEAR = 0.35
 
 
 @algorithm("winograd_on_the_fly")
@@ -92,7 +90,7 @@ class WinogradOnTheFly(Winograd):
         cycles += 4 * (slices - 1) * tiles * self.target.blocks * n * n
         read_again = chunk_count * 4 * self._area * self._spectrum * groups
         around = self.source.bytes + self.target.bytes
-        return Cost(cycles, around + filters + _NEAR * ((groups - 1) * filters + read_again))
+        return Cost(cycles, around + filters + NEAR * ((groups - 1) * filters + read_again))
 
     def pack(self, weights: Array) -> Array:
         """[chunk of filter blocks][channel][window][filter in chunk]."""

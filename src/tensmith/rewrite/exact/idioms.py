@@ -74,9 +74,10 @@ def _of_columns(m: Match, keep: int) -> str | None:
     return floating(m) if axes_of(m, "reduce", AXES, 2) == (1,) else "not the columns are summed"
 
 
+_COLUMN = ops.reshape(Y, np.array([-1]))
 for _name, _keep, _factor in (
     ("row_factor_behind_sum", 1, Y),
-    ("row_factor_behind_flat_sum", 0, ops.reshape(Y, np.array([-1]))),
+    ("row_factor_behind_flat_sum", 0, _COLUMN),
 ):
     _total = reduce("reduce_sum", X)
     family(
@@ -106,26 +107,11 @@ _forms(
     says="(y * x) @ z = y * (x @ z), y one number a row of x; also x / y.",
 )
 _factors = partial(law, order=32, when=floating)
-_factors(
-    "outer_product_associated",
-    (Y * X) @ Z,
-    Y * (X @ Z),
-    Y + (X @ Z),
-    x="1 C",
-    y="N 1",
-    z="C K",
-    says="outer(y, x) @ z = outer(y, x @ z).",
-)
-_factors(
-    "outer_product_of_vector",
-    (Y * X) @ Z,
-    ops.reshape(Y, np.array([-1])) * (X @ Z),
-    ops.reshape(Y, np.array([-1])) + (X @ Z),
-    x="1 C",
-    y="N 1",
-    z="C",
-    says="outer(y, x) @ z = y * (x @ z), z a vector.",
-)
+for _name, _rows, _z, _says in (
+    ("outer_product_associated", Y, "C K", "outer(y, x) @ z = outer(y, x @ z)."),
+    ("outer_product_of_vector", _COLUMN, "C", "outer(y, x) @ z = y * (x @ z), z a vector."),
+):
+    _factors(_name, (Y * X) @ Z, _rows * (X @ Z), _rows + (X @ Z), x="1 C", y="N 1", z=_z, says=_says)
 _factors(
     "column_factor_into_vector",
     (X * V) @ Z,
