@@ -10,10 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the package torch is not installed")
 
-from benchmarks import training  # noqa: E402
 from benchmarks.tasks.networks import LogMel  # noqa: E402
 from benchmarks.tasks.tasks import SAMPLES, TASKS, mirrored_and_shifted, trimmed  # noqa: E402
 
+from benchmarks import training  # noqa: E402
 from tensmith.data import open_dataset  # noqa: E402
 
 
