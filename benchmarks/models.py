@@ -6,13 +6,14 @@ Used to time the importer and, narrow, to test it. `width` scales channels; 1.0 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def _conv_norm(
+def conv_norm(
     inputs: int,
     outputs: int,
     kernel: int,
@@ -34,7 +35,7 @@ class Residual(nn.Module):
         super().__init__()
         self.body = body
         same = inputs == outputs and stride == 1
-        self.shortcut = nn.Identity() if same else _conv_norm(inputs, outputs, 1, stride, activation=None)
+        self.shortcut = nn.Identity() if same else conv_norm(inputs, outputs, 1, stride, activation=None)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(self.body(x) + self.shortcut(x))
@@ -52,7 +53,7 @@ class Head(nn.Sequential):
 def resnet(blocks: tuple[int, ...], bottleneck: bool, width: float = 1.0, classes: int = 1000) -> nn.Module:
     """ResNet-18 is ((2, 2, 2, 2), False), ResNet-50 is ((3, 4, 6, 3), True)."""
     channels = int(64 * width)
-    layers: list[nn.Module] = [_conv_norm(3, channels, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    layers: list[nn.Module] = [conv_norm(3, channels, 7, 2), nn.MaxPool2d(3, 2, 1)]
     for stage, count in enumerate(blocks):
         inner = int(64 * 2**stage * width)
         outputs = inner * 4 if bottleneck else inner
@@ -60,12 +61,12 @@ def resnet(blocks: tuple[int, ...], bottleneck: bool, width: float = 1.0, classe
             stride = 2 if stage and not block else 1
             if bottleneck:
                 body = nn.Sequential(
-                    _conv_norm(channels, inner, 1), _conv_norm(inner, inner, 3, stride),
-                    _conv_norm(inner, outputs, 1, activation=None),
+                    conv_norm(channels, inner, 1), conv_norm(inner, inner, 3, stride),
+                    conv_norm(inner, outputs, 1, activation=None),
                 )  # fmt: skip
             else:
                 body = nn.Sequential(
-                    _conv_norm(channels, inner, 3, stride), _conv_norm(inner, outputs, 3, activation=None)
+                    conv_norm(channels, inner, 3, stride), conv_norm(inner, outputs, 3, activation=None)
                 )
             layers.append(Residual(body, channels, outputs, stride))
             channels = outputs
@@ -93,7 +94,7 @@ def vgg16(width: float = 1.0, classes: int = 1000) -> nn.Module:
 def mobilenet_v1(width: float = 1.0, classes: int = 1000) -> nn.Module:
     """Howard et al., arXiv:1704.04861: depthwise, then pointwise convolutions."""
     channels = int(32 * width)
-    layers: list[nn.Module] = [_conv_norm(3, channels, 3, 2)]
+    layers: list[nn.Module] = [conv_norm(3, channels, 3, 2)]
     for size, stride in (
         (64, 1),
         (128, 2),
@@ -106,45 +107,50 @@ def mobilenet_v1(width: float = 1.0, classes: int = 1000) -> nn.Module:
         (1024, 1),
     ):
         outputs = int(size * width)
-        layers += [_conv_norm(channels, channels, 3, stride, channels), _conv_norm(channels, outputs, 1)]
+        layers += [conv_norm(channels, channels, 3, stride, channels), conv_norm(channels, outputs, 1)]
         channels = outputs
     return nn.Sequential(*layers, Head(channels, classes))
 
 
 class SqueezeExcite(nn.Module):
-    """x * sigmoid(expand(silu(reduce(mean(x))))); Hu et al., arXiv:1709.01507."""
+    """x * gate(expand(activation(reduce(mean(x))))); Hu et al., arXiv:1709.01507."""
 
-    def __init__(self, channels: int, reduced: int) -> None:
+    def __init__(
+        self, channels: int, reduced: int, activation: type = nn.SiLU, gate: type = nn.Sigmoid
+    ) -> None:
         super().__init__()
-        self.reduce = nn.Conv2d(channels, reduced, 1)
-        self.expand = nn.Conv2d(reduced, channels, 1)
+        self.reduce, self.activation = nn.Conv2d(channels, reduced, 1), activation()
+        self.expand, self.gate = nn.Conv2d(reduced, channels, 1), gate()
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * torch.sigmoid(self.expand(F.silu(self.reduce(F.adaptive_avg_pool2d(x, 1)))))
+        return x * self.gate(self.expand(self.activation(self.reduce(F.adaptive_avg_pool2d(x, 1)))))
 
 
 class InvertedResidual(nn.Module):
-    """Expand, depthwise, perhaps squeeze-and-excite, project; Sandler et al., arXiv:1801.04381."""
+    """Expand, depthwise, perhaps squeeze-and-excite, project; Sandler et al., arXiv:1801.04381.
+
+    excite: makes a squeeze-and-excite for so many channels.
+    """
 
     def __init__(
         self,
         inputs: int,
         outputs: int,
-        expansion: int,
+        expansion: float,
         stride: int,
         kernel: int = 3,
-        excite: bool = False,
+        excite: Callable[[int], nn.Module] | None = None,
         activation: type = nn.ReLU6,
     ) -> None:
         super().__init__()
-        hidden = inputs * expansion
+        hidden = round(inputs * expansion)
         layers: list[nn.Module] = []
         if expansion != 1:
-            layers.append(_conv_norm(inputs, hidden, 1, activation=activation))
-        layers.append(_conv_norm(hidden, hidden, kernel, stride, hidden, activation))
-        if excite:
-            layers.append(SqueezeExcite(hidden, max(1, inputs // 4)))
-        layers.append(_conv_norm(hidden, outputs, 1, activation=None))
+            layers.append(conv_norm(inputs, hidden, 1, activation=activation))
+        layers.append(conv_norm(hidden, hidden, kernel, stride, hidden, activation))
+        if excite is not None:
+            layers.append(excite(hidden))
+        layers.append(conv_norm(hidden, outputs, 1, activation=None))
         self.body = nn.Sequential(*layers)
         self.skip = inputs == outputs and stride == 1
 
@@ -155,7 +161,7 @@ class InvertedResidual(nn.Module):
 def mobilenet_v2(width: float = 1.0, classes: int = 1000) -> nn.Module:
     """Sandler et al., arXiv:1801.04381, table 2."""
     channels, last = int(32 * width), int(1280 * width)
-    layers: list[nn.Module] = [_conv_norm(3, channels, 3, 2, activation=nn.ReLU6)]
+    layers: list[nn.Module] = [conv_norm(3, channels, 3, 2, activation=nn.ReLU6)]
     for expansion, size, count, stride in (
         (1, 16, 1, 1),
         (6, 24, 2, 2),
@@ -169,26 +175,24 @@ def mobilenet_v2(width: float = 1.0, classes: int = 1000) -> nn.Module:
             outputs = max(1, int(size * width))
             layers.append(InvertedResidual(channels, outputs, expansion, 1 if block else stride))
             channels = outputs
-    return nn.Sequential(
-        *layers, _conv_norm(channels, last, 1, activation=nn.ReLU6), Head(last, classes, 0.2)
-    )
+    return nn.Sequential(*layers, conv_norm(channels, last, 1, activation=nn.ReLU6), Head(last, classes, 0.2))
 
 
 def efficientnet_b0(width: float = 1.0, classes: int = 1000) -> nn.Module:
     """Tan and Le, arXiv:1905.11946, table 1."""
     channels, last = int(32 * width), int(1280 * width)
-    layers: list[nn.Module] = [_conv_norm(3, channels, 3, 2, activation=nn.SiLU)]
+    layers: list[nn.Module] = [conv_norm(3, channels, 3, 2, activation=nn.SiLU)]
     for expansion, size, count, stride, kernel in (
         (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
         (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
     ):  # fmt: skip
         for block in range(count):
             outputs = max(1, int(size * width))
-            layers.append(
-                InvertedResidual(channels, outputs, expansion, 1 if block else stride, kernel, True, nn.SiLU)
-            )
+            excite = partial(SqueezeExcite, reduced=max(1, channels // 4))
+            step = 1 if block else stride
+            layers.append(InvertedResidual(channels, outputs, expansion, step, kernel, excite, nn.SiLU))
             channels = outputs
-    return nn.Sequential(*layers, _conv_norm(channels, last, 1, activation=nn.SiLU), Head(last, classes, 0.2))
+    return nn.Sequential(*layers, conv_norm(channels, last, 1, activation=nn.SiLU), Head(last, classes, 0.2))
 
 
 class DenseLayer(nn.Module):
@@ -208,7 +212,7 @@ class DenseLayer(nn.Module):
 def densenet(blocks: tuple[int, ...], width: float = 1.0, classes: int = 1000) -> nn.Module:
     """DenseNet-161 is (6, 12, 36, 24), with growth rate 48."""
     growth, channels = int(48 * width), int(96 * width)
-    layers: list[nn.Module] = [_conv_norm(3, channels, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    layers: list[nn.Module] = [conv_norm(3, channels, 7, 2), nn.MaxPool2d(3, 2, 1)]
     for stage, count in enumerate(blocks):
         for _ in range(count):
             layers.append(DenseLayer(channels, growth))
@@ -242,19 +246,22 @@ class Attention(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """Post-norm with erf GELU as BERT has it, or pre-norm with tanh GELU as GPT-2 has it."""
+    """Post-norm with erf GELU as BERT has it, or pre-norm with tanh GELU as GPT-2 has it.
 
-    def __init__(self, size: int, heads: int, causal: bool) -> None:
+    norm_first: pre-norm where it is not causal either, as vision transformers have it.
+    """
+
+    def __init__(self, size: int, heads: int, causal: bool, norm_first: bool = False) -> None:
         super().__init__()
-        self.causal = causal
+        self.norm_first = causal or norm_first
         self.attention = Attention(size, heads, causal)
         self.norm1, self.norm2 = nn.LayerNorm(size), nn.LayerNorm(size)
         gelu = nn.GELU(approximate="tanh" if causal else "none")
         self.mlp = nn.Sequential(nn.Linear(size, 4 * size), gelu, nn.Linear(4 * size, size))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        if self.causal:
-            x = x + self.attention(self.norm1(x))
+        if self.norm_first:
+            x = x + self.attention(self.norm1(x), mask)
             return x + self.mlp(self.norm2(x))
         x = self.norm1(x + self.attention(x, mask))
         return self.norm2(x + self.mlp(x))
@@ -281,11 +288,21 @@ class Bert(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """GPT-2 at 12 layers, size 768, 12 heads, with tied embeddings; Radford et al. 2019."""
+    """GPT-2 at 12 layers, size 768, 12 heads, with tied embeddings; Radford et al. 2019.
 
-    def __init__(self, layers: int = 12, size: int = 768, heads: int = 12, vocabulary: int = 50257) -> None:
+    context: the longest text.
+    """
+
+    def __init__(
+        self,
+        layers: int = 12,
+        size: int = 768,
+        heads: int = 12,
+        vocabulary: int = 50257,
+        context: int = 1024,
+    ) -> None:
         super().__init__()
-        self.words, self.positions = nn.Embedding(vocabulary, size), nn.Embedding(1024, size)
+        self.words, self.positions = nn.Embedding(vocabulary, size), nn.Embedding(context, size)
         self.blocks = nn.ModuleList(TransformerBlock(size, heads, causal=True) for _ in range(layers))
         self.norm = nn.LayerNorm(size)
 

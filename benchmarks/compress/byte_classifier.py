@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import random
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
@@ -25,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks import ROOT, parts
+from benchmarks import ROOT, parts, training
 from benchmarks.compress.asked import Asked, compressed_as_asked
 
 # Kinds of files by suffix.
@@ -117,27 +116,16 @@ def gathered(roots: list[Path], seed: int) -> tuple[np.ndarray, np.ndarray]:  # 
 
 
 def trained(x: np.ndarray, y: np.ndarray, seconds: float, seed: int) -> ByteClassifier:  # type: ignore[type-arg]
-    """Adam with a cosine schedule over as many epochs as fit the time."""
+    """Over as many epochs as fit the time."""
     torch.manual_seed(seed)
     model = ByteClassifier(int(y.max()) + 1)
-    optimizer = torch.optim.AdamW(model.parameters(), 2e-3, weight_decay=0.01)
     samples, labels = torch.from_numpy(x).long(), torch.from_numpy(y).long()
-    began, size = time.monotonic(), 64
-    total = MOST_EPOCHS * len(samples)
-    seen = 0
-    while seen < total and time.monotonic() - began < seconds:
-        for rows in torch.randperm(len(samples)).split(size):
-            share = max(seen / total, (time.monotonic() - began) / seconds)
-            if share >= 1:
-                break
-            for group in optimizer.param_groups:
-                group["lr"] = 2e-3 * (0.5 + 0.5 * np.cos(np.pi * share))
-            loss = F.cross_entropy(model.scores(model.table[samples[rows]]), labels[rows])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            seen += len(rows)
-    return model.eval()
+
+    def loss(rows: Tensor) -> Tensor:
+        return F.cross_entropy(model.scores(model.table[samples[rows]]), labels[rows])
+
+    training.train(model, len(samples), loss, training.Schedule(seconds, MOST_EPOCHS), seed)
+    return model
 
 
 def made(folder: Path, options: Namespace) -> None:
@@ -147,11 +135,7 @@ def made(folder: Path, options: Namespace) -> None:
     model = trained(x[:kept], y[:kept], options.seconds, options.seed)
     folder.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(folder / "data.npz", x=x[kept:], y=y[kept:])
-    batch = torch.export.Dim("batch", min=1, max=4096)
-    torch.onnx.export(
-        model, (torch.from_numpy(x[:2]),), str(folder / "model.onnx"), dynamo=True,
-        input_names=["bytes"], output_names=["scores"], dynamic_shapes=({0: batch},), external_data=False,
-    )  # fmt: skip
+    training.export(model, (torch.from_numpy(x[:2]),), folder / "model.onnx", ["bytes"], "scores")
 
 
 def compressed(options: Namespace) -> parts.Found:

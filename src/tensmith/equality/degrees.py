@@ -17,7 +17,7 @@ unit: dividing by it subtracts exponents, and `degree` counts magnitudes of expo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce as fold
 
@@ -121,7 +121,8 @@ class Degrees:
         )
 
     def _missing(self, a: Quotient, den: Mapping[int, int]) -> PolynomialBound:
-        return self.product({site: power - a.den.get(site, 0) for site, power in den.items()})
+        missing = ((site, power - a.den.get(site, 0)) for site, power in den.items())
+        return self.product({site: power for site, power in missing if power})
 
     def _new(self, quotient: Quotient) -> int:
         self.table.append(quotient)
@@ -241,6 +242,42 @@ class Degrees:
         """Truth values have no size, and what uses them has no bound: this is only noted."""
         self.compares = True
         return np.zeros(np.broadcast_shapes(a.shape, b.shape), dtype=np.bool_)
+
+
+class Quotients:
+    """Many quotients as arrays, so that differences are bounded for many at once.
+
+    A bound is a row (degree, high, low); powers [quotients, sites].
+    """
+
+    def __init__(self, degrees: Degrees, quotients: Sequence[Quotient]) -> None:
+        used = sorted({site for quotient in quotients for site in quotient.den})
+        place = {site: column for column, site in enumerate(used)}
+        self._sites = np.array([_row(degrees.sites[site]) for site in used]).reshape(-1, 3)
+        self._tops = np.array([_row(quotient.num) for quotient in quotients])
+        self._powers = np.zeros((len(quotients), len(used)))
+        for quotient, powers in zip(quotients, self._powers):
+            for site, power in quotient.den.items():
+                powers[place[site]] = power
+
+    def differences(self, first: int) -> Array:
+        """Of the one at `first` and each from there on: bounds on the numerator of their difference times the
+        common denominator, [quotients - first, 3].
+        """
+        one, others = self._powers[first], self._powers[first:]
+        den = np.maximum(one, others)
+        tops = (
+            self._tops[first] + (den - one) @ self._sites,
+            self._tops[first:] + (den - others) @ self._sites,
+        )
+        largest, lowest = np.maximum(*tops), np.minimum(*tops)
+        joined = np.stack([largest[:, 0], largest[:, 1] + 1, lowest[:, 2]], axis=1)
+        found: Array = joined + den @ self._sites
+        return found
+
+
+def _row(bound: PolynomialBound) -> tuple[float, float, float]:
+    return bound.degree, bound.high, bound.low
 
 
 def _filled(index: int, shape: Iterable[int]) -> Array:

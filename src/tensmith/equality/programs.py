@@ -40,7 +40,7 @@ import numpy as np
 
 from tensmith.equality import sampling
 from tensmith.equality.cuts import cut
-from tensmith.equality.degrees import Calls, Degrees, PolynomialBound, Quotient
+from tensmith.equality.degrees import Calls, Degrees, PolynomialBound, Quotient, Quotients
 from tensmith.equality.joint import interpret_jointly
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, PrimeField
@@ -288,20 +288,33 @@ class _Chance:
 
 
 def _pairs(degrees: Degrees) -> tuple[list[tuple[float, float]], float]:
-    """(pairs of arguments, chance that they coincide modulo one prime) for all pairs of calls; the degree."""
+    """(pairs of arguments, chance that they coincide modulo one prime) for all pairs of calls; the degree.
+
+    Each call is taken with all later ones at once: steps of a recurrent layer are calls over as many
+    denominators as there are steps before them.
+    """
     by_function: dict[tuple[str, int], list[Calls]] = {}
     for calls in degrees.calls:
         by_function.setdefault((calls.function, len(calls.args)), []).append(calls)
     found, degree = [], 0.0
     for group in by_function.values():
+        arguments = [Quotients(degrees, column) for column in zip(*(calls.args for calls in group))]
+        widths = np.array([calls.width for calls in group])
         for position, a in enumerate(group):
-            for b in group[position:]:
-                differences = [_difference(degrees, x, y) for x, y in zip(a.args, b.args)]
-                once = max(map(_once, differences))
-                degree = max(degree, *(size.degree for size in differences))
-                count = a.count * (a.count - 1) / 2 if a is b else float(a.count * b.count)
-                found.append((count, max(a.width, b.width) * once))
+            sizes = [each.differences(position) for each in arguments]
+            once = np.max([_chances(size) for size in sizes], axis=0)
+            degree = max(degree, *(float(size[:, 0].max()) for size in sizes))
+            counts = [float(a.count * b.count) for b in group[position:]]
+            counts[0] = a.count * (a.count - 1) / 2
+            found += zip(counts, (np.maximum(a.width, widths[position:]) * once).tolist())
     return found, degree
+
+
+def _chances(sizes: Array) -> Array:
+    """`_once` of sizes [n, 3]."""
+    bits = np.maximum(sizes[:, 1] - sizes[:, 2], 0.0)
+    chances: Array = 2 * sizes[:, 0] / (sampling.LOWEST - 1) + (bits // 20) / sampling.PRIMES_IN_RANGE
+    return chances
 
 
 def _difference(degrees: Degrees, a: Quotient, b: Quotient) -> PolynomialBound:
