@@ -296,7 +296,8 @@ def _pairs(degrees: Degrees) -> tuple[list[tuple[float, float]], float]:
     by_function: dict[tuple[str, int], list[Calls]] = {}
     for calls in degrees.calls:
         by_function.setdefault((calls.function, len(calls.args)), []).append(calls)
-    found, degree = [], 0.0
+    found: list[tuple[float, float]] = []
+    degree = 0.0
     for group in by_function.values():
         arguments = [Quotients(degrees, column) for column in zip(*(calls.args for calls in group))]
         widths = np.array([calls.width for calls in group])
