@@ -38,11 +38,16 @@ NAMES = {
 }
 MORE = ("native_sparse", "native_sparse_int8", "native_sparse_layers", "native_bf16", "native_codes",
         "native_threads", "native_mixed")  # fmt: skip
+_AREAS = (
+    " Last column: the area that the front covers in size and latency (hypervolume, 1 is all), beside the "
+    "best of ONNX Runtime's and NNCF's own quantization under the same budget."
+)
 _QUIET = 1.5  # processes that want to run when a bench begins, one of them its own
 _SEVEN_BITS = (
     " Without VNNI sums of products of bytes saturate: weights of our file take 7 bits, as those of "
     "`compress` do there."
 )
+_TYPES = {"f32 any": "fp32", "u8 any": "8 bits"}
 OURS, TARGETS = "tensmith", {"numpy": "NumPy", "torch": "PyTorch", "c": "C"}
 
 
@@ -94,9 +99,8 @@ def fronts(found: Results) -> Iterator[str]:
     if not rows:
         return
     yield (
-        "Every model, under its budget: the fastest point, and the smallest where it is another. Last "
-        "column: the area that the front covers in size and latency (hypervolume, 1 is all), beside the "
-        "best of ONNX Runtime's and NNCF's own quantization under the same budget."
+        "Every model, under its budget: the fastest point, and the smallest where it is another."
+        f"{_AREAS if peers else ''}"
     )
     yield _fronts_table(rows, peers)
     yield _provenance(found, "fronts", "peers")
@@ -199,24 +203,26 @@ def _loses(found: Results) -> Iterator[str]:
 def _zeros(found: Results) -> Iterator[str]:
     rows = {**_rows(found, "native_sparse"), **_rows(found, "native_sparse_int8")}
     fp32, int8 = (
-        [
-            f"{name.removeprefix('resnet50 ')} {_times(row)}"
-            for name, row in rows.items()
-            if (" by " in name) == int8
-        ]
+        [f"{_zeros_of(name)} {_times(row)}" for name, row in rows.items() if (" by " in name) == int8]
         for int8 in (False, True)
     )
     if fp32:
         yield f"**Zeros pay**, wherever they lie. ResNet-50 over the dense one in ONNX Runtime: {_and(fp32)}."
     if int8:
-        yield f"In 8 bits, over the fastest dense one of all engines, zeros by channels: {_and(int8)}."
+        yield f"In 8 bits, over the fastest dense one of all engines: {_and(int8)}."
+
+
+def _zeros_of(name: str) -> str:
+    """The zeros of a row, "resnet50 90% by 4", in words."""
+    share, by, run = name.removeprefix("resnet50 ").partition(" by ")
+    return share + {"": "", "1": ", wherever they lie,", "4": " in fours of channels"}.get(run, f"{by}{run}")
 
 
 def _layers(found: Results) -> Iterator[str]:
     for name, row in _rows(found, "native_sparse_layers").items():
         zeros = found["native_sparse_layers"]["settings"]["zeros"]
         yield (
-            f"Layers of ResNet-50 with {zeros:.0f} % zeros ({name}) reach "
+            f"Layers of ResNet-50 with {zeros:.0f} % zeros ({_TYPES.get(name, name)}) reach "
             f"{row['median share over direct']:.0%} of the speed-up that zeros promise over our own direct "
             "kernels (median), half or more in "
             f"{row['half or more over direct']:.0%} of them."
