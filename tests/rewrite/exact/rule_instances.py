@@ -159,7 +159,10 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     ),
 }
 # What steps tell rules that take parameters.
-PARAMS: dict[str, Mapping[str, object]] = {"scale_there_and_back": {"exponents": [3, 0, -2]}}
+PARAMS: dict[str, Mapping[str, object]] = {
+    "in_patches": {"rows": 2, "columns": 1},
+    "scale_there_and_back": {"exponents": [3, 0, -2]},
+}
 # Sizes that a rule's programs take: of an empty tensor, no operand says the shape in numbers.
 SAMPLE_SIZES = {"reshape_to_literal": (1, 3, 7)}
 
