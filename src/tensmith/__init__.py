@@ -9,12 +9,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tensmith.compression import compress
     from tensmith.deploy.front import Front
+    from tensmith.deploy.generation import Sampling
     from tensmith.deploy.model import load
     from tensmith.lifting.decorator import lift
     from tensmith.quantization import quantize
     from tensmith.superoptimize.decorator import optimize
 
-__all__ = ["Front", "__version__", "compress", "lift", "load", "optimize", "quantize"]
+__all__ = ["Front", "Sampling", "__version__", "compress", "lift", "load", "optimize", "quantize"]
 
 # Imported at first use: `tensmith --help` must not wait for numpy and onnx.
 _HOMES = {
@@ -22,6 +23,7 @@ _HOMES = {
     "Front": "tensmith.deploy.front",
     "lift": "tensmith.lifting.decorator",
     "load": "tensmith.deploy.model",
+    "Sampling": "tensmith.deploy.generation",
     "optimize": "tensmith.superoptimize.decorator",
     "quantize": "tensmith.quantization",
 }

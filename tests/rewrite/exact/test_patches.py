@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from golden import program
 
 from tensmith.equality.programs import compare_programs
+from tensmith.errors import ProgramError
 from tensmith.ir import Program, interpret
 from tensmith.rewrite.exact import patches
 from tensmith.rewrite.exact.patches import InPatches, Part
-from tensmith.rewrite.rule import EXACT
+from tensmith.rewrite.rule import EXACT, Step
+from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import Traced, exhaust
 from tensmith.verify.rules import unsound
 
@@ -101,3 +105,13 @@ def test_what_has_no_patches_says_why(node: str, reason: str) -> None:
     assert size == whole.type("y").static[2]
     found = EXACT["slice_earlier"].why_not(whole, whole.nodes[-1])
     assert found and reason in found
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"rows": 0}, {"rows": 17}, {"columns": 1 << 40}, {"rows": 2.0}, {"rows": True}, {"tiles": 2}],
+    ids=str,
+)
+def test_a_trail_with_senseless_patches_is_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(ProgramError, match="takes rows and columns, whole numbers from 1 to 16"):
+        rule_of(Step("in_patches", "y", params))

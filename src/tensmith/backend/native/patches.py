@@ -26,13 +26,13 @@ from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes, encodes
 from tensmith.kernel.image import Image, make_image
 from tensmith.kernel.isa import Isa
-from tensmith.rewrite.exact.patches import parts, shares
+from tensmith.rewrite.exact.patches import MOST_PIECES, parts, shares
 from tensmith.rewrite.rule import EXACT, Step
 from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import Traced, exhaust, simplify
 
 # Numbers of patches along an axis.
-_PIECES = (1, 2, 3, 4, 6, 8, 12, 16)
+_PIECES = (1, 2, 3, 4, 6, 8, 12, MOST_PIECES)
 # How many choices are planned, some tenths of a second each, before a model is refused.
 _MOST_TRIALS = 128
 
