@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Any
 
 from nursery import Nursery, adopt, listening, open_nursery, run_as_child
+from short_turns import take_short_turns
 
 _SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _ORPHAN_GRACE_S = 6.0
@@ -125,6 +126,7 @@ def _serve() -> None:
     line = listening()
     print(line.getsockname().hex(), file=answers, flush=True)
     _import_all()
+    take_short_turns()
     nursery = Nursery(line.getsockname())
     adopt(lambda: nursery)
     _NOT_LEFT.append(open_nursery(line))
