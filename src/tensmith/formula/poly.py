@@ -45,6 +45,9 @@ class Poly:
 
     terms: tuple[tuple[Monomial, int], ...]
 
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        self.__dict__["terms"] = terms  # as a dataclass does, at half the price
+
     # Construction
 
     @staticmethod
@@ -61,7 +64,9 @@ class Poly:
     def from_terms(terms: Mapping[Monomial, int]) -> Poly:
         """The polynomial of a monomial -> coefficient table."""
         kept = [term for term in terms.items() if term[1]]
-        return Poly(tuple(sorted(kept, key=_term_key) if len(kept) > 1 else kept))
+        if len(kept) > 1:
+            kept.sort(key=_term_key)
+        return Poly(tuple(kept))
 
     # Reading
 
@@ -76,15 +81,17 @@ class Poly:
 
     def symbols(self) -> frozenset[str]:
         """Names of every variable, those inside divisions included."""
-        return self._symbols
-
-    @cached_property
-    def _symbols(self) -> frozenset[str]:
-        found: set[str] = set()
-        for monomial, _ in self.terms:
-            for atom, _ in monomial:
-                found |= {atom} if isinstance(atom, str) else atom.symbols()
-        return frozenset(found)
+        known: frozenset[str] | None = self.__dict__.get("_symbols")
+        if known is None:
+            found: set[str] = set()
+            for monomial, _ in self.terms:
+                for atom, _ in monomial:
+                    if isinstance(atom, str):
+                        found.add(atom)
+                    else:
+                        found |= atom.symbols()
+            known = self.__dict__["_symbols"] = frozenset(found)
+        return known
 
     def coefficient(self, name: str) -> Poly | None:
         """The factor c in `c * name + rest` where neither contains `name`; None if not of that form."""
@@ -103,10 +110,18 @@ class Poly:
 
     def substitute(self, values: Mapping[str, Dim]) -> Poly:
         """This polynomial with variables replaced."""
-        if not values or not (self.symbols() & values.keys()):
+        if not values or self.symbols().isdisjoint(values):
             return self
         table: dict[Monomial, int] = {}
         for monomial, coefficient in self.terms:
+            if not monomial:
+                table[monomial] = table.get(monomial, 0) + coefficient
+                continue
+            atom, power = monomial[0]
+            if power == 1 and len(monomial) == 1 and isinstance(atom, str):
+                for found, count in Poly.of(values[atom]).terms if atom in values else ((monomial, 1),):
+                    table[found] = table.get(found, 0) + coefficient * count
+                continue
             kept = tuple((a, p) for a, p in monomial if isinstance(a, str) and a not in values)
             product = Poly(((kept, coefficient),))
             for atom, power in monomial if len(kept) < len(monomial) else ():
@@ -157,8 +172,11 @@ class Poly:
         return Poly(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
 
     def __sub__(self, other: Dim) -> Poly:
+        less = Poly.of(other).terms
+        if not less:
+            return self
         terms = dict(self.terms)
-        for monomial, coefficient in Poly.of(other).terms:
+        for monomial, coefficient in less:
             terms[monomial] = terms.get(monomial, 0) - coefficient
         return Poly.from_terms(terms)
 
@@ -166,9 +184,13 @@ class Poly:
         return Poly.of(other) - self
 
     def __mul__(self, other: Dim) -> Poly:
+        more = Poly.of(other)
+        for one, factor in ((self, more.constant), (more, self.constant)):
+            if factor is not None:
+                return one if factor == 1 else Poly(tuple((m, factor * c) for m, c in one.terms if factor))
         terms: dict[Monomial, int] = {}
         for left, a in self.terms:
-            for right, b in Poly.of(other).terms:
+            for right, b in more.terms:
                 monomial = _multiply(left, right)
                 terms[monomial] = terms.get(monomial, 0) + a * b
         return Poly.from_terms(terms)
@@ -193,12 +215,11 @@ class Poly:
         return isinstance(other, Poly) and self.terms == other.terms
 
     def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        constant = self.constant
-        return hash(self.terms if constant is None else constant)
+        known: int | None = self.__dict__.get("_hash")
+        if known is None:
+            constant = self.constant
+            known = self.__dict__["_hash"] = hash(self.terms if constant is None else constant)
+        return known
 
     def __str__(self) -> str:
         return self._text
