@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Engines' workers and what compiles models come from the nursery of the commands' server, which has
-    imported what they need. What was imported and collected stays until the end: no later collection of
-    garbage goes through it."""
-    if "tensmith.engine.worker" in sys.modules:
-        from command_line import commands
-        from nursery import adopt
-
-        adopt(lambda: commands().nursery)
+    """What was imported and collected stays until the end: no later collection of garbage goes through it."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)

@@ -88,18 +88,23 @@ class PackageEngine(Engine):
     package: str = ""
 
     def missing(self) -> str | None:
-        found = importlib.util.find_spec(self.package or self.name)
+        found = importlib.util.find_spec(self.module)
         return None if found else f"{self.name} is not installed: pip install {self.install}"
 
     def version(self) -> str:
         require(self)
         import importlib.metadata
 
-        return importlib.metadata.version(self.package or self.name)
+        return importlib.metadata.version(self.module)
 
     def start(self) -> None:
         require(self)
-        importlib.import_module(self.package or self.name)
+        importlib.import_module(self.module)
+
+    @property
+    def module(self) -> str:
+        """What Python calls it."""
+        return self.package or self.name
 
 
 class CompilingEngine(Engine):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,12 +18,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tensmith.children import Child, Ending, same_modules, signal_name
-from tensmith.engine.base import ENGINES, Arrays, Session
+from tensmith.children import Ending, signal_name
+from tensmith.engine.base import ENGINES, Arrays, PackageEngine, Session
 from tensmith.engine.frame import read_frame, write_frame
 from tensmith.engine.signature import TensorSpec
 from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError
+from tensmith.fork_server import start_module
 
 _ORPHAN_GRACE_S = 5
 
@@ -64,14 +64,16 @@ class SessionWorker(Session, Ending):
         self.engine, self.path = engine, path
         self._timeout = timeout
         self._asking = threading.Lock()  # one request at a time is on the way
-        module = type(ENGINES[engine]).__module__
+        by = ENGINES[engine]
+        module = type(by).__module__
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
-        self._process = Child(
-            [sys.executable, "-P", "-m", "tensmith.engine.serve", module, engine],
+        self._process = start_module(
+            "tensmith.engine.serve",
+            (module, engine),
+            (module, by.module) if isinstance(by, PackageEngine) else (module,),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=same_modules(),
         )
         try:
             answer, _ = self._ask(
