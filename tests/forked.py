@@ -102,9 +102,10 @@ class Commands:
         environment: instead of this process's.
         """
         assert self._server.stdin is not None
+        limits = {resource.RLIMIT_DATA: memory, resource.RLIMIT_FSIZE: file_limit}
         request = {
             "arguments": [str(a) for a in arguments], "folder": str(folder), "seconds": seconds,
-            "limits": {resource.RLIMIT_DATA: memory, resource.RLIMIT_FSIZE: file_limit},
+            "limits": {kind: most for kind, most in limits.items() if most is not None},
             "environment": dict(os.environ if environment is None else environment),
         }  # fmt: skip
         with self._one_at_a_time:

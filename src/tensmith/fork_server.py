@@ -280,7 +280,6 @@ def run_as_child(
         os.setsid()
         for place, stream in enumerate(streams):
             os.dup2(stream, place)
-            os.close(stream)
         os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environment"])

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from tensmith.children import Ending, signal_name
-from tensmith.engine.base import ENGINES, Arrays, PackageEngine, Session
+from tensmith.engine.base import ENGINES, Arrays, Engine, PackageEngine, Session
 from tensmith.engine.frame import read_frame, write_frame
 from tensmith.engine.signature import TensorSpec
 from tensmith.engine.stopwatch import Turn
@@ -65,12 +65,11 @@ class SessionWorker(Session, Ending):
         self._timeout = timeout
         self._asking = threading.Lock()  # one request at a time is on the way
         by = ENGINES[engine]
-        module = type(by).__module__
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         self._process = start_module(
             "tensmith.engine.serve",
-            (module, engine),
-            (module, by.module) if isinstance(by, PackageEngine) else (module,),
+            (type(by).__module__, engine),
+            _packages(by),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -164,6 +163,14 @@ class SessionWorker(Session, Ending):
         self._log.seek(max(0, self._log.tell() - 4096))
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return what.format(f"died ({how})") + (f": {lines[-1][:300]}" if lines else "")
+
+
+def _packages(engine: Engine) -> tuple[str, ...]:
+    """What is imported before a worker is forked: nothing of others' engines, which may start threads."""
+    module = type(engine).__module__
+    if not module.startswith("tensmith."):
+        return ()
+    return (module, engine.module) if isinstance(engine, PackageEngine) else (module,)
 
 
 def _specs(rows: list[list[Any]]) -> tuple[TensorSpec, ...]:
