@@ -27,6 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from short_turns import take_short_turns
 from tensmith.engine.base import ENGINES, CompilingEngine, PackageEngine, available
 from tensmith.fork_server import fork_server, run_as_child
 
@@ -124,6 +125,7 @@ def _serve() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _import_all()
+    take_short_turns()
     before = set(_children())
     _start_fork_servers()
     _NOT_LEFT.extend(set(_children()) - before)

@@ -140,7 +140,18 @@ class Degrees:
         if array.strides == (0,) * array.ndim or bool(np.all(array == first)):
             return first
         found = np.flatnonzero(np.bincount(array.ravel(), minlength=1)).tolist()
-        return self._new(fold(self._either, (self.table[index] for index in found)))
+        return self._new(self._any_of([self.table[index] for index in found]))
+
+    def _any_of(self, quotients: Sequence[Quotient]) -> Quotient:
+        """Bounds on each of some; those of a tensor of constants are thousands, over one denominator."""
+        den = quotients[0].den
+        if any(quotient.den != den for quotient in quotients):
+            return fold(self._either, quotients)
+        nums = [quotient.num for quotient in quotients]
+        joined = PolynomialBound(
+            max(num.degree for num in nums), max(num.high for num in nums), min(num.low for num in nums)
+        )
+        return Quotient(joined, den, all(quotient.unit for quotient in quotients))
 
     def _either(self, a: Quotient, b: Quotient) -> Quotient:
         first, second, den = self.common(a, b)
@@ -157,17 +168,18 @@ class Degrees:
             if array.size > 4096:
                 return _filled(self._new(_weights(array.astype(np.float64))), array.shape)
             distinct, places = np.unique(array, return_inverse=True)
-            return np.array([self._constant(float(v)) for v in distinct])[places].reshape(array.shape)
-        return _filled(self._constant(float(array.flat[0])), array.shape)
+            return np.array(self._references(distinct.astype(np.float64)))[places].reshape(array.shape)
+        return _filled(self._references(array.reshape(-1)[:1].astype(np.float64))[0], array.shape)
 
-    def _constant(self, value: float) -> int:
-        if not math.isfinite(value):
-            return _VARIABLE
-        if value not in self._constants:
-            bounds = _weights(np.array([value]))
-            self._constants[value] = index = self._new(bounds)
-            self._scalars[index] = self._site(bounds.num)
-        return self._constants[value]
+    def _references(self, values: Array) -> list[int]:
+        """The reference of each of some numbers, float64 [values]; what is no number is a variable."""
+        known = self._constants
+        new = np.array([v for v in values.tolist() if v not in known and math.isfinite(v)])
+        for value, bounds in zip(new.tolist(), _each_weight(new)):
+            if value not in known:
+                known[value] = index = self._new(bounds)
+                self._scalars[index] = self._site(bounds.num)
+        return [known.get(value, _VARIABLE) for value in values.tolist()]
 
     def add(self, a: Array, b: Array) -> Array:
         """See Arith."""
@@ -309,15 +321,26 @@ def _reduced(
 
 
 def _weights(values: Array) -> Quotient:
-    """Bounds on any of some constants; a lone power of two is a unit."""
+    """Bounds on any of some constants."""
     found = values[np.logical_and(np.isfinite(values), values != 0)]
     if found.size == 0:
         return Quotient(
             PolynomialBound(1.0) if values.size and not np.all(values == 0) else PolynomialBound()
         )
-    mantissa, exponent = np.frexp(np.abs(found))
-    whole = (mantissa * 2.0**53).astype(np.int64)
-    lowest = int(np.min(exponent - 53 + np.log2(whole & -whole).astype(np.int64)))
     degree = 0.0 if found.size == np.count_nonzero(values) else 1.0
     high = float(np.log2(np.max(np.abs(found))))
-    return Quotient(PolynomialBound(degree, high, lowest), unit=values.size == 1 and high == lowest)
+    return Quotient(PolynomialBound(degree, high, int(np.min(_lowest_bits(found)))))
+
+
+def _each_weight(values: Array) -> list[Quotient]:
+    """Bounds on each of some numbers that are not 0, [values]; powers of two are units."""
+    highs, lows = np.log2(np.abs(values)).tolist(), _lowest_bits(values).tolist()
+    return [Quotient(PolynomialBound(0.0, high, low), unit=high == low) for high, low in zip(highs, lows)]
+
+
+def _lowest_bits(values: Array) -> Array:
+    """The power of two of the last bit of each of some numbers that are finite and not 0, int64 [values]."""
+    mantissa, exponent = np.frexp(np.abs(values))
+    whole = (mantissa * 2.0**53).astype(np.int64)
+    found: Array = exponent - 53 + np.log2(whole & -whole).astype(np.int64)
+    return found

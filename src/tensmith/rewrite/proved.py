@@ -68,6 +68,7 @@ def rule_digest(name: str, home: Path) -> str:
     return _sha256(name, _file(home), *map(_file, sorted(_imported(home))), _prover())[:32]
 
 
+@cache
 def _imported(path: Path) -> frozenset[Path]:
     """The rules' own modules that one imports, and those that these do."""
     seen: set[Path] = set()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
+import importlib.metadata
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from tensmith.backend.native.emit import folder as folders
 from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import NativePlan, make_plan
-from tensmith.cache import user_cache
+from tensmith.cache import fetch, user_cache
+from tensmith.files import sha256_bytes
 from tensmith.ir import Program
 from tensmith.kernel import Isa
 from tensmith.kernel.toolchain import OPTIMIZED
@@ -42,24 +43,37 @@ def build(
 ) -> tuple[Path, NativePlan]:
     """A static program of the C files of a compiled model, and the plan behind it."""
     plan = make_plan(program, isa, chooser)
-    (folder / "model.c").write_text(print_c(plan))
-    (folder / "model.h").write_text(print_header(plan))
-    shutil.copyfile(Path(folders.__file__).with_name("main.c"), folder / "main.c")
     plan.weights.tofile(folder / "weights.bin")
+    sources = {
+        "model.c": print_c(plan),
+        "model.h": print_header(plan),
+        "main.c": Path(folders.__file__).with_name("main.c").read_text(),
+        "start.c": _START.read_text(),
+    }
     flags = [*OPTIMIZED, *(flag.replace("+fp16", "+fullfp16") for flag in isa.flags)]
-    for name in ("model", "main"):
-        _zig(folder, *flags, "-c", f"{name}.c", "-o", f"{name}.o")
-    (folder / "start.o").write_bytes(_start())
-    _zig(folder, "-nostdlib", "-static", "model.o", "main.o", "start.o", "-o", "program")
+    version = importlib.metadata.version("ziglang")
+    of = {
+        "zig": version,
+        "flags": " ".join(flags),
+        **{n: sha256_bytes(t.encode()) for n, t in sources.items()},
+    }
+    made = fetch(user_cache("aarch64"), of, lambda room: _compile(sources, flags, room))
+    shutil.copy(made / "program", folder / "program")
     return folder / "program", plan
 
 
-@functools.cache
-def _start() -> bytes:
-    """The object file of what a program without a C library begins with: the same for all."""
-    with tempfile.TemporaryDirectory() as folder:
-        _zig(Path(folder), *OPTIMIZED, "-ffreestanding", "-c", str(_START), "-o", "start.o")
-        return (Path(folder) / "start.o").read_bytes()
+def _compile(sources: Mapping[str, str], flags: Sequence[str], room: Path) -> None:
+    """A new folder with the program of some sources; a run on the same ones finds it in the user's cache."""
+    room.mkdir()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, text in sources.items():
+            (folder / file).write_text(text)
+        _zig(folder, *flags, "-c", "model.c", "-o", "model.o")
+        _zig(folder, *flags, "-c", "main.c", "-o", "main.o")
+        _zig(folder, *OPTIMIZED, "-ffreestanding", "-c", "start.c", "-o", "start.o")
+        _zig(folder, "-nostdlib", "-static", "model.o", "main.o", "start.o", "-o", "program")
+        shutil.copy(folder / "program", room / "program")
 
 
 def run(built: tuple[Path, NativePlan], x: Array) -> dict[str, Array]:

@@ -8,6 +8,8 @@ a whole model is one stream and pays for its lanes once.
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +25,8 @@ _LOW = 1 << 16
 _WORD = 16
 _UNLIMITED = 1 << 62
 _SYMBOLS_PER_LANE = 8192  # a lane costs four bytes: under 0.1 % of a 4-bit symbol stream
+# So many lanes are gone through one after the other, by Python's integers: sooner done than NumPy's steps.
+_FEW_LANES = 16
 
 Words = np.ndarray[Any, np.dtype[np.uint16]]
 Contexts = np.ndarray[Any, np.dtype[np.unsignedinteger[Any]]]
@@ -62,6 +66,8 @@ def lanes_for(symbols: int) -> int:
 
 def encode(batches: Sequence[SymbolBatch], lanes: int) -> bytes:
     """One stream that `Decoder` reads batch after batch."""
+    if lanes <= _FEW_LANES:
+        return _encoded_in_turn(batches, lanes)
     states = np.full(lanes, _LOW, np.int64)
     blocks: list[Words] = []
     for batch in reversed(batches):
@@ -78,6 +84,22 @@ def encode(batches: Sequence[SymbolBatch], lanes: int) -> bytes:
     return b"".join(
         [states.astype("<u4").tobytes(), *(block.astype("<u2").tobytes() for block in reversed(blocks))]
     )
+
+
+def _encoded_in_turn(batches: Sequence[SymbolBatch], lanes: int) -> bytes:
+    """What `encode` gives, lane after lane."""
+    states, words = [_LOW] * lanes, list[int]()
+    for batch in reversed(batches):
+        starts, frequencies = batch.starts.tolist(), batch.frequencies.tolist()
+        for place in reversed(range(len(starts))):
+            lane, frequency = place % lanes, frequencies[place]
+            state = states[lane]
+            if state >= frequency << (2 * _WORD - PRECISION):
+                words.append(state & 0xFFFF)
+                state >>= _WORD
+            states[lane] = (state // frequency << PRECISION) + state % frequency + starts[place]
+    words.reverse()
+    return np.array(states, "<u4").tobytes() + np.array(words, "<u2").tobytes()
 
 
 def no_words() -> ModelError:
@@ -111,6 +133,9 @@ class Decoder:
         flat = frequencies.ravel()
         starts = (np.cumsum(frequencies, axis=1) - frequencies).ravel()
         intervals = starts + (np.arange(len(frequencies)) << PRECISION).repeat(alphabet)
+        if self._states.size <= _FEW_LANES:
+            found = self._in_turn(contexts.tolist(), flat.tolist(), starts.tolist(), intervals.tolist())
+            return np.array(found, np.int64) - contexts.astype(np.int64) * alphabet
         slots = np.repeat(np.arange(flat.size, dtype=np.int32), flat) if contexts.size > flat.sum() else None
         rows = contexts.astype(np.int64)
         keys = rows << PRECISION
@@ -137,6 +162,29 @@ class Decoder:
                 self.position = stop
         out -= rows * alphabet
         return out
+
+    def _in_turn(
+        self, contexts: list[int], frequencies: list[int], starts: list[int], intervals: list[int]
+    ) -> list[int]:
+        """The place in the table of one symbol for each context, lane after lane."""
+        states = self._states.tolist()
+        words, found = iter(self._words[self.position :].tolist()), list[int]()
+        taken = 0
+        for lane, context in zip(itertools.cycle(range(len(states))), contexts):
+            slot = states[lane] & (TOTAL - 1)
+            index = bisect_right(intervals, (context << PRECISION) + slot) - 1
+            found.append(index)
+            state = (states[lane] >> PRECISION) * frequencies[index] + slot - starts[index]
+            if state < _LOW:
+                word = next(words, None)
+                if word is None:
+                    raise no_words()
+                state = state << _WORD | word
+                taken += 1
+            states[lane] = state
+        self._states[:] = states
+        self.position += taken
+        return found
 
     def finish(self) -> None:
         """ModelError unless every word was used and every lane is back at its first state."""

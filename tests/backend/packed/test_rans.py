@@ -1,0 +1,35 @@
+"""Symbols of few lanes, gone through one after the other, and of many, a step of all lanes at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensmith.backend.packed import rans
+from tensmith.backend.packed.frequency import normalise
+from tensmith.errors import ModelError
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 16, 32])
+def test_both_ways_give_the_same_bytes_and_symbols(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    frequencies = normalise(random.integers(1, 2000, (5, 64)))
+    contexts = random.integers(0, 5, 3001).astype(np.uint16)
+    symbols = random.integers(0, 64, contexts.size)
+    batches = [
+        rans.batch_of(symbols[some], contexts[some], frequencies) for some in (slice(2001), slice(3001))
+    ]
+    streams = []
+    for few in (0, lanes):
+        monkeypatch.setattr(rans, "_FEW_LANES", few)
+        streams.append(rans.encode(batches, lanes))
+        decoder = rans.Decoder(streams[0], lanes)
+        for batch in (slice(2001), slice(3001)):
+            found = decoder.read(contexts[batch], frequencies)
+            assert found.dtype == np.int64 and np.array_equal(found, symbols[batch])
+        decoder.finish()
+        short = rans.Decoder(streams[0][:-2], lanes)
+        with pytest.raises(ModelError, match="end early"):
+            for batch in (slice(2001), slice(3001)):
+                short.read(contexts[batch], frequencies)
+    assert streams[0] == streams[1]
