@@ -35,8 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is timed is timed briefly. What was imported and collected stays until the end: no later collection
-    of garbage goes through it."""
+    """Models are timed briefly. What was imported and collected stays until the end: no later collection of
+    garbage goes through it."""
     if "tensmith.evaluate.latency" in sys.modules:
         from short_turns import take_short_turns
 
