@@ -94,6 +94,11 @@ class SessionWorker(Session, Ending):
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         return self._ask("run", "running", inputs)[1]
 
+    def run_in_parts(self, inputs: Arrays, size: int) -> list[dict[str, np.ndarray[Any, Any]]]:
+        answer, results = self._ask("run_in_parts", "running", inputs, size=size)
+        names = answer["names"]
+        return [{name: results[f"{part} {name}"] for name in names} for part in range(answer["parts"])]
+
     def feed(self, inputs: Arrays) -> None:
         """Sets the inputs of every `time` and `peak` that follows, and runs once on them."""
         self._ask("feed", "running", inputs)

@@ -135,7 +135,8 @@ class Decoder:
         intervals = starts + (np.arange(len(frequencies)) << PRECISION).repeat(alphabet)
         if self._states.size <= _FEW_LANES:
             found = self._in_turn(contexts.tolist(), flat.tolist(), starts.tolist(), intervals.tolist())
-            return np.array(found, np.int64) - contexts.astype(np.int64) * alphabet
+            symbols: Integers = np.array(found, np.int64) - contexts.astype(np.int64) * alphabet
+            return symbols
         slots = np.repeat(np.arange(flat.size, dtype=np.int32), flat) if contexts.size > flat.sum() else None
         rows = contexts.astype(np.int64)
         keys = rows << PRECISION
