@@ -11,5 +11,6 @@ _SECONDS = 0.004
 def take_short_turns() -> None:
     """From now on this process, and what is forked from it, times models in short turns."""
     from tensmith.evaluate import latency
+    from tensmith.search import race
 
-    latency._TURN_SECONDS = _SECONDS
+    latency._TURN_SECONDS = race._TURN_SECONDS = _SECONDS
