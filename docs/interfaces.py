@@ -19,6 +19,7 @@ from tensmith.backend.packed import container
 from tensmith.cli.command import app
 from tensmith.config import Config
 from tensmith.deploy.front import Front, FrontPoint
+from tensmith.deploy.generation import Sampling
 from tensmith.deploy.model import Model
 from tensmith.ir import text
 from tensmith.lifting.decorator import LiftWarning
@@ -99,7 +100,7 @@ def python_page() -> str:
         if name == "compress":
             lines += _options()
     returned = {"tensmith.Front": Front, "FrontPoint": FrontPoint, "Metric": Metric, "Model": Model}
-    returned |= {"Quantization": Quantization, "RoundedTensor": RoundedTensor}
+    returned |= {"Quantization": Quantization, "RoundedTensor": RoundedTensor, "tensmith.Sampling": Sampling}
     for name, kind in returned.items():
         lines += [f"## {name}", "", document(kind), "", *_members(kind)]
     lines += ["## Errors and warnings", "", "Each error says what is wrong, where, and what to do.", ""]

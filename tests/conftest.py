@@ -35,14 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Engines' workers and what compiles models come from the nursery of the commands' server, which has
-    imported what they need; what is timed is timed briefly. What was imported and collected stays until the
-    end: no later collection of garbage goes through it."""
-    if "tensmith.engine.worker" in sys.modules:
-        from command_line import commands
-        from nursery import adopt
-
-        adopt(lambda: commands().nursery)
+    """Models are timed briefly. What was imported and collected stays until the end: no later collection of
+    garbage goes through it."""
     if "tensmith.deploy.again" in sys.modules:
         from short_turns import take_short_turns
 

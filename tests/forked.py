@@ -3,7 +3,7 @@
 A server process imports tensmith once and forks a child for each command: limited in time and memory, in a
 session of its own, what it prints and leaves behind told apart. What the child started and did not end (an
 orphan) comes to the server, which is its subreaper, and is counted. Engines' workers and what compiles models
-come from the server's nursery, for the commands and for whoever adopts it.
+come from fork servers that all commands share.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from nursery import Nursery, adopt, listening, open_nursery, run_as_child
 from short_turns import take_short_turns
+from tensmith.engine.base import ENGINES, CompilingEngine, PackageEngine, available
+from tensmith.fork_server import fork_server, run_as_child
 
 _SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _ORPHAN_GRACE_S = 6.0
@@ -71,7 +72,7 @@ class Outcome:
 
 
 class Commands:
-    """A server; calling it runs one command, its nursery starts modules. Use as a context."""
+    """A server; calling it runs one command. Use as a context."""
 
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()
@@ -83,7 +84,6 @@ class Commands:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.nursery = Nursery(bytes.fromhex(self._line()))
         return self
 
     def __exit__(
@@ -103,9 +103,10 @@ class Commands:
         environment: instead of this process's.
         """
         assert self._server.stdin is not None
+        limits = {resource.RLIMIT_DATA: memory, resource.RLIMIT_FSIZE: file_limit}
         request = {
             "arguments": [str(a) for a in arguments], "folder": str(folder), "seconds": seconds,
-            "limits": {resource.RLIMIT_DATA: memory, resource.RLIMIT_FSIZE: file_limit},
+            "limits": {kind: most for kind, most in limits.items() if most is not None},
             "environment": dict(os.environ if environment is None else environment),
         }  # fmt: skip
         with self._one_at_a_time:
@@ -123,14 +124,11 @@ def _serve() -> None:
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    line = listening()
-    print(line.getsockname().hex(), file=answers, flush=True)
     _import_all()
     take_short_turns()
-    nursery = Nursery(line.getsockname())
-    adopt(lambda: nursery)
-    _NOT_LEFT.append(open_nursery(line))
-    line.close()
+    before = set(_children())
+    _start_fork_servers()
+    _NOT_LEFT.extend(set(_children()) - before)
     for request in sys.stdin:
         print(json.dumps(_answer(json.loads(request))), file=answers, flush=True)
 
@@ -174,6 +172,16 @@ def _import_all() -> None:
     if has_compiler():
         find_compiler()
     gc.freeze()  # a collection in a child would copy every page
+
+
+def _start_fork_servers() -> None:
+    """Of all that engines are started with by themselves."""
+    for engine in (ENGINES[name] for name in available()):
+        module = type(engine).__module__
+        beside = (engine.module,) if isinstance(engine, PackageEngine) else ()
+        fork_server("tensmith.engine.serve", (module, *beside)).start()
+        if isinstance(engine, CompilingEngine):
+            fork_server("tensmith.engine.compile", (module,)).start()
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:

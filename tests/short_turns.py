@@ -13,6 +13,7 @@ def take_short_turns() -> None:
     """From now on this process, and what is forked from it, times models briefly."""
     from tensmith.deploy import again
     from tensmith.evaluate import latency
+    from tensmith.search import race
 
-    latency._TURN_SECONDS = _TURN
+    latency._TURN_SECONDS = race._TURN_SECONDS = _TURN
     again._LATENCY_SECONDS = _AGAIN

@@ -143,7 +143,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         worker: SessionWorker = timer.__self__
         return float(worker.path.stat().st_size) * (0.5 if worker.engine == NATIVE else 1.0)
 
-    def take_turns(timers: Any, *_: Any) -> latency.Rounds:
+    def take_turns(timers: Any, *_: Any, **__: Any) -> latency.Rounds:
         return latency.Rounds(np.array(8 * [[nanoseconds(timer) for timer in timers]]))
 
     asked: list[None] = []

@@ -13,7 +13,19 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "tensmith"
 
 # The only list of the floors; a room is a top-level module or folder of the package.
 FLOORS = (
-    {"blas", "errors", "registry", "gate", "files", "interrupt", "children", "cache", "database", "progress"}
+    {
+        "blas",
+        "errors",
+        "registry",
+        "gate",
+        "files",
+        "interrupt",
+        "children",
+        "fork_server",
+        "cache",
+        "database",
+        "progress",
+    }
     | {"yaml_text"},
     {"formula", "data", "report", "ctext"},
     {"ir"},

@@ -11,7 +11,7 @@ import pytest
 from tiny_models import conv_relu
 
 from own_cache import own_cache
-from tensmith import cache, children
+from tensmith import cache
 from tensmith.backend.native.choose.choosers import in_family
 from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.engine import ENGINES, compiled
@@ -47,7 +47,6 @@ def test_a_file_is_compiled_once_until_a_kernel_was_timed(model: Path) -> None:
 
 def test_it_is_compiled_in_a_process_of_its_own(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = compiled_folder(model, {}, PLAIN)
-    monkeypatch.setattr(compiled, "run", children.run)
     compiled.compile_anew(model, model.parent / "made", {}, PLAIN)
     for name in ("model.c", "weights.bin"):
         assert (model.parent / "made" / name).read_bytes() == (elsewhere / name).read_bytes()

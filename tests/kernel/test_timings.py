@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,12 +94,23 @@ def test_what_others_found_near_by_is_no_hint(path: Path, kernel: Kernel) -> Non
 def test_settled_holds_for_the_same_kernels(path: Path) -> None:
     made = Timings(path)
     kernels = candidates(PROBLEM, host_isa())
-    made.settle(kernels, 0)
-    assert not made.settled(kernels, 0)  # the first of them is not timed
+    made.settle(PROBLEM, kernels, 0)
+    assert not made.settled(PROBLEM, kernels, 0)  # the first of them is not timed
     made.add(kernels[0], 0, 1e-6)
-    assert made.settled(kernels, 0)
-    assert not made.settled(kernels[:-1], 0)
-    assert not made.settled(kernels, 1)
+    assert made.settled(PROBLEM, kernels, 0)
+    assert not made.settled(PROBLEM, kernels[:-1], 0)
+    assert not made.settled(PROBLEM, kernels, 1)
+
+
+def test_zeros_matter_to_kernels_that_skip_them_alone(path: Path) -> None:
+    made = Timings(path)
+    pruned, more = (replace(PROBLEM, density=share) for share in (0.2, 0.1))
+    for kernel in candidates(pruned, host_isa()):
+        made.add(kernel, 0, 1e-6)
+    known = made.known(candidates(more, host_isa()), 0)
+    assert known.keys() == set(candidates(PROBLEM, host_isa()))
+    assert {str(kernel) for kernel in candidates(more, host_isa())} > {str(kernel) for kernel in known}
+    assert not any(kernel.skips_zeros for kernel in known)
 
 
 @pytest.mark.parametrize(

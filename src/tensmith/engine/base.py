@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -39,6 +39,10 @@ class Session(ABC):
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         """One inference: name -> array in, name -> array out; EngineError when it fails."""
 
+    def run_in_parts(self, inputs: Arrays, size: int) -> list[dict[str, np.ndarray[Any, Any]]]:
+        """An inference for each `size` samples of inputs [n, ...]; see `in_parts`."""
+        return [self.run(part) for part in in_parts(inputs, size)]
+
     def bind(self, inputs: Arrays) -> Callable[[], object]:
         """A call that repeats one inference on these inputs with the least overhead the engine allows.
 
@@ -50,6 +54,14 @@ class Session(ABC):
     def close(self) -> None:
         """Gives back what the session holds; it is not used afterwards."""
         return None
+
+
+def in_parts(inputs: Arrays, size: int) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
+    """Parts of exactly `size` samples of inputs [n, ...]; the last one is filled up with the last sample."""
+    count = len(next(iter(inputs.values())))
+    for start in range(0, count, size):
+        rows = np.minimum(np.arange(start, start + size), count - 1)
+        yield {name: array[rows] for name, array in inputs.items()}
 
 
 class Engine(Protocol):
@@ -88,18 +100,23 @@ class PackageEngine(Engine):
     package: str = ""
 
     def missing(self) -> str | None:
-        found = importlib.util.find_spec(self.package or self.name)
+        found = importlib.util.find_spec(self.module)
         return None if found else f"{self.name} is not installed: pip install {self.install}"
 
     def version(self) -> str:
         require(self)
         import importlib.metadata
 
-        return importlib.metadata.version(self.package or self.name)
+        return importlib.metadata.version(self.module)
 
     def start(self) -> None:
         require(self)
-        importlib.import_module(self.package or self.name)
+        importlib.import_module(self.module)
+
+    @property
+    def module(self) -> str:
+        """What Python calls it."""
+        return self.package or self.name
 
 
 class CompilingEngine(Engine):

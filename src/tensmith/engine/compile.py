@@ -16,8 +16,9 @@ from tensmith.engine.compiled import compiling
 from tensmith.errors import TensmithError
 
 
-def main(module: str, engine: str, model: str, folder: str, asked: str) -> int:
+def main() -> int:
     """The command."""
+    module, engine, model, folder, asked = sys.argv[1:]
     importlib.import_module(module)
     how = json.loads(asked)
     try:
@@ -30,4 +31,4 @@ def main(module: str, engine: str, model: str, folder: str, asked: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

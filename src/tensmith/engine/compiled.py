@@ -12,7 +12,6 @@ import inspect
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,11 @@ from pathlib import Path
 import tensmith
 from tensmith import cache
 from tensmith.backend.native.emit import loader
-from tensmith.children import Limits, run, same_modules
-from tensmith.engine.base import ENGINES, CompilingEngine, compiler, first_line
+from tensmith.children import Limits
+from tensmith.engine.base import CompilingEngine, compiler, first_line
 from tensmith.errors import EngineError, ModelError, OutputError
 from tensmith.files import sha256_bytes, sha256_file
+from tensmith.fork_server import run_module
 from tensmith.frontend.model_files import model_files
 
 # The engine that compiles whole models, which some things are asked of by name.
@@ -76,13 +76,11 @@ def compiled_folder(path: Path, sizes: Mapping[str, int], options: CompileOption
 def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], options: CompileOptions) -> None:
     """Compiles an ONNX file into a folder that is not there yet; EngineError if it cannot be compiled."""
     asked = {"settings": dict(options.settings), "sizes": dict(sizes), "threads": options.threads}
-    module = type(ENGINES[options.engine]).__module__
-    command = [
-        sys.executable, "-P", "-m", "tensmith.engine.compile", module, options.engine, str(path), str(folder),
-        json.dumps(asked),
-    ]  # fmt: skip
+    by = compiling(options.engine)
+    module = type(by).__module__
+    arguments = (module, options.engine, str(path), str(folder), json.dumps(asked))
     try:
-        done = run(command, _LONGEST_SECONDS, _limits(), environment=same_modules())
+        done = run_module("tensmith.engine.compile", arguments, (module,), _LONGEST_SECONDS, _limits())
     except subprocess.TimeoutExpired as error:
         raise EngineError(
             f"{options.engine} cannot load {path}: compiling took over {_LONGEST_SECONDS:g} s"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
 
-from tensmith.children import Child, Ending, same_modules
+from tensmith.children import Child, Ending
 from tensmith.engine.frame import Array, read_frame, write_frame
 from tensmith.errors import EngineError
+from tensmith.fork_server import ForkedChild, start_module
 
 _FAREWELL_SECONDS = 5.0
 
@@ -29,7 +29,7 @@ class ModuleWorker(Ending):
     def __init__(self, arguments: tuple[str, ...], patience: float) -> None:
         self._arguments = arguments
         self._patience = patience
-        self._process: Child | None = None
+        self._process: Child | ForkedChild | None = None
 
     def ask(
         self, request: Mapping[str, Any], arrays: Mapping[str, Array] | None = None
@@ -78,13 +78,10 @@ class ModuleWorker(Ending):
             process.kill()
         process.end()
 
-    def _started(self) -> Child:
+    def _started(self) -> Child | ForkedChild:
         if self._process is None:
-            self._process = Child(
-                [sys.executable, "-P", "-m", *self._arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=same_modules(),
+            module, *arguments = self._arguments
+            self._process = start_module(
+                module, arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         return self._process

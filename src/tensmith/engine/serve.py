@@ -67,6 +67,12 @@ class Server:
         """One inference on the arrays sent along."""
         return {}, self._loaded().run(arrays)
 
+    def run_in_parts(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
+        """Inferences on parts of the arrays sent along, the answers of each named by its number."""
+        parts = self._loaded().run_in_parts(arrays, request["size"])
+        named = {f"{number} {name}": part[name] for number, part in enumerate(parts) for name in part}
+        return {"parts": len(parts), "names": list(parts[0])}, named
+
     def feed(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
         """Keeps the arrays as the inputs of every `time` and `peak` that follows."""
         self._step = self._loaded().bind(arrays)
@@ -108,8 +114,8 @@ def main() -> None:
     requests = sys.stdin.buffer
     importlib.import_module(module)
     server = Server(ENGINES[name])
-    handlers = {"load": server.load, "run": server.run, "feed": server.feed}
-    handlers |= {"time": server.time, "peak": server.peak}
+    handlers = {"load": server.load, "run": server.run, "run_in_parts": server.run_in_parts}
+    handlers |= {"feed": server.feed, "time": server.time, "peak": server.peak}
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             request, arrays = read_frame(requests)

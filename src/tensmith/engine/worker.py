@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,12 +18,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tensmith.children import Child, Ending, same_modules, signal_name
-from tensmith.engine.base import ENGINES, Arrays, Session
+from tensmith.children import Ending, signal_name
+from tensmith.engine.base import ENGINES, Arrays, Engine, PackageEngine, Session
 from tensmith.engine.frame import read_frame, write_frame
 from tensmith.engine.signature import TensorSpec
 from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError
+from tensmith.fork_server import start_module
 
 _ORPHAN_GRACE_S = 5
 
@@ -64,14 +64,15 @@ class SessionWorker(Session, Ending):
         self.engine, self.path = engine, path
         self._timeout = timeout
         self._asking = threading.Lock()  # one request at a time is on the way
-        module = type(ENGINES[engine]).__module__
+        by = ENGINES[engine]
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
-        self._process = Child(
-            [sys.executable, "-P", "-m", "tensmith.engine.serve", module, engine],
+        self._process = start_module(
+            "tensmith.engine.serve",
+            (type(by).__module__, engine),
+            _packages(by),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=same_modules(),
         )
         try:
             answer, _ = self._ask(
@@ -92,6 +93,11 @@ class SessionWorker(Session, Ending):
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         return self._ask("run", "running", inputs)[1]
+
+    def run_in_parts(self, inputs: Arrays, size: int) -> list[dict[str, np.ndarray[Any, Any]]]:
+        answer, results = self._ask("run_in_parts", "running", inputs, size=size)
+        names = answer["names"]
+        return [{name: results[f"{part} {name}"] for name in names} for part in range(answer["parts"])]
 
     def feed(self, inputs: Arrays) -> None:
         """Sets the inputs of every `time` and `peak` that follows, and runs once on them."""
@@ -162,6 +168,14 @@ class SessionWorker(Session, Ending):
         self._log.seek(max(0, self._log.tell() - 4096))
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return what.format(f"died ({how})") + (f": {lines[-1][:300]}" if lines else "")
+
+
+def _packages(engine: Engine) -> tuple[str, ...]:
+    """What is imported before a worker is forked: nothing of others' engines, which may start threads."""
+    module = type(engine).__module__
+    if not module.startswith("tensmith."):
+        return ()
+    return (module, engine.module) if isinstance(engine, PackageEngine) else (module,)
 
 
 def _specs(rows: list[list[Any]]) -> tuple[TensorSpec, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensmith.data.dataset import Inputs, sample_count
 from tensmith.data.tokenizers import BESIDE_TOKENS
-from tensmith.engine.base import Session, check_inputs
+from tensmith.engine.base import Session, check_inputs, in_parts
 from tensmith.engine.signature import TensorSpec
 from tensmith.errors import DataError, EngineError
 from tensmith.evaluate.detection import Detections, matched
@@ -190,20 +190,18 @@ def score(
 
 
 def best_batch_size(session: Session) -> int:
-    """Samples to run at once: as the file or the engine fixes it, else a power of two (up to 64, 16 MiB).
+    """Samples to hand over at once (up to 64, 16 MiB): a multiple of what the file or the engine fixes, where
+    they are all of one size, else a power of two.
 
     With an operator that quantizes by the batch it is 1: what is deployed sees one sample at a time.
     """
-    fixed = _fixed_batch(session)
-    if fixed is not None:
-        return fixed
-    if session.samples is not None:
-        return session.samples
-    specs = (*session.inputs, *session.outputs)
-    if session.operators & _BATCH_DEPENDENT or not all(spec.shape for spec in specs):
+    specs, fixed = (*session.inputs, *session.outputs), _at_a_time(session)
+    if fixed is None and (session.operators & _BATCH_DEPENDENT or not all(spec.shape for spec in specs)):
         return 1
+    if fixed is not None and not all(_one_size(spec) for spec in session.inputs):
+        return fixed
     most = max(1, min(MOST_SAMPLES, _MOST_BYTES // max(1, sum(map(_sample_bytes, specs)))))
-    return int(2 ** math.floor(math.log2(most)))
+    return fixed * max(1, most // fixed) if fixed else int(2 ** math.floor(math.log2(most)))
 
 
 def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:
@@ -211,33 +209,39 @@ def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:
 
     Samples are preprocessed, named and cast; DataError if they do not fit the model.
     """
-    fixed = _fixed_batch(session)
+    fixed = _at_a_time(session)
 
     def run(samples: Inputs) -> dict[str, Array]:
         named = _named(session.inputs, samples, preprocess)
         count = sample_count(named)
         if not count:
             raise DataError("there are no samples to answer; give at least one")
-        if fixed is None or _as_fixed(session.inputs, named):
-            return _run(session, named)
-        parts = [_run(session, part) for part in _in_parts(named, count, fixed)]
-        for name, array in parts[0].items():
-            if not array.ndim or len(array) != fixed:
-                raise DataError(
-                    f"output '{name}' has no axis of samples, so that the model answers {fixed} at a time, "
-                    f"not {count}"
-                )
-        return {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}
+        if fixed is None or _fits(session, named, count):
+            _check(session, named)
+            return session.run(named)
+        _check(session, next(in_parts(named, fixed)))
+        parts = session.run_in_parts(named, fixed)
+        return {name: _of_samples(name, [part[name] for part in parts], fixed)[:count] for name in parts[0]}
 
     return run
 
 
-def _run(session: Session, named: dict[str, Array]) -> dict[str, Array]:
+def _check(session: Session, named: dict[str, Array]) -> None:
     try:
         check_inputs(session.inputs, named)
     except EngineError as error:
         raise DataError(f"the data does not fit the model: {error}") from error
-    return session.run(named)
+
+
+def _of_samples(name: str, answers: list[Array], size: int) -> Array:
+    """An output of all samples from those of parts of so many; one sample needs no axis of its own."""
+    if all(answer.ndim and len(answer) == size for answer in answers):
+        return np.concatenate(answers)
+    if size == 1:
+        return np.stack(answers)
+    raise DataError(
+        f"output '{name}' has no axis of samples, so that the model answers {size} at a time and no others"
+    )
 
 
 def _named(specs: tuple[TensorSpec, ...], samples: Inputs, preprocess: Preprocess | None) -> dict[str, Array]:
@@ -267,17 +271,23 @@ def _fixed_batch(session: Session) -> int | None:
     return max(1, fixed[0]) if fixed else None
 
 
-def _as_fixed(specs: tuple[TensorSpec, ...], named: Mapping[str, Array]) -> bool:
-    """Whether every input has the batch that the file fixes for it."""
-    sizes = {spec.name: spec.shape[0] for spec in specs if spec.shape}
+def _at_a_time(session: Session) -> int | None:
+    """How many samples the file or the engine answers at a time; None for any number."""
+    fixed = _fixed_batch(session)
+    return session.samples if fixed is None else fixed
+
+
+def _one_size(spec: TensorSpec) -> bool:
+    """Whether all samples of an input have one size."""
+    return spec.shape is not None and all(isinstance(size, int) for size in spec.shape[1:])
+
+
+def _fits(session: Session, named: Mapping[str, Array], count: int) -> bool:
+    """Whether these are as many samples as are answered at a time, every input with the batch of its own."""
+    if _fixed_batch(session) is None:
+        return count == session.samples
+    sizes = {spec.name: spec.shape[0] for spec in session.inputs if spec.shape}
     return all(len(array) == sizes[name] for name, array in named.items() if isinstance(sizes.get(name), int))
-
-
-def _in_parts(named: dict[str, Array], count: int, size: int) -> Iterator[dict[str, Array]]:
-    """Batches of exactly `size`; the last one is filled up with its last sample."""
-    for start in range(0, count, size):
-        rows = np.minimum(np.arange(start, start + size), count - 1)
-        yield {name: array[rows] for name, array in named.items()}
 
 
 def _sample_bytes(spec: TensorSpec) -> int:

@@ -32,6 +32,7 @@ class Contender:
 
     def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> SessionWorker:
         """A worker that has loaded the file for the sizes of `inputs`, been fed them, and run once."""
+        self.compiled(inputs, threads)
         worker = SessionWorker(
             self.engine, self.path, threads, sizes=self.sizes(inputs), timeout=timeout, **dict(self.settings)
         )

@@ -96,6 +96,7 @@ def compare(
     seconds: float = 10.0,
     seed: int = 0,
     limit: float = math.inf,
+    turn_seconds: float | None = None,
 ) -> tuple[Latency, ...]:
     """Latencies of all contenders on `threads` threads each; the first one is the baseline.
 
@@ -109,7 +110,8 @@ def compare(
             stack.enter_context(contender.start(arrays, threads))
             for contender, arrays in zip(contenders, fed, strict=True)
         ]
-        rounds = take_turns([worker.time for worker in workers], seconds, seed, limit)
+        timers = [worker.time for worker in workers]
+        rounds = take_turns(timers, seconds, seed, limit, turn_seconds=turn_seconds)
     return summarize(contenders, rounds, seed)
 
 
@@ -129,10 +131,11 @@ class Rounds:
 
 def take_turns(
     timers: Sequence[Callable[[int], Turn]], seconds: float, seed: int = 0, limit: float = math.inf,
-    fewest: int = 0,
+    fewest: int = 0, turn_seconds: float | None = None,
 ) -> Rounds:  # fmt: skip
     """Times all contenders, round after round, at least `fewest` runs of each where the time allows it.
 
+    A turn takes about `turn_seconds`, for which there is a default.
     `timers[i](count)` times `count` inferences of contender i. The first inference of a turn finds caches
     that another process has filled, and is dropped; so is a whole warm-up turn. Rounds go on until every
     ratio is precise or the time is up; on a busy machine they go on twice as long, up to `limit` seconds, in
@@ -140,7 +143,7 @@ def take_turns(
     busy. That rule looks at the width of the intervals only, never at where they lie, so stopping early does
     not favour anybody.
     """
-    counts = [_turn_length(timer) for timer in timers]
+    counts = [_turn_length(timer, turn_seconds or _TURN_SECONDS) for timer in timers]
     calm: list[list[float]] = []
     means: list[list[float]] = []
     runs: list[list[Array]] = [[] for _ in timers]
@@ -173,12 +176,12 @@ def least_seconds(milliseconds: float) -> float:
     return (_FEWEST_ROUNDS + _WARM_UP_TURNS) * (max(_TURN_SECONDS, inference) + inference)
 
 
-def _turn_length(timer: Callable[[int], Turn]) -> int:
+def _turn_length(timer: Callable[[int], Turn], seconds: float) -> int:
     """How many inferences fill a turn; also warms the contender up for two turns."""
     first = max(1.0, float(np.min(timer(2).nanoseconds)))
-    warm = max(1, min(_MOST_PER_TURN, round(_WARM_UP_TURNS * _TURN_SECONDS * 1e9 / first)))
+    warm = max(1, min(_MOST_PER_TURN, round(_WARM_UP_TURNS * seconds * 1e9 / first)))
     typical = max(1.0, float(np.median(timer(warm).nanoseconds)))
-    return max(1, min(_MOST_PER_TURN, round(_TURN_SECONDS * 1e9 / typical)))
+    return max(1, min(_MOST_PER_TURN, round(seconds * 1e9 / typical)))
 
 
 def _precise(rounds: Array, seed: int) -> bool:

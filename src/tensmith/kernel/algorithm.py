@@ -52,6 +52,7 @@ class Kernel(ABC):
 
     name: ClassVar[str]
     dtypes: ClassVar[Collection[str]] = ("f32",)  # of the problems it takes
+    skips_zeros: ClassVar[bool] = False  # whether it matters where w has them
 
     problem: ConvolutionProblem
     isa: Isa
@@ -137,7 +138,7 @@ class Kernel(ABC):
         bias = f"*h = bias, *b = bias + {HEADER}" if self.problem.dtype == "u8" else "*b = bias"
         residual = f"(const {kept.c_type} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"
         return f"""\
-/* {self.problem}; {epilogue}.
+/* {self.problem.dense}; {epilogue}.
    {self}. */
 static void {name}({SIGNATURE})
 {{
@@ -172,10 +173,15 @@ def algorithm(name: str) -> Callable[[K], K]:
 
 
 def candidates(problem: ConvolutionProblem, isa: Isa) -> list[Kernel]:
-    """Every algorithm's kernels for a problem."""
+    """Every algorithm's kernels for a problem.
+
+    Where zeros do not matter they are those of the dense one: layers that differ in zeros alone share timings
+    and code.
+    """
     return [
         kernel
         for algorithm in ALGORITHMS.values()
-        if algorithm.refuses(problem, isa) is None
-        for kernel in algorithm.candidates(problem, isa)
+        for seen in [problem if algorithm.skips_zeros else problem.dense]
+        if algorithm.refuses(seen, isa) is None
+        for kernel in algorithm.candidates(seen, isa)
     ]

@@ -56,6 +56,11 @@ class ConvolutionProblem:
         return self.filters * height * width * self.depth
 
     @property
+    def dense(self) -> ConvolutionProblem:
+        """The same, wherever w has zeros: what it is for kernels that multiply by all of w."""
+        return replace(self, density=1.0, quads=1.0, strips=1.0)
+
+    @property
     def pointwise(self) -> bool:
         """Whether each position of y depends on the same position of x alone."""
         return self.window == (1, 1) and self.strides == (1, 1) and self.pads == (0, 0, 0, 0)

@@ -109,7 +109,7 @@ __asm__(".pushsection .text\\n"
 {text}
     ".popsection\\n");
 void {own}({", ".join(["const float *"] * len(self.order))}) __attribute__((visibility("hidden")));
-/* {self.problem}; {epilogue}.
+/* {self.problem.dense}; {epilogue}.
    {self}. */
 static void {name}({SIGNATURE})
 {{

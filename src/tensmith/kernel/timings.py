@@ -107,14 +107,14 @@ class Timings:
             (*where, str(kernel), code_version(kernel), seconds),
         )
 
-    def settle(self, kernels: Sequence[Kernel], memory: int) -> None:
-        """Notes that more trials of these kernels of one problem are not worth their time."""
-        where = (self._machine(kernels[0].isa), _described(kernels[0].problem), memory)
+    def settle(self, problem: ConvolutionProblem, kernels: Sequence[Kernel], memory: int) -> None:
+        """Notes that more trials of a problem's kernels are not worth their time."""
+        where = (self._machine(kernels[0].isa), _described(problem), memory)
         self._write("INSERT OR REPLACE INTO settled VALUES (?, ?, ?, ?)", (*where, _digest(kernels)))
 
-    def settled(self, kernels: Sequence[Kernel], memory: int) -> bool:
+    def settled(self, problem: ConvolutionProblem, kernels: Sequence[Kernel], memory: int) -> bool:
         """Whether `settle` was told the same, and the first of them still is as it was timed."""
-        where = (self._machine(kernels[0].isa), _described(kernels[0].problem), memory)
+        where = (self._machine(kernels[0].isa), _described(problem), memory)
         statement = "SELECT kernels FROM settled WHERE machine = ? AND problem = ? AND memory = ?"
         same = self._rows(statement, where) == [(_digest(kernels),)]
         return same and bool(self.known(kernels[:1], memory))

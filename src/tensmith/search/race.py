@@ -30,11 +30,12 @@ from tensmith.search.run import RunDescription
 # What the checkpoint's facts about races are called, and the metrics that come of one.
 RACES = "race/"
 RACED = frozenset({"latency_ms", "speedup", "peak_bytes", "energy_mj"})
-# Shares of the time budget: timing an engine against the baseline, and the races in all of those that compile
-# what they run.
+# Shares of the time budget: timing an engine against the baseline, and the races in which engines compile.
 _RACING_SHARE, _MOST_SECONDS = 0.0025, 1.5
-_COMPILING_SHARE = 0.3
-# What compiling and timing a small model takes, as long as nothing is known about the one at hand.
+_COMPILING_SHARE = 0.4
+# A race tells engines apart that differ by much: shorter turns than those of figures that are printed.
+_TURN_SECONDS = 0.01
+# What such a race of a small model takes, as long as nothing is known about the one at hand.
 _COMPILE_SECONDS = 6.0
 
 
@@ -93,17 +94,18 @@ class Race:
         if not names:
             raise EngineError(f"engine '{wanted}' is not available here; see tensmith doctor")
         errors: list[str] = []
-        found = self._timed([Contender(name, path, plan.engine_settings) for name in stock(names)], errors)
-        for name in filter(compiler, names):
-            if len(names) > 1 and not self._affords_compiling():
-                break
-            began = time.monotonic()
-            # Where an engine refuses a model, another may stand in for it and compile regions.
-            for each in (name, *(other for other, by in compilers().items() if by.stands_in_for == name)):
-                latencies = self._timed([Contender(each, path, plan.engine_settings)], errors)
-                found += latencies
-                if latencies:
-                    break
+        compiling = [name for name in names if compiler(name)]
+        if len(names) > 1 and not self._affords_compiling():
+            compiling = []
+        began = time.monotonic()
+        entrants = [Contender(name, path, plan.engine_settings) for name in (*stock(names), *compiling)]
+        found = self._timed(entrants, errors)
+        # Where an engine refuses a model, another may stand in for it and compile regions.
+        refused = set(compiling) - {latency.contender.engine for latency in found}
+        for name, by in compilers().items():
+            if by.stands_in_for in refused:
+                found += self._timed([Contender(name, path, plan.engine_settings)], errors)
+        if compiling:
             self._compiling_seconds.append(time.monotonic() - began)
         if not found:
             raise EngineError("; ".join(errors))
@@ -116,7 +118,8 @@ class Race:
         run, contenders = self.run, list(dict.fromkeys((self.run.baseline, *entrants)))
         try:
             seconds = self._seconds * len(contenders) / 2
-            return [*compare(contenders, run.example, run.threads, seconds)[-len(entrants) :]]
+            found = compare(contenders, run.example, run.threads, seconds, turn_seconds=_TURN_SECONDS)
+            return [*found[-len(entrants) :]]
         except EngineError as error:
             if len(entrants) > 1:
                 return [latency for entrant in entrants for latency in self._timed([entrant], errors)]
@@ -129,7 +132,7 @@ class Race:
         return min(_MOST_SECONDS, _RACING_SHARE * self.run.time_budget)
 
     def _affords_compiling(self) -> bool:
-        """Whether one more race that compiles, as long as the longest so far, fits the time for such."""
+        """Whether one more race with compiling, as long as the longest so far, fits the time for such."""
         longest = max(self._compiling_seconds, default=_COMPILE_SECONDS)
         return sum(self._compiling_seconds) + longest <= _COMPILING_SHARE * self.run.time_budget
 

@@ -126,7 +126,7 @@ class TuningSearch:
         """Takes over what is known already."""
         task.seconds = self.timings.known(task.kernels, self.memory)
         task.queue = [kernel for kernel in task.kernels if kernel not in task.seconds]
-        task.settled = not task.queue or self.timings.settled(task.kernels, self.memory)
+        task.settled = not task.queue or self.timings.settled(task.problem, task.kernels, self.memory)
 
     def _patience(self, task: TuningTask) -> int:
         """Half as much where what the table says of the problem holds here, too."""
@@ -207,7 +207,7 @@ class TuningSearch:
                 except EngineError:  # it ran before: the machine's fault, and the earlier figure stands
                     continue
                 self._store(task, kernel, min(seconds, task.seconds[kernel]))
-        self.timings.settle(task.kernels, self.memory)
+        self.timings.settle(task.problem, task.kernels, self.memory)
         task.settled = True
 
     def _store(self, task: TuningTask, kernel: Kernel, seconds: float) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from native_programs import Net, answers
 
+from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import make_plan
 from tensmith.backend.native.steps import Array
 from tensmith.ir import Program
@@ -47,3 +48,20 @@ def test_pruned_layers_get_sparse_kernels_and_the_answer_stays(tmp_path: Path) -
     found, expected = answers(program, tmp_path)
     for name in expected:
         np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=3e-5)
+
+
+def functions(*shares: float) -> int:
+    """How many convolutions of a chain are written, so many of whose weights are left."""
+    net = Net(1, 64, 14, 14)
+    value = "x"
+    for share in shares:
+        convolved = net.conv(value, 64, 64)
+        weights = net.constants[net.nodes[-1].inputs[1]]
+        weights[net.random.random(weights.shape) >= share] = 0
+        value = net.add("relu", convolved)
+    return print_c(make_plan(net.program(value), host_isa())).count("\n/* 3x3 convolution of")
+
+
+def test_layers_that_differ_in_zeros_alone_share_their_code() -> None:
+    assert functions(0.1, 0.11, 0.12, 0.13, 0.1) == functions(*[0.1] * 5) < 5
+    assert functions(0.9, 0.95, 1.0, 0.47, 0.46) == functions(*[1.0] * 5) < 5

@@ -10,7 +10,7 @@ from pathlib import Path
 from tensmith import files, gate
 from tensmith.backend.packed import container, derived, wire
 from tensmith.backend.packed.codec import decode_tensor, encode_tensor
-from tensmith.backend.packed.compiled_decoder import WORTH_LOADING, CompiledDecoder, compiled_library
+from tensmith.backend.packed.compiled_decoder import CompiledDecoder, compiled_library
 from tensmith.backend.packed.elements import PackedSpec
 from tensmith.backend.packed.rans import Decoder, encode, lanes_for
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
@@ -31,10 +31,9 @@ class TensorRow:
 
 
 def pack(model: bytes) -> bytes:
-    """A serialized ONNX model (weights inline) as a packed file, verified by unpacking it.
+    """A serialized ONNX model (weights inline) as a packed file, verified by unpacking it as `unpack` does.
 
-    A large one is unpacked by C as well, which leaves that compiled for good. Deterministic. ModelError when
-    `model` is not an ONNX file, OutputError when it cannot be packed.
+    Deterministic. ModelError when `model` is not an ONNX file, OutputError when it cannot be packed.
     """
     spans = wire.spans_of_model(model)
     payloads = [model[span.start : span.stop] for span in spans]
@@ -56,8 +55,7 @@ def pack(model: bytes) -> bytes:
             symbols=encode(batches, lanes) if batches else encode([], 1),
         )
     )
-    large = sum(spec.elements for spec in specs) >= WORTH_LOADING
-    if any(unpack(packed, max(len(model), 1), compiled=way) != model for way in (False, True)[: 1 + large]):
+    if unpack(packed, max(len(model), 1)) != model:
         raise OutputError(
             "the packed file does not unpack to the model; keep the .onnx file and report this model"
         )

@@ -48,9 +48,10 @@ _MOST_REST, _MOST_ADDED = (1 << 14) - 1, 1 << 20  # so that sums of all taps fit
 _PRIORS = (1, 2, 4, 8, 16, 64)  # how many taps the row's and column's spread counts for
 _MOST_TURN = 16  # of the common level
 _SAMPLE = 1 << 14  # elements that a model is fitted to
+_ALL = slice(None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Model:
     """What all kernels share: weights [taps, _NEAR] in 16ths, levels of taps, prior, a turn of all levels."""
 
@@ -60,32 +61,37 @@ class _Model:
     turn: int = 0
 
 
-class _Kernels:
-    """Foretells tap after tap. known: the values so far, [taps, kernels]; grid: the kernels' levels."""
+class _KernelContexts:
+    """Tells contexts of kernels whose levels are `grid`: arrays [taps, kernels], of any run of taps."""
 
-    def __init__(self, model: _Model, grid: Integers, near: Integers, known: Integers) -> None:
-        self._model, self._near, self._known = model, near, known
-        self._rests = _first_rests(model, grid)
-        self._shares = _shares(model, np.arange(len(near)))
-        self._turns = _turns(model)
-        self._mean = np.zeros(grid.size, np.int64)
+    def __init__(self, model: _Model, grid: Integers) -> None:
+        taps = np.arange(len(model.taps))
+        self._first = _first_rests(model, grid)
+        self._shares, self._turns = _shares(model, taps)[:, None], _turns(model)[:, None]
 
-    def contexts(self, tap: int) -> Contexts:
-        """The context of each kernel at that tap: its level and its mean, in one number."""
-        model = self._model
-        known = min(tap, _NEAR)
-        self._mean = model.weights[tap, :known] @ self._known[self._near[tap, :known]]
-        spreads = self._rests.astype(np.float32) * self._shares[tap]
-        levels = np.clip(_quarter_octaves(spreads) + self._turns[tap], 0, LEVELS - 1)
-        means = np.clip(self._mean.astype(np.float32) * _inverse_spreads()[levels], -FARTHEST, FARTHEST)
-        parts = (means + np.float32(FARTHEST + 0.5)).astype(np.int64)
-        contexts: Contexts = (levels * MEANS + parts).astype(np.uint16)
+    def at(self, taps: slice, means: Integers, learned: Integers) -> Contexts:
+        """The level and the mean in one number: of taps of such means, after rests of the sums `learned`."""
+        spreads = (self._first + learned).astype(np.float32) * self._shares[taps]
+        levels = np.clip(_quarter_octaves(spreads) + self._turns[taps], 0, LEVELS - 1)
+        parts = np.clip(means.astype(np.float32) * _inverse_spreads()[levels], -FARTHEST, FARTHEST)
+        contexts: Contexts = (levels * MEANS + (parts + np.float32(FARTHEST + 0.5)).astype(np.int64)).astype(
+            np.uint16
+        )
         return contexts
 
-    def learn(self, tap: int) -> None:
-        """Takes in that tap's values, which are known now."""
-        rest = np.minimum(np.abs(_ONE * self._known[tap] - self._mean), _MOST_REST)
-        self._rests += np.minimum(rest * _rest_factor(int(self._model.taps[tap])) >> 6, _MOST_ADDED)
+
+def _means(weights: Integers, near: Integers, known: Integers, tap: int) -> Integers:
+    """The mean of each kernel at a tap, by the values of earlier ones, [taps, kernels]."""
+    count = min(tap, _NEAR)
+    means: Integers = weights[tap, :count] @ known[near[tap, :count]]
+    return means
+
+
+def _learned(factors: Integers, values: Integers, means: Integers) -> Integers:
+    """What values add to the sums of rests, each by the factor of its tap."""
+    rest = np.minimum(np.abs(_ONE * values - means), _MOST_REST)
+    added: Integers = np.minimum(rest * factors >> 6, _MOST_ADDED)
+    return added
 
 
 def _quarter_octaves(spreads: Floats) -> Integers:
@@ -111,9 +117,9 @@ def _turns(model: _Model) -> Integers:
     return model.taps + (model.turn - 4 * (127 + 8) - MIN_LEVEL)
 
 
-def _rest_factor(level: int) -> int:
-    """What a rest in 16ths at a tap of that level is multiplied by, over 64, for 256ths at level 0."""
-    return octaves(-level, 2) >> 6
+def _rest_factors(model: _Model) -> Integers:
+    """What a rest in 16ths at each tap is multiplied by, over 64, for 256ths at level 0."""
+    return np.array([octaves(-int(level), 2) >> 6 for level in model.taps], np.int64)
 
 
 @cache
@@ -180,7 +186,7 @@ def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTens
     )
     if bits * planes.shape[1] / sampled.shape[1] + head.bits >= most:
         return None
-    contexts = _all_contexts(model, grid, near, planes)
+    contexts = _KernelContexts(model, grid).at(_ALL, *_foretold(model, near, planes))
     present, index = numbered(contexts.ravel())
     table = _table(fitted, present, low, high)
     batches = [batch_of(plane - low, own, table) for plane, own in zip(planes, index.reshape(planes.shape))]
@@ -208,23 +214,25 @@ def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> AnyInteg
         read = reader.compiled.kernels(fitted.density(low, high), _plan(model, grid, near))
         return moved(read.ravel(), center)
     planes = np.zeros((taps, kernels), np.int64)
-    state = _Kernels(model, grid, near, planes)
+    contexts, factors = _KernelContexts(model, grid), _rest_factors(model)
+    learned = np.zeros(kernels, np.int64)
     for tap in range(taps):
-        present, index = numbered(state.contexts(tap))
+        means = _means(weights, near, planes, tap)
+        present, index = numbered(contexts.at(slice(tap, tap + 1), means, learned).ravel())
         planes[tap] = reader.symbols(index, _table(fitted, present, low, high)) + low
-        state.learn(tap)
+        learned += _learned(factors[tap], planes[tap], means)
     return planes.T.ravel() + center
 
 
 def _plan(model: _Model, grid: Integers, near: Integers) -> KernelPlan:
-    """What `_Kernels` computes with."""
+    """What the compiled decoder computes contexts with."""
     taps = np.arange(len(near))
     return KernelPlan(
         rests=_first_rests(model, grid),
         near=near,
         weights=model.weights,
         shares=_shares(model, taps),
-        factors=np.array([_rest_factor(int(level)) for level in model.taps]),
+        factors=_rest_factors(model),
         turns=_turns(model),
         inverse=_inverse_spreads(),
         quarters=_QUARTERS,
@@ -233,13 +241,12 @@ def _plan(model: _Model, grid: Integers, near: Integers) -> KernelPlan:
     )
 
 
-def _all_contexts(model: _Model, grid: Integers, near: Integers, planes: Integers) -> Contexts:
-    """Of every tap and kernel, [taps, kernels]."""
-    state, contexts = _Kernels(model, grid, near, planes), np.empty(planes.shape, np.uint16)
-    for tap in range(len(planes)):
-        contexts[tap] = state.contexts(tap)
-        state.learn(tap)
-    return contexts
+def _foretold(model: _Model, near: Integers, planes: Integers) -> tuple[Integers, Integers]:
+    """Where all values are known: the means, and the sums of rests before each tap, [taps, kernels]."""
+    means = np.stack([_means(model.weights, near, planes, tap) for tap in range(len(planes))])
+    learned = np.zeros_like(planes)
+    np.cumsum(_learned(_rest_factors(model)[:, None], planes, means)[:-1], axis=0, out=learned[1:])
+    return means, learned
 
 
 def _weights(planes: Integers, near: Integers) -> Integers:
@@ -267,25 +274,28 @@ def _fit(
 ) -> tuple[_Model, SpreadShape, float]:
     """Levels of taps by their rests; prior, turn, tail and corrections by what they cost; that, in bits."""
     alphabet = high - low + 1
-    means = np.einsum("tn,tnp->tp", weights, planes[near])
+    means = np.stack([_means(weights, near, planes, tap) for tap in range(len(planes))])
     sizes = np.abs(_ONE * planes - means).mean(axis=1) + 1e-3
     taps = np.clip(np.rint(4 * np.log2(sizes / sizes[0])), -scaled.REACH, scaled.REACH).astype(np.int64)
+    first = _Model(weights, taps, _PRIORS[2])
+    foretold = _foretold(first, near, planes)  # the same for every prior and turn
     counted: dict[tuple[int, int], tuple[Integers, Integers]] = {}
 
     def counts(model: _Model) -> tuple[Integers, Integers]:
         key = (model.prior, model.turn)
         if key not in counted:
-            present, index = numbered(_all_contexts(model, grid, near, planes).ravel())
+            present, index = numbered(_KernelContexts(model, grid).at(_ALL, *foretold).ravel())
             keys = index * np.int64(alphabet) + (planes - low).ravel()
             table = np.bincount(keys, minlength=present.size * alphabet)
             counted[key] = present, table.reshape(present.size, alphabet)
         return counted[key]
 
+    @cache
     def cost(model: _Model, shape: SpreadShape) -> float:
         present, table = counts(model)
         return scaled.code_length(table, _table(shape, present, low, high), shape)
 
-    model, shape = _Model(weights, taps, _PRIORS[2]), start
+    model, shape = first, start
     turns = [replace(model, turn=model.turn + turn) for turn in (0, -2, -1, 1)]
     model = min(turns, key=lambda each: cost(each, shape))
     priors = [replace(model, prior=prior) for prior in _PRIORS]

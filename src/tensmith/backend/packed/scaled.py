@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class SpreadShape:
 
     def frequencies(self, levels: Integers, low: int, high: int, shifts: Integers | None = None) -> Integers:
         """Of the integers low..high at each level, around `shifts` in 256ths (default: 0)."""
+        if shifts is None and not any(self.corrections):
+            return _uncorrected(self.tail, low, high)[levels - MIN_LEVEL]
         return student(levels, DEGREES[self.tail], low, high, self.corrections, shifts)
 
     def density(self, low: int, high: int) -> Density:
@@ -54,6 +56,12 @@ class SpreadShape:
         degrees = DEGREES[self.tail]
         factors = correction_factors(self.corrections, low, high)
         return Density(low, high - low + 1, degrees, squared_spreads(degrees), factors)
+
+
+@lru_cache(maxsize=32)
+def _uncorrected(tail: int, low: int, high: int) -> Integers:
+    """Of every level, without corrections: most of what is tried, in one tensor after the other."""
+    return student(np.arange(MIN_LEVEL, MAX_LEVEL + 1), DEGREES[tail], low, high)
 
 
 _LEVELS = SpreadShape(0, (), 4)  # how levels themselves are distributed
@@ -65,24 +73,17 @@ def encode(values: Integers, shape: tuple[int, ...]) -> EncodedTensor:
     centered = values - center
     low, high = int(centered.min()), int(centered.max())
     flat = (0,) * int(magnitude_bins(low, high).max() + 1)
-    best: EncodedTensor | None = None
-    for rows, columns in level_choices(np.abs(centered), *_extents(shape, values.size)):
-        base = int(np.median(rows))
-        fitted = _fit(centered, rows - base, columns, SpreadShape(base, flat), low, high)
-        levels, contexts = _contexts(level_grid(rows - base, columns, fitted.base), values.size)
-        header = [center, low, high, fitted.base, fitted.tail, *fitted.corrections]
-        encoded = (
-            EncodedTensor(b"".join(map(number, header)))
-            + encode_levels(rows - base)
-            + encode_levels(columns)
-            + EncodedTensor(
-                batches=(batch_of(centered - low, contexts, fitted.frequencies(levels, low, high)),)
-            )
-        )
-        if best is None or encoded.bits < best.bits:
-            best = encoded
-    assert best is not None
-    return best
+    found = level_choices(np.abs(centered), *_extents(shape, values.size))
+    choices = [_Choice(centered, low, high, rows, columns) for rows, columns in found]
+    choice = min(choices, key=lambda each: each.cost(SpreadShape(each.base, flat)) + each.levels.bits)
+    fitted = _fit(choice, SpreadShape(choice.base, flat), magnitude_bins(low, high))
+    levels, contexts = _contexts(level_grid(choice.rows, choice.columns, fitted.base), values.size)
+    header = [center, low, high, fitted.base, fitted.tail, *fitted.corrections]
+    return (
+        EncodedTensor(b"".join(map(number, header)))
+        + choice.levels
+        + EncodedTensor(batches=(batch_of(centered - low, contexts, fitted.frequencies(levels, low, high)),))
+    )
 
 
 def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> AnyIntegers:
@@ -155,30 +156,41 @@ def level_choices(magnitudes: Integers, rows: int, columns: int) -> Iterator[tup
         yield levels(row * middle), np.clip(column_levels, -REACH, REACH)
 
 
-def _fit(
-    centered: Integers, rows: Integers, columns: Integers, start: SpreadShape, low: int, high: int
-) -> SpreadShape:
+class _Choice:
+    """Levels of rows (around their `base`) and columns, and what symbols cost with them."""
+
+    def __init__(self, centered: Integers, low: int, high: int, rows: Integers, columns: Integers) -> None:
+        self.base = int(np.median(rows))
+        self.rows, self.columns = rows - self.base, columns
+        self.levels = encode_levels(self.rows) + encode_levels(columns)
+        self._low, self._high, alphabet = low, high, high - low + 1
+        self._present, contexts = _contexts(self.rows[:, None] + columns, centered.size)
+        keys = contexts * np.int64(alphabet) + (centered - low)
+        counts = np.bincount(keys, minlength=self._present.size * alphabet)
+        self.counts = counts.reshape(self._present.size, alphabet)
+        self._known: dict[SpreadShape, float] = {}
+
+    def table(self, shape: SpreadShape) -> Integers:
+        """Frequencies [contexts, alphabet]."""
+        levels = np.clip(self._present + shape.base, MIN_LEVEL, MAX_LEVEL)
+        return shape.frequencies(levels, self._low, self._high)
+
+    def cost(self, shape: SpreadShape) -> float:
+        """Bits of all symbols and of the corrections."""
+        if shape not in self._known:
+            self._known[shape] = code_length(self.counts, self.table(shape), shape)
+        return self._known[shape]
+
+
+def _fit(choice: _Choice, start: SpreadShape, bins: Integers) -> SpreadShape:
     """The shape of least code length, by coordinate descent on the tensor's histogram for each level."""
-    alphabet = high - low + 1
-    levels, contexts = _contexts(rows[:, None] + columns, centered.size)
-    counts = np.bincount(contexts * np.int64(alphabet) + (centered - low), minlength=levels.size * alphabet)
-    counts = counts.reshape(levels.size, alphabet)
-    known: dict[SpreadShape, float] = {}
-
-    def table(shape: SpreadShape) -> Integers:
-        return shape.frequencies(np.clip(levels + shape.base, MIN_LEVEL, MAX_LEVEL), low, high)
-
-    def cost(shape: SpreadShape) -> float:
-        if shape not in known:
-            known[shape] = code_length(counts, table(shape), shape)
-        return known[shape]
-
-    best = start
-    for _ in range(4):
+    best, before = start, None
+    while best != before:
+        before = best
         tails = [tail for tail in range(best.tail - 2, best.tail + 3) if 0 <= tail < len(DEGREES)]
-        best = min((replace(best, tail=tail) for tail in tails), key=cost)
-        best = min((replace(best, base=best.base + move) for move in (0, -1, 1)), key=cost)
-        best = min(best, corrected(best, counts, table(best), magnitude_bins(low, high)), key=cost)
+        best = min((replace(best, tail=tail) for tail in tails), key=choice.cost)
+        best = min((replace(best, base=best.base + move) for move in (0, -1, 1)), key=choice.cost)
+        best = min(best, corrected(best, choice.counts, choice.table(best), bins), key=choice.cost)
     return best
 
 

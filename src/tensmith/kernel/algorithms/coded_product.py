@@ -200,7 +200,7 @@ class CodedProduct(Kernel):
             for tile, _ in tiles(image, self.positions)
         ]
         text.append(f"""\
-/* {p}; {epilogue}.
+/* {p.dense}; {epilogue}.
    {self}. */
 static void {name}({SIGNATURE})
 {{

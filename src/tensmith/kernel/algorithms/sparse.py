@@ -72,6 +72,8 @@ class SparseKernel(OverPlanes):
     multiplies is not looked at unless one of its strip is not zero: NaN and infinity there do not reach y.
     """
 
+    skips_zeros = True
+
     positions: int
     block: int
     strip: int = 1
@@ -210,7 +212,7 @@ class SparseKernel(OverPlanes):
 /* The weights that come next: how many each strip has, their values, and where their rows lie. */
 typedef struct {{ const int32_t *counts; const float *values; const uint16_t *rows; }} {name}_stream;
 {"".join(copies)}{"".join(self._tile(name, tile, source, target, epilogue) for tile in shapes)}
-/* {p}; {epilogue}.
+/* {p.dense}; {epilogue}.
    {self}. */
 static void {name}({SIGNATURE})
 {{

@@ -69,6 +69,7 @@ class SparseInt8(Kernel):
     """
 
     dtypes = ("u8",)
+    skips_zeros = True
 
     positions: int
     joined: int

@@ -285,7 +285,7 @@ class Winograd(Kernel):
         return (
             "\n".join(texts)
             + f"""
-/* {self.problem}; {epilogue}.
+/* {self.problem.dense}; {epilogue}.
    {self}. */
 static void {name}({SIGNATURE})
 {{

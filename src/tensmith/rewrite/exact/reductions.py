@@ -1,4 +1,4 @@
-"""Reductions: over fewer elements, fewer times, or as products.
+"""Reductions: over fewer elements, or fewer times.
 
 Measure: elements reduced, then reductions, then other operations on values that vary. What needs the order
 of numbers is in the phase "fold".
@@ -7,7 +7,6 @@ of numbers is in the phase "fold".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,10 +19,10 @@ from tensmith.rewrite.law import Instance, family, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
-X, Y, W = Var("x"), Var("y"), Var("w", static=True)
+X, Y = Var("x"), Var("y")
 C, AXES, MORE = Var("c", static=True), Var("axes"), Var("more")
 LINEAR, EXTREME = ("reduce_sum", "reduce_mean"), ("reduce_max", "reduce_min")
-_KEEP = {"keepdims": 1}
+KEPT, NOT_KEPT = {"keepdims": 1}, {"keepdims": 0}
 
 
 def reduce(kind: str, x: Term, axes: Any = AXES, attrs: Any = "reduce") -> Use:
@@ -300,142 +299,6 @@ family(
     says="The maximum over an axis of one element is it.",
 )
 
-# As products
-
-_NOT_KEPT = {"keepdims": 0}
-
-
-def _last(m: Match) -> str | None:
-    rank = m.type(X).rank
-    axes = None if rank is None or rank < 2 else axes_of(m, "reduce", AXES, rank)
-    if axes is None or axes != ((rank or 0) - 1,) or m.attrs["reduce"]["keepdims"] or floating(m) is not None:
-        return "not over the last axis"
-    return None
-
-
-_WEIGHTED = [
-    Instance(
-        f"rank {2 + n}",
-        {"x": "*L N C", "w": "C"},
-        n,
-        sample={"reduce": _NOT_KEPT},
-        values={"axes": np.array([-1])},
-    )
-    for n in (0, 1)
-]
-law(
-    "weighted_sum",
-    reduce("reduce_sum", X * W),
-    X @ W,
-    X @ (W * 2),
-    given=_WEIGHTED,
-    w="C",
-    when=_last,
-    order=46,
-    says="sum(x * w) over the last axis = x @ w.",
-)
-law(
-    "sum_of_products",
-    reduce("reduce_sum", X * Y),
-    ops.einsum(X, Y, attrs={"equation": "ij,ij->i"}),
-    ops.einsum(X, Y, attrs={"equation": "ij,ij->j"}),
-    phase="form",
-    x="N N",
-    y="N N",
-    given=[
-        Instance(
-            "matrix",
-            {"x": "N N", "y": "N N"},
-            lower={"N": 1},
-            sample={"reduce": _NOT_KEPT},
-            values={"axes": np.array([1])},
-        )
-    ],
-    when=_last,
-    says="sum(x * y) over rows = einsum(ij,ij->i).",
-)
-
-
-def _rows(m: Match) -> str | None:
-    rank = m.type(X).rank
-    out = m.program.type(m.nodes[1].output).rank
-    axes = None if rank is None or rank < 2 or out != rank else axes_of(m, "reduce", AXES, rank)
-    return None if axes == ((rank or 0) - 2,) and len(m.shape(W)) == 2 else "not over the rows"
-
-
-def _reduced_rows(kind: str, scale: float) -> Later:
-    """The rows of x reduced, and kept as one row where the result keeps it."""
-
-    def make(m: Bindings) -> Term:
-        row = reduce(kind, X, np.array([-2]), attrs={"keepdims": m.attrs["reduce"]["keepdims"]})
-        return row @ (W * scale) if scale != 1 else row @ W
-
-    return Later(make, f"{kind}(x, rows) @ w")
-
-
-def _of_products(axis: int) -> list[Instance]:
-    return [
-        Instance(
-            f"rank {2 + n}, keepdims={k}",
-            {"x": "*L N C", "w": "C K"},
-            n,
-            sample={"reduce": {"keepdims": k}},
-            values={"axes": np.array([axis])},
-            lower={"N": 1, "K": 1},
-        )
-        for n in (0, 1)
-        for k in (0, 1)
-    ]
-
-
-family(
-    "reduced_rows",
-    [(reduce(k, X @ W), _reduced_rows(k, 1), _reduced_rows(k, 2)) for k in LINEAR],
-    given=_of_products(-2),
-    when=_rows,
-    w="C K",
-    order=30,
-    says="mean(x @ w, rows) = mean(x, rows) @ w: one row is multiplied in place of all.",
-)
-
-
-def _columns(m: Match) -> str | None:
-    rank = m.type(X).rank
-    axes = None if rank is None or rank < 2 else axes_of(m, "reduce", AXES, rank)
-    return None if axes == ((rank or 0) - 1,) and len(m.shape(W)) == 2 else "not over the columns"
-
-
-def _reduced_columns(kind: str, axis: int) -> Later:
-    def make(m: Bindings) -> Term:
-        keep = m.attrs["reduce"]["keepdims"]
-        return X @ reduce(kind, W, np.array([axis]), attrs={"keepdims": keep})
-
-    return Later(make, f"x @ {kind}(w, columns)")
-
-
-family(
-    "reduced_columns",
-    [(reduce(k, X @ W), _reduced_columns(k, 1), X @ (_reduced_columns(k, 1) * 2)) for k in LINEAR],
-    given=_of_products(-1),
-    when=_columns,
-    w="C K",
-    order=30,
-    says="sum(x @ w, columns) = x @ sum(w, columns).",
-)
-law(
-    "sum_of_product",
-    reduce("reduce_sum", X @ Y, None),
-    reduce("reduce_sum", X, np.array([0]), _NOT_KEPT) @ reduce("reduce_sum", Y, np.array([1]), _NOT_KEPT),
-    reduce("reduce_sum", X, np.array([0]), _NOT_KEPT) @ reduce("reduce_sum", Y, np.array([0]), _NOT_KEPT),
-    given=[Instance("matrices", {"x": "N C", "y": "C K"}, sample={"reduce": _NOT_KEPT})],
-    twin=[Instance("square", {"x": "N N", "y": "N N"}, sample={"reduce": _NOT_KEPT})],
-    x="N C",
-    y="C K",
-    order=30,
-    when=lambda m: "axes stay" if m.attrs["reduce"]["keepdims"] else None,
-    says="The sum of all elements of x @ y = sum(x, rows) @ sum(y, columns).",
-)
-
 # By their names
 
 # What is known of all elements under axes that are known.
@@ -499,7 +362,7 @@ _FIVE = [
         {"x": "N 5", "c": ""},
         values={"axes": np.array([1]), "c": 5.0},
         example=True,
-        sample={"reduce": _NOT_KEPT},
+        sample={"reduce": NOT_KEPT},
     )
 ]
 law(
@@ -519,219 +382,4 @@ law(
     order=47,
     when=_count,
     given=_FIVE,
-)
-
-# Of what is joined, padded or repeated
-
-
-def _joined(kind: str, meet: Callable[..., Use]) -> Later:
-    def make(m: Bindings) -> Term:
-        return meet(reduce(kind, X), reduce(kind, Y))
-
-    return Later(make, f"{kind} of each")
-
-
-def _along(m: Match) -> bool | None:
-    """Whether the joined axis is the one that is reduced; None if not known."""
-    rank = m.type(X).rank
-    axes = None if rank is None else axes_of(m, "reduce", AXES, rank)
-    if axes is None or rank is None:
-        return None
-    axis = normal_axis(m.attrs["join"]["axis"], rank)
-    return axis in axes
-
-
-_JOIN = ops.concat(X, Y, attrs="join")
-
-
-def _parts(*axes: tuple[int, ...], axis: int) -> list[Instance]:
-    other = "N D H" if axis == 1 else "N C D"
-    return [
-        Instance(
-            f"over {a}",
-            {"x": "N C H", "y": other},
-            values={"axes": np.array(a)},
-            example=True,
-            sample={"reduce": {"keepdims": 1}, "join": {"axis": axis}},
-            lower=dict.fromkeys("NCDH", 1),
-        )
-        for a in axes
-    ]
-
-
-law(
-    "sum_of_joined",
-    reduce("reduce_sum", _JOIN),
-    _joined("reduce_sum", ops.add),
-    _joined("reduce_sum", ops.sub),
-    given=_parts((1,), (0, 1), axis=1),
-    when=lambda m: None if _along(m) else "joined along another axis",
-    phase="form",
-    says="sum(concat(x, y)) = sum(x) + sum(y), along the axis that is joined.",
-)
-
-
-def _joined_results(kind: str, swapped: bool) -> Later:
-    def make(m: Bindings) -> Term:
-        parts = (reduce(kind, X), reduce(kind, Y))
-        return ops.concat(*(parts[::-1] if swapped else parts), attrs="join")
-
-    return Later(make, f"concat of {kind}")
-
-
-family(
-    "reduction_of_parts",
-    [(reduce(k, _JOIN), _joined_results(k, False), _joined_results(k, True)) for k in LINEAR],
-    given=_parts((2,), axis=1),
-    phase="form",
-    when=lambda m: (
-        None if _along(m) is False and m.attrs["reduce"]["keepdims"] else "joined along a reduced axis"
-    ),
-    says="sum(concat(x, y)) = concat(sum(x), sum(y)), along another axis.",
-)
-
-PADS = Var("pads")
-
-
-def _only_reduced(m: Match) -> str | None:
-    rank, pads = m.type(X).rank, m.value(PADS)
-    axes = None if rank is None else axes_of(m, "reduce", AXES, rank)
-    if axes is None or rank is None or pads is None or pads.dtype == object or len(pads) != 2 * rank:
-        return "the axes or the padding are not known"
-    padded = {axis % rank for axis in np.nonzero(pads)[0]}
-    fits = m.attrs["pad"]["mode"] == "constant" and bool(np.all(pads >= 0)) and padded <= set(axes)
-    return None if fits else "other axes are padded, or not with zeros"
-
-
-_B, _E = Poly.symbol("b"), Poly.symbol("e")
-law(
-    "sum_of_padded",
-    reduce("reduce_sum", ops.pad(X, PADS, attrs="pad")),
-    reduce("reduce_sum", X),
-    reduce("reduce_sum", X) * 2,
-    given=[
-        Instance(
-            "matrix",
-            {"x": "N C"},
-            example=True,
-            sample={"pad": {"mode": "constant"}, "reduce": _NOT_KEPT},
-            values={"axes": np.array([1]), "pads": np.array([0, _B, 0, _E])},
-            lower={"b": 0, "e": 0},
-        )
-    ],
-    when=_only_reduced,
-    order=15,
-    says="sum(pad(x)) = sum(x), where zeros are put along the axes that are summed.",
-)
-
-_TARGET = Var("target")
-
-
-def _new_axes(m: Match) -> str | None:
-    shape, out = m.type(X).shape, m.program.type(m.nodes[1].output).shape
-    axes = None if shape is None else axes_of(m, "reduce", AXES, len(shape))
-    if shape is None or out is None or axes is None or len(out) != len(shape) or floating(m) is not None:
-        return "the shapes are not known"
-    grown = {axis for axis, (a, b) in enumerate(zip(shape, out)) if a != b}
-    return None if grown and set(axes) <= grown else "other axes are reduced too"
-
-
-def _once(m: Bindings) -> Term:
-    """x, expanded along what is not reduced, without what is."""
-    axes = axes_of(m, "reduce", AXES, len(m.shape(X)))
-    assert axes is not None
-    kept = X if m.attrs["reduce"]["keepdims"] else ops.squeeze(X, np.array(axes))
-    return kept
-
-
-law(
-    "mean_of_expanded",
-    reduce("reduce_mean", ops.expand(X, _TARGET)),
-    Later(_once, "x"),
-    Later(lambda m: ops.neg(_once(m)), "-x"),
-    order=15,
-    given=[
-        Instance(
-            f"keepdims={k}",
-            {"x": "N 1"},
-            values={"axes": np.array([1]), "target": np.array([1, 7])},
-            sample={"reduce": {"keepdims": k}},
-            example=True,
-        )
-        for k in (0, 1)
-    ],
-    when=lambda m: (
-        _new_axes(m)
-        or (
-            None
-            if len(_grown(m)) == len(axes_of(m, "reduce", AXES, len(m.shape(X))) or ())
-            else "other axes are expanded too"
-        )
-    ),
-    says="The mean over axes along which x is repeated is x.",
-)
-
-
-def _grown(m: Match) -> list[int]:
-    out = m.program.type(m.nodes[1].output).dims
-    return [axis for axis, (a, b) in enumerate(zip(m.shape(X), out)) if a != b]
-
-
-# Running sums
-
-_AXIS = Var("axis")
-
-
-def _end(m: Match) -> str | None:
-    value, rank = m.value(_AXIS), m.type(X).rank
-    attrs = m.attrs["run"]
-    if value is None or rank is None or attrs["exclusive"] or attrs["reverse"]:
-        return "a running sum of another kind"
-    axes, starts, ends = (m.value(Var(n)) for n in ("at", "starts", "ends"))
-    if (
-        axes is None
-        or starts is None
-        or ends is None
-        or len(axes) != 1
-        or (shape := m.type(X).static) is None
-        or 0 in shape
-    ):
-        return "more than one axis is cut"
-    axis = normal_axis(int(axes[0]), rank)
-    size = shape[axis]
-    last = int(starts[0]) in (-1, size - 1) and int(ends[0]) >= size
-    return None if last and normal_axis(int(value.reshape(-1)[0]), rank) == axis else "not the last element"
-
-
-def _total(scale: float) -> Later:
-    def make(m: Bindings) -> Term:
-        y = ops.reduce_sum(X, np.asarray(m.value(_AXIS)).reshape(-1), attrs=_KEEP)
-        return y if scale == 1 else y * scale
-
-    return Later(make, "sum(x)")
-
-
-law(
-    "last_of_running_sum",
-    ops.slice(ops.cum_sum(X, _AXIS, attrs="run"), Var("starts"), Var("ends"), Var("at")),
-    _total(1),
-    _total(2),
-    order=30,
-    given=[
-        Instance(
-            "rows",
-            {"x": "N C"},
-            example=True,
-            sample={"run": {"exclusive": 0, "reverse": 0}},
-            lower={"C": 1},
-            values={
-                "axis": np.array([1]),
-                "starts": np.array([-1]),
-                "ends": np.array([2**63 - 1]),
-                "at": np.array([1]),
-            },
-        )
-    ],
-    when=_end,
-    says="The last element of a running sum is the sum.",
 )
