@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ settings.load_profile("tensmith")
 # Until all is imported and collected there is no garbage to speak of.
 gc.disable()
 
+MANY = 100  # tests in a module
+
 # A shell that starts tests in the background makes them deaf to Ctrl-C; some of them are about it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -26,12 +29,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share what a fixture of their module makes run in one process: it is made once."""
+    """Tests that share what a fixture of their module makes run in one process: it is made once.
+
+    Modules of many tests come last, for each of these is short: all processes end at about the same time.
+    """
     for item in items:
         if item.get_closest_marker("xdist_group") is None and isinstance(item, pytest.Function):
             makers = item._fixtureinfo.name2fixturedefs.values()
             if any(maker[-1].scope == "module" for maker in makers):
                 item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+    tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: tests[item.path] >= MANY)
 
 
 def pytest_collection_finish() -> None:
