@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
 
 
 class Excuse(Enum):
@@ -36,10 +37,15 @@ class Assumption:
     def __call__(self, *parts: object) -> str:
         return self.template.replace("{words}", "{}").format(*parts)
 
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """What matches the sentences that are this one."""
+        words = re.escape(self.template).replace(r"\{\}", r"\S+").replace(r"\{words\}", "(?s:.+)")
+        return re.compile(words)
+
     def matches(self, sentence: str) -> bool:
         """Whether a sentence is this one."""
-        pattern = re.escape(self.template).replace(r"\{\}", r"\S+").replace(r"\{words\}", "(?s:.+)")
-        return re.fullmatch(pattern, sentence) is not None
+        return self.pattern.fullmatch(sentence) is not None
 
 
 _ALL: list[Assumption] = []

@@ -7,8 +7,10 @@ the cast at a store) are written out as `Cast`. Every expression and statement k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, TypeAlias
 
 from tensmith.formula.types import I64, MachineType
 
@@ -261,3 +263,30 @@ class Function:
     def arrays(self) -> dict[str, Array]:
         """The arrays among `fields`."""
         return {name: type_ for name, type_ in self.fields if isinstance(type_, Array)}
+
+
+def nodes(part: object) -> Iterator[object]:
+    """All that a part of a function is made of: statements, expressions, types; each once, in no order,
+    and without positions."""
+    stack: list[Any] = [part]
+    seen: set[int] = set()
+    while stack:
+        found = stack.pop()
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        kind: Any = type(found)
+        if kind is tuple:
+            stack += found
+        elif kind is MachineType:
+            yield found
+        elif names := _named(kind):
+            yield found
+            stack += [getattr(found, name) for name in names]
+
+
+@cache
+def _named(kind: type) -> tuple[str, ...]:
+    """The fields of a class that is part of functions."""
+    known = is_dataclass(kind) and kind is not SourcePosition
+    return tuple(field.name for field in fields(kind)) if known else ()

@@ -9,16 +9,14 @@ below the smallest normal float as 0, as TensorFlow and XLA compute.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
 
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import Array, Function, SourcePosition
+from tensmith.lifting.loops import Array, Function, nodes
 from tensmith.lifting.second.values import Meaningless, dtype, flat, folded
 
 SAMPLES = 16  # two inputs whose errors cancel must move apart in one of them
@@ -63,16 +61,8 @@ def closely(expected: Any, found: Any, bound: Values | float, scalar: MachineTyp
 def narrowest_rounding(function: Function) -> float:
     """The epsilon of the narrowest float that a function computes in, as which its sums are rounded whatever
     they become; 0 where it computes in none."""
-    found: list[MachineType] = []
-    stack: list[Any] = [function.parameters, function.returns, function.body]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, MachineType):
-            found += [part] if part.kind == "float" else []
-        elif isinstance(part, tuple | list):
-            stack.extend(part)
-        elif is_dataclass(part) and not isinstance(part, SourcePosition):
-            stack.extend(getattr(part, field.name) for field in dataclasses.fields(part))
+    scalars = {part for part in nodes(function) if isinstance(part, MachineType)}
+    found = [scalar for scalar in scalars if scalar.kind == "float"]
     return max((float(np.finfo(dtype(scalar)).eps) for scalar in found), default=0.0)
 
 

@@ -25,11 +25,13 @@ Span = tuple[int, int]
 
 @dataclass
 class _Cutting:
-    """texts: by file, as libclang read them; spans: what is needed of each, and the namespaces around it."""
+    """texts: by file, as libclang read them; spans: what is needed of each, and the namespaces around it;
+    seen: hashes of declarations that are in; mentioned: where clang keeps those that were followed."""
 
     texts: Mapping[str, bytes]
     spans: dict[str, dict[Span, tuple[str, ...]]] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
+    mentioned: set[tuple[int | None, ...]] = field(default_factory=set)
 
     def need(self, cursor: Cursor) -> None:
         """A declaration, and all that it mentions."""
@@ -44,7 +46,8 @@ class _Cutting:
             self.spans.setdefault(where.name, {})[span] = _namespaces(top)
             for inner in descendants(top):
                 other = inner.referenced
-                if other is not None:
+                if other is not None and (node := tuple(other.data)) not in self.mentioned:
+                    self.mentioned.add(node)
                     parts = (other, other.canonical, other.get_definition(), template(other))
                     waiting += [part for part in parts if part]
 

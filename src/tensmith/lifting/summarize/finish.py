@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from tensmith.formula.expr import Choose, Num, Read, Reduce, fresh
@@ -11,7 +11,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import NOWHERE, Apply, Expr, Function, Loop, ScalarCast, SourcePosition
+from tensmith.lifting.loops import NOWHERE, Apply, Expr, Function, Loop, ScalarCast, nodes
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.counters import statements
@@ -151,7 +151,7 @@ def _defined(results: tuple[Result, ...], run: Execution) -> None:
 
 def arithmetic_of(function: Function) -> Literal["machine integers", "integers", "reals"]:
     """ "reals" where a float takes part anywhere in the function."""
-    if any(scalar.kind == "float" for scalar in _scalars(function)):
+    if any(isinstance(node, MachineType) and node.kind == "float" for node in nodes(function)):
         return "reals"
     return "integers" if function.language == "python" else "machine integers"
 
@@ -160,34 +160,17 @@ def _truncates(cast: ScalarCast) -> bool:
     return cast.type.kind == "int" and cast.value.type.kind == "float"
 
 
-def _nodes(node: object) -> Iterator[object]:
-    """Everything a function is made of."""
-    if isinstance(node, tuple):
-        for item in node:
-            yield from _nodes(item)
-    elif is_dataclass(node):
-        yield node
-        if not isinstance(node, SourcePosition):
-            for part in fields(node):
-                yield from _nodes(getattr(node, part.name))
-    elif isinstance(node, MachineType):
-        yield node
-
-
-def _scalars(function: Function) -> Iterator[MachineType]:
-    return (node for node in _nodes(function) if isinstance(node, MachineType))
-
-
 def assumed(function: Function) -> tuple[str, ...]:
     """What every result for a function assumes of it, what its front end notes first."""
-    scalars = set(_scalars(function))
+    parts = list(nodes(function))
+    scalars = {part for part in parts if isinstance(part, MachineType)}
     found = list(function.noted)
     if any(scalar.kind == "float" for scalar in scalars):
         found.append(assumptions.REALS())
-    if any(isinstance(node, ScalarCast) and _truncates(node) for node in _nodes(function)):
+    if any(isinstance(part, ScalarCast) and _truncates(part) for part in parts):
         found.append(assumptions.TRUNCATED())
     if function.language == "python":
-        if any(isinstance(node, Apply) and node.operator == "div" for node in _nodes(function)):
+        if any(isinstance(part, Apply) and part.operator == "div" for part in parts):
             found.append(assumptions.FLOAT_DIVISORS())
         if any(scalar.kind == "int" for scalar in scalars):
             found.append(assumptions.INTEGERS())

@@ -61,12 +61,21 @@ def declare(library: Any, name: str, result: Any, argument: Any) -> None:
     function.restype, function.argtypes = result, [argument]
 
 
+# Names of kinds by the binding's class and its number, for the binding takes ten times as long to find one.
+_KINDS: dict[tuple[type, int], str] = {}
+
+
 def kind(cursor: Cursor | Type) -> str:
     """The cursor's kind: "IF_STMT", "CALL_EXPR"; one that the binding does not know by its number."""
-    try:
-        return str(cursor.kind.name)
-    except ValueError:
-        return f"KIND_{cursor._kind_id}"
+    number = (type(cursor), cursor._kind_id)
+    found = _KINDS.get(number)
+    if found is None:
+        try:
+            found = str(cursor.kind.name)
+        except ValueError:
+            found = f"KIND_{cursor._kind_id}"
+        _KINDS[number] = found
+    return found
 
 
 def type_kind(kind_of: Type) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tensmith.errors import UsageError
@@ -175,7 +175,7 @@ def _state_distinct(scope: PythonScope, code: Code, written: set[str]) -> None:
 
 def _state_types(scope: PythonScope, code: Code) -> None:
     """What NumPy does to a value that does not fit its type, and what arrays without a type hold."""
-    if _narrows(tuple(scope.statements), set()):
+    if any(map(_narrows, loops.nodes(tuple(scope.statements)))):
         scope.note(assumptions.NARROWED())
     for name, kind in code.types.parameters.items():
         if isinstance(kind, ArrayKind) and kind.taken:
@@ -184,13 +184,6 @@ def _state_types(scope: PythonScope, code: Code) -> None:
             )
 
 
-def _narrows(node: object, seen: set[int]) -> bool:
-    """Whether an unbounded integer is cut to a machine type anywhere inside; parts may be shared."""
-    if id(node) in seen or isinstance(node, loops.SourcePosition):
-        return False
-    seen.add(id(node))
-    if isinstance(node, loops.ScalarCast) and node.value.type == INT and node.type.kind == "int":
-        return True
-    if isinstance(node, tuple):
-        return any(_narrows(part, seen) for part in node)
-    return is_dataclass(node) and any(_narrows(getattr(node, part.name), seen) for part in fields(node))
+def _narrows(node: object) -> bool:
+    """Whether an unbounded integer is cut to a machine type."""
+    return isinstance(node, loops.ScalarCast) and node.value.type == INT and node.type.kind == "int"
