@@ -21,6 +21,7 @@ settings.load_profile("tensmith")
 gc.disable()
 
 MANY = 100  # tests in a module
+TRACING = ("tensorflow", "jax")
 
 # A shell that starts tests in the background makes them deaf to Ctrl-C; some of them are about it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -29,7 +30,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share what a fixture of their module makes run in one process: it is made once.
+    """Tests that share what a fixture of their module makes run in one process: it is made once. So do those
+    of targets that take ten seconds to import.
 
     Modules of many tests come last, for each of these is short: all processes end at about the same time.
     """
@@ -38,6 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             makers = item._fixtureinfo.name2fixturedefs.values()
             if any(maker[-1].scope == "module" for maker in makers):
                 item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+            elif "callspec" in vars(item) and item.callspec.params.get("target") in TRACING:
+                item.add_marker(pytest.mark.xdist_group("traced"))
     tests = Counter(item.path for item in items)
     items.sort(key=lambda item: tests[item.path] >= MANY)
 

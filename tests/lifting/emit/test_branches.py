@@ -22,6 +22,8 @@ from tensmith.lifting.loops import Array
 from tensmith.lifting.pipeline import emitter_of, lift_file
 from tensmith.verify.solve import discharge
 
+pytestmark = pytest.mark.xdist_group("traced")
+
 PYTHON = ("numpy", "torch", "tensorflow", "jax", "mlx")
 SLOW = ("tensorflow", "jax")  # to call: on what is guarded alone
 # Refused as a whole: where they write depends on the branch.
