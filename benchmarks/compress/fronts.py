@@ -29,7 +29,7 @@ DRAWN = "resnet20_cifar10"  # the model whose front README shows
 
 
 def compress(case: Case, folder: Path, options: Namespace, *more: str) -> float:
-    """One run of the command line, as a user would start it for the first time, with more options; its seconds.
+    """One run of the command line, as a user would first start it, with more options; its seconds.
 
     Its cache is its own: what was tuned on this machine before counts for nothing.
     """
