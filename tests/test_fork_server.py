@@ -164,3 +164,11 @@ def test_threads_share_a_server(folder: Path) -> None:
             pool.map(lambda n: run_module("told", ("exit", str(n)), (), 60.0, Limits()).code, range(40))
         )
     assert codes == list(range(40))
+
+
+def test_a_fresh_module_is_a_program(folder: Path) -> None:
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with start_module("told", ("tell",), ("onnxruntime",), fresh=True, **pipes) as child:
+        assert isinstance(child, Child) and child.stdout is not None
+        told = json.loads(child.stdout.read())
+        assert told[4] and not told[-1], "imported by itself, and nothing else"

@@ -9,9 +9,11 @@ figures are those of front.json. The front of one model is drawn beside OUTPUT.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from argparse import Namespace
 from functools import partial
@@ -27,7 +29,10 @@ DRAWN = "resnet20_cifar10"  # the model whose front README shows
 
 
 def compress(case: Case, folder: Path, options: Namespace, *more: str) -> float:
-    """One run of the command line, as a user would start it, with more options; its seconds."""
+    """One run of the command line, as a user would first start it, with more options; its seconds.
+
+    Its cache is its own: what was tuned on this machine before counts for nothing.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     kind, _, path = case.data.partition(":")
@@ -38,9 +43,10 @@ def compress(case: Case, folder: Path, options: Namespace, *more: str) -> float:
         *(["--engines", options.engines] if options.engines else []),
         *more,
     ]  # fmt: skip
-    began = time.monotonic()
-    subprocess.run(command, check=True)
-    return time.monotonic() - began
+    with tempfile.TemporaryDirectory() as cache:
+        began = time.monotonic()
+        subprocess.run(command, check=True, env={**os.environ, "XDG_CACHE_HOME": cache})
+        return time.monotonic() - began
 
 
 def verdicts(case: Case, front: dict[str, Any]) -> dict[str, str]:

@@ -175,12 +175,15 @@ def start_module(
     stdin: Any,
     stdout: Any,
     stderr: Any,
+    fresh: bool = False,
 ) -> ForkedChild | Child:
     """`python -m MODULE ARGUMENTS`, running, its streams as subprocess.Popen has them.
 
-    packages: what else may be imported before it begins.
+    packages: what else may be imported before it begins. fresh: as a program in any case, for who measures
+    memory: what a forked child has of libraries counts as resident only when it is touched.
     """
-    forked = fork_server(module, packages).child(arguments, Limits(), (stdin, stdout, stderr))
+    server = None if fresh else fork_server(module, packages)
+    forked = server and server.child(arguments, Limits(), (stdin, stdout, stderr))
     command = [sys.executable, "-P", "-m", module, *arguments]
     return forked or Child(command, stdin=stdin, stdout=stdout, stderr=stderr, env=same_modules())
 

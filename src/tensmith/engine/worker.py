@@ -58,9 +58,13 @@ class SessionWorker(Session, Ending):
         *,
         sizes: Mapping[str, int] | None = None,
         timeout: float = 120.0,
+        fresh: bool = False,
         **settings: str,
     ) -> None:
-        """Starts the process and loads the file; EngineError if either fails."""
+        """Starts the process and loads the file; EngineError if either fails.
+
+        fresh: see fork_server.start_module.
+        """
         self.engine, self.path = engine, path
         self._timeout = timeout
         self._asking = threading.Lock()  # one request at a time is on the way
@@ -73,6 +77,7 @@ class SessionWorker(Session, Ending):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
+            fresh=fresh,
         )
         try:
             answer, _ = self._ask(

@@ -30,12 +30,15 @@ class Contender:
         """How it is printed: `onnxruntime:model.onnx`."""
         return f"{self.engine_name}:{self.path.name}"
 
-    def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> SessionWorker:
-        """A worker that has loaded the file for the sizes of `inputs`, been fed them, and run once."""
+    def start(
+        self, inputs: Arrays, threads: int, timeout: float = 120.0, *, fresh: bool = False
+    ) -> SessionWorker:
+        """A worker that has loaded the file for the sizes of `inputs`, been fed them, and run once.
+
+        fresh: see fork_server.start_module.
+        """
         self.compiled(inputs, threads)
-        worker = SessionWorker(
-            self.engine, self.path, threads, sizes=self.sizes(inputs), timeout=timeout, **dict(self.settings)
-        )
+        worker = self._worker(threads, self.sizes(inputs), timeout, fresh)
         try:
             worker.feed(inputs)
         except BaseException:
@@ -50,8 +53,14 @@ class Contender:
     def to_judge(self, inputs: Arrays, threads: int, judging_threads: int) -> SessionWorker:
         """A worker that has loaded the file to judge it; accuracy needs no quiet machine."""
         sizes, used = self.judging(inputs, threads, judging_threads)
+        return self._worker(used, sizes, _JUDGING_SECONDS)
+
+    def _worker(
+        self, threads: int, sizes: dict[str, int] | None, timeout: float, fresh: bool = False
+    ) -> SessionWorker:
+        settings = dict(self.settings)
         return SessionWorker(
-            self.engine, self.path, used, sizes=sizes, timeout=_JUDGING_SECONDS, **dict(self.settings)
+            self.engine, self.path, threads, sizes=sizes, timeout=timeout, fresh=fresh, **settings
         )
 
     def judging(

@@ -36,7 +36,7 @@ def measure_memory(
 
 
 def _sample(contender: Contender, inputs: Arrays, threads: int) -> tuple[int, int, int, bool]:
-    with contender.start(inputs, threads) as worker:
+    with contender.start(inputs, threads, fresh=True) as worker:
         peak, load = worker.peak(_INFERENCES), worker.load
     return max(0, peak.resident - load.before), max(0, load.peak - load.before), load.before, peak.exact
 

@@ -123,6 +123,10 @@ class Program:
         names = (f"{base}.{counter}" for counter in itertools.count(1))
         return (name for name in names if not self.has(name))
 
+    def unused(self, name: str) -> str:
+        """`name`, or one made from it where that is in use."""
+        return next(self.fresh(name)) if self.has(name) else name
+
     def has(self, name: str) -> bool:
         """Whether a value name is in use."""
         tables = (self.inputs, self.constants, self.producers, self.consumers)

@@ -120,8 +120,7 @@ def _replaced(program: Program, layer: WeightedLayer, block: int) -> Program:
     weights = program.constants[layer.weight]
     codes, scales = rounded(weights if layer.transposed else weights.T, block)
     axis = 0 if layer.transposed != layer.turned else 1
-    names = [f"{layer.site}.{part}" for part in ("codes", "scales")]
-    opened = f"{layer.site}.weights"
+    *names, opened = (program.unused(f"{layer.site}.{part}") for part in ("codes", "scales", "weights"))
     made = make_node("dequantize_linear", names, (opened,), {"axis": axis, "block_size": block})
     nodes: list[Node] = []
     for node in program.nodes:

@@ -75,19 +75,16 @@ def _products(program: Program) -> list[WeightedLayer]:
 
 def _replaced(program: Program, layer: WeightedLayer, grid: QuantizedWeights) -> Program:
     site, x = layer.site, layer.node.inputs[0]
-    codes, scales = f"{site}.codes", f"{site}.scales"
-    names = {part: f"{site}.{part}" for part in ("q", "scale", "zero", "sum", "wide", "factor")}
-    constants = {
-        codes: grid.codes,
-        scales: grid.scales,
-        f"{site}.w_zero": np.zeros((), np.int8),
-    }
-    matrix = f"{codes}.turned" if layer.turned else codes
+    codes, scales, w_zero = (program.unused(f"{site}.{part}") for part in ("codes", "scales", "w_zero"))
+    made = ("q", "scale", "zero", "sum", "wide", "factor")
+    names = {part: program.unused(f"{site}.{part}") for part in made}
+    constants = {codes: grid.codes, scales: grid.scales, w_zero: np.zeros((), np.int8)}
+    matrix = program.unused(f"{codes}.turned") if layer.turned else codes
     turning = [make_node("transpose", (codes,), (matrix,), {"perm": (1, 0)})] if layer.turned else []
     nodes = [
         *turning,
         make_node("dynamic_quantize_linear", (x,), (names["q"], names["scale"], names["zero"])),
-        make_node("matmul_integer", (names["q"], matrix, names["zero"], f"{site}.w_zero"), (names["sum"],)),
+        make_node("matmul_integer", (names["q"], matrix, names["zero"], w_zero), (names["sum"],)),
         make_node("cast", (names["sum"],), (names["wide"],), {"to": 1}),
         make_node("mul", (names["scale"], scales), (names["factor"],)),
         make_node("mul", (names["wide"], names["factor"]), (site,)),

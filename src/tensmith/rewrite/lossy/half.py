@@ -54,11 +54,12 @@ class Half(Method):
         reader.done()
         dtype = DTYPES[_SHORT[name]]
         chosen = _stored(program)
-        halves = {f"{key}.half": array.astype(dtype) for key, array in chosen.items()}
-        overflown = [key for key in chosen if not np.isfinite(halves[f"{key}.half"].astype(np.float32)).all()]
+        named = {key: program.unused(f"{key}.half") for key in chosen}
+        halves = {named[key]: array.astype(dtype) for key, array in chosen.items()}
+        overflown = [key for key in chosen if not np.isfinite(halves[named[key]].astype(np.float32)).all()]
         if overflown:
             raise ProgramError(f"constant '{overflown[0]}' does not fit into {name}; use bfloat16")
-        casts: list[Node] = [make_node("cast", (f"{key}.half",), (key,), {"to": 1}) for key in chosen]
+        casts: list[Node] = [make_node("cast", (named[key],), (key,), {"to": 1}) for key in chosen]
         kept = {key: array for key, array in program.constants.items() if key not in chosen}
         return replace(program, nodes=(*casts, *program.nodes), constants={**kept, **halves})
 

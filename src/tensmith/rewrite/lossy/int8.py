@@ -155,11 +155,11 @@ class _Writer:
 
     def write_weights(self, layer: WeightedLayer, grid: QuantizedWeights) -> None:
         """Constants and dequantizations of a layer's weights and bias."""
-        operand = layer.site + WEIGHT_SUFFIX
-        base = f"{operand}.rows" if layer.turned else operand
+        operand = self.program.unused(layer.site + WEIGHT_SUFFIX)
+        base = self.program.unused(f"{operand}.rows") if layer.turned else operand
         weight = self._dequantized(base, grid.codes, grid.scales, grid.axis)
         if grid.axis == 0:
-            self.tables[layer.weight] = (f"{base}.codes", f"{base}.scale")
+            self.tables[layer.weight] = (self._made(base, "codes"), self._made(base, "scale"))
         if layer.turned:
             self.weight_nodes.append(make_node("transpose", (weight,), (operand,), {"perm": (1, 0)}))
         inputs = [layer.node.inputs[0], operand]
@@ -171,11 +171,11 @@ class _Writer:
                 scales = self.grids[layer.node.inputs[0]].scale * grid.scales
                 wide = np.rint(bias.reshape(-1).astype(np.float64) / scales.astype(np.float64))
                 codes = np.clip(wide, -(2**31) + 1, 2**31 - 1).astype(np.int32)
-                inputs.append(self._dequantized(f"{layer.site}.bias", codes, scales, 0))
+                inputs.append(self._dequantized(self._made(layer.site, "bias"), codes, scales, 0))
         self.operands[layer.site] = tuple(inputs)
 
     def _dequantized(self, base: str, codes: Array, scales: Array, axis: int) -> str:
-        names = [f"{base}.{part}" for part in ("codes", "scale", "zero")]
+        names = [self._made(base, part) for part in ("codes", "scale", "zero")]
         self.constants |= dict(zip(names, (codes, scales, np.zeros(scales.shape, codes.dtype))))
         self.weight_nodes.append(make_node("dequantize_linear", names, (base,), {"axis": axis}))
         return base
@@ -204,15 +204,19 @@ class _Writer:
         )
 
     def _read(self, name: str) -> str:
-        return f"{name}.dequantized" if name in self.grids else name
+        return self._made(name, "dequantized") if name in self.grids else name
+
+    def _made(self, name: str, part: str) -> str:
+        """The name of something that is made for a value."""
+        return self.program.unused(f"{name}.{part}")
 
     def _pair(self, name: str) -> Iterator[Node]:
         if name not in self.grids:
             return
-        grid, code = self.grids[name], f"{name}.quantized"
+        grid, code = self.grids[name], self._made(name, "quantized")
         source = self.placement.grid_of(name)
-        scale, zero = f"{source}.scale", f"{source}.zero_point"
+        scale, zero = self._made(source, "scale"), self._made(source, "zero_point")
         self.constants[scale] = np.asarray(grid.scale, np.float32)
         self.constants[zero] = np.asarray(grid.zero_point, np.uint8)
         yield make_node("quantize_linear", (name, scale, zero), (code,))
-        yield make_node("dequantize_linear", (code, scale, zero), (f"{name}.dequantized",))
+        yield make_node("dequantize_linear", (code, scale, zero), (self._read(name),))

@@ -40,15 +40,16 @@ def rounded(program: Program, name: str, bits: int, stored: str) -> Program:
     if stored == "floats":
         values: Array = codes.astype(np.float32) * scales[:, None]
         return program.with_constants({name: values.reshape(weights.shape).astype(weights.dtype)})
+    made = ("codes", "scale", "shape", "dequantized")
+    codes_name, scale_name, shape_name, matrix = (program.unused(f"{name}.{part}") for part in made)
     parts = {
-        f"{name}.codes": codes,
-        f"{name}.scale": scales.astype(weights.dtype),
-        f"{name}.shape": np.array(weights.shape, np.int64),
+        codes_name: codes,
+        scale_name: scales.astype(weights.dtype),
+        shape_name: np.array(weights.shape, np.int64),
     }
-    codes_name, scale_name, shape_name = parts
     opened = (
-        make_node("dequantize_linear", (codes_name, scale_name), (f"{name}.dequantized",), {"axis": 0}),
-        make_node("reshape", (f"{name}.dequantized", shape_name), (name,)),
+        make_node("dequantize_linear", (codes_name, scale_name), (matrix,), {"axis": 0}),
+        make_node("reshape", (matrix, shape_name), (name,)),
     )
     kept = {other: array for other, array in program.constants.items() if other != name}
     return replace(program, nodes=(*opened, *program.nodes), constants={**kept, **parts}, _known={})

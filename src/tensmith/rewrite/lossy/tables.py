@@ -55,7 +55,8 @@ def looked_up_as_codes(program: Program, coded: Mapping[str, tuple[str, str]]) -
     for table, (codes, scales) in coded.items():
         element = ELEMENT_CODES[program.type(table).dtype]
         for node in lookups(program, table):
-            rows, wide, own, column = (f"{node.output}.{part}" for part in ("rows", "wide", "own", "column"))
+            made = ("rows", "wide", "own", "column")
+            rows, wide, own, column = (program.unused(f"{node.output}.{part}") for part in made)
             replaced[node] = [
                 replace(node, inputs=(codes, node.inputs[1]), outputs=(rows,)),
                 make_node("cast", (rows,), (wide,), {"to": element}),

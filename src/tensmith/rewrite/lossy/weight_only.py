@@ -87,11 +87,11 @@ def _with_codes(program: Program, layer: WeightedLayer, grid: QuantizedWeights) 
     few = int(np.abs(grid.codes).max()) <= largest_code(4)
     codes = grid.codes.astype(ml_dtypes.int4) if few and not table else grid.codes
     scales = grid.scales.astype(program.constants[layer.weight].dtype)
-    names = [f"{layer.weight}.{part}" for part in ("codes", "scale", "zero")]
+    made = ("codes", "scale", "zero", "dequantized")
+    *names, opened = (program.unused(f"{layer.weight}.{part}") for part in made)
     constants = dict(zip(names, (codes, scales, np.zeros(scales.shape, codes.dtype))))
     if table and grid.axis == 0:
         program = looked_up_as_codes(program.with_constants(constants), {layer.weight: (names[0], names[1])})
-    opened = f"{layer.weight}.dequantized"
     node = make_node("dequantize_linear", names, (opened,), {"axis": grid.axis})
     nodes: list[Node] = [node]
     for other in program.nodes:
