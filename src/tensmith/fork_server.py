@@ -3,7 +3,8 @@
 A server process imports once what a module needs, and forks a child for each `python -m MODULE ARGUMENTS`,
 with the folder, environment, limits and streams of whoever asks. That one hears how the child ended; when it
 hangs up or is gone, the child is killed. A child holds what the module and the packages named beside it
-import, and nothing else: there is a server for each set of these. Where no server answers (other systems than
+import, and nothing else: there is a server for each set of these. What a module's `warm` finds out is found
+out once for all children. Where no server answers (other systems than
 Linux, or a package that ends it), the module is started as a program.
 """
 
@@ -312,6 +313,8 @@ def main(module: str, *packages: str) -> None:
     for name in (module, *packages):
         with contextlib.suppress(Exception):  # who needs it says what is wrong with it
             importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        importlib.import_module(module).warm(*packages)
     gc.freeze()  # a collection in a child would copy every page
     _serve(line, module)
 

@@ -12,8 +12,11 @@ import json
 import sys
 from pathlib import Path
 
-from tensmith.engine.compiled import compiling
+from tensmith.backend.onnx import write_onnx
+from tensmith.engine.compiled import NATIVE, compiling
 from tensmith.errors import TensmithError
+from tensmith.files import TemporaryFolder
+from tensmith.ir import Program, TensorType, make_node
 
 
 def main() -> int:
@@ -28,6 +31,18 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def warm(*_: str) -> None:
+    """Compiles a program of one node: what every compilation reads (tables of rules and kernels, the C
+    compiler) is then there for those in forks of this process."""
+    x = TensorType("f32", (1, 4))
+    one = Program("one", {"x": x}, ("y",), (make_node("relu", ("x",), ("y",)),), {})
+    native = compiling(NATIVE)
+    with TemporaryFolder() as folder:
+        model = Path(folder) / "one.onnx"
+        write_onnx(one, model)
+        native.compile(model, Path(folder) / "made", {}, 1, **native.completed({}))
 
 
 if __name__ == "__main__":

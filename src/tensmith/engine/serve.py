@@ -129,5 +129,11 @@ def main() -> None:
             write_frame(answers, answer, results)
 
 
+def warm(*packages: str) -> None:
+    """Finds out which code compiles, by which engines that compile know their folders."""
+    if "tensmith.engine.compiled" in sys.modules:
+        sys.modules["tensmith.engine.compiled"].code_revision()
+
+
 if __name__ == "__main__":
     main()
