@@ -23,6 +23,7 @@ _SYSTEM = "the system's own, /proc or /sys"
 _ALONE = "runs without tensmith, and looks for a plain file itself"
 _SHIPPED = "part of the package"
 ELSEWHERE = {
+    "fork_server.py": "the device of nothing",
     "database.py": "a database that passed the gate",
     "kernel/image.py": _OWN,
     "cache.py": "entries that it wrote itself; what is not as it was written counts for nothing",
