@@ -4,8 +4,8 @@ A server process imports once what a module needs, and forks a child for each `p
 with the folder, environment, limits and streams of whoever asks. That one hears how the child ended; when it
 hangs up or is gone, the child is killed. A child holds what the module and the packages named beside it
 import, and nothing else: there is a server for each set of these. What a module's `warm` finds out is found
-out once for all children. Where no server answers (other systems than
-Linux, or a package that ends it), the module is started as a program.
+out once for all children. Where no server answers (other systems than Linux, or a package that ends it), the
+module is started as a program.
 """
 
 from __future__ import annotations

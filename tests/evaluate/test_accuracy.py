@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -195,3 +196,16 @@ def test_resnet20_on_cifar10(data_dir: Path) -> None:
     model = ENGINES["onnxruntime"].prepare(data_dir / "models" / "resnet20_cifar10.onnx", 1)
     metric = classify(model, view, preprocess=lambda x: (x / 255 - mean) / std).metric()
     assert metric.low <= 91.73 <= metric.high
+
+
+@pytest.mark.parametrize(
+    ("found", "most"), [((1, 10), 64), (("boxes", 6), 1), ((2, 1, 10), 1), ((1, "boxes", 6), 1), (None, 1)]
+)
+def test_only_what_is_told_apart_by_sample_is_answered_together(found: Any, most: int) -> None:
+    fixed = SimpleNamespace(
+        inputs=(TensorSpec("x", "float32", (1, 3, 8, 8)),),
+        outputs=(TensorSpec("y", "float32", found),),
+        operators=frozenset(),
+        samples=None,
+    )
+    assert best_batch_size(fixed) == most

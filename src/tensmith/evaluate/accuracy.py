@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -198,7 +198,7 @@ def best_batch_size(session: Session) -> int:
     specs, fixed = (*session.inputs, *session.outputs), _at_a_time(session)
     if fixed is None and (session.operators & _BATCH_DEPENDENT or not all(spec.shape for spec in specs)):
         return 1
-    if fixed is not None and not all(_one_size(spec) for spec in session.inputs):
+    if fixed is not None and not _by_samples(specs):
         return fixed
     most = max(1, min(MOST_SAMPLES, _MOST_BYTES // max(1, sum(map(_sample_bytes, specs)))))
     return fixed * max(1, most // fixed) if fixed else int(2 ** math.floor(math.log2(most)))
@@ -221,7 +221,13 @@ def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:
             return session.run(named)
         _check(session, next(in_parts(named, fixed)))
         parts = session.run_in_parts(named, fixed)
-        return {name: _of_samples(name, [part[name] for part in parts], fixed)[:count] for name in parts[0]}
+        for name, array in parts[0].items():
+            if not array.ndim or len(array) != fixed:
+                raise DataError(
+                    f"output '{name}' has no axis of samples, so that the model answers {fixed} at a time, "
+                    f"not {count}"
+                )
+        return {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}
 
     return run
 
@@ -231,17 +237,6 @@ def _check(session: Session, named: dict[str, Array]) -> None:
         check_inputs(session.inputs, named)
     except EngineError as error:
         raise DataError(f"the data does not fit the model: {error}") from error
-
-
-def _of_samples(name: str, answers: list[Array], size: int) -> Array:
-    """An output of all samples from those of parts of so many; one sample needs no axis of its own."""
-    if all(answer.ndim and len(answer) == size for answer in answers):
-        return np.concatenate(answers)
-    if size == 1:
-        return np.stack(answers)
-    raise DataError(
-        f"output '{name}' has no axis of samples, so that the model answers {size} at a time and no others"
-    )
 
 
 def _named(specs: tuple[TensorSpec, ...], samples: Inputs, preprocess: Preprocess | None) -> dict[str, Array]:
@@ -277,9 +272,14 @@ def _at_a_time(session: Session) -> int | None:
     return session.samples if fixed is None else fixed
 
 
-def _one_size(spec: TensorSpec) -> bool:
-    """Whether all samples of an input have one size."""
-    return spec.shape is not None and all(isinstance(size, int) for size in spec.shape[1:])
+def _by_samples(specs: Sequence[TensorSpec]) -> bool:
+    """Whether the first axis of all of them is that of the samples, and a sample of each has one size.
+
+    What a detector found, or a state, is not told apart by sample when several are put together.
+    """
+    shapes = [spec.shape or () for spec in specs]
+    sized = all(shape and all(isinstance(size, int) for size in shape[1:]) for shape in shapes)
+    return sized and len({shape[0] for shape in shapes}) == 1
 
 
 def _fits(session: Session, named: Mapping[str, Array], count: int) -> bool:
