@@ -9,7 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
 from tensmith.engine import ENGINES, Session, TensorSpec
 from tensmith.errors import DataError, EngineError
@@ -209,3 +211,15 @@ def test_only_what_is_told_apart_by_sample_is_answered_together(found: Any, most
         samples=None,
     )
     assert best_batch_size(fixed) == most
+
+
+def test_rows_that_are_found_are_not_taken_for_samples(tmp_path: Path) -> None:
+    """The first image has one, as if it were a row a sample."""
+    found = [make_node("NonZero", ["x"], ["places"]), make_node("Transpose", ["places"], ["y"])]
+    inputs = [make_tensor_value_info("x", 1, [1, 4])]
+    graph = make_graph(found, "g", inputs, [make_tensor_value_info("y", 7, ["found", 2])])
+    onnx.save(make_model(graph, opset_imports=[make_opsetid("", 17)], ir_version=9), tmp_path / "found.onnx")
+    model = as_model(session(tmp_path / "found.onnx"))
+    assert len(model(np.array([[1, 1, 0, 1]], np.float32))["y"]) == 3
+    with pytest.raises(DataError, match="no axis of samples"):
+        model(np.array([[0, 1, 0, 0], [1, 1, 0, 1]], np.float32))

@@ -221,7 +221,7 @@ def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:
             return session.run(named)
         _check(session, next(in_parts(named, fixed)))
         parts = session.run_in_parts(named, fixed)
-        for name, array in parts[0].items():
+        for name, array in (output for part in parts for output in part.items()):
             if not array.ndim or len(array) != fixed:
                 raise DataError(
                     f"output '{name}' has no axis of samples, so that the model answers {fixed} at a time, "
