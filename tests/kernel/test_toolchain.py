@@ -57,12 +57,23 @@ def test_a_compiler_that_dies_is_named(tmp_path: Path, compiler: list[Compiler])
 def test_no_compiler_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain.shutil, "which", lambda _: None)
     monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda _: None)
-    find_compiler.cache_clear()
-    try:
-        with pytest.raises(MissingExtra, match="native"):
-            find_compiler("mips")
-    finally:
-        find_compiler.cache_clear()
+    with pytest.raises(MissingExtra, match="native"):
+        find_compiler("mips")
+
+
+def test_the_environment_names_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = find_compiler()
+    script = tmp_path / "mine"
+    script.write_text(f'#!/bin/sh\nexec {usual.command[0]} "$@"\n')
+    script.chmod(0o755)
+    before = toolchain.build_version(host_isa())
+    monkeypatch.setenv("CC", f"{script} -DSEVEN=7")
+    assert find_compiler().command == (str(script), "-DSEVEN=7")
+    assert toolchain.build_version(host_isa()) != before
+    compile_library("int seven(void) { return SEVEN; }", host_isa(), room=tmp_path / "cache")
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(EngineError, match="CC is 'no-such-compiler'"):
+        find_compiler()
 
 
 def test_a_header_that_was_parsed_before_changes_nothing(

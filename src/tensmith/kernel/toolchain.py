@@ -1,8 +1,9 @@
 """From C text to a shared library: a compiler is found, run in a private folder, its result cached.
 
-The host's compiler is preferred since it starts fastest; the `ziglang` wheel (clang, no system needed)
-serves where there is none, and for other processors. What it links names no C library: memcpy and memset
-come from the program that loads it, so that one file runs beside glibc, musl or none.
+The host's compiler, which CC names as for make, is preferred since it starts fastest; the `ziglang` wheel
+(clang, no system needed) serves where there is none, and for other processors. What it links names no C
+library: memcpy and memset come from the program that loads it, so that one file runs beside glibc, musl or
+none.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import functools
 import importlib.util
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -49,7 +51,7 @@ class Compiler:
 
 def has_compiler() -> bool:
     """Whether `find_compiler` finds one for this machine; starts nothing."""
-    return any(map(shutil.which, _HOSTS)) or importlib.util.find_spec("ziglang") is not None
+    return _of_host() is not None or importlib.util.find_spec("ziglang") is not None
 
 
 @dataclass(frozen=True)
@@ -60,17 +62,25 @@ class CompileUnit:
     portable: bool = False
 
 
-@functools.cache
 def find_compiler(architecture: str | None = None) -> Compiler:
     """The compiler for an architecture (default: this machine's); MissingExtra if there is none."""
-    if architecture in (None, _machine()):
-        for name in _HOSTS:
-            if path := shutil.which(name):
-                return Compiler((path,), _version((path,)), cross=False)
+    if architecture in (None, _machine()) and (command := _of_host()):
+        return Compiler(command, _version(command), cross=False)
     if importlib.util.find_spec("ziglang"):
         command = (sys.executable, "-m", "ziglang", "cc")
         return Compiler(command, _version(command), cross=True)
     raise MissingExtra("compiling kernels without a C compiler on this machine", "native")
+
+
+def _of_host() -> tuple[str, ...] | None:
+    """The command of this machine's own compiler, by CC (which may have options) or by the usual names."""
+    named = shlex.split(os.environ.get("CC", ""))
+    if named and shutil.which(named[0]) is None:
+        raise EngineError(f"the environment's CC is '{named[0]}', and there is no such command; unset it")
+    for name, *options in [named] if named else [[host] for host in _HOSTS]:
+        if path := shutil.which(name):
+            return (path, *options)
+    return None
 
 
 def compile_library(text: str, isa: Isa, *, room: Path | None = None, longest: float | None = None) -> Path:
@@ -118,7 +128,8 @@ def link_library(
 def build_version(isa: Isa) -> str:
     """The compiler and its flags in one line: what a library depends on beside its text."""
     compiler, arguments = _build(isa)
-    return "\0".join((compiler.version, *arguments))
+    own = () if compiler.cross else compiler.command[1:]
+    return "\0".join((compiler.version, *own, *arguments))
 
 
 def _build(isa: Isa, portable: bool = False) -> tuple[Compiler, tuple[str, ...]]:
@@ -220,6 +231,7 @@ def _complaint(done: ProcessResult) -> str:
     return f"failed ({done.code}): {(complaints or [done.stderr[-300:].strip() or 'it says nothing'])[0]}"
 
 
+@functools.cache
 def _version(command: tuple[str, ...]) -> str:
     with TemporaryFolder("tensmith-cc-") as folder:
         return run_compiler((*command, "--version"), folder, LONGEST_SECONDS).partition("\n")[0]
