@@ -11,103 +11,16 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from command_line import refused, tensmith
+from decoders import HEAD, HEADS, MOST, VOCABULARY, decoder
 from tensmith import load
 from tensmith.deploy.caching import CachedDecoder, apart, cached_decoder
 from tensmith.deploy.generation import TokenDecoder
 from tensmith.deploy.slots import SlotDecoders
 from tensmith.errors import ModelError
 from tensmith.frontend.onnx import read_onnx
-
-VOCABULARY, WIDTH, HEADS, MOST = 31, 16, 2, 64
-HEAD = WIDTH // HEADS
-
-
-def decoder(
-    path: Path,
-    *,
-    mask: str = "compared",
-    merged: bool = False,
-    causal: bool = True,
-    ahead: int = 0,
-    scaled: bool = False,
-    word: float = 0.0,
-    most: int = MOST,
-) -> Path:
-    """Two layers of attention over learned positions, as exporters write them.
-
-    mask: -inf in a triangle, or chosen by comparing positions. merged: products on [batch * length, width].
-    ahead: what is so far ahead is seen. scaled: queries grow with the length beyond 32. word: added to the
-    last logit. most: tokens that there are positions for.
-    """
-    random = np.random.default_rng(0)
-    nodes: list[onnx.NodeProto] = []
-    arrays: dict[str, np.ndarray] = {}
-
-    def constant(name: str, value: object) -> str:
-        arrays[name] = np.asarray(value)
-        return name
-
-    def weight(name: str, *shape: int) -> str:
-        return constant(name, (random.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32))
-
-    def add(op: str, *inputs: str, **attrs: object) -> str:
-        name = f"{op}_{len(nodes)}"
-        nodes.append(helper.make_node(op, inputs, [name], **attrs))
-        return name
-
-    def product(x: str, w: str, out: int) -> str:
-        if not merged:
-            return add("MatMul", x, w)
-        flat = add("Reshape", x, constant("flat", np.array([-1, WIDTH])))
-        made = add("Gemm", flat, w, constant("bias", np.zeros(WIDTH, np.float32)))
-        return add("Reshape", made, add("Concat", batch, length, constant("width", np.array([out])), axis=0))
-
-    one, zero = constant("one", np.array([1])), constant("zero", np.array([0]))
-    batch = add("Shape", "ids", start=0, end=1)
-    length = add("Shape", "ids", start=1, end=2)
-    count = add("Squeeze", length, zero)
-    places = add("Range", constant("start", np.array(0)), count, constant("step", np.array(1)))
-    x = add("Gather", weight("words", VOCABULARY, WIDTH), "ids")
-    x = add("Add", x, add("Gather", weight("positions", most, WIDTH), places))
-    square = add("Concat", length, length, axis=0)
-    if mask == "triangle":
-        full = add("Expand", constant("never", np.array(-np.inf, np.float32)), square)
-        hidden = add("Trilu", full, constant("above", np.array(1)), upper=1)
-    else:
-        rows, columns = add("Unsqueeze", places, one), add("Unsqueeze", places, zero)
-        seen = add("LessOrEqual", columns, rows) if causal else add("GreaterOrEqual", columns, rows)
-        if ahead:
-            far = add("Add", rows, constant("far", np.array(ahead)))
-            seen = add("Or", seen, add("GreaterOrEqual", columns, far))
-        no = constant("no", np.array(-3e38, np.float32))
-        hidden = add("Where", seen, constant("yes", np.array(0, np.float32)), no)
-    split = constant("split", np.array([0, 0, HEADS, HEAD]))
-    joined = constant("joined", np.array([0, 0, WIDTH]))
-    for layer in range(2):
-        normal = add("LayerNormalization", x, constant(f"scale{layer}", np.ones(WIDTH, np.float32)), axis=-1)
-        parts = [product(normal, weight(f"{part}{layer}", WIDTH, WIDTH), WIDTH) for part in "qkv"]
-        q, k, v = (add("Transpose", add("Reshape", part, split), perm=[0, 2, 1, 3]) for part in parts)
-        if scaled:
-            share = add("Div", add("Cast", count, to=TensorProto.FLOAT), constant("32", np.float32(32)))
-            q = add("Mul", q, add("Max", share, constant("1", np.float32(1))))
-        scores = add("MatMul", q, add("Transpose", k, perm=[0, 1, 3, 2]))
-        shares = add("Softmax", add("Add", scores, hidden), axis=-1)
-        found = add("Reshape", add("Transpose", add("MatMul", shares, v), perm=[0, 2, 1, 3]), joined)
-        x = add("Add", x, product(found, weight(f"o{layer}", WIDTH, WIDTH), WIDTH))
-    last = np.where(np.arange(VOCABULARY) == VOCABULARY - 1, word, 0).astype(np.float32)
-    logits = add("MatMul", x, weight("head", WIDTH, VOCABULARY))
-    nodes.append(helper.make_node("Add", [logits, constant("last", last)], ["logits"]))
-    graph = helper.make_graph(
-        nodes, "decoder",
-        [helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", "length"])],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "length", VOCABULARY])],
-        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
-    )  # fmt: skip
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
-    return path
 
 
 def made(path: Path, target: Path) -> CachedDecoder:
@@ -190,6 +103,9 @@ def test_longer_texts_are_compared_again(tmp_path: Path) -> None:
     text = np.random.default_rng(0).integers(0, VOCABULARY, 40).tolist()
     whole = found.original.rows(text)[-1]
     found.compared = replace(found.compared, tokens=16)
+    found.fed(text, 0, found.nothing())
+    assert found.compared.tokens == 16, "it is proved that no row depends on a later one"
+    vars(found.causality)["late"] = "who knows"
     np.testing.assert_array_equal(found.fed(text, 0, found.nothing())[0], whole)
     assert found.compared.tokens == 40
     found.original = TokenDecoder(load(decoder(tmp_path / "other.onnx", word=5.0)).session)
@@ -210,7 +126,7 @@ def test_generating_uses_them_and_says_the_same(tmp_path: Path) -> None:
     assert model.generate([3, 1], 12) == known[2:]
 
 
-@pytest.mark.parametrize(("mask", "merged"), [("triangle", False), ("compared", True)])
+@pytest.mark.parametrize(("mask", "merged"), [("triangle", False), ("filled", False), ("compared", True)])
 def test_compiled_for_one_token_at_a_time_it_says_the_same(mask: str, merged: bool, tmp_path: Path) -> None:
     source = decoder(tmp_path / "d.onnx", mask=mask, merged=merged)
     plain, model = load(source), load(source, engine="native")
@@ -231,6 +147,7 @@ def test_a_compiled_step_is_compared_too(tmp_path: Path, monkeypatch: pytest.Mon
     wanted = [3, 1, *model.generate([3, 1], 40)]
     other = load(decoder(tmp_path / "other.onnx", word=5.0))
     step = slots.made[MOST]
+    vars(step.causality)["late"] = "who knows"
     step.original, step.compared = TokenDecoder(other.session), replace(step.compared, tokens=16)
     assert model.generate(wanted[:9], 9) == wanted[9:18], "not again before 32 tokens"
     step.compared = replace(step.compared, tokens=8)
@@ -254,6 +171,7 @@ def test_a_step_of_as_many_tokens_as_the_model_takes(tmp_path: Path) -> None:
 def test_the_command_writes_a_file_that_generates(tmp_path: Path) -> None:
     decoder(tmp_path / "d.onnx")
     document = json.loads(tensmith("cache", "d.onnx", "--json", folder=tmp_path).stdout)
+    assert document["causal"]["evidence"] == "proved" and len(document["causal"]["assumes"]) == 1
     assert (
         document["caches"] == 4
         and document["tested_tokens"] > 32

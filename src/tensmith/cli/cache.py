@@ -23,7 +23,8 @@ def cache(
     """Give a decoder caches of keys and values, so that a token costs one row and not the whole text.
 
     Its inputs past_key_values.N and outputs present.N are those that generation loops feed. It is compared
-    with the original on random texts, whole and in parts, and written only if the logits are the same.
+    with the original on random texts, whole and in parts, and written only if the logits are the same. The
+    answer says whether it is proved, for texts of every length, that no row depends on a later token.
     """
     from tensmith.deploy.caching import cached_decoder
     from tensmith.deploy.generation import TokenDecoder
@@ -38,12 +39,19 @@ def cache(
     place = place_of(source, target, ".cached.onnx")
     digest = write_unless_other(place, content, force)
     apart, tokens = decoder.compared.apart, decoder.compared.tokens
+    late = decoder.causality.late
+    assumed = [] if late else sorted(decoder.causality.assumed)
     document = {
         "path": str(place), "bytes": len(content), "caches": len(decoder.caches), "apart": apart,
         "evidence": "tested", "tested_tokens": tokens, "sha256": digest,
+        "causal": {"evidence": "tested" if late else "proved", "reason": late, "assumes": assumed},
     }  # fmt: skip
     told = (
         f"{place}: {len(decoder.caches)} caches; on random texts of up to {tokens} tokens logits are "
         f"{apart:.1e} of their range apart"
     )
-    return Answer(document, [told])
+    if late:
+        told += f"; that no row depends on a later token is tested only ({late})"
+    else:
+        told += "; that no row depends on a later token is proved for every length"
+    return Answer(document, [told, *(f"  assumes  {sentence}" for sentence in assumed)])

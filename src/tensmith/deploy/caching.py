@@ -1,4 +1,8 @@
-"""A decoder without caches, given caches: made by rewrite.caching, and compared with what it was before."""
+"""A decoder without caches, given caches: made by rewrite.caching, and compared with what it was before.
+
+That no row depends on a later one is proved where it can be (rewrite.causal); how rows pass through the ops
+is tested.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from tensmith.errors import EngineError, ModelError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.caching import with_caches
+from tensmith.rewrite.causal import Causality
 from tensmith.rewrite.trail import simplify
 
 # Texts by the tokens that are fed together, one part after the other. The last ends where the model does, and
@@ -32,10 +37,12 @@ SAME, _RANGE = 1e-3, 30.0
 
 @dataclass
 class CachedDecoder(TokenDecoder):
-    """A decoder with caches made for it, and the original. Where a text is twice as long as any on which the
-    two were compared, they are compared again, and the original goes on alone if they differ there."""
+    """A decoder with caches made for it, and the original. Unless it is proved that no row depends on a later
+    one, the two are compared again where a text is twice as long as any on which they were, and the original
+    goes on alone if they differ there."""
 
     original: TokenDecoder
+    causality: Causality
     compared: CacheComparison = field(init=False)
 
     def fed(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
@@ -43,7 +50,7 @@ class CachedDecoder(TokenDecoder):
         if self.compared.apart > SAME:
             return self.original.rows(known)[-1], {}
         row, after = self.last(known, fed, state)
-        if len(known) < 2 * self.compared.tokens:
+        if not self.causality.late or len(known) < 2 * self.compared.tokens:
             return row, after
         expected = self.original.rows(known)[-1]
         self.compared = CacheComparison(apart(row, expected), len(known))
@@ -74,8 +81,9 @@ def cached_decoder(
     other logits."""
     if original.caches:
         raise ModelError("the decoder has caches already")
-    write_onnx(cached(program), path)
-    made = CachedDecoder(ENGINES[engine].prepare(path, threads), original)
+    plain = simplify(program).program
+    write_onnx(cached(plain), path)
+    made = CachedDecoder(ENGINES[engine].prepare(path, threads), original, Causality.of(plain))
     found = [compared_on(made, text, seed) for seed, text in enumerate((*_SHORT, _LONG))]
     made.compared = CacheComparison(max(each.apart for each in found), max(each.tokens for each in found))
     if not made.compared.apart <= SAME:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from tensmith.files import TemporaryFolder
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.caching import PAST, POSITION, PRESENT, with_slots
+from tensmith.rewrite.causal import Causality
 from tensmith.rewrite.trail import simplify
 
 # Capacities are powers of two from this on, so that few are compiled.
@@ -78,6 +80,10 @@ class SlotDecoders(TokenDecoder):
                 self.made[tokens] = self._made(tokens)
         return self.made.get(wanted) or self.made[tokens]
 
+    @cached_property
+    def _causality(self) -> Causality:
+        return Causality.of(self.program)
+
     def _made(self, capacity: int) -> SlotDecoder:
         program = simplify(with_slots(self.program, capacity)).program
         dims = (dim for type_ in program.inputs.values() for dim in type_.dims)
@@ -86,7 +92,7 @@ class SlotDecoders(TokenDecoder):
             path = Path(folder) / "step.onnx"
             write_onnx(program, path)
             model = compiled(path, dict.fromkeys(symbols, 1), CompileOptions.of(NATIVE, threads=self.threads))
-        found = SlotDecoder(self.session, TokenDecoder(self.session), model)
+        found = SlotDecoder(self.session, TokenDecoder(self.session), self._causality, model)
         length = min(capacity, _LONGEST)
         parts = length * (1,) if length <= _ROWS else (*_ROWS * (1,), length - _ROWS)
         found.compared = compared_on(found, parts, capacity)

@@ -56,7 +56,7 @@ class Ranges:
             return True
         if depth == 0:
             return False
-        for name in sorted(poly.symbols() & self.extents.keys()):
+        for name in self._outermost_last(poly.symbols() & self.extents.keys()):
             at_edge = self._at_worst_edge(poly, name, depth)
             if at_edge is not None:
                 return self.never_negative(at_edge, depth - 1)
@@ -65,6 +65,14 @@ class Ranges:
                 if self.never_negative(bounded, depth - 1):
                     return True
         return self._sizes_suffice(poly)
+
+    def _outermost_last(self, names: Iterable[str]) -> list[str]:
+        """Indices in an order in which those come last that extents of others are made of."""
+        found = sorted(names)
+        if len(found) > 1:
+            outer = {symbol for name in found for symbol in self.extents[name].symbols()}
+            found.sort(key=outer.__contains__)
+        return found
 
     def simplify(self, poly: Poly) -> Poly:
         """`poly` with the divisions gone whose quotient the ranges determine."""

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias, Union
 
+from tensmith.errors import ProgramError
 from tensmith.formula.poly import Dim, Poly
 from tensmith.formula.types import UNTYPED, MachineType
 
@@ -170,12 +171,18 @@ ZERO, MINUS_ONE = Num(Fraction(0)), Num(Fraction(-1))
 
 
 def as_expr(value: Scalar) -> Expr:
-    """A number or polynomial as an expression; floats are taken at their exact binary value."""
+    """A number or polynomial as an expression; floats are taken at their exact binary value.
+
+    ProgramError for what is no real number: an infinity, or NaN.
+    """
     if isinstance(value, Expr):
         return value
     if isinstance(value, Poly):
         return Size(value)
-    return Num(Fraction(value))
+    try:
+        return Num(Fraction(value))
+    except (OverflowError, ValueError) as error:
+        raise ProgramError(f"{value} is no real number, and a formula has no others") from error
 
 
 _fresh = itertools.count()

@@ -125,20 +125,24 @@ class Elements(ABC, Generic[V, I]):
     def element(self, value: str, indices: tuple[I, ...]) -> V:
         """The element of a computed value, as its op declares it."""
         node = self.program.producers[value]
-        if node.opaque is not None or node.outputs[0] != value:
+        if node.opaque is not None:
             raise self.refuse(node, "it has no formula")
-        found: V | None = node.definition.element(self, node, indices)
-        return self._by_formula(node, indices) if found is None else found
+        first = node.outputs[0] == value
+        found: V | None = node.definition.element(self, node, indices) if first else None
+        return self._by_formula(node, value, indices) if found is None else found
 
-    def _by_formula(self, node: Node, indices: tuple[I, ...]) -> V:
-        facts, dtype = self.program.facts, self.dtype(node.output)
+    def _by_formula(self, node: Node, value: str, indices: tuple[I, ...]) -> V:
+        facts, dtype = self.program.facts, self.dtype(value)
         known = tuple(facts[name].value if name else None for name in node.inputs)
-        for name, value in zip(node.inputs, known):
-            if name and value is None and self.dtype(name) != dtype:
+        for name, constant in zip(node.inputs, known):
+            if name and constant is None and self.dtype(name) != dtype:
                 raise self.refuse(node, f"it takes {self.dtype(name)} and gives {dtype}")
         tensors = tuple(tensor(name, *self.dims(name)) if name else None for name in node.inputs)
         try:
-            found = node.definition.formula(Symbolic(node.attrs, tensors, known, len(node.outputs)))[0]
+            found = node.definition.formula(Symbolic(node.attrs, tensors, known, len(node.outputs)))
         except ProgramError as error:
             raise self.refuse(node, str(error)) from error
-        return self.read_formula(found, indices, node)
+        place = node.outputs.index(value)
+        if place >= len(found):
+            raise self.refuse(node, f"its output '{value}' has no formula")
+        return self.read_formula(found[place], indices, node)

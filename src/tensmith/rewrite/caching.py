@@ -5,15 +5,14 @@ rows. Whatever works row by row is computed for the new rows alone; where all ro
 values are by an attention, those from before come in as a cache and go out with the new ones behind them.
 So the same program fills the caches from a prompt and goes on with single tokens.
 
-That is right where no row depends on a later one (a causal mask). Here that is not proved: whoever makes such
-a program compares it with what it was made of (deploy.generation).
+That is right where no row depends on a later one (rewrite.causal). How rows pass through an op is not proved:
+whoever makes such a program compares it with what it was made of (deploy.caching).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,13 +32,14 @@ from tensmith.ir.ops.shape import Expand, Renaming, Reshape, Transpose
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.slicing import Concat, Slice, Split
 from tensmith.ir.ops.softmax import AlongAxis
+from tensmith.rewrite.token_rows import MASK, TokenRows
 
 # Of each axis of rows: the new ones, or all up to now.
 NEW, ALL = "new", "all"
 Rows = tuple[str, ...]
 
 PAST, PRESENT = "past_key_values.{}", "present.{}"
-MASK, POSITION = "attention_mask", "position"
+POSITION = "position"
 _BEFORE, _TOTAL, _FRESH = "rows before", "rows in all", "rows that are new"
 
 
@@ -79,6 +79,9 @@ class _Caching:
     _turned: dict[str, bool] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self._rows = TokenRows(self.program)
+
     def run(self) -> Program:
         """See with_caches."""
         program = self.program
@@ -106,48 +109,9 @@ class _Caching:
             origin=program.origin,
         )
 
-    # What is known of the program
-
-    @cached_property
-    def _tokens(self) -> str:
-        """The input of tokens."""
-        found = [
-            name
-            for name, type_ in self.program.inputs.items()
-            if type_.dtype in ("i64", "i32") and type_.rank == 2 and isinstance(type_.dims[1], Poly)
-        ]
-        named = [name for name in found if name != MASK]
-        if not named or len(found) < len(self.program.inputs):
-            raise ModelError("a decoder takes integers [batch, length] of an open length, and nothing else")
-        return named[0]
-
-    @cached_property
-    def _length(self) -> str:
-        """The symbol of the number of tokens."""
-        symbols = Poly.of(self.program.inputs[self._tokens].dims[1]).symbols()
-        if len(symbols) != 1:
-            raise ModelError("the number of tokens is no size of its own")
-        return next(iter(symbols))
-
-    @cached_property
-    def _told(self) -> frozenset[str]:
-        """Values that depend on tokens, not on their number alone."""
-        found = set(self.program.inputs)
-        for node in self.program.nodes:
-            if not node.traits.measures and any(name in found for name in node.inputs):
-                found.update(filter(None, node.outputs))
-        return frozenset(found)
-
     def _axes(self, name: str) -> tuple[int, ...]:
         """The axes of rows of a value."""
-        type_ = self.program.facts[name].type
-        if type_ is None or type_.shape is None:
-            raise ModelError(f"the shape of '{name}' is not known")
-        return tuple(
-            axis
-            for axis, size in enumerate(type_.dims)
-            if isinstance(size, Poly) and self._length in size.symbols()
-        )
+        return self._rows.axes(name)
 
     def _input_type(self, name: str, type_: TensorType) -> TensorType:
         if name == MASK:
@@ -179,7 +143,7 @@ class _Caching:
         if fact.value is not None and fact.type is not None and not fact.type.floating:
             return self._numbers(fact.value, fact.type)
         node = self.program.producers[name]
-        if name not in self._told:
+        if name not in self._rows.told:
             return self._counted(node, name, rows)
         if ALL in rows and NEW not in rows:
             return self._remembered(name, rows)
@@ -255,7 +219,7 @@ class _Caching:
         if taken := {past, present} & self.program.names:
             raise ModelError(f"the model has a value named '{min(taken)}', which caches need; rename it")
         type_ = self.program.type(name)
-        if type_.dims[axis] != Poly.symbol(self._length):
+        if type_.dims[axis] != Poly.symbol(self._rows.length):
             raise ModelError(f"rows of '{name}' lie together with something else: {type_}")
         wanted = 3 if self._turned.get(name) else 2
         sizes, turned = [*type_.dims], type_.rank == 4 and axis in (2, 3) and axis != wanted
@@ -319,7 +283,7 @@ class _Caching:
         """An input without rows."""
         if not name or name in self.program.constants:
             return name
-        if self._axes(name) or name in self._told:
+        if self._axes(name) or name in self._rows.told:
             raise ModelError(f"{node.label}: it is not known how the rows of '{name}' pass through it")
         return self.value(name, ())
 
@@ -420,7 +384,7 @@ class _Caching:
         axis = self._first_axis
         return [
             make_node("shape", (first,), (_BEFORE,), {"start": axis, "end": axis + 1}),
-            make_node("shape", (self._tokens,), (_FRESH,), {"start": 1, "end": 2}),
+            make_node("shape", (self._rows.tokens,), (_FRESH,), {"start": 1, "end": 2}),
             make_node("add", (_BEFORE, _FRESH), (_TOTAL,)),
         ]
 
@@ -444,14 +408,14 @@ class _Caching:
         """A size as a tensor [1]: a number, the batch, or rows."""
         if isinstance(size, (int, np.integer)):
             return self._constant("size", np.array([int(size)]))
-        (tokens, batch) = (_TOTAL if which == ALL else _FRESH), self.program.inputs[self._tokens].dims[0]
-        if size == Poly.symbol(self._length):
+        (tokens, batch) = (_TOTAL if which == ALL else _FRESH), self.program.inputs[self._rows.tokens].dims[0]
+        if size == Poly.symbol(self._rows.length):
             return tokens
         if isinstance(batch, Poly) and size == batch:
-            return self._add("shape", (self._tokens,), "batch", start=0, end=1)
-        if isinstance(batch, Poly) and size == batch * Poly.symbol(self._length):
+            return self._add("shape", (self._rows.tokens,), "batch", start=0, end=1)
+        if isinstance(batch, Poly) and size == batch * Poly.symbol(self._rows.length):
             return self._add("mul", (self._size(batch, which), tokens), "batch of rows")
-        offset = size - Poly.symbol(self._length)
+        offset = size - Poly.symbol(self._rows.length)
         if not offset.symbols():
             return self._add("add", (tokens, self._size(int(offset.evaluate({})), which)), "size")
         raise ModelError(f"a size {size} is made of the number of tokens in a way that is not known")

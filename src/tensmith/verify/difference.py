@@ -23,6 +23,7 @@ from tensmith.errors import ModelError, TensmithError
 from tensmith.files import TemporaryFolder
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program
+from tensmith.ir.ops.softmax import LEFT_OUT, MASKED
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.trail import Traced, exhaust, in_phase, simplified, simplify
 from tensmith.verify.library import random_inputs
@@ -128,8 +129,6 @@ def _swept(pair: _Pair, seed: int, seconds: float) -> Swept | None:
 
 # What two exporters write differently, and no float can tell apart.
 _ROUNDED = "what is computed of constants alone may be rounded otherwise, by four units in the last place"
-_MASKED = "a constant below -1e30 that is added before a softmax leaves its place out, as minus infinity does"
-_LEFT_OUT = -1e30
 _UNITS = 4
 
 
@@ -138,7 +137,7 @@ def _as_floats_are(*given: Program) -> _Pair:
     folded = _alike([_folded(program) for program in given], given)
     left, right = (_masked(program) for program in folded)
     masked = left is not folded[0] or right is not folded[1]
-    return _Pair(canonical(left), canonical(right), (_ROUNDED, _MASKED) if masked else (_ROUNDED,))
+    return _Pair(canonical(left), canonical(right), (_ROUNDED, MASKED) if masked else (_ROUNDED,))
 
 
 def _folded(program: Program) -> Program:
@@ -178,7 +177,7 @@ def _masked(program: Program) -> Program:
             for name in node.inputs:
                 array = program.constants.get(name)
                 if array is not None and array.dtype.kind == "f":
-                    finite = np.isfinite(array) & (array < _LEFT_OUT)
+                    finite = np.isfinite(array) & (array < LEFT_OUT)
                     masks |= (
                         {name: np.where(finite, -np.inf, array).astype(array.dtype)} if finite.any() else {}
                     )

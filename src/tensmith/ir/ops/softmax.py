@@ -14,6 +14,10 @@ from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.tensors import FORMULAS, T, Tensors, reduce_over, shape_of
 from tensmith.ir.types import TensorType
 
+# Exporters write a finite number below this for minus infinity in masks; and what it takes to read it so.
+LEFT_OUT = -1e30
+MASKED = "a constant below -1e30 that is added before a softmax leaves its place out, as minus infinity does"
+
 
 def softmax(m: Tensors[T], x: T, axis: int) -> T:
     """exp(x - max(x)) / sum(exp(x - max(x)))."""
