@@ -1,15 +1,18 @@
 """Runs what `tensmith compile --target` wrote for an Arm board under qemu-aarch64, beside ONNX Runtime.
 
-    python emulate.py FOLDER MODEL.onnx --data KIND:PATH [--preprocess auto] [--samples 100]
+    python emulate.py FOLDER MODEL.onnx --data KIND:PATH [--preprocess auto] [--samples 100] [--cc COMMAND]
 
 FOLDER is what was compiled, MODEL the file that it was compiled from. Samples are those that no search saw.
-The exit status is 1 where an answer is far off or of another class. An emulator says nothing about time.
+COMMAND is a C compiler that makes static programs for the board, with its options; by default zig's, which
+builds a C library at first, for a minute or two. The exit status is 1 where an answer is far off or of
+another class. An emulator says nothing about time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,6 +29,7 @@ from tensmith.progress import silent
 from tensmith.request import judged_by, read_request
 
 EMULATOR = "qemu-aarch64"
+CROSS_COMPILER = f"{shlex.quote(sys.executable)} -m ziglang cc -target aarch64-linux-musl -static"
 # How far outputs may be, over the largest of them: a code of 8 bits may fall to either side of a border.
 NEAR = 0.05
 
@@ -39,12 +43,15 @@ def samples(model: Path, data: str, preprocess: str, count: int) -> Iterator[Arr
         yield task.example(request.program, Subset(view.part, view.indices[number : number + 1]))
 
 
-def build(folder: Path) -> Path:
+def build(folder: Path, compiler: str) -> Path:
     """A static Linux program of the C in the folder, by the options in its first line."""
     first = (folder / "model.c").read_text(encoding="utf-8").partition("\n")[0]
     options = first.partition(": cc ")[2].partition(" main.c")[0].replace("+fp16", "+fullfp16")
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static"]
-    subprocess.run([*command, *options.split(), "main.c", "model.c", "-o", "program"], cwd=folder, check=True)
+    subprocess.run(
+        [*shlex.split(compiler), *options.split(), "main.c", "model.c", "-o", "program"],
+        cwd=folder,
+        check=True,
+    )
     return folder / "program"
 
 
@@ -72,11 +79,12 @@ def main() -> int:
     parser.add_argument("--data", required=True)
     parser.add_argument("--preprocess", default="auto")
     parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("--cc", default=CROSS_COMPILER)
     options = parser.parse_args()
     if shutil.which(EMULATOR) is None:
         print(f"{EMULATOR} is not installed: apt-get install qemu-user", file=sys.stderr)
         return 1
-    program = build(options.folder.resolve())
+    program = build(options.folder.resolve(), options.cc)
     here = ENGINES["onnxruntime"].prepare(options.model, 1)
     same = count = 0
     farthest = 0.0

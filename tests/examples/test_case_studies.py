@@ -14,6 +14,17 @@ from command_line import environment, tensmith
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DIGITS = EXAMPLES / "digits"
+START = EXAMPLES.parent / "tests" / "backend" / "native" / "start_aarch64.c"
+# A compiler that links what little of a C library START has; zig would build a whole one, for a minute.
+WITHOUT_LIBRARY = """#!/bin/sh -e
+zig() {{ {python} -m ziglang cc -target aarch64-linux-musl "$@"; }}
+options=
+while [ "$1" != main.c ]; do options="$options $1"; shift; done
+zig -O2 -ffreestanding -c {start} -o start.o
+zig $options -c main.c -o main.o
+zig $options -c model.c -o model.o
+zig -nostdlib -static main.o model.o start.o -o program
+"""
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 
 
@@ -68,16 +79,11 @@ def test_emulated_answers_are_compared_and_a_wrong_model_is_noticed(tmp_path: Pa
         "compile", str(model), "--target", "raspberry-pi-5", "--output", str(board), folder=tmp_path
     )
     assert compiled.returncode == 0, compiled.stderr
-    words = [
-        sys.executable,
-        EXAMPLES / "edge_vision" / "emulate.py",
-        board,
-        model,
-        "--data",
-        data,
-        "--samples",
-        "3",
-    ]
+    compiler = tmp_path / "cc"
+    compiler.write_text(WITHOUT_LIBRARY.format(python=sys.executable, start=START))
+    compiler.chmod(0o755)
+    script = EXAMPLES / "edge_vision" / "emulate.py"
+    words = [sys.executable, script, board, model, "--data", data, "--samples", "3", "--cc", compiler]
     for wrong in (False, True):
         if wrong:
             weights = bytearray((board / "weights.bin").read_bytes())
