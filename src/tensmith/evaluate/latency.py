@@ -18,6 +18,7 @@ import numpy as np
 
 from tensmith.engine.base import Arrays
 from tensmith.engine.stopwatch import Turn
+from tensmith.errors import EngineError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.statistics import Array, median_interval, quantile_interval
 from tensmith.report.metric import Metric, spread
@@ -97,22 +98,31 @@ def compare(
     seed: int = 0,
     limit: float = math.inf,
     turn_seconds: float | None = None,
+    refusals: list[str] | None = None,
 ) -> tuple[Latency, ...]:
     """Latencies of all contenders on `threads` threads each; the first one is the baseline.
 
     `inputs` are one set for all, or one for each. Takes about `seconds` after loading, less when the ratios
     are known to half a per cent, more (see `take_turns`) on a busy machine. EngineError if a contender cannot
-    be loaded or run.
+    be loaded or run; where there is a list of `refusals`, those behind the baseline that cannot be loaded are
+    left out, and why is added to it.
     """
     fed = [inputs] * len(contenders) if isinstance(inputs, Mapping) else list(inputs)
     with ExitStack() as stack:
-        workers = [
-            stack.enter_context(contender.start(arrays, threads))
-            for contender, arrays in zip(contenders, fed, strict=True)
-        ]
-        timers = [worker.time for worker in workers]
+        timers: list[Callable[[int], Turn]] = []
+        there: list[Contender] = []
+        for contender, arrays in zip(contenders, fed, strict=True):
+            try:
+                worker = stack.enter_context(contender.start(arrays, threads))
+            except EngineError as error:
+                if refusals is None or not there:
+                    raise
+                refusals.append(str(error))
+                continue
+            timers.append(worker.time)
+            there.append(contender)
         rounds = take_turns(timers, seconds, seed, limit, turn_seconds=turn_seconds)
-    return summarize(contenders, rounds, seed)
+    return summarize(there, rounds, seed)
 
 
 @dataclass(frozen=True)

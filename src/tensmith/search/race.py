@@ -98,44 +98,38 @@ class Race:
         if len(names) > 1 and not self._affords_compiling():
             compiling = []
         began = time.monotonic()
-        found = self._timed(self._entrants(plan, path, (*stock(names), *compiling), errors), errors)
+        entrants = [Contender(name, path, plan.engine_settings) for name in (*stock(names), *compiling)]
+        found = self._timed(entrants, errors)
         # Where an engine refuses a model, another may stand in for it and compile regions.
         refused = set(compiling) - {latency.contender.engine for latency in found}
-        instead = [name for name, by in compilers().items() if by.stands_in_for in refused]
-        found += self._timed(self._entrants(plan, path, instead, errors), errors)
+        for name, by in compilers().items():
+            if by.stands_in_for in refused:
+                found += self._timed([Contender(name, path, plan.engine_settings)], errors)
         if compiling:
             self._compiling_seconds.append(time.monotonic() - began)
         if not found:
             raise EngineError("; ".join(errors))
         return found
 
-    def _entrants(self, plan: Plan, path: Path, engines: Sequence[str], errors: list[str]) -> list[Contender]:
-        """The file under each engine that does not refuse to compile it."""
-        taken = []
-        for name in engines:
-            entrant = Contender(name, path, plan.engine_settings)
-            try:
-                entrant.compiled(self.run.example, self.run.threads)
-            except EngineError as error:
-                errors.append(str(error))
-            else:
-                taken.append(entrant)
-        return taken
-
     def _timed(self, entrants: Sequence[Contender], errors: list[str]) -> list[Latency]:
-        """Latencies of entrants, all against one baseline, or one by one where one of them cannot run."""
+        """Latencies of those entrants that can be loaded, all against one baseline, or one by one where one of
+        them cannot run."""
         if not entrants:
             return []
         run, contenders = self.run, list(dict.fromkeys((self.run.baseline, *entrants)))
+        refusals: list[str] = []
         try:
             seconds = self._seconds * len(contenders) / 2
-            found = compare(contenders, run.example, run.threads, seconds, turn_seconds=_TURN_SECONDS)
-            return [*found[-len(entrants) :]]
+            found = compare(
+                contenders, run.example, run.threads, seconds, turn_seconds=_TURN_SECONDS, refusals=refusals
+            )
         except EngineError as error:
             if len(entrants) > 1:
                 return [latency for entrant in entrants for latency in self._timed([entrant], errors)]
             errors.append(str(error))
             return []
+        errors += refusals
+        return [latency for latency in found if latency.contender in entrants]
 
     @property
     def _seconds(self) -> float:
