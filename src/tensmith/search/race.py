@@ -112,7 +112,7 @@ class Race:
         return found
 
     def _timed(self, entrants: Sequence[Contender], errors: list[str]) -> list[Latency]:
-        """Latencies of those entrants that can be loaded, all against one baseline, or one by one where one of
+        """Latencies of those entrants that can be loaded, all against one baseline; one by one where one of
         them cannot run."""
         if not entrants:
             return []
