@@ -11,7 +11,7 @@ whoever makes such a program compares it with what it was made of (deploy.cachin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,22 +21,10 @@ from tensmith.errors import ModelError
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program, TensorType, make_node
-from tensmith.ir.op import Op
-from tensmith.ir.ops.cast import Cast
 from tensmith.ir.ops.elementwise import Elementwise
-from tensmith.ir.ops.gather import Gather
-from tensmith.ir.ops.matmul import Gemm, MatMul
-from tensmith.ir.ops.normalization import LpNormalization, RowNormalization
-from tensmith.ir.ops.reduction import Reduction
-from tensmith.ir.ops.shape import Expand, Renaming, Reshape, Transpose
-from tensmith.ir.ops.shared import normal_axis
-from tensmith.ir.ops.slicing import Concat, Slice, Split
-from tensmith.ir.ops.softmax import AlongAxis
+from tensmith.ir.ops.shape import Expand, Renaming, Transpose
+from tensmith.rewrite.row_rules import ALL, NEW, Rows, inputs_for, is_of
 from tensmith.rewrite.token_rows import MASK, TokenRows
-
-# Of each axis of rows: the new ones, or all up to now.
-NEW, ALL = "new", "all"
-Rows = tuple[str, ...]
 
 PAST, PRESENT = "past_key_values.{}", "present.{}"
 POSITION = "position"
@@ -80,7 +68,7 @@ class _Caching:
     _names: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._rows = TokenRows(self.program)
+        self.rows = TokenRows(self.program)
 
     def run(self) -> Program:
         """See with_caches."""
@@ -111,7 +99,7 @@ class _Caching:
 
     def _axes(self, name: str) -> tuple[int, ...]:
         """The axes of rows of a value."""
-        return self._rows.axes(name)
+        return self.rows.axes(name)
 
     def _input_type(self, name: str, type_: TensorType) -> TensorType:
         if name == MASK:
@@ -143,7 +131,7 @@ class _Caching:
         if fact.value is not None and fact.type is not None and not fact.type.floating:
             return self._numbers(fact.value, fact.type)
         node = self.program.producers[name]
-        if name not in self._rows.told:
+        if name not in self.rows.told:
             return self._counted(node, name, rows)
         if ALL in rows and NEW not in rows:
             return self._remembered(name, rows)
@@ -159,9 +147,9 @@ class _Caching:
         """A value that the number of tokens makes alone: of all rows, of which the new ones are cut."""
         if not self.capacity and node.op == "trilu" and rows == (NEW, ALL):
             return self._triangle(node, rows)
-        if NEW in rows and _is(node, Expand) and node.inputs[0] in self.program.constants:
-            return self._again(node, name, [node.inputs[0], self._shape(name, rows)])
-        if NEW in rows and _is(node, Elementwise):
+        if NEW in rows and is_of(node, Expand) and node.inputs[0] in self.program.constants:
+            return self._again(node, name, [node.inputs[0], self.shape(name, rows)])
+        if NEW in rows and is_of(node, Elementwise):
             return self._passed(node, name, rows)
         if NEW in rows:
             made = self.value(name, (ALL,) * len(rows))
@@ -200,7 +188,7 @@ class _Caching:
         while True:
             yield name
             node = self.program.producers.get(name)
-            if node is None or not _is(node, *_VIEWS) or len(self._axes(node.inputs[0])) != 1:
+            if node is None or not is_of(node, *_VIEWS) or len(self._axes(node.inputs[0])) != 1:
                 return
             name = node.inputs[0]
 
@@ -219,7 +207,7 @@ class _Caching:
         if taken := {past, present} & self.program.names:
             raise ModelError(f"the model has a value named '{min(taken)}', which caches need; rename it")
         type_ = self.program.type(name)
-        if type_.dims[axis] != Poly.symbol(self._rows.length):
+        if type_.dims[axis] != Poly.symbol(self.rows.length):
             raise ModelError(f"rows of '{name}' lie together with something else: {type_}")
         wanted = 3 if self._turned.get(name) else 2
         sizes, turned = [*type_.dims], type_.rank == 4 and axis in (2, 3) and axis != wanted
@@ -244,134 +232,13 @@ class _Caching:
 
     def _passed(self, node: Node, name: str, rows: Rows) -> str:
         """A node whose output has those rows, with what it reads chosen alike."""
-        for kind, rule in _RULES:
-            if _is(node, kind):
-                return self._again(node, name, rule(self, node, dict(zip(self._axes(name), rows))))
-        raise ModelError(f"{node.label}: it is not known how the rows of tokens pass through it")
+        return self._again(node, name, inputs_for(self, node, dict(zip(self._axes(name), rows))))
 
     def _again(self, node: Node, name: str, inputs: Sequence[str]) -> str:
         """The node on other inputs."""
         named = [self._free(output) if output else "" for output in node.outputs]
         self.nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(named)))
         return named[node.outputs.index(name)]
-
-    def aligned(self, name: str, rows: dict[int, str], shift: int) -> str:
-        """An input whose axis a lies at axis a + shift of the output."""
-        if not name or name in self.program.constants:
-            return name
-        return self.value(name, tuple(rows.get(axis + shift, NEW) for axis in self._axes(name)))
-
-    def broadcast(self, node: Node, rows: dict[int, str]) -> list[str]:
-        """Inputs that are aligned at their last axes."""
-        rank = len(self.program.type(node.output).dims)
-        return [
-            self.aligned(name, rows, rank - len(self.program.type(name).dims)) if name else ""
-            for name in node.inputs
-        ]
-
-    def first_alone(self, node: Node, rows: dict[int, str]) -> list[str]:
-        """The first input with its rows in the output's order, the others as they are."""
-        return [self.in_order(node, rows), *(self.plain(node, name) for name in node.inputs[1:])]
-
-    def in_order(self, node: Node, rows: dict[int, str]) -> str:
-        """The first input, whose axes of rows come in the output's order."""
-        if len(self._axes(node.inputs[0])) != len(rows):
-            raise ModelError(f"{node.label}: its rows are not those of its input")
-        return self.value(node.inputs[0], _listed(rows))
-
-    def plain(self, node: Node, name: str) -> str:
-        """An input without rows."""
-        if not name or name in self.program.constants:
-            return name
-        if self._axes(name) or name in self._rows.told:
-            raise ModelError(f"{node.label}: it is not known how the rows of '{name}' pass through it")
-        return self.value(name, ())
-
-    def same_axes(self, node: Node, rows: dict[int, str]) -> list[str]:
-        """All inputs with axes like the output's; those that are shorter have no rows."""
-        rank = len(self.program.type(node.output).dims)
-        return [
-            self.aligned(name, rows, 0)
-            if name and len(self.program.type(name).dims) == rank
-            else self.plain(node, name)
-            for name in node.inputs
-        ]
-
-    def along(self, node: Node, rows: dict[int, str]) -> list[str]:
-        """What looks along one axis needs all of it."""
-        axis = normal_axis(node.attrs["axis"], len(self.program.type(node.output).dims))
-        if rows.get(axis) == NEW:
-            raise ModelError(f"{node.label}: new rows alone are asked of an axis along which it looks")
-        return self.same_axes(node, rows)
-
-    def transposed(self, node: Node, rows: dict[int, str]) -> list[str]:
-        rank = len(self.program.type(node.output).dims)
-        perm = node.attrs["perm"] or tuple(reversed(range(rank)))
-        back = {perm[axis]: which for axis, which in rows.items()}
-        return [self.aligned(node.inputs[0], back, 0)]
-
-    def renamed(self, node: Node, rows: dict[int, str]) -> list[str]:
-        """A view under another shape: rows stay in their order."""
-        others = node.inputs[1:]
-        if _is(node, Reshape) and others[0] not in self.program.constants:
-            return [self.in_order(node, rows), self._shape(node.output, _listed(rows))]
-        return [self.in_order(node, rows), *others]
-
-    def expanded(self, node: Node, rows: dict[int, str]) -> list[str]:
-        rank, first = len(self.program.type(node.output).dims), node.inputs[0]
-        data = self.aligned(first, rows, rank - len(self.program.type(first).dims))
-        if node.inputs[1] in self.program.constants:
-            return [data, node.inputs[1]]
-        return [data, self._shape(node.output, _listed(rows))]
-
-    def multiplied(self, node: Node, rows: dict[int, str]) -> list[str]:
-        """Rows of the left, columns of the right; where they are summed over, all."""
-        left, right = node.inputs
-        sizes = [len(self.program.type(name).dims) for name in node.inputs]
-        rank = len(self.program.type(node.output).dims)
-        if min(sizes) < 2:
-            raise ModelError(f"{node.label}: a product with a vector")
-        found = []
-        for name, size, summed in ((left, sizes[0], sizes[0] - 1), (right, sizes[1], sizes[1] - 2)):
-            shifted = {axis - (rank - size): which for axis, which in rows.items()}
-            # Of the left the last axis is summed over, of the right the last but one.
-            kept = {axis: w for axis, w in shifted.items() if axis != summed and axis >= 0}
-            free = size - 2 if name == left and summed == size - 1 else size - 1
-            outer = {axis: w for axis, w in kept.items() if axis < size - 2}
-            place = rank - 2 if free == size - 2 else rank - 1
-            outer |= {free: rows[place]} if place in rows else {}
-            outer[summed] = ALL
-            found.append(self.aligned(name, outer, 0))
-        return found
-
-    def affine(self, node: Node, rows: dict[int, str]) -> list[str]:
-        """Gemm with weights that have no rows."""
-        if node.attrs["transA"]:
-            raise ModelError(f"{node.label}: its left side is turned")
-        first, *others = node.inputs
-        return [self.aligned(first, rows, 0), *(self.plain(node, name) for name in others)]
-
-    def cut_along(self, node: Node, rows: dict[int, str]) -> list[str]:
-        """Slice, split and gather along axes that are not rows."""
-        axes = self.program.facts[node.inputs[3]].value if len(node.inputs) > 3 and node.inputs[3] else None
-        data = len(self.program.type(node.inputs[0]).dims)
-        if _is(node, Slice):
-            touched = range(data) if axes is None else [normal_axis(int(a), data) for a in axes.ravel()]
-        else:
-            touched = [normal_axis(node.attrs["axis"], data)]
-        if set(touched) & rows.keys():
-            raise ModelError(f"{node.label}: it cuts the rows of tokens")
-        return self.first_alone(node, rows)
-
-    def gathered(self, node: Node, rows: dict[int, str]) -> list[str]:
-        """Rows of a table, chosen by what has rows; or parts of what has rows."""
-        table, chosen = node.inputs
-        if self._axes(chosen) and not self._axes(table):
-            axis = normal_axis(node.attrs["axis"], len(self.program.type(table).dims))
-            return [self.plain(node, table), self.aligned(chosen, rows, axis)]
-        if self._axes(chosen):
-            raise ModelError(f"{node.label}: it chooses among rows by what has rows")
-        return self.cut_along(node, rows)
 
     # Sizes and numbers
 
@@ -384,11 +251,11 @@ class _Caching:
         axis = self._first_axis
         return [
             make_node("shape", (first,), (_BEFORE,), {"start": axis, "end": axis + 1}),
-            make_node("shape", (self._rows.tokens,), (_FRESH,), {"start": 1, "end": 2}),
+            make_node("shape", (self.rows.tokens,), (_FRESH,), {"start": 1, "end": 2}),
             make_node("add", (_BEFORE, _FRESH), (_TOTAL,)),
         ]
 
-    def _shape(self, name: str, rows: Rows) -> str:
+    def shape(self, name: str, rows: Rows) -> str:
         """The shape of a value with those rows, as a tensor."""
         which = dict(zip(self._axes(name), rows))
         dims = self.program.type(name).dims
@@ -408,14 +275,14 @@ class _Caching:
         """A size as a tensor [1]: a number, the batch, or rows."""
         if isinstance(size, (int, np.integer)):
             return self._constant("size", np.array([int(size)]))
-        (tokens, batch) = (_TOTAL if which == ALL else _FRESH), self.program.inputs[self._rows.tokens].dims[0]
-        if size == Poly.symbol(self._rows.length):
+        (tokens, batch) = (_TOTAL if which == ALL else _FRESH), self.program.inputs[self.rows.tokens].dims[0]
+        if size == Poly.symbol(self.rows.length):
             return tokens
         if isinstance(batch, Poly) and size == batch:
-            return self._add("shape", (self._rows.tokens,), "batch", start=0, end=1)
-        if isinstance(batch, Poly) and size == batch * Poly.symbol(self._rows.length):
+            return self._add("shape", (self.rows.tokens,), "batch", start=0, end=1)
+        if isinstance(batch, Poly) and size == batch * Poly.symbol(self.rows.length):
             return self._add("mul", (self._size(batch, which), tokens), "batch of rows")
-        offset = size - Poly.symbol(self._rows.length)
+        offset = size - Poly.symbol(self.rows.length)
         if not offset.symbols():
             return self._add("add", (tokens, self._size(int(offset.evaluate({})), which)), "size")
         raise ModelError(f"a size {size} is made of the number of tokens in a way that is not known")
@@ -447,35 +314,6 @@ class _Caching:
 _TURNED = (0, 1, 3, 2)
 # Ops whose output shows what their first input holds.
 _VIEWS = (Renaming, Transpose, Expand)
-Rule = Callable[[_Caching, Node, dict[int, str]], list[str]]
-# How the rows of an output are those of the inputs, by kind of op.
-_RULES: tuple[tuple[Any, Rule], ...] = (
-    (Elementwise, _Caching.broadcast),
-    (Cast, _Caching.broadcast),
-    (MatMul, _Caching.multiplied),
-    (Gemm, _Caching.affine),
-    (AlongAxis, _Caching.along),
-    (RowNormalization, _Caching.first_alone),
-    (LpNormalization, _Caching.along),
-    (Transpose, _Caching.transposed),
-    (Expand, _Caching.expanded),
-    (Renaming, _Caching.renamed),
-    (Reduction, _Caching.first_alone),
-    (Concat, _Caching.along),
-    (Split, _Caching.cut_along),
-    (Slice, _Caching.cut_along),
-    (Gather, _Caching.gathered),
-)
-
-
-def _is(node: Node, *kinds: type[Op]) -> bool:
-    """Whether a node's op is of one of some kinds."""
-    return node.opaque is None and isinstance(node.definition, kinds)
-
-
-def _listed(rows: dict[int, str]) -> Rows:
-    """Which rows, axis by axis."""
-    return tuple(which for _, which in sorted(rows.items()))
 
 
 def _ordered(nodes: Sequence[Node]) -> tuple[Node, ...]:
