@@ -105,7 +105,7 @@ def compare(
     `inputs` are one set for all, or one for each. Takes about `seconds` after loading, less when the ratios
     are known to half a per cent, more (see `take_turns`) on a busy machine. EngineError if a contender cannot
     be loaded or run; where there is a list of `refusals`, those behind the baseline that cannot be loaded are
-    left out, and why is added to it.
+    left out, and why is added to it. Where these are all, nothing is timed.
     """
     fed = [inputs] * len(contenders) if isinstance(inputs, Mapping) else list(inputs)
     with ExitStack() as stack:
@@ -121,6 +121,8 @@ def compare(
                 continue
             timers.append(worker.time)
             there.append(contender)
+        if len(there) == 1 < len(contenders):
+            return ()
         rounds = take_turns(timers, seconds, seed, limit, turn_seconds=turn_seconds)
     return summarize(there, rounds, seed)
 

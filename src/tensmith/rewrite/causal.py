@@ -221,12 +221,11 @@ class _Elements(Elements[Element, Poly]):
 
     def _constant(self, value: str, indices: Sequence[Poly]) -> Element:
         """A number where all elements that may be meant are the same."""
-        array = self.program.constants[value]
-        if array.dtype.kind not in "iufb" or not 0 < array.size <= _MOST:
-            return SETTLED
         if any(map(self.of.counts, indices)):
             return Late(f"which element of '{value}' it reads depends on the number of tokens")
-        meant = array
+        meant = array = self.program.constants[value]
+        if array.dtype.kind not in "iufb" or not 0 < array.size <= _MOST:
+            return SETTLED
         for axis, index in enumerate(indices):
             if index.constant is not None:
                 meant = np.take(meant, [index.constant], axis)
@@ -374,6 +373,8 @@ class _Elements(Elements[Element, Poly]):
                 return read(place)
             if self._surely(-place - 1):
                 return read(place + size)
+        if self.of.counts(Poly.of(size)):
+            return Late(f"it reads '{node.inputs[0]}' from the back, if what it reads at is negative")
         return read(Poly.symbol(self.of.subscript("any")))
 
     def fold(self, kind: str, count: Poly, element: Callable[[Poly], Element], node: Node) -> Element:

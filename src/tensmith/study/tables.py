@@ -7,6 +7,7 @@ the ladders of weight and of channel pruning; times by algorithm, untuned and tu
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -241,11 +242,12 @@ def _algorithms(results: Sequence[CellResult]) -> StudyTable:
 
 
 def _speedups(results: Sequence[CellResult]) -> StudyTable:
+    found = reached(results)
     rows = tuple(
         (r.result.cell.model, r.result.cell.optimization, r.result.cell.algorithm, r.over,
          r.result.cell.system, r.result.cell.hardware, f"{r.expected:.2f}", f"{r.speedup:.2f}",
          f"{100 * r.share:.0f}%", r.result.figures["latency_ms"].evidence)
-        for r in reached(results)
+        for r in found
     )  # fmt: skip
     columns = ("model", "optimization", "algorithm", "over", "system", "hardware", "expected, x",
                "speed-up, x", "share reached", "evidence")  # fmt: skip
@@ -253,7 +255,21 @@ def _speedups(results: Sequence[CellResult]) -> StudyTable:
         "Expected is what time would fall by if it were work: multiply-adds with weights that are not zero, \
 and as many at once as a narrower format lets."
     )
+    shares: dict[tuple[str, str], list[float]] = {}
+    for r in found:
+        shares.setdefault((r.result.cell.algorithm, r.over), []).append(r.share)
+    if shares:
+        note += f" Shares reached: {'; '.join(_typical(*item) for item in shares.items())}."
     return StudyTable(6, "Expected and reached speed-ups over the dense model", columns, rows, note)
+
+
+def _typical(compared: tuple[str, str], shares: Sequence[float]) -> str:
+    """The share that an algorithm reaches over another one, of several cells."""
+    half = sum(share >= 0.5 for share in shares)
+    return (
+        f"{compared[0]} over {compared[1]}: median {100 * statistics.median(shares):.0f}%, "
+        f"half or more in {half} of {len(shares)}"
+    )
 
 
 def _told(result: CellResult, name: str) -> str:
