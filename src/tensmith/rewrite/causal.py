@@ -5,14 +5,14 @@ same in every text that begins with the tokens up to its last row, however long 
 of a value are, its op's formula tells: what it reads must be settled and lie no later, and of a sum or
 maximum over all rows the later terms must be what joining leaves as it is, as behind a causal mask.
 
-That is so for real numbers of which none is infinite but in masks, and exp(-inf) is 0. What else is taken for
-granted is said in a sentence each (`Causality.assumed`).
+That is so for texts that the model takes, and real numbers of which none is infinite but in masks; exp(-inf)
+is 0. What else is taken for granted is said in a sentence each (`Causality.assumed`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -25,34 +25,44 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import FUNCTIONS, RELATIONS, Array
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Call, Choose, Expr, Formula, Num, Pow, Read, Reduce, Size, fresh, substitute
-from tensmith.formula.functions import MIRRORED
+from tensmith.formula.functions import BITWISE, MIRRORED, PREDICATES
 from tensmith.formula.poly import Dim, Poly, split_multiple
 from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program
 from tensmith.ir.elements import Elements
-from tensmith.ir.ops.softmax import LEFT_OUT, MASKED
-from tensmith.rewrite.token_rows import TokenRows
+from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.matmul import MatMul
+from tensmith.ir.ops.shape import Expand, Range, Squeeze
+from tensmith.ir.ops.slicing import Slice
+from tensmith.ir.ops.softmax import LEFT_OUT
+from tensmith.rewrite.token_rows import MASK, TokenRows
 
-SOME_LEFT = "of no row the inputs leave out all tokens up to it, as padding alone would"
+# From this magnitude on, numbers stand for infinite ones, as masks have them.
+_LARGE = -LEFT_OUT
+SWALLOWED = "numbers beyond 1e30 stay what they are whatever is added to them, as floats do"
+UNPADDED = f"{MASK} is 1 everywhere: no text is padded"
+SIZES = (
+    "sizes are as they are inferred: slices lie inside what they cut, ranges are not empty, whole numbers "
+    "divide, and no open size is 1 where another one meets it"
+)
 
 
 @dataclass(frozen=True)
 class Late:
-    """An element that is not known to be settled, and why."""
+    """An element that is not known to be settled, and why; `unsure` as in Settled."""
 
     reason: str
+    unsure: bool = False
 
 
 class Settled(Enum):
-    """Some number, settled. What may stand for minus infinity is OPEN where inputs decide that, VEILED where
-    its place does and both are possible; so are truth values that its place decides."""
+    """Some number, settled: FINITE as the model's own are, or UNSURE, perhaps a large one of a mask."""
 
-    SETTLED = "settled"
-    OPEN = "settled, left out by some inputs"
-    VEILED = "settled, left out at some places"
+    FINITE = "finite"
+    UNSURE = "perhaps infinite"
 
 
-SETTLED, OPEN, VEILED = Settled.SETTLED, Settled.OPEN, Settled.VEILED
+FINITE, UNSURE = Settled.FINITE, Settled.UNSURE
 # A number, a position or size, or else what is known of it.
 Element: TypeAlias = float | Poly | Settled | Late
 
@@ -60,15 +70,18 @@ _NEUTRAL = {"sum": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
     "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": np.logical_not,
-    **RELATIONS, **FUNCTIONS,
+    **RELATIONS,
+    **{name: FUNCTIONS[name] for name in FUNCTIONS.keys() - BITWISE - {"left_shift", "right_shift"}},
 }  # fmt: skip
 _WHOLE: dict[str, Callable[..., Poly]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
 }  # fmt: skip
-# Elements of a constant that are looked at.
+# Finite whatever they are of; perhaps infinite of finite numbers.
+_BOUNDED, _UNBOUNDED = {"exp", "tanh", "erf", *RELATIONS, *PREDICATES}, {"log", "log1p"}
+# Whole numbers of these types hold all positions.
+_WIDE = ("i64", "i32")
+# The largest constant of which single elements are looked at.
 _MOST = 1 << 24
-# What makes a result whatever the other operand is.
-_ABSORBING = {"mul": 0.0, "and": 0.0, "or": 1.0}
 
 
 @dataclass
@@ -77,9 +90,10 @@ class Causality:
 
     rows: TokenRows
     assumed: set[str] = field(default_factory=set)
-    _found: dict[str, Late | None] = field(default_factory=dict)
+    _found: dict[str, Element] = field(default_factory=dict)
     _subscripts: set[str] = field(default_factory=set)
     _axes: dict[str, dict[int, Poly]] = field(default_factory=dict)
+    _same: dict[str, Element] = field(default_factory=dict)
 
     @staticmethod
     def of(program: Program) -> Causality:
@@ -90,14 +104,20 @@ class Causality:
     def late(self) -> str:
         """Why a value that outputs depend on may depend on later tokens, by its node; "" if none does."""
         needed = {self.rows.tokens, *self.program.outputs}
+        for name, type_ in self.program.inputs.items():
+            if type_.dims[1] != self.length:
+                return f"input '{name}' has a length of its own"
         for node in reversed(self.program.nodes):
             if needed.intersection(node.outputs):
                 needed.update(node.inputs)
+        looked_at = needed.intersection(self.rows.told.union(self.program.outputs))
         reasons = []
         for node in self.program.nodes:
-            for value in filter(needed.intersection(self.rows.told).__contains__, node.outputs):
+            if needed.intersection(node.outputs) and not _sizes_are_sure(self.program, node, self.length):
+                self.assumed.add(SIZES)
+            for value in filter(looked_at.__contains__, node.outputs):
                 found = self._found[value] = self._settled(value)
-                reasons += [] if found is None else [f"{node.label}: {found.reason}"]
+                reasons += [f"{node.label}: {found.reason}"] if isinstance(found, Late) else []
         return next(iter(reasons), "")
 
     @property
@@ -110,12 +130,13 @@ class Causality:
         """The number of tokens."""
         return Poly.symbol(self.rows.length)
 
-    def why_late(self, value: str) -> Late | None:
-        """None of a value whose elements are all settled, as far as `late` has come."""
-        return self._found.get(value)
+    def of_all(self, value: str) -> Element:
+        """The number that all elements of a value that tokens tell are, or what is known of them, as far as
+        `late` has come."""
+        return self._found.get(value, FINITE)
 
     def axes(self, value: str) -> dict[int, Poly]:
-        """The axes of rows of a value, and how many times all rows lie along each.
+        """The axes of rows of a value, and how many blocks of all rows lie along each, one behind the other.
 
         ProgramError where rows lie there with something else.
         """
@@ -131,8 +152,8 @@ class Causality:
         return found
 
     def counts(self, number: Poly) -> bool:
-        """Whether a number may be made of the number of tokens, or of what they are: all that is no subscript
-        and no other size of an input."""
+        """Whether a number is made of anything but subscripts and other sizes of inputs: of the number of
+        tokens, or of what is not known here."""
         return not number.symbols() <= self._subscripts | self._sizes
 
     def subscript(self, kind: str) -> str:
@@ -141,14 +162,20 @@ class Causality:
         self._subscripts.add(name)
         return name
 
+    def same(self, constant: str) -> Element:
+        """The number that all elements of a constant are."""
+        if constant not in self._same:
+            self._same[constant] = _same(self.program.constants[constant])
+        return self._same[constant]
+
     @cached_property
     def _sizes(self) -> frozenset[str]:
         dims = (Poly.of(dim) for type_ in self.program.inputs.values() for dim in type_.dims)
         return frozenset(symbol for dim in dims for symbol in dim.symbols()) - {self.rows.length}
 
-    def _settled(self, value: str) -> Late | None:
-        """None where every element of a value is settled: those whose last row is along one axis, and along
-        the next."""
+    def _settled(self, value: str) -> Element:
+        """As of_all: by those elements whose last row is along one axis, and along the next."""
+        states: list[Element] = []
         try:
             rows = {axis: Poly.symbol(self.subscript("row")) for axis in self.axes(value)}
             for last in rows.values() or [Poly.of(-1)]:
@@ -157,11 +184,15 @@ class Causality:
                     return found
                 if isinstance(found, Poly) and self.counts(found):
                     return Late("it is made of the number of tokens")
+                states.append(found)
         except ProgramError as error:
-            return Late(str(error))
-        return None
+            return Late(str(error), unsure=True)
+        if _number(states[0]) is not None and states.count(states[0]) == len(states):
+            return states[0]
+        return UNSURE if any(map(_unsure, states)) else FINITE
 
     def _element(self, value: str, rows: dict[int, Poly], last: Poly) -> Element:
+        """Any element of those whose last row is `last`."""
         extents: dict[str, Poly] = {}
         at: list[Poly] = []
         times = self.axes(value)
@@ -195,52 +226,75 @@ class _Elements(Elements[Element, Poly]):
 
     def __post_init__(self) -> None:
         self.program, self.zero = self.of.program, Poly.of(0)
+        # What was found, by value, subscripts and ranges, which are kept so that no others get their id.
+        self._known: dict[tuple[str, tuple[Poly, ...], int], Element] = {}
+        self._kept = [self.ranges]
 
     # Leaves
 
     def at(self, value: str, indices: Sequence[Poly]) -> Element:
         """See Elements."""
-        indices = [self.ranges.simplify(index) for index in indices]
+        place = tuple(self.ranges.simplify(index) for index in indices)
         if value in self.program.constants:
-            return self._constant(value, indices)
+            return self._constant(value, place)
+        if value == MASK and value in self.program.inputs:
+            self.of.assumed.add(UNPADDED)
+            return Poly.of(1)
         if value not in self.of.rows.told:
-            return self.element(value, tuple(indices))
-        late = self.of.why_late(value)
-        rows = [self._row(indices[axis], times) for axis, times in self.of.axes(value).items()]
-        found: Element = SETTLED
+            return self._again(value, place)
+        state = found = self.of.of_all(value)
+        if _number(state) is not None:
+            return state
+        times, rows = self.of.axes(value), []
+        for axis, index in enumerate(place):
+            if axis in times:
+                rows.append(self._part(index, times[axis], behind=False))
+            if self.of.counts(self._part(index, times[axis], behind=True) if axis in times else index):
+                return Late(f"which element of '{value}' it reads depends on the number of tokens", True)
         if len(rows) > 1 and value in self.program.producers:
-            found = self.element(value, tuple(indices))
-            if _number(found) is not None:
+            found = self._again(value, place)
+            if _number(found) is not None:  # whatever it was made of
                 return found
-        if late is None and rows and all(self._surely(self.last - row) for row in rows):
-            return found if isinstance(found, Settled) else SETTLED
-        return late or Late(f"it reads rows of '{value}' that may be later ones")
+        if not isinstance(state, Late) and rows and all(self._surely(self.last - row) for row in rows):
+            return found if isinstance(found, Settled) else state
+        reason = f"it reads rows of '{value}' that may be later ones"
+        return Late(state.reason if isinstance(state, Late) else reason, _unsure(found))
 
-    def _row(self, index: Poly, times: Poly) -> Poly:
-        return index if times == 1 else self.ranges.simplify(index % self.of.length)
+    def _part(self, index: Poly, times: Poly, behind: bool) -> Poly:
+        """The row of a subscript along blocks of rows, or the block."""
+        if times == 1:
+            return Poly.of(0) if behind else index
+        return self.ranges.simplify(index // self.of.length if behind else index % self.of.length)
 
-    def _constant(self, value: str, indices: Sequence[Poly]) -> Element:
+    def _again(self, value: str, place: tuple[Poly, ...]) -> Element:
+        """An element as its op makes it, which is found once."""
+        key = value, place, id(self.ranges)
+        if key not in self._known:
+            self._known[key] = self.element(value, place)
+        return self._known[key]
+
+    def _constant(self, value: str, place: tuple[Poly, ...]) -> Element:
         """A number where all elements that may be meant are the same."""
-        if any(map(self.of.counts, indices)):
-            return Late(f"which element of '{value}' it reads depends on the number of tokens")
-        meant = array = self.program.constants[value]
-        if array.dtype.kind not in "iufb" or not 0 < array.size <= _MOST:
-            return SETTLED
-        for axis, index in enumerate(indices):
+        if any(map(self.of.counts, place)):
+            return Late(f"which element of '{value}' it reads depends on the number of tokens", True)
+        array = self.program.constants[value]
+        if array.ndim == 0 or array.size > _MOST:
+            return self.of.same(value)
+        meant = array
+        for axis, index in enumerate(place):
             if index.constant is not None:
                 meant = np.take(meant, [index.constant], axis)
         for a, b in ((a, b) for a in range(array.ndim) for b in range(array.ndim) if a != b):
-            apart = self._least(indices[b] - indices[a]) if meant.shape[a] > 1 < meant.shape[b] else None
-            if apart is not None:
-                places = np.indices(meant.shape, sparse=True)
-                kept = np.broadcast_to(places[b] - places[a] >= apart, meant.shape)
-                return _same(meant[kept])
-        return _same(meant)
-
-    def _least(self, apart: Poly) -> int | None:
-        """What a distance is at least, if it is at least its constant term, above 0."""
-        least = next((c for monomial, c in apart.terms if not monomial), 0)
-        return least if least > 0 and self._surely(apart - least) else None
+            apart = place[b] - place[a]
+            least = next((c for monomial, c in apart.terms if not monomial), 0)
+            if meant.shape[a] == 1 or meant.shape[b] == 1:
+                continue
+            if apart.constant is not None or (least > 0 and self._surely(apart - least)):
+                places: Any = np.indices(meant.shape, sparse=True)
+                between = places[b] - places[a]
+                kept = between >= least if apart.constant is None else between == least
+                return _same(meant[np.broadcast_to(kept, meant.shape)])
+        return self.of.same(value) if meant is array else _same(meant)
 
     def literal(self, value: bool | int | float, dtype: MachineType) -> Element:
         """See Elements."""
@@ -254,73 +308,77 @@ class _Elements(Elements[Element, Poly]):
 
     def apply(self, function: str, args: tuple[Element, ...], node: Node) -> Element:
         """See Elements."""
-        whole = self.dtype(node.output)[0] in "iu"
-        return self._mixed(args) if function == "div" and whole else self._called(function, args)
+        if function == "div" and self.dtype(node.output)[0] in "iu":
+            return self._mixed(args)
+        return self._fitting(self._called(function, args), node)
 
     def cast(self, x: Element, node: Node) -> Element:
         """See Elements."""
         number, dtype = _number(x), self.dtype(node.output)
-        if number is None:
-            wide = dtype in ("i64", "i32", "f64", "f32")
-            return x if isinstance(x, Poly) and wide else self._mixed((x,))
         if dtype == "bool":
-            return Poly.of(int(number != 0))
-        return Poly.of(int(number)) if dtype[0] in "iu" and np.isfinite(number) else x
+            return self._mixed((x,)) if number is None else Poly.of(int(number != 0))
+        if dtype[0] not in "iu" or number is None:
+            return self._fitting(x, node)
+        return self._fitting(Poly.of(int(number)), node) if np.isfinite(number) else FINITE
+
+    def _fitting(self, x: Element, node: Node) -> Element:
+        """A whole number that the type of a node's output holds as it is; else some number."""
+        dtype = self.dtype(node.output)
+        if not isinstance(x, Poly) or dtype[0] not in "iu":
+            return x
+        if x.constant is None:
+            return x if dtype in _WIDE else self._mixed((x,))
+        bits, signed = int(dtype[1:]), int(dtype[0] == "i")
+        return x if -signed << (bits - 1) <= x.constant < 1 << (bits - signed) else FINITE
 
     def _called(self, function: str, args: Sequence[Element]) -> Element:
         if function in MIRRORED:
             function, args = MIRRORED[function], tuple(reversed(args))
         if function == "where":
-            return self._where(*args)
+            number = _number(args[0])
+            return self._either(*args) if number is None else args[1] if number else args[2]
         whole = [arg for arg in args if isinstance(arg, Poly)]
         if len(whole) == len(args) and function in _WHOLE:
-            found = whole[0]
-            for other in whole[1:]:
-                found = _WHOLE[function](found, other)
-            return _WHOLE[function](found) if len(whole) == 1 else found
+            compute = _WHOLE[function]
+            return functools.reduce(compute, whole) if len(whole) > 1 else compute(*whole)
         if len(whole) == len(args) == 2 and function in ("less", "less_equal", "equal"):
             holds = self._related(function, *whole)
-            return self._mixed((VEILED, *args)) if holds is None else Poly.of(int(holds))
-        numbers = [_number(arg) for arg in args]
-        known = [number for number in numbers if number is not None]
+            return self._mixed(args) if holds is None else Poly.of(int(holds))
+        known = [number for number in map(_number, args) if number is not None]
         if function in _ARITHMETIC and len(known) == len(args):
             with np.errstate(all="ignore"):
-                compute = _ARITHMETIC[function]
-                number = float(functools.reduce(compute, known) if len(known) > 1 else compute(*known))
-            return SETTLED if np.isnan(number) else number
-        if function == "exp" and isinstance(args[0], Settled):
-            return SETTLED
-        if function in _ABSORBING and _ABSORBING[function] in numbers:
-            return _ABSORBING[function]
-        if function in ("add", "sub") and self._left_out(numbers[:1] if function == "sub" else numbers):
-            return -np.inf
-        return self._mixed(args)
+                makes = _ARITHMETIC[function]
+                number = float(functools.reduce(makes, known) if len(known) > 1 else makes(*known))
+            return UNSURE if np.isnan(number) else number
+        others = [arg for arg in args if _number(arg) is None]
+        return self._partly_known(function, known, others, args)
 
-    def _left_out(self, numbers: Iterable[float | None]) -> bool:
-        """Whether one of the terms of a sum stands for minus infinity."""
-        known = [number for number in numbers if number is not None]
-        found = any(number <= LEFT_OUT for number in known) and np.inf not in known
-        if found and -np.inf not in known:
-            self.of.assumed.add(MASKED)
-        return found
-
-    def _where(self, condition: Element, then: Element, otherwise: Element) -> Element:
-        number = _number(condition)
-        if number is not None:
-            return then if number else otherwise
-        return self._either(condition, then, otherwise)
+    def _partly_known(
+        self, function: str, known: Sequence[float], others: Sequence[Element], args: Sequence[Element]
+    ) -> Element:
+        """A function of numbers and others."""
+        found, sure = self._mixed(args), not any(map(_unsure, others))
+        if (function == "and" and 0 in known) or (function == "mul" and 0 in known and sure):
+            return 0.0
+        if function == "or" and any(known):
+            return 1.0
+        if function in ("add", "sub") and sure and known:
+            first = function == "sub" and _number(args[0]) is None
+            total = -known[0] if first else sum(known)
+            if abs(total) >= _LARGE:
+                if np.isfinite(total):
+                    self.of.assumed.add(SWALLOWED)
+                return total
+        if isinstance(found, Late):
+            return found
+        least = {"maximum": -_LARGE, "minimum": _LARGE}.get(function)
+        if least is not None and sure and all(number * least > 0 for number in known):
+            return FINITE
+        return FINITE if function in _BOUNDED else UNSURE if function in _UNBOUNDED else found
 
     def _either(self, condition: Element, then: Element, otherwise: Element) -> Element:
         """One of two, by a condition that is open."""
-        if _equal(then, otherwise):
-            return then
-        found = self._mixed((condition, then, otherwise))
-        if found is VEILED and condition is VEILED:
-            found = self._mixed((then, otherwise))
-        numbers = [number for number in map(_number, (then, otherwise)) if number is not None]
-        if isinstance(found, Settled) and any(number <= LEFT_OUT for number in numbers):
-            return VEILED if condition is VEILED else OPEN
-        return found
+        return then if _equal(then, otherwise) else self._mixed((condition, then, otherwise))
 
     def _related(self, relation: str, a: Poly, b: Poly) -> bool | None:
         """Whether a < b, a <= b or a = b; None where that is not known."""
@@ -335,12 +393,13 @@ class _Elements(Elements[Element, Poly]):
 
     def _mixed(self, args: Collection[Element]) -> Element:
         """Some number made of others."""
+        unsure = any(map(_unsure, args))
         for arg in args:
             if isinstance(arg, Late):
-                return arg
+                return Late(arg.reason, unsure)
             if isinstance(arg, Poly) and self.of.counts(arg):
-                return Late("it computes with the number of tokens")
-        return VEILED if VEILED in args else OPEN if OPEN in args else SETTLED
+                return Late("it computes with the number of tokens", unsure)
+        return UNSURE if unsure else FINITE
 
     # Choices, folds
 
@@ -355,10 +414,7 @@ class _Elements(Elements[Element, Poly]):
         if any(self._surely(-condition - 1) for condition in conditions):
             return otherwise()
         open_ = [condition for condition in conditions if not self._surely(condition)]
-        if not open_:
-            return then()
-        late = self._mixed(open_)
-        return self._either(late if isinstance(late, Late) else VEILED, then(), otherwise())
+        return self._either(self._mixed(open_), then(), otherwise()) if open_ else then()
 
     def pick(self, node: Node, index: Element, size: Dim, read: Callable[[Poly], Element]) -> Element:
         """See Elements."""
@@ -368,13 +424,13 @@ class _Elements(Elements[Element, Poly]):
         place = Poly.of(int(number)) if number is not None else index
         if isinstance(place, Poly):
             if self.of.counts(place):
-                return Late(f"what it reads of '{node.inputs[0]}' depends on the number of tokens")
+                return Late(f"what it reads of '{node.inputs[0]}' depends on the number of tokens", True)
             if self._surely(place):
                 return read(place)
             if self._surely(-place - 1):
                 return read(place + size)
         if self.of.counts(Poly.of(size)):
-            return Late(f"it reads '{node.inputs[0]}' from the back, if what it reads at is negative")
+            return Late(f"it reads '{node.inputs[0]}' from the back, if at a negative place", True)
         return read(Poly.symbol(self.of.subscript("any")))
 
     def fold(self, kind: str, count: Poly, element: Callable[[Poly], Element], node: Node) -> Element:
@@ -386,41 +442,44 @@ class _Elements(Elements[Element, Poly]):
                 found = element(k)
             return _NEUTRAL[kind] if self._neutral(kind, found) else self._mixed((found,))
         if count != rows:
-            return Late(f"{node.label} joins {count} terms")
+            return Late(f"{node.label} joins {count} terms", True)
         with self._inside(name, rows - up_to):
             later = element(up_to + k)
         if not self._neutral(kind, later):
-            return later if isinstance(later, Late) else Late("it joins all rows")
+            return Late(later.reason if isinstance(later, Late) else "it joins all rows", _unsure(later))
         if up_to == 0:
             return _NEUTRAL[kind]
         with self._inside(name, up_to):
             found = element(k)
-        if kind == "max":
-            return self._largest([element(row) for row in self.of_rows], found)
+        if kind in ("max", "min"):
+            return self._extreme(found, [element(row) for row in self.of_rows])
         return _NEUTRAL[kind] if self._neutral(kind, found) else self._mixed((found,))
 
-    def _largest(self, own: Sequence[Element], some: Element) -> Element:
-        """The maximum of a row of which only places up to its own count: one of `own`, at the subscripts of
-        rows, must not be left out, or the row is told by the others."""
-        numbers = [number for number in map(_number, own) if number is not None]
-        if SETTLED not in own and max(numbers, default=-np.inf) <= LEFT_OUT:
-            if OPEN not in own:
-                return Late("it may leave out all tokens of a row")
-            self.of.assumed.add(SOME_LEFT)
-        return some if isinstance(some, Late) else SETTLED
+    def _extreme(self, some: Element, own: Sequence[Element]) -> Element:
+        """The extreme of a row of which only places up to its own count. One of its `own` places, at
+        subscripts of rows, must be finite: where all are left out, the others tell what comes of it."""
+        if isinstance(some, Late):
+            return some
+        if all(isinstance(x, Late) or _unsure(x) for x in own):
+            return Late("it may leave out all tokens of a row", True)
+        return FINITE
 
     def _neutral(self, kind: str, x: Element) -> bool:
         """Whether joining a term leaves everything as it is."""
-        number = _number(x)
-        if number is None:
+        number, neutral = _number(x), _NEUTRAL[kind]
+        if number is None or number == neutral or np.isfinite(neutral):
+            return number == neutral
+        if abs(number) < _LARGE or number * neutral < 0:
             return False
-        return number == _NEUTRAL[kind] or (kind == "max" and self._left_out([number]))
+        self.of.assumed.add(SWALLOWED)
+        return True
 
     @contextmanager
     def _inside(self, name: str, extent: Poly) -> Iterator[None]:
         """With one more subscript, below an extent."""
         before = self.ranges
         self.ranges = before.having([(name, extent)])
+        self._kept.append(self.ranges)
         try:
             yield
         finally:
@@ -428,7 +487,7 @@ class _Elements(Elements[Element, Poly]):
 
     def read_formula(self, formula: Formula, indices: Sequence[Poly], node: Node) -> Element:
         """See Elements."""
-        return self._value(formula[tuple(indices)], node)
+        return self._fitting(self._value(formula[tuple(indices)], node), node)
 
     def _value(self, expr: Expr, node: Node) -> Element:
         match expr:
@@ -485,12 +544,41 @@ class _Elements(Elements[Element, Poly]):
         return self.ranges.never_negative(self.ranges.simplify(number))
 
 
+def _sizes_are_sure(program: Program, node: Node, length: Poly) -> bool:
+    """Whether the sizes of a node's outputs are as inferred for inputs of any size."""
+    shapes = [program.type(name).shape if name else () for name in (*node.inputs, *node.outputs)]
+    if any(shape is None for shape in shapes):
+        return False
+    values = [program.facts[name].value if name else None for name in node.inputs]
+    flat = [[] if value is None else np.asarray(value).reshape(-1).tolist() for value in values]
+    sizes = [item for items in flat for item in items if isinstance(item, Poly)]
+    if node.kind(Range) is not None:
+        return not sizes or flat == [[0], [length], [1]]
+    if node.kind(Slice) is not None:
+        return not any(isinstance(item, Poly) for item in flat[1]) and all(size == length for size in sizes)
+    if node.kind(Squeeze) is not None and len(node.inputs) < 2:
+        return all(isinstance(size, int) for size in shapes[0] or ())
+    if node.op in ("div", "mod") and sizes:
+        return False
+    alike = shapes if node.kind(Elementwise) is not None else []
+    alike = [shapes[0], shapes[-1]] if node.kind(Expand) is not None else alike
+    alike = [(shape or ())[:-2] for shape in shapes] if node.kind(MatMul) is not None else alike
+    rank = max((len(shape or ()) for shape in alike), default=0)
+    padded = [((1,) * (rank - len(shape or ())) + tuple(shape or ())) for shape in alike]
+    return all(len({Poly.of(size) for size in meeting if size != 1}) <= 1 for meeting in zip(*padded))
+
+
 def _same(numbers: Array) -> Element:
-    """The number that all of an array are, as an element."""
-    if not numbers.size or not (numbers == numbers.flat[0]).all():
-        return SETTLED
-    found = numbers.flat[0].item()
-    return float(found) if isinstance(found, float) else Poly.of(int(found))
+    """The number that all of an array are; else what is known of them."""
+    if numbers.dtype.kind not in "iufbV":
+        return FINITE
+    if numbers.dtype.kind == "V":  # small floats and whole numbers, which NumPy does not know
+        numbers = numbers.astype(np.float32)
+    if numbers.size and (numbers == numbers.flat[0]).all():
+        found = numbers.flat[0].item()
+        return float(found) if isinstance(found, float) else Poly.of(int(found))
+    small = numbers.dtype.kind != "f" or bool((np.abs(numbers) < _LARGE).all())
+    return FINITE if small else UNSURE
 
 
 def _equal(a: Element, b: Element) -> bool:
@@ -502,3 +590,11 @@ def _number(x: Element) -> float | None:
     if isinstance(x, Poly):
         return None if x.constant is None else float(x.constant)
     return x if isinstance(x, float) else None
+
+
+def _unsure(x: Element) -> bool:
+    """Whether an element may stand for an infinite number."""
+    number = _number(x)
+    if number is not None:
+        return not abs(number) < _LARGE
+    return x is UNSURE or (isinstance(x, Late) and x.unsure)

@@ -35,10 +35,11 @@ class TokenRows:
     @cached_property
     def length(self) -> str:
         """The symbol of the number of tokens."""
-        symbols = Poly.of(self.program.inputs[self.tokens].dims[1]).symbols()
-        if len(symbols) != 1:
+        size = Poly.of(self.program.inputs[self.tokens].dims[1])
+        name = min(size.symbols())
+        if size != Poly.symbol(name):
             raise ModelError("the number of tokens is no size of its own")
-        return next(iter(symbols))
+        return name
 
     @cached_property
     def told(self) -> frozenset[str]:
