@@ -150,9 +150,8 @@ class ForkServer:
             if self._line is None:
                 mine, yours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 with yours:
-                    command = [sys.executable, "-P", "-m", __name__, self.module, *self.packages]
                     self._process = Child(
-                        command,
+                        _program(__name__, (self.module, *self.packages)),
                         stdin=yours,
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,
@@ -185,8 +184,9 @@ def start_module(
     """
     server = None if fresh else fork_server(module, packages)
     forked = server and server.child(arguments, Limits(), (stdin, stdout, stderr))
-    command = [sys.executable, "-P", "-m", module, *arguments]
-    return forked or Child(command, stdin=stdin, stdout=stdout, stderr=stderr, env=same_modules())
+    if forked:
+        return forked
+    return Child(_program(module, arguments), stdin=stdin, stdout=stdout, stderr=stderr, env=same_modules())
 
 
 def run_module(
@@ -196,13 +196,17 @@ def run_module(
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as complaints:
         forked = fork_server(module, packages).child(arguments, limits, (subprocess.DEVNULL, out, complaints))
         if forked is None:
-            command = [sys.executable, "-P", "-m", module, *arguments]
-            return run(command, seconds, limits, environment=same_modules())
+            return run(_program(module, arguments), seconds, limits, environment=same_modules())
         with forked:
             code = forked.wait(seconds)
         for file in (out, complaints):
             file.seek(0)
         return ProcessResult(code, *(file.read().decode(errors="replace") for file in (out, complaints)))
+
+
+def _program(module: str, arguments: Sequence[str]) -> list[str]:
+    """The command of a module as a program."""
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def _resources(limits: Limits) -> dict[int, int]:
