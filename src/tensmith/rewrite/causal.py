@@ -25,7 +25,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import FUNCTIONS, RELATIONS, Array
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Call, Choose, Expr, Formula, Num, Pow, Read, Reduce, Size, fresh, substitute
-from tensmith.formula.functions import BITWISE, MIRRORED, PREDICATES
+from tensmith.formula.functions import BITWISE, DIVISIONS, MIRRORED, PREDICATES
 from tensmith.formula.poly import Dim, Poly, split_multiple
 from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program
@@ -558,9 +558,10 @@ def _sizes_are_sure(program: Program, node: Node, length: Poly) -> bool:
         return not any(isinstance(item, Poly) for item in flat[1]) and all(size == length for size in sizes)
     if node.kind(Squeeze) is not None and len(node.inputs) < 2:
         return all(isinstance(size, int) for size in shapes[0] or ())
-    if node.op in ("div", "mod") and sizes:
+    elementwise = node.kind(Elementwise)
+    if elementwise is not None and elementwise.scalar(node.attrs) in DIVISIONS and sizes:
         return False
-    alike = shapes if node.kind(Elementwise) is not None else []
+    alike = shapes if elementwise is not None else []
     alike = [shapes[0], shapes[-1]] if node.kind(Expand) is not None else alike
     alike = [(shape or ())[:-2] for shape in shapes] if node.kind(MatMul) is not None else alike
     rank = max((len(shape or ()) for shape in alike), default=0)
