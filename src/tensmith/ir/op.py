@@ -161,6 +161,10 @@ class Op(ABC):
         """None if this use is inside what the class implements, else why it is not."""
         return None
 
+    def presumes(self, call: Typed) -> bool:
+        """Whether the types that are inferred take for granted what some open sizes do not hold."""
+        return False
+
     @abstractmethod
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Output types; raises ProgramError on a use that is wrong."""

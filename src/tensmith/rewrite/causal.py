@@ -25,15 +25,12 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import FUNCTIONS, RELATIONS, Array
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Call, Choose, Expr, Formula, Num, Pow, Read, Reduce, Size, fresh, substitute
-from tensmith.formula.functions import BITWISE, DIVISIONS, MIRRORED, PREDICATES
+from tensmith.formula.functions import BITWISE, MIRRORED, PREDICATES
 from tensmith.formula.poly import Dim, Poly, split_multiple
 from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program
 from tensmith.ir.elements import Elements
-from tensmith.ir.ops.elementwise import Elementwise
-from tensmith.ir.ops.matmul import MatMul
-from tensmith.ir.ops.shape import Expand, Range, Squeeze
-from tensmith.ir.ops.slicing import Slice
+from tensmith.ir.op import Typed
 from tensmith.ir.ops.softmax import LEFT_OUT
 from tensmith.rewrite.token_rows import MASK, TokenRows
 
@@ -113,7 +110,7 @@ class Causality:
         looked_at = needed.intersection(self.rows.told.union(self.program.outputs))
         reasons = []
         for node in self.program.nodes:
-            if needed.intersection(node.outputs) and not _sizes_are_sure(self.program, node, self.length):
+            if needed.intersection(node.outputs) and _presumes(self.program, node):
                 self.assumed.add(SIZES)
             for value in filter(looked_at.__contains__, node.outputs):
                 found = self._found[value] = self._settled(value)
@@ -544,29 +541,13 @@ class _Elements(Elements[Element, Poly]):
         return self.ranges.never_negative(self.ranges.simplify(number))
 
 
-def _sizes_are_sure(program: Program, node: Node, length: Poly) -> bool:
-    """Whether the sizes of a node's outputs are as inferred for inputs of any size."""
-    shapes = [program.type(name).shape if name else () for name in (*node.inputs, *node.outputs)]
-    if any(shape is None for shape in shapes):
-        return False
-    values = [program.facts[name].value if name else None for name in node.inputs]
-    flat = [[] if value is None else np.asarray(value).reshape(-1).tolist() for value in values]
-    sizes = [item for items in flat for item in items if isinstance(item, Poly)]
-    if node.kind(Range) is not None:
-        return not sizes or flat == [[0], [length], [1]]
-    if node.kind(Slice) is not None:
-        return not any(isinstance(item, Poly) for item in flat[1]) and all(size == length for size in sizes)
-    if node.kind(Squeeze) is not None and len(node.inputs) < 2:
-        return all(isinstance(size, int) for size in shapes[0] or ())
-    elementwise = node.kind(Elementwise)
-    if elementwise is not None and elementwise.scalar(node.attrs) in DIVISIONS and sizes:
-        return False
-    alike = shapes if elementwise is not None else []
-    alike = [shapes[0], shapes[-1]] if node.kind(Expand) is not None else alike
-    alike = [(shape or ())[:-2] for shape in shapes] if node.kind(MatMul) is not None else alike
-    rank = max((len(shape or ()) for shape in alike), default=0)
-    padded = [((1,) * (rank - len(shape or ())) + tuple(shape or ())) for shape in alike]
-    return all(len({Poly.of(size) for size in meeting if size != 1}) <= 1 for meeting in zip(*padded))
+def _presumes(program: Program, node: Node) -> bool:
+    """Whether the types of a node's outputs rest on more than those of its inputs."""
+    if node.opaque is not None:
+        return True
+    types = tuple(program.facts[name].type if name else None for name in node.inputs)
+    values = tuple(program.facts[name].value if name else None for name in node.inputs)
+    return node.definition.presumes(Typed(node.attrs, types, values, len(node.outputs)))
 
 
 def _same(numbers: Array) -> Element:

@@ -20,9 +20,10 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute
+from tensmith.formula.functions import DIVISIONS
 from tensmith.formula.scalars import EXPRESSIONS
 from tensmith.ir.op import Attrs, Node, Op, Run, Symbolic, Typed, op
-from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
+from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes, surely_broadcast
 from tensmith.ir.tensors import widen
 from tensmith.ir.types import TensorType
 
@@ -60,6 +61,12 @@ class Elementwise(Op):
         if any(t.shape is None for t in types):
             return (TensorType(dtype, None),)
         return (TensorType(dtype, broadcast_shapes(*(t.dims for t in types))),)
+
+    def presumes(self, call: Typed) -> bool:
+        """Where open sizes meet others, and where sizes are divided."""
+        sizes = any(value is not None and value.dtype == object for value in call.values)
+        divided = sizes and self.scalar(call.attrs) in DIVISIONS
+        return divided or not surely_broadcast(*(t.shape for t in call.types if t is not None))
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """The meaning over arrays, 16-bit floats in 32 bits so that only the result is rounded."""

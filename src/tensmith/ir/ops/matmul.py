@@ -10,7 +10,7 @@ from tensmith.formula.expr import Formula
 from tensmith.formula.poly import Dim
 from tensmith.ir.op import Attrs, Run, Symbolic, Typed, op
 from tensmith.ir.ops.product import Product
-from tensmith.ir.ops.shared import broadcast_shapes
+from tensmith.ir.ops.shared import broadcast_shapes, surely_broadcast
 from tensmith.ir.tensors import FORMULAS, T, Tensors, permute
 from tensmith.ir.types import Shape, TensorType
 
@@ -27,6 +27,11 @@ class MatMul(Product):
     def filters(self, attrs: Attrs) -> int:
         """Columns."""
         return -1
+
+    def presumes(self, call: Typed) -> bool:
+        """Where open sizes of the leading axes meet others."""
+        a, b = call.type(0).shape, call.type(1).shape
+        return a is None or b is None or not surely_broadcast(a[:-2], b[:-2])
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Checks that the inner sizes may agree."""

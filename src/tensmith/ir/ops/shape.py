@@ -12,7 +12,13 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, as_expr, compute, guard
 from tensmith.formula.poly import Dim, Poly, product, simplify_dim
 from tensmith.ir.op import Attrs, Node, Op, Run, Symbolic, Typed, op
-from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes, normal_axis
+from tensmith.ir.ops.shared import (
+    broadcast_read,
+    broadcast_shapes,
+    is_bare,
+    normal_axis,
+    surely_broadcast,
+)
 from tensmith.ir.ops.sizes import (
     as_dims,
     as_ints,
@@ -134,6 +140,16 @@ class Range(Op):
         """max(0, ceil((limit - start) / delta)) elements; a symbolic range is taken to be not empty."""
         return (TensorType(call.type(0).dtype, (self._length(call.values[:3]),)),)
 
+    def presumes(self, call: Typed) -> bool:
+        """But for numbers, and for the first so many."""
+        start, limit, delta = (
+            None if v is None else np.asarray(v).reshape(-1).tolist() for v in call.values[:3]
+        )
+        if start is None or limit is None or delta is None:
+            return True
+        numbers = not any(isinstance(item, Poly) for item in (*start, *limit, *delta))
+        return not numbers and (start != [0] or delta != [1] or not is_bare(limit[0]))
+
     @staticmethod
     def _length(values: Sequence[Array | None]) -> Dim:
         if any(value is None for value in values):
@@ -177,6 +193,11 @@ class Expand(Op):
     """x broadcast against a shape (both ways). ONNX Expand."""
 
     moves = True
+
+    def presumes(self, call: Typed) -> bool:
+        """Where open sizes meet others."""
+        target = dims_or_fresh(call, 1)
+        return not surely_broadcast(call.type(0).shape, target)
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The broadcast of x's shape and the target."""
@@ -308,6 +329,11 @@ class Squeeze(Renaming):
     def accepts(self, call: Typed) -> str | None:
         """Whether an empty list names no axis or all of size 1, the standard leaves open."""
         return "axes that are empty" if call.has(1) and call.type(1).static == (0,) else None
+
+    def presumes(self, call: Typed) -> bool:
+        """An open size may be 1."""
+        shape = call.type(0).shape
+        return not call.has(1) and (shape is None or any(isinstance(size, Poly) for size in shape))
 
     def target(self, shape: Shape, attrs: Attrs, value: Array | None) -> Shape:
         """The other axes."""

@@ -37,6 +37,20 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     return fold(_broadcast_two, shapes, ())
 
 
+def surely_broadcast(*shapes: Shape | None) -> bool:
+    """Whether shapes broadcast as inferred whatever open sizes are: those that meet are equal, or 1."""
+    known = [shape for shape in shapes if shape is not None]
+    rank = max(map(len, known), default=0)
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in known]
+    alike = (len({Poly.of(size) for size in meeting if size != 1}) <= 1 for meeting in zip(*padded))
+    return len(known) == len(shapes) and all(alike)
+
+
+def is_bare(size: Dim) -> bool:
+    """Whether a size is a number, or a symbol of its own."""
+    return not isinstance(size, Poly) or size == Poly.symbol(min(size.symbols()))
+
+
 def broadcast_read(tensor: Formula, indices: Sequence[Poly]) -> Expr:
     """The element of `tensor` that broadcasting puts at `indices`."""
     tail = indices[len(indices) - tensor.rank :]

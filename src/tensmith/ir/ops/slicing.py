@@ -12,7 +12,7 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, as_expr, compute, guard, inside
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import REQUIRED, Node, Op, Run, Symbolic, Typed, op
-from tensmith.ir.ops.shared import normal_axis
+from tensmith.ir.ops.shared import is_bare, normal_axis
 from tensmith.ir.ops.sizes import (
     as_dims,
     as_ints,
@@ -191,6 +191,13 @@ class Slice(Op):
             else:
                 shape[axis] = resolve_slice(shape[axis], start, end, step)[1]
         return (x.with_shape(shape),)
+
+    def presumes(self, call: Typed) -> bool:
+        """Where it begins at an open size, or ends at one that was computed with."""
+        starts, ends = dims_or_fresh(call, 1), dims_or_fresh(call, 2)
+        if starts is None or ends is None or call.value(1) is None or call.value(2) is None:
+            return True
+        return any(isinstance(start, Poly) for start in starts) or not all(map(is_bare, ends))
 
     @staticmethod
     def _axes_steps(
