@@ -89,7 +89,7 @@ def _powers_of_two(p: int) -> Array:
     return np.array([pow(2, e, p) for e in range(_LOWEST, _HIGHEST)], dtype=np.int64)
 
 
-RELATIONS: dict[str, Any] = {
+COMPARISONS: dict[str, Any] = {
     "less": np.less,
     "less_equal": np.less_equal,
     "greater": np.greater,
@@ -141,7 +141,7 @@ class Floats:
 
     def compare(self, relation: str, a: Array, b: Array) -> Array:
         """See Arith."""
-        return np.asarray(RELATIONS[relation](a, b))
+        return np.asarray(COMPARISONS[relation](a, b))
 
 
 # Multiply-adds of one tile: what OpenBLAS does in the calling thread. Its own threads spin while they wait,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tensmith.errors import ProgramError
-from tensmith.formula.arith import FUNCTIONS, RELATIONS, Array
+from tensmith.formula.arith import COMPARISONS, FUNCTIONS, Array
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Call, Choose, Expr, Formula, Num, Pow, Read, Reduce, Size, substitute
 from tensmith.formula.functions import BITWISE, MIRRORED, PREDICATES
@@ -55,14 +55,14 @@ _NEUTRAL = {"sum": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
     "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": np.logical_not,
-    **RELATIONS,
+    **COMPARISONS,
     **{name: FUNCTIONS[name] for name in FUNCTIONS.keys() - BITWISE - {"left_shift", "right_shift"}},
 }  # fmt: skip
 _WHOLE: dict[str, Callable[..., Poly]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
 }  # fmt: skip
 # Finite whatever they are of; perhaps infinite of finite numbers.
-_BOUNDED, _UNBOUNDED = {"exp", "tanh", "erf", *RELATIONS, *PREDICATES}, {"log", "log1p"}
+_BOUNDED, _UNBOUNDED = {"exp", "tanh", "erf", *COMPARISONS, *PREDICATES}, {"log", "log1p"}
 # Whole numbers of these types hold all positions.
 _WIDE = ("i64", "i32")
 # The largest constant of which single elements are looked at.
