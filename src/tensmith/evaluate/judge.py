@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from tensmith.data import Subset
-from tensmith.engine.base import Arrays
-from tensmith.engine.worker import SessionWorker
+from tensmith.engine.base import Arrays, Session
 from tensmith.evaluate.accuracy import MOST_SAMPLES
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.outcome import Answers, Outcome
 from tensmith.evaluate.pace import SAMPLE, START, Pace
+from tensmith.evaluate.padded import judging_texts
 from tensmith.evaluate.sharing import Sharing
 from tensmith.evaluate.task import Task
 
@@ -55,10 +55,12 @@ class Judge:
         with ExitStack() as stack:
 
             @cache
-            def worker() -> SessionWorker:
+            def worker() -> Session:
                 with self.pace.timed(START):
                     started = contender.to_judge(self.example, self.threads, self.judging_threads)
-                return stack.enter_context(started)
+                session = stack.enter_context(started)
+                texts = self.task.measure == "loss"
+                return judging_texts(session, contender.engine, contender.path) if texts else session
 
             def answers(view: Subset) -> Answers:
                 nonlocal seconds, samples

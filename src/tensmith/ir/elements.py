@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from tensmith.errors import ProgramError
 from tensmith.formula.expr import Formula, tensor
@@ -27,6 +27,8 @@ class Elements(ABC, Generic[V, I]):
 
     program: Program
     zero: I
+    # Whether numbers have element types here, so that no formula reads one type and gives another.
+    typed: ClassVar[bool] = True
 
     # Leaves and numbers
 
@@ -135,11 +137,13 @@ class Elements(ABC, Generic[V, I]):
         facts, dtype = self.program.facts, self.dtype(value)
         known = tuple(facts[name].value if name else None for name in node.inputs)
         for name, constant in zip(node.inputs, known):
-            if name and constant is None and self.dtype(name) != dtype:
+            if self.typed and name and constant is None and self.dtype(name) != dtype:
                 raise self.refuse(node, f"it takes {self.dtype(name)} and gives {dtype}")
         tensors = tuple(tensor(name, *self.dims(name)) if name else None for name in node.inputs)
         try:
-            found = node.definition.formula(Symbolic(node.attrs, tensors, known, len(node.outputs)))
+            dtypes = tuple(self.dtype(name) if name else None for name in node.inputs)
+            use = Symbolic(node.attrs, tensors, known, len(node.outputs), dtypes)
+            found = node.definition.formula(use)
         except ProgramError as error:
             raise self.refuse(node, str(error)) from error
         place = node.outputs.index(value)

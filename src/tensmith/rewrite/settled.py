@@ -74,6 +74,8 @@ class SettledElements(Elements[Element, Poly]):
     """Elements at subscripts of which `ranges` are known, some `of_rows`; the `last` of these is that up to
     which elements are settled."""
 
+    typed = False
+
     of: Causality
     ranges: Ranges
     of_rows: Sequence[Poly]
@@ -408,8 +410,9 @@ def same_number(numbers: Array) -> Element:
     if numbers.size and (numbers == numbers.flat[0]).all():
         found = numbers.flat[0].item()
         return float(found) if isinstance(found, float) else Poly.of(int(found))
-    small = numbers.dtype.kind != "f" or bool((np.abs(numbers) < _LARGE).all())
-    return FINITE if small else UNSURE
+    if numbers.dtype.kind != "f":
+        return FINITE
+    return FINITE if bool((np.abs(numbers.astype(np.float64)) < _LARGE).all()) else UNSURE
 
 
 def _equal(a: Element, b: Element) -> bool:
