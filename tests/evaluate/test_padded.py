@@ -1,4 +1,4 @@
-"""Texts of any length are judged at few lengths by engines that compile for each, where that changes nothing."""
+"""Texts of any length are judged at few lengths by engines that compile for each, if that changes nothing."""
 
 from __future__ import annotations
 

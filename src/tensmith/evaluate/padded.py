@@ -39,8 +39,8 @@ def judging_texts(session: Session, engine: str, path: Path) -> Session:
         late = "it has inputs beside its tokens"
     if late:
         raise EngineError(
-            f"{engine} compiles {path.name} for each length of text, and whether padding changes its answers is "
-            f"not known: {late}"
+            f"{engine} compiles {path.name} for each length of text, and whether padding changes its answers "
+            f"is not known: {late}"
         )
     axes = {
         name: tuple(a for a, size in enumerate(causality.program.type(name).dims) if size == causality.length)
