@@ -152,7 +152,11 @@ def test_a_start_is_without_compiling(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(contender, "SessionWorker", worker)
     monkeypatch.setattr(contender, "compiled_folder", compiled_folder)
     monkeypatch.setattr(contender, "sizes_in", lambda *_: {})
-    task: Any = SimpleNamespace(answers=lambda *_: "judged", judged=lambda answers, _: answers)
+    task: Any = SimpleNamespace(
+        session=lambda session, *_: session,
+        answers=lambda *_: "judged",
+        judged=lambda answers, _: answers,
+    )
     judge, one_sample = Judge(task, {}, 1, 2), MagicMock(__len__=lambda _: 1)
     judged: Any = judge.outcome(Contender("native", tmp_path / "a.onnx"), one_sample)
     assert (judged, made_before) == ("judged", [True])

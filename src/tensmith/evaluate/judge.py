@@ -14,7 +14,6 @@ from tensmith.evaluate.accuracy import MOST_SAMPLES
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.outcome import Answers, Outcome
 from tensmith.evaluate.pace import SAMPLE, START, Pace
-from tensmith.evaluate.padded import judging_texts
 from tensmith.evaluate.sharing import Sharing
 from tensmith.evaluate.task import Task
 
@@ -59,8 +58,7 @@ class Judge:
                 with self.pace.timed(START):
                     started = contender.to_judge(self.example, self.threads, self.judging_threads)
                 session = stack.enter_context(started)
-                texts = self.task.measure == "loss"
-                return judging_texts(session, contender.engine, contender.path) if texts else session
+                return self.task.session(session, contender.engine, contender.path)
 
             def answers(view: Subset) -> Answers:
                 nonlocal seconds, samples

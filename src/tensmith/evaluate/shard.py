@@ -17,7 +17,6 @@ from tensmith.engine.base import ENGINES, Session, available
 from tensmith.engine.compiled import code_revision
 from tensmith.evaluate.heads import HEADS
 from tensmith.evaluate.outcome import answer_arrays
-from tensmith.evaluate.padded import judging_texts
 from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
 
@@ -66,8 +65,7 @@ class ShardRunner:
         seconds = time.monotonic() - began
         view = Subset(dataset.part(request["part"]), arrays["indices"])
         task, model = task_of(request["task"]), request["model"]
-        if task.measure == "loss":
-            session = judging_texts(session, model["engine"], folder / model["file"])
+        session = task.session(session, model["engine"], folder / model["file"])
         return {"loading": seconds}, answer_arrays(task.answers(session, view))
 
     def _session(self, model: Mapping[str, Any], folder: Path) -> Session:

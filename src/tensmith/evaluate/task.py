@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from tensmith.evaluate.accuracy import (
 )
 from tensmith.evaluate.heads import Head
 from tensmith.evaluate.outcome import Answers, Classification, Outcome, Outputs, decibels
+from tensmith.evaluate.padded import judging_texts
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 
@@ -91,6 +93,10 @@ class Task:
     def outcome(self, session: Session, view: Subset, original: Outcome | None) -> Outcome:
         """What `session` answers on `view`. Agreement is with `original`, or with itself where None."""
         return self.judged(self.answers(session, view), original)
+
+    def session(self, session: Session, engine: str, path: Path) -> Session:
+        """What a session of an engine with a file is judged by: of texts, one of any length (`padded`)."""
+        return judging_texts(session, engine, path) if self.measure == "loss" else session
 
     def answers(self, session: Session, view: Subset) -> Answers:
         """What `session` answers on `view`, sample by sample; of the user's evaluation only the score."""
