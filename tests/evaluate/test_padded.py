@@ -48,9 +48,10 @@ def test_answers_are_those_of_the_texts_as_they_are(mask: str, tmp_path: Path) -
 def test_a_text_that_cannot_be_longer_is_computed_as_it_is(tmp_path: Path) -> None:
     path = decoder(tmp_path / "d.onnx", most=20)
     watched = Watched(path)
-    (text,) = texts(18)
-    assert judging_texts(watched, "native", path).run(text)["logits"].shape[1] == 18
-    assert watched.lengths == [32, 18]
+    padded = judging_texts(watched, "native", path)
+    for text in texts(18, 19):
+        assert padded.run(text)["logits"].shape[1] == text["ids"].shape[1]
+    assert watched.lengths == [32, 18, 19], "the longer one is tried once"
 
 
 def test_engines_that_take_any_length_are_given_texts_as_they_are(tmp_path: Path) -> None:

@@ -74,6 +74,9 @@ def test_the_environment_names_the_compiler(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(EngineError, match="CC is 'no-such-compiler'"):
         find_compiler()
+    monkeypatch.setenv("CC", "gcc '")
+    with pytest.raises(EngineError, match="which is no command"):
+        find_compiler()
 
 
 def test_a_header_that_was_parsed_before_changes_nothing(

@@ -118,13 +118,20 @@ def wrapped(a: Attention) -> str:
     return a.add("where", seen, a.scores, NEVER)
 
 
+def overflowing(a: Attention) -> str:
+    """2**64 is 0 in 64 bits."""
+    small = a.add("less", a.add("pow", 2, 64), 1)
+    seen = a.add("or", a.add("less_or_equal", a.across, a.down), small)
+    return a.add("where", seen, a.scores, NEVER)
+
+
 def weak(a: Attention) -> str:
     """What is left out comes back, scaled."""
     causal = a.add("where", a.add("less_or_equal", a.across, a.down), a.scores, NEVER)
     return a.add("mul", causal, 1e-38)
 
 
-@pytest.mark.parametrize("mask", [strict, first_left_out, by_tokens, wrapped, weak])
+@pytest.mark.parametrize("mask", [strict, first_left_out, by_tokens, wrapped, overflowing, weak])
 def test_masks_that_do_not_hide_what_comes(mask: Callable[[Attention], str]) -> None:
     attention = Attention()
     assert attention.late(mask(attention)).late

@@ -50,7 +50,7 @@ class CachedDecoder(TokenDecoder):
         if self.compared.apart > SAME:
             return self.original.rows(known)[-1], {}
         row, after = self.last(known, fed, state)
-        if not self.causality.late or len(known) < 2 * self.compared.tokens:
+        if len(known) < 2 * self.compared.tokens or not self.causality.late:
             return row, after
         expected = self.original.rows(known)[-1]
         self.compared = CacheComparison(apart(row, expected), len(known))

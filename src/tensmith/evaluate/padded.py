@@ -59,17 +59,25 @@ class PaddedTexts(Session):
         self.inputs, self.outputs = session.inputs, session.outputs
         self.operators, self.samples = session.operators, session.samples
         self._session, self._rows = session, rows
+        self._refused: set[int] = set()
 
     def run(self, inputs: Arrays) -> dict[str, Array]:
         """See Session. A text that the model takes at no longer length is computed at its own."""
         ((name, tokens),) = inputs.items()
         length = tokens.shape[1]
         padded = max(_LEAST, 1 << (length - 1).bit_length())
+        if padded in self._refused:
+            return self._session.run(inputs)
         try:
             found = self._session.run({name: np.pad(tokens, ((0, 0), (0, padded - length)))})
         except EngineError:
+            self._refused.add(padded)
             return self._session.run(inputs)
         return {output: self._first(array, self._rows[output], length) for output, array in found.items()}
+
+    def close(self) -> None:
+        """See Session."""
+        self._session.close()
 
     def _first(self, array: Array, axes: tuple[int, ...], length: int) -> Array:
         return array[tuple(slice(length if axis in axes else None) for axis in range(array.ndim))]

@@ -61,15 +61,14 @@ class ShardRunner:
         if "indices" not in arrays:
             return _kind(dataset, request["parts"]), {}
         began = time.monotonic()
-        session = self._session(request["model"], folder)
+        task = task_of(request["task"])
+        session = self._session(request["model"], folder, task)
         seconds = time.monotonic() - began
         view = Subset(dataset.part(request["part"]), arrays["indices"])
-        task, model = task_of(request["task"]), request["model"]
-        session = task.session(session, model["engine"], folder / model["file"])
         return {"loading": seconds}, answer_arrays(task.answers(session, view))
 
-    def _session(self, model: Mapping[str, Any], folder: Path) -> Session:
-        key = (dict(model), folder)
+    def _session(self, model: Mapping[str, Any], folder: Path, task: Task) -> Session:
+        key = (dict(model), folder, task.measure)
         if self._loaded is None or self._loaded[0] != key:
             if self._loaded is not None:
                 self._loaded[1].close()
@@ -78,7 +77,7 @@ class ShardRunner:
             engine, path = ENGINES[model["engine"]], folder / model["file"]
             engine.start()
             session = engine.prepare(path, model["threads"], sizes=model["sizes"], **model["settings"])
-            self._loaded = key, session
+            self._loaded = key, task.session(session, model["engine"], path)
         return self._loaded[1]
 
 

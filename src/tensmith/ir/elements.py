@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from tensmith.errors import ProgramError
 from tensmith.formula.expr import Formula, tensor
-from tensmith.formula.poly import Dim
+from tensmith.formula.poly import Dim, Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir.op import Node, Symbolic
 from tensmith.ir.program import Program
@@ -150,3 +150,33 @@ class Elements(ABC, Generic[V, I]):
         if place >= len(found):
             raise self.refuse(node, f"its output '{value}' has no formula")
         return self.read_formula(found[place], indices, node)
+
+
+class PolyElements(Elements[V, Poly]):
+    """Elements at subscripts that are polynomials; a condition is one that is >= 0."""
+
+    zero = Poly.of(0)
+
+    def index(self, size: Dim) -> Poly:
+        """See Elements."""
+        return Poly.of(size)
+
+    def plus(self, a: Poly, b: Poly) -> Poly:
+        """See Elements."""
+        return a + b
+
+    def minus(self, a: Poly, b: Poly) -> Poly:
+        """See Elements."""
+        return a - b
+
+    def fixed(self, index: Poly) -> int | None:
+        """See Elements."""
+        return index.constant
+
+    def below(self, index: Poly, bound: Poly) -> Poly:
+        """See Elements."""
+        return bound - 1 - index
+
+    def reaches(self, index: Poly, bound: Poly) -> Poly:
+        """See Elements."""
+        return index - bound

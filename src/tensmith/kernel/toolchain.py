@@ -48,6 +48,11 @@ class Compiler:
     version: str
     cross: bool
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What it calls itself, and options that it is always called with."""
+        return (self.version, *(() if self.cross else self.command[1:]))
+
 
 def has_compiler() -> bool:
     """Whether `find_compiler` finds one for this machine; starts nothing."""
@@ -74,12 +79,16 @@ def find_compiler(architecture: str | None = None) -> Compiler:
 
 def _of_host() -> tuple[str, ...] | None:
     """The command of this machine's own compiler, by CC (which may have options) or by the usual names."""
-    named = shlex.split(os.environ.get("CC", ""))
-    if named and shutil.which(named[0]) is None:
-        raise EngineError(f"the environment's CC is '{named[0]}', and there is no such command; unset it")
+    text = os.environ.get("CC", "")
+    try:
+        named = shlex.split(text)
+    except ValueError as error:
+        raise EngineError(f"the environment's CC is {text!r}, which is no command: {error}") from error
     for name, *options in [named] if named else [[host] for host in _HOSTS]:
         if path := shutil.which(name):
             return (path, *options)
+    if named:
+        raise EngineError(f"the environment's CC is '{named[0]}', and there is no such command; unset it")
     return None
 
 
@@ -128,8 +137,7 @@ def link_library(
 def build_version(isa: Isa) -> str:
     """The compiler and its flags in one line: what a library depends on beside its text."""
     compiler, arguments = _build(isa)
-    own = () if compiler.cross else compiler.command[1:]
-    return "\0".join((compiler.version, *own, *arguments))
+    return "\0".join((*compiler.identity, *arguments))
 
 
 def _build(isa: Isa, portable: bool = False) -> tuple[Compiler, tuple[str, ...]]:
@@ -174,7 +182,7 @@ def _parsed(compiler: Compiler, arguments: tuple[str, ...], header: str) -> Path
         (folder / _PARSED).write_text(header, encoding="utf-8")
         run_compiler((*compiler.command, *arguments, "-x", "c-header", _PARSED), str(folder))
 
-    of = {"command": " ".join((compiler.version, *arguments)), "header": header}
+    of = {"command": " ".join((*compiler.identity, *arguments)), "header": header}
     return cache.fetch(cache.user_cache("headers"), of, make) / _PARSED
 
 

@@ -19,7 +19,7 @@ from tensmith.formula.functions import BITWISE, MIRRORED, PREDICATES
 from tensmith.formula.poly import Dim, Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir import Node
-from tensmith.ir.elements import Elements
+from tensmith.ir.elements import PolyElements
 from tensmith.ir.ops.softmax import LEFT_OUT
 from tensmith.rewrite.token_rows import MASK
 
@@ -70,7 +70,7 @@ _MOST = 1 << 24
 
 
 @dataclass(eq=False)
-class SettledElements(Elements[Element, Poly]):
+class SettledElements(PolyElements[Element]):
     """Elements at subscripts of which `ranges` are known, some `of_rows`; the `last` of these is that up to
     which elements are settled."""
 
@@ -82,7 +82,7 @@ class SettledElements(Elements[Element, Poly]):
     last: Poly
 
     def __post_init__(self) -> None:
-        self.program, self.zero = self.of.program, Poly.of(0)
+        self.program = self.of.program
         # What was found, by value, subscripts and ranges, which are kept so that no others get their id.
         self._known: dict[tuple[str, tuple[Poly, ...], int], Element] = {}
         self._kept = [self.ranges]
@@ -174,15 +174,19 @@ class SettledElements(Elements[Element, Poly]):
         number, dtype = number_of(x), self.dtype(node.output)
         if dtype == "bool":
             return self._mixed((x,)) if number is None else Poly.of(int(number != 0))
-        if dtype[0] not in "iu" or number is None:
-            return self._fitting(x, node)
-        return self._fitting(Poly.of(int(number)), node) if np.isfinite(number) else FINITE
+        if dtype[0] in "iu" and isinstance(x, float) and np.isfinite(x):
+            x = Poly.of(int(x))
+        return self._fitting(x, node)
 
     def _fitting(self, x: Element, node: Node) -> Element:
         """A whole number that the type of a node's output holds as it is; else some number."""
         dtype = self.dtype(node.output)
-        if not isinstance(x, Poly) or dtype[0] not in "iu":
+        if dtype[0] not in "iu" or not isinstance(x, (float, Poly)):
             return x
+        if isinstance(x, float):
+            if not x.is_integer():
+                return FINITE
+            x = Poly.of(int(x))
         if x.constant is None:
             return x if dtype in _WIDE else self._mixed((x,))
         bits, signed = int(dtype[1:]), int(dtype[0] == "i")
@@ -369,32 +373,6 @@ class SettledElements(Elements[Element, Poly]):
     def refuse(self, node: Node, reason: str) -> Exception:
         """See Elements."""
         return ProgramError(reason)
-
-    # Subscripts
-
-    def index(self, size: Dim) -> Poly:
-        """See Elements."""
-        return Poly.of(size)
-
-    def plus(self, a: Poly, b: Poly) -> Poly:
-        """See Elements."""
-        return a + b
-
-    def minus(self, a: Poly, b: Poly) -> Poly:
-        """See Elements."""
-        return a - b
-
-    def fixed(self, index: Poly) -> int | None:
-        """See Elements."""
-        return index.constant
-
-    def below(self, index: Poly, bound: Poly) -> Poly:
-        """See Elements: a number that is 0 or more where that holds."""
-        return bound - index - 1
-
-    def reaches(self, index: Poly, bound: Poly) -> Poly:
-        """See Elements: a number that is 0 or more where that holds."""
-        return index - bound
 
     def _surely(self, number: Poly) -> bool:
         """Whether it is 0 or more, for all subscripts in range and all sizes."""

@@ -48,7 +48,8 @@ def surely_broadcast(*shapes: Shape | None) -> bool:
 
 def is_bare(size: Dim) -> bool:
     """Whether a size is a number, or a symbol of its own."""
-    return not isinstance(size, Poly) or size == Poly.symbol(min(size.symbols()))
+    symbols = Poly.of(size).symbols()
+    return not symbols or size == Poly.symbol(min(symbols))
 
 
 def broadcast_read(tensor: Formula, indices: Sequence[Poly]) -> Expr:

@@ -9,7 +9,7 @@ from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import PICKED, Call, Choose, Expr, Formula, Let, Num, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Dim, FloorDiv, Poly
 from tensmith.formula.types import BOOL, I64, UNTYPED, MachineType
-from tensmith.ir.elements import Elements
+from tensmith.ir.elements import PolyElements
 from tensmith.ir.op import Node
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.kernel.parameters import length_symbol
@@ -30,13 +30,11 @@ def place(view: ArrayView, indices: Sequence[Poly]) -> Poly:
     return position
 
 
-class KernelElements(Elements[Expr, Poly]):
+class KernelElements(PolyElements[Expr]):
     """The elements as typed expressions; those of `stored` are read from buffers named like the values.
 
     flat: whether reads are of row-major memory, with one subscript, or of values at positions.
     """
-
-    zero = Poly.of(0)
 
     def __init__(self, lifted: Lifted, stored: frozenset[str] = frozenset(), flat: bool = True) -> None:
         self.lifted, self.stored, self.flat = lifted, stored, flat
@@ -171,32 +169,6 @@ class KernelElements(Elements[Expr, Poly]):
             real=UNTYPED if whole == dtype else dtype, whole=UNTYPED, narrow=whole,
         )  # fmt: skip
         return typing.typed(formula[tuple(indices)], dtype)
-
-    # Subscripts
-
-    def index(self, size: Dim) -> Poly:
-        """See Elements."""
-        return Poly.of(size)
-
-    def plus(self, a: Poly, b: Poly) -> Poly:
-        """See Elements."""
-        return a + b
-
-    def minus(self, a: Poly, b: Poly) -> Poly:
-        """See Elements."""
-        return a - b
-
-    def fixed(self, index: Poly) -> int | None:
-        """See Elements."""
-        return None if index.constant is None else int(index.constant)
-
-    def below(self, index: Poly, bound: Poly) -> Poly:
-        """See Elements; a condition is a polynomial that is >= 0."""
-        return bound - 1 - index
-
-    def reaches(self, index: Poly, bound: Poly) -> Poly:
-        """See Elements."""
-        return index - bound
 
 
 def least(lifted: Lifted) -> dict[str, int]:
