@@ -35,7 +35,7 @@ ELSEWHERE = {
     "backend/mixed/library.py": _SHIPPED,
     "backend/native/emit/loader.py": _ALONE,
     "backend/native/toolchain.py": _OWN,
-    "backend/packed/compiled_decoder.py": _SHIPPED,
+    "backend/packed/compiled.py": _SHIPPED,
     "backend/onnx.py": "writes",
     "cli/cache.py": _OWN,
     "cli/command.py": "a closed pipe is replaced by /dev/null",

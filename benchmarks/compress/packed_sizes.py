@@ -31,7 +31,7 @@ from onnx import TensorProto, helper
 from benchmarks import DATA, ROOT, parts
 from tensmith.backend.onnx import to_onnx
 from tensmith.backend.packed import container, describe, pack, unpack, wire
-from tensmith.backend.packed.compiled_decoder import text
+from tensmith.backend.packed.compiled import text
 from tensmith.backend.packed.elements import to_integers
 from tensmith.files import TemporaryFolder
 from tensmith.frontend.onnx import read_onnx

@@ -21,7 +21,7 @@ from packed_samples import varied_model
 
 from benchmarks import parts
 from tensmith.backend.packed import container, pack, unpack
-from tensmith.backend.packed.compiled_decoder import compiled_library
+from tensmith.backend.packed.compiled import compiled_library
 from tensmith.errors import TensmithError
 
 A_PART = 1000

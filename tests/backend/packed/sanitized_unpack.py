@@ -1,4 +1,4 @@
-"""Unpacks the files of a folder with a library of decoder.c: run under the sanitizers by a test.
+"""Unpacks the files of a folder with a library of symbols.c: run under the sanitizers by a test.
 
 python sanitized_unpack.py LIBRARY FOLDER
 """
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tensmith.backend.packed import model, unpack
-from tensmith.backend.packed.compiled_decoder import bind
+from tensmith.backend.packed.compiled import bind
 from tensmith.errors import TensmithError
 
 

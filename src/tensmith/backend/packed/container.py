@@ -123,7 +123,9 @@ def _allowed(packed_size: int) -> int:
 
 
 def _compress(data: bytes) -> tuple[int, bytes]:
-    """The smallest of the methods."""
+    """The smallest of the methods; what the fastest cannot shrink is stored: symbols and mantissas."""
+    if len(zstandard.compress(data, 1)) >= len(data):
+        return _STORED, data
     slow = len(data) <= _SLOW_BYTES
     choices = [(_STORED, data), (_ZSTD, zstandard.compress(data, 19 if slow else 9))]
     if slow:

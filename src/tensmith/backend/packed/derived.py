@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.backend.packed.elements import ELEMENT_TYPES, FLOAT, PackedSpec
+from tensmith.backend.packed.elements import ELEMENT_TYPES, FLOAT, PackedSpec, Payload
 from tensmith.backend.packed.streams import Cursor, number
 from tensmith.errors import ModelError
 
@@ -29,7 +29,7 @@ class Derivation:
     factor: int = _COPY
 
 
-def find(specs: Sequence[PackedSpec], payloads: Sequence[bytes]) -> list[Derivation]:
+def find(specs: Sequence[PackedSpec], payloads: Sequence[Payload]) -> list[Derivation]:
     """In the order of targets; no source or factor is itself a target."""
     found = _copies(payloads)
     taken = {item.target for item in found}
@@ -47,8 +47,8 @@ def find(specs: Sequence[PackedSpec], payloads: Sequence[bytes]) -> list[Derivat
     return sorted(found, key=lambda item: item.target)
 
 
-def _copies(payloads: Sequence[bytes]) -> list[Derivation]:
-    first: dict[bytes, int] = {}
+def _copies(payloads: Sequence[Payload]) -> list[Derivation]:
+    first: dict[Payload, int] = {}
     found = []
     for index, payload in enumerate(payloads):
         if len(payload) >= _MIN_COPY and first.setdefault(payload, index) != index:
@@ -57,7 +57,7 @@ def _copies(payloads: Sequence[bytes]) -> list[Derivation]:
 
 
 def _products(
-    members: list[int], scalars: list[int], payloads: Sequence[bytes], sources: set[int]
+    members: list[int], scalars: list[int], payloads: Sequence[Payload], sources: set[int]
 ) -> list[Derivation]:
     """Products among vectors of one length; `scalars` ascend by value; `sources` may not become targets."""
     vectors = {index: _values(payloads[index]) for index in members}
@@ -125,15 +125,15 @@ def _consistent(item: Derivation, specs: Sequence[PackedSpec]) -> bool:
 def apply(derivations: Sequence[Derivation], payloads: list[bytes]) -> None:
     """Fills in the targets' payloads from the others'."""
     for item in derivations:
-        payloads[item.target] = _apply(item, payloads)
+        payloads[item.target] = bytes(_apply(item, payloads))
 
 
-def _apply(item: Derivation, payloads: Sequence[bytes]) -> bytes:
+def _apply(item: Derivation, payloads: Sequence[Payload]) -> Payload:
     if item.factor == _COPY:
         return payloads[item.source]
     with np.errstate(all="ignore"):
         return (_values(payloads[item.source]) * _values(payloads[item.factor])).astype("<f4").tobytes()
 
 
-def _values(payload: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def _values(payload: Payload) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     return np.frombuffer(payload, "<f4")

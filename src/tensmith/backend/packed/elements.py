@@ -12,6 +12,7 @@ import numpy as np
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 AnyIntegers = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Payload = bytes | memoryview  # a tensor's raw_data, its own or a view of the file's bytes
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,16 @@ def decode_integers(reader: StreamReader, shape: tuple[int, ...], count: int) ->
     return moved(reader.alike(count, histogram_weights(reader.parameters.take(alphabet))), low)
 
 
+def entropy(values: Integers) -> float:
+    """Bits of so many symbols (none negative, small), each by itself."""
+    counts = np.bincount(values)
+    counts = counts[counts > 0]
+    return float(-(counts * np.log2(counts / values.size)).sum())
+
+
 def _encode_histogram(symbols: Integers, low: int, alphabet: int) -> EncodedTensor:
-    codes = histogram_codes(np.bincount(symbols, minlength=alphabet))
-    batch = batch_of(symbols, np.zeros(symbols.size, np.uint8), normalise(histogram_weights(codes)[None]))
+    counts = np.bincount(symbols, minlength=alphabet)
+    codes = histogram_codes(counts)
+    table = normalise(histogram_weights(codes)[None])
+    batch = batch_of(symbols, np.zeros(symbols.size, np.uint8), table, counts[None])
     return EncodedTensor(number(_HISTOGRAM) + number(low) + number(alphabet) + codes, batches=(batch,))

@@ -10,9 +10,9 @@ from pathlib import Path
 from tensmith import files, gate
 from tensmith.backend.packed import container, derived, wire
 from tensmith.backend.packed.codec import decode_tensor, encode_tensor
-from tensmith.backend.packed.compiled_decoder import CompiledDecoder, compiled_library
+from tensmith.backend.packed.compiled import CompiledDecoder, compiled_encode, compiled_library
 from tensmith.backend.packed.elements import PackedSpec
-from tensmith.backend.packed.rans import Decoder, encode, lanes_for
+from tensmith.backend.packed.rans import Decoder, SymbolBatch, encode, lanes_for
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 from tensmith.errors import ModelError, OutputError
 
@@ -35,31 +35,35 @@ def pack(model: bytes) -> bytes:
 
     Deterministic. ModelError when `model` is not an ONNX file, OutputError when it cannot be packed.
     """
-    spans = wire.spans_of_model(model)
-    payloads = [model[span.start : span.stop] for span in spans]
-    specs = [span.spec for span in spans]
-    derivations = derived.find(specs, payloads)
-    streams = [EncodedTensor(derived.write(derivations))]
-    for members in _groups(specs, derivations):
-        streams.append(encode_tensor(b"".join(payloads[index] for index in members), _joint(specs, members)))
-    batches = [batch for stream in streams for batch in stream.batches]
-    lanes = lanes_for(sum(batch.starts.size for batch in batches))
-    packed = container.write(
-        container.Container(
-            model_size=len(model),
-            model_sha256=hashlib.sha256(model).digest(),
-            lanes=lanes,
-            skeleton=wire.cut(model, spans),
-            parameters=b"".join(stream.parameters for stream in streams),
-            plain=b"".join(stream.plain for stream in streams),
-            symbols=encode(batches, lanes) if batches else encode([], 1),
-        )
-    )
+    packed = container.write(_encoded(model))
     if unpack(packed, max(len(model), 1)) != model:
         raise OutputError(
             "the packed file does not unpack to the model; keep the .onnx file and report this model"
         )
     return packed
+
+
+def _encoded(model: bytes) -> container.Container:
+    spans = wire.spans_of_model(model)
+    whole = memoryview(model)
+    payloads = [whole[span.start : span.stop] for span in spans]
+    specs = [span.spec for span in spans]
+    derivations = derived.find(specs, payloads)
+    streams = [EncodedTensor(derived.write(derivations))]
+    for members in _groups(specs, derivations):
+        data = b"".join(payloads[index] for index in members)
+        streams.append(encode_tensor(data, _joint(specs, members)))
+    batches = [batch for stream in streams for batch in stream.batches]
+    lanes = lanes_for(sum(batch.symbols.size for batch in batches))
+    return container.Container(
+        model_size=len(model),
+        model_sha256=hashlib.sha256(model).digest(),
+        lanes=lanes,
+        skeleton=wire.cut(model, spans),
+        parameters=b"".join(stream.parameters for stream in streams),
+        plain=b"".join(stream.plain for stream in streams),
+        symbols=_symbols(batches, lanes, sum(spec.elements for spec in specs)),
+    )
 
 
 def unpack(
@@ -109,6 +113,12 @@ def _joint(specs: list[PackedSpec], members: list[int]) -> PackedSpec:
         return first
     length = sum(specs[index].byte_length for index in members)
     return PackedSpec(first.type, (length * 8 // first.type.bits,))
+
+
+def _symbols(batches: list[SymbolBatch], lanes: int, elements: int) -> bytes:
+    """The stream of a model of so many elements."""
+    library = compiled_library(elements)
+    return encode(batches, lanes) if library is None else compiled_encode(batches, lanes, library)
 
 
 def _decoder(box: container.Container, specs: list[PackedSpec], compiled: bool | None) -> Decoder:

@@ -19,7 +19,7 @@ from functools import cache, lru_cache
 import numpy as np
 
 from tensmith.backend.packed import scaled
-from tensmith.backend.packed.compiled_decoder import KernelPlan
+from tensmith.backend.packed.compiled import KernelPlan
 from tensmith.backend.packed.elements import AnyIntegers, Integers, moved
 from tensmith.backend.packed.frequency import (
     DEGREES,
@@ -34,7 +34,7 @@ from tensmith.backend.packed.frequency import (
     magnitude_bins,
     octaves,
 )
-from tensmith.backend.packed.rans import Contexts, batch_of, numbered
+from tensmith.backend.packed.rans import Contexts, batch_of, counted, numbered
 from tensmith.backend.packed.scaled import SpreadShape
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 from tensmith.errors import ModelError
@@ -273,22 +273,19 @@ def _fit(
     high: int,
 ) -> tuple[_Model, SpreadShape, float]:
     """Levels of taps by their rests; prior, turn, tail and corrections by what they cost; that, in bits."""
-    alphabet = high - low + 1
     means = np.stack([_means(weights, near, planes, tap) for tap in range(len(planes))])
     sizes = np.abs(_ONE * planes - means).mean(axis=1) + 1e-3
     taps = np.clip(np.rint(4 * np.log2(sizes / sizes[0])), -scaled.REACH, scaled.REACH).astype(np.int64)
     first = _Model(weights, taps, _PRIORS[2])
     foretold = _foretold(first, near, planes)  # the same for every prior and turn
-    counted: dict[tuple[int, int], tuple[Integers, Integers]] = {}
+    known: dict[tuple[int, int], tuple[Integers, Integers]] = {}
 
     def counts(model: _Model) -> tuple[Integers, Integers]:
         key = (model.prior, model.turn)
-        if key not in counted:
+        if key not in known:
             present, index = numbered(_KernelContexts(model, grid).at(_ALL, *foretold).ravel())
-            keys = index * np.int64(alphabet) + (planes - low).ravel()
-            table = np.bincount(keys, minlength=present.size * alphabet)
-            counted[key] = present, table.reshape(present.size, alphabet)
-        return counted[key]
+            known[key] = present, counted((planes - low).ravel(), index, present.size, high - low + 1)
+        return known[key]
 
     @cache
     def cost(model: _Model, shape: SpreadShape) -> float:

@@ -21,7 +21,7 @@ from tensmith.errors import ModelError
 PRECISION = 15
 TOTAL = 1 << PRECISION
 MAX_LANES = 4096
-_LOW = 1 << 16
+LOW = 1 << 16
 _WORD = 16
 _UNLIMITED = 1 << 62
 _SYMBOLS_PER_LANE = 8192  # a lane costs four bytes: under 0.1 % of a 4-bit symbol stream
@@ -33,30 +33,58 @@ Contexts = np.ndarray[Any, np.dtype[np.unsignedinteger[Any]]]
 
 
 class SymbolBatch(NamedTuple):
-    """Symbols to code, as their intervals [start, start + frequency) out of 2^15; 1-D, equal lengths."""
+    """Symbols to code: each one's interval is that of its context's row in a table out of 2^15.
 
-    starts: Words
-    frequencies: Words
+    symbols, contexts: 1-D, of one length; frequencies: [contexts, alphabet]; bits: the ideal code length.
+    """
 
-    @property
-    def bits(self) -> float:
-        """Ideal code length."""
-        return float(PRECISION * self.starts.size - np.log2(self.frequencies).sum())
+    symbols: Contexts
+    contexts: Contexts
+    frequencies: Integers
+    bits: float
+
+    def intervals(self) -> tuple[Integers, Integers]:
+        """Where each symbol's interval starts, and how wide it is."""
+        starts = np.cumsum(self.frequencies, axis=1) - self.frequencies
+        return starts[self.contexts, self.symbols], self.frequencies[self.contexts, self.symbols]
 
 
-def batch_of(symbols: Integers, contexts: Contexts, frequencies: Integers) -> SymbolBatch:
-    """The batch of `symbols[i]` under row `contexts[i]` of the table `frequencies` [contexts, alphabet]."""
-    starts = np.cumsum(frequencies, axis=1) - frequencies
-    return SymbolBatch(
-        starts[contexts, symbols].astype(np.uint16), frequencies[contexts, symbols].astype(np.uint16)
-    )
+def batch_of(
+    symbols: Integers, contexts: Contexts, frequencies: Integers, counts: Integers | None = None
+) -> SymbolBatch:
+    """The batch of `symbols[i]` under row `contexts[i]` of the table `frequencies` [contexts, alphabet].
+
+    counts: how often each row has each symbol, where that is known.
+    """
+    if counts is not None:
+        bits = code_bits(counts, frequencies)
+    else:
+        bits = PRECISION * symbols.size - float(np.log2(frequencies[contexts, symbols]).sum())
+    return SymbolBatch(symbols.astype(_width(frequencies.shape[1])), contexts, frequencies, bits)
+
+
+def counted(symbols: Integers, contexts: Contexts, rows: int, alphabet: int) -> Integers:
+    """How often each of `rows` contexts has each symbol, [rows, alphabet]."""
+    keys = contexts * np.int64(alphabet) + symbols
+    return np.bincount(keys, minlength=rows * alphabet).reshape(rows, alphabet)
+
+
+def code_bits(counts: Integers, frequencies: Integers) -> float:
+    """The ideal code length of symbols that occur so often in each context; both [contexts, alphabet]."""
+    return PRECISION * int(counts.sum()) - float((counts * np.log2(frequencies)).sum())
+
+
+def _width(numbers: int) -> type[np.uint8] | type[np.uint16]:
+    """The type that holds as many numbers from 0 on."""
+    return np.uint8 if numbers <= 256 else np.uint16
 
 
 def numbered(contexts: np.ndarray[Any, np.dtype[Any]]) -> tuple[Integers, Contexts]:
     """The distinct numbers among `contexts` (1-D, small, none negative), ascending, and each one's place."""
     present = np.bincount(contexts) > 0
-    places = (np.cumsum(present) - 1).astype(np.uint16)
-    return np.flatnonzero(present), places[contexts]
+    found = np.flatnonzero(present)
+    places = np.cumsum(present) - 1
+    return found, places.astype(_width(found.size))[contexts]
 
 
 def lanes_for(symbols: int) -> int:
@@ -68,10 +96,10 @@ def encode(batches: Sequence[SymbolBatch], lanes: int) -> bytes:
     """One stream that `Decoder` reads batch after batch."""
     if lanes <= _FEW_LANES:
         return _encoded_in_turn(batches, lanes)
-    states = np.full(lanes, _LOW, np.int64)
+    states = np.full(lanes, LOW, np.int64)
     blocks: list[Words] = []
     for batch in reversed(batches):
-        starts, frequencies = batch.starts.astype(np.int64), batch.frequencies.astype(np.int64)
+        starts, frequencies = batch.intervals()
         for begin in reversed(range(0, starts.size, lanes)):
             start, frequency = starts[begin : begin + lanes], frequencies[begin : begin + lanes]
             state = states[: start.size]
@@ -88,9 +116,9 @@ def encode(batches: Sequence[SymbolBatch], lanes: int) -> bytes:
 
 def _encoded_in_turn(batches: Sequence[SymbolBatch], lanes: int) -> bytes:
     """What `encode` gives, lane after lane."""
-    states, words = [_LOW] * lanes, list[int]()
+    states, words = [LOW] * lanes, list[int]()
     for batch in reversed(batches):
-        starts, frequencies = batch.starts.tolist(), batch.frequencies.tolist()
+        starts, frequencies = (part.tolist() for part in batch.intervals())
         for place in reversed(range(len(starts))):
             lane, frequency = place % lanes, frequencies[place]
             state = states[lane]
@@ -154,7 +182,7 @@ class Decoder:
             state *= flat.take(index)
             state += slot
             state -= starts.take(index)
-            hungry = (state < _LOW).nonzero()[0]
+            hungry = (state < LOW).nonzero()[0]
             if hungry.size:
                 stop = self.position + hungry.size
                 if stop > self._words.size:
@@ -176,7 +204,7 @@ class Decoder:
             index = bisect_right(intervals, (context << PRECISION) + slot) - 1
             found.append(index)
             state = (states[lane] >> PRECISION) * frequencies[index] + slot - starts[index]
-            if state < _LOW:
+            if state < LOW:
                 word = next(words, None)
                 if word is None:
                     raise no_words()
@@ -189,5 +217,5 @@ class Decoder:
 
     def finish(self) -> None:
         """ModelError unless every word was used and every lane is back at its first state."""
-        if self.position != self._words.size or (self._states != _LOW).any():
+        if self.position != self._words.size or (self._states != LOW).any():
             raise ModelError("the packed model's symbols do not end where they should; the file is damaged")

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from tensmith.backend.packed.compiled_decoder import Density
+from tensmith.backend.packed.compiled import Density
 from tensmith.backend.packed.elements import AnyIntegers, Integers, moved
 from tensmith.backend.packed.frequency import (
     DEGREES,
@@ -27,7 +27,7 @@ from tensmith.backend.packed.frequency import (
     squared_spreads,
     student,
 )
-from tensmith.backend.packed.rans import PRECISION, TOTAL, Contexts, batch_of, numbered
+from tensmith.backend.packed.rans import TOTAL, Contexts, batch_of, code_bits, counted, numbered
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 
 _MAX_VALUE = 2047
@@ -35,6 +35,7 @@ _LIMIT = 1 << 41
 REACH = 32  # a row's or column's level lies within this of the tensor's
 _SPREADS = range(MIN_LEVEL, 4 * 4)  # of levels themselves
 _CORRECTION_BITS = 6  # what one costs, about
+_SAMPLE = 1 << 18  # elements that a distribution is fitted to
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,18 @@ def encode(values: Integers, shape: tuple[int, ...]) -> EncodedTensor:
     low, high = int(centered.min()), int(centered.max())
     flat = (0,) * int(magnitude_bins(low, high).max() + 1)
     found = level_choices(np.abs(centered), *_extents(shape, values.size))
-    choices = [_Choice(centered, low, high, rows, columns) for rows, columns in found]
+    symbols = centered - low
+    choices = [_Choice(symbols, low, high, rows, columns) for rows, columns in found]
     choice = min(choices, key=lambda each: each.cost(SpreadShape(each.base, flat)) + each.levels.bits)
     fitted = _fit(choice, SpreadShape(choice.base, flat), magnitude_bins(low, high))
     levels, contexts = _contexts(level_grid(choice.rows, choice.columns, fitted.base), values.size)
+    table = fitted.frequencies(levels, low, high)
+    counts = counted(symbols, contexts, *table.shape)
     header = [center, low, high, fitted.base, fitted.tail, *fitted.corrections]
     return (
         EncodedTensor(b"".join(map(number, header)))
         + choice.levels
-        + EncodedTensor(batches=(batch_of(centered - low, contexts, fitted.frequencies(levels, low, high)),))
+        + EncodedTensor(batches=(batch_of(symbols, contexts, table, counts),))
     )
 
 
@@ -126,11 +130,13 @@ def level_grid(rows: Integers, columns: Integers, base: int) -> Integers:
     return grid
 
 
-def _contexts(grid: Integers, count: int) -> tuple[Integers, Contexts]:
-    """The distinct levels, ascending, and for each of `count` elements the index of its own."""
-    lowest = int(grid.min())
-    present, index = numbered((grid - lowest).ravel())
-    return present + lowest, np.repeat(index, count // grid.size)
+def _contexts(grid: Integers, count: int, stride: int = 1) -> tuple[Integers, Contexts]:
+    """The distinct levels, ascending, and for every `stride`-th of `count` elements the index of its own."""
+    lowest, each, flat = int(grid.min()), count // grid.size, grid.ravel()
+    if stride > 1:
+        flat, each = flat[np.arange(0, count, stride) // each], 1
+    present, index = numbered(flat - lowest)
+    return present + lowest, index.repeat(each) if each > 1 else index
 
 
 def level_choices(magnitudes: Integers, rows: int, columns: int) -> Iterator[tuple[Integers, Integers]]:
@@ -157,17 +163,20 @@ def level_choices(magnitudes: Integers, rows: int, columns: int) -> Iterator[tup
 
 
 class _Choice:
-    """Levels of rows (around their `base`) and columns, and what symbols cost with them."""
+    """Levels of rows (around their `base`) and columns, and what symbols cost with them.
 
-    def __init__(self, centered: Integers, low: int, high: int, rows: Integers, columns: Integers) -> None:
+    Of many symbols every so-manieth counts for all.
+    """
+
+    def __init__(self, symbols: Integers, low: int, high: int, rows: Integers, columns: Integers) -> None:
         self.base = int(np.median(rows))
         self.rows, self.columns = rows - self.base, columns
         self.levels = encode_levels(self.rows) + encode_levels(columns)
-        self._low, self._high, alphabet = low, high, high - low + 1
-        self._present, contexts = _contexts(self.rows[:, None] + columns, centered.size)
-        keys = contexts * np.int64(alphabet) + (centered - low)
-        counts = np.bincount(keys, minlength=self._present.size * alphabet)
-        self.counts = counts.reshape(self._present.size, alphabet)
+        self._low, self._high = low, high
+        stride = symbols.size // _SAMPLE | 1
+        self._present, contexts = _contexts(self.rows[:, None] + columns, symbols.size, stride)
+        self.counts = counted(symbols[::stride], contexts, self._present.size, high - low + 1)
+        self._share = symbols.size / contexts.size
         self._known: dict[SpreadShape, float] = {}
 
     def table(self, shape: SpreadShape) -> Integers:
@@ -178,7 +187,7 @@ class _Choice:
     def cost(self, shape: SpreadShape) -> float:
         """Bits of all symbols and of the corrections."""
         if shape not in self._known:
-            self._known[shape] = code_length(self.counts, self.table(shape), shape)
+            self._known[shape] = code_length(self.counts, self.table(shape), shape, self._share)
         return self._known[shape]
 
 
@@ -194,10 +203,12 @@ def _fit(choice: _Choice, start: SpreadShape, bins: Integers) -> SpreadShape:
     return best
 
 
-def code_length(counts: Integers, table: Integers, shape: SpreadShape) -> float:
-    """Bits of symbols counted by context, [contexts, alphabet], under `table`, corrections included."""
-    bits = PRECISION * int(counts.sum()) - float((counts * np.log2(table)).sum())
-    return bits + _CORRECTION_BITS * np.count_nonzero(shape.corrections)
+def code_length(counts: Integers, table: Integers, shape: SpreadShape, share: float = 1.0) -> float:
+    """Bits of symbols counted by context, [contexts, alphabet], under `table`, corrections included.
+
+    share: how many symbols each counted one stands for.
+    """
+    return share * code_bits(counts, table) + _CORRECTION_BITS * np.count_nonzero(shape.corrections)
 
 
 def corrected(shape: SpreadShape, counts: Integers, table: Integers, bins: Integers) -> SpreadShape:

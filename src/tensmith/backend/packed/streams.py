@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import zstandard
 
-from tensmith.backend.packed.compiled_decoder import CompiledDecoder
+from tensmith.backend.packed.compiled import CompiledDecoder
 from tensmith.backend.packed.elements import AnyIntegers, Integers
 from tensmith.backend.packed.frequency import normalise
 from tensmith.backend.packed.rans import Contexts, Decoder, SymbolBatch

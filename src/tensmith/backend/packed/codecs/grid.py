@@ -45,7 +45,7 @@ class QuantizedCodec(Codec):
             return None
         for layout in (_PER_TENSOR, _PER_ROW, _PER_COLUMN):
             rows = _rows(np.frombuffer(data, "<f4"), spec, layout)
-            if (found := _find(rows)) is not None:
+            if rows.shape[1] > 1 and (found := _find(rows)) is not None:
                 steps = encode_integers(_elements(found.steps, layout).astype(np.int64), spec.shape)
                 flags = number(layout) + number(len(found.negative_zeros))
                 plain = found.scales.astype("<f4").tobytes() + found.negative_zeros
@@ -137,6 +137,7 @@ def _steps_of_largest(magnitudes: np.ndarray[Any, np.dtype[np.float64]]) -> int:
     counts = np.unique(np.rint(multiples * (largest / gap)))
     counts = counts[(counts >= 1) & (counts <= _MAX_STEPS)]
     few = magnitudes[:: max(1, len(magnitudes) // _PROBED)] / largest
-    inexact = np.abs(np.outer(counts, few) - np.rint(np.outer(counts, few))).max(axis=1, initial=0.0)
+    steps = np.outer(counts, few)
+    inexact = np.abs(steps - np.rint(steps)).max(axis=1, initial=0.0)
     whole = counts[inexact <= counts * _ROUNDING]
     return int(whole[0]) if whole.size else 0

@@ -8,14 +8,17 @@ Wide integers are zigzagged, so that small ones of either sign leave their upper
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 
 from tensmith.backend.packed.codec import Codec, codec
-from tensmith.backend.packed.elements import ElementType, PackedSpec, bit_patterns
-from tensmith.backend.packed.integers import decode_integers, encode_integers
+from tensmith.backend.packed.elements import ElementType, Integers, PackedSpec, bit_patterns
+from tensmith.backend.packed.integers import decode_integers, encode_integers, entropy
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
+
+_LEAST = 0.5  # of the entropy of planes' symbols: neighbours tell less than half of what they hold
 
 
 @codec("planes")
@@ -29,10 +32,16 @@ class Planes(Codec):
     def encode(self, data: bytes, spec: PackedSpec, most: float) -> EncodedTensor | None:
         """None where a plane cannot be written, or all of them take more than `most` bits."""
         patterns = _gather(bit_patterns(data, spec.type.bits), spec.type)
+
+        def plane(shift: int, width: int) -> Integers:
+            return ((patterns >> np.uint64(shift)) & np.uint64((1 << width) - 1)).astype(np.int64)
+
+        places = _planes(spec.type)
+        if most < math.inf and sum(entropy(plane(*place)) for place in places) * _LEAST > most:
+            return None
         encoded = EncodedTensor()
-        for shift, width in _planes(spec.type):
-            plane = (patterns >> np.uint64(shift)) & np.uint64((1 << width) - 1)
-            part = encode_integers(plane.astype(np.int64), spec.shape)
+        for place in places:
+            part = encode_integers(plane(*place), spec.shape)
             if part is None:
                 return None
             encoded += part

@@ -30,11 +30,9 @@ class SparseCodec(Codec):
         kept = patterns != 0
         if not 0 < np.count_nonzero(kept) <= (1 - _MIN_ZEROS) * patterns.size:
             return None
-        mask = encode_integers(kept.astype(np.int64), spec.shape)
-        if mask is None:
-            return None
-        values = Planes().encode(patterns[kept].tobytes(), _dense(spec, kept), most - mask.bits)
-        return None if values is None else mask + values
+        values = Planes().encode(patterns[kept].tobytes(), _dense(spec, kept), most)
+        mask = encode_integers(kept.astype(np.int64), spec.shape) if values is not None else None
+        return None if values is None or mask is None else mask + values
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`."""

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from packed_damage import damaged
 from packed_samples import model_of, tensor, varied_model
 
-from tensmith.backend.packed import compiled_decoder, model, pack, predicted, unpack
-from tensmith.backend.packed.compiled_decoder import bind, compiled_library, text
+from tensmith.backend.packed import compiled, model, pack, predicted, unpack
+from tensmith.backend.packed.compiled import bind, compiled_library, text
 from tensmith.backend.packed.frequency import FARTHEST, LEVELS, MEANS, normalise
-from tensmith.backend.packed.rans import Decoder, encode
+from tensmith.backend.packed.rans import TOTAL, Decoder, batch_of, encode
 from tensmith.children import run
 from tensmith.errors import MissingExtra, ModelError, TensmithError
 from tensmith.kernel import host_isa, isa_named
@@ -47,6 +47,13 @@ def ending(file: bytes, compiled: bool) -> bytes | str:
 def test_both_give_every_byte(packed: bytes) -> None:
     assert compiled_library(1 << 40) is not None
     assert unpack(packed, compiled=True) == unpack(packed, compiled=False) == MODEL
+
+
+def test_both_write_the_same_file(packed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "compiled_library", lambda elements: None)
+    plain = pack(MODEL)
+    monkeypatch.undo()
+    assert compiled_library(1 << 40) is not None and pack(MODEL) == plain == packed
 
 
 def test_the_same_files_are_refused(packed: bytes) -> None:
@@ -82,9 +89,21 @@ def test_the_constants_of_both_are_one() -> None:
     found = {name: eval(value) for name, value in re.findall(r"(\w+) = ([0-9 <]+)[,;}]", text())}
     expected = {"LEVELS": LEVELS, "MEANS": MEANS, "MIDDLE": FARTHEST, "PRECISION": 15, "MOST_SYMBOLS": 2048}
     assert {name: found[name] for name in expected} == expected
-    assert (
-        found["NEAR"] == predicted._NEAR == compiled_decoder._NEAR and found["NODE"] == compiled_decoder._NODE
-    )
+    assert found["NEAR"] == predicted._NEAR == compiled._NEAR and found["NODE"] == compiled._NODE
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 32, 4096])
+def test_both_write_the_same_words(lanes: int) -> None:
+    rng = np.random.default_rng(lanes)
+    library = compiled_library(1 << 40)
+    assert library is not None
+    batches = [batch_of(np.zeros(77, np.int64), np.zeros(77, np.uint8), np.array([[TOTAL]]))]
+    for size, alphabet, rows in ((3, 2, 1), (5000, 256, 5), (9001, 2000, 300), (0, 7, 1)):
+        table = normalise(rng.integers(0, 2000, (rows, alphabet)))
+        contexts = rng.integers(0, rows, size).astype(np.uint16)
+        batches.append(batch_of(rng.integers(0, alphabet, size), contexts, table))
+    assert compiled.compiled_encode(batches, lanes, library) == encode(batches, lanes)
+    assert compiled.compiled_encode([], 1, library) == encode([], 1)
 
 
 def test_too_few_lanes_are_refused_by_both() -> None:
@@ -94,18 +113,16 @@ def test_too_few_lanes_are_refused_by_both() -> None:
     library = compiled_library(1 << 40)
     assert library is not None
     with pytest.raises(ModelError, match="too few lanes"):
-        compiled_decoder.CompiledDecoder(words, 1, library).alike(1 << 20, np.array([1, 1]))
+        compiled.CompiledDecoder(words, 1, library).alike(1 << 20, np.array([1, 1]))
 
 
 def test_a_small_model_waits_for_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(
-        compiled_decoder, "_loaded", compiled_decoder.functools.cache(lambda: asked.append("made"))
-    )
-    monkeypatch.setattr(compiled_decoder, "_kept", lambda: asked.append("looked") or False)
-    assert compiled_library(compiled_decoder.WORTH_LOADING - 1) is None and asked == []
-    assert compiled_library(compiled_decoder.WORTH_COMPILING - 1) is None and asked == ["looked"]
-    assert compiled_library(compiled_decoder.WORTH_COMPILING) is None and asked == ["looked", "made"]
+    monkeypatch.setattr(compiled, "_loaded", compiled.functools.cache(lambda: asked.append("made")))
+    monkeypatch.setattr(compiled, "_kept", lambda: asked.append("looked") or False)
+    assert compiled_library(compiled.WORTH_LOADING - 1) is None and asked == []
+    assert compiled_library(compiled.WORTH_COMPILING - 1) is None and asked == ["looked"]
+    assert compiled_library(compiled.WORTH_COMPILING) is None and asked == ["looked", "made"]
 
 
 def test_without_a_compiler_numpy_reads(packed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,19 +130,17 @@ def test_without_a_compiler_numpy_reads(packed: bytes, monkeypatch: pytest.Monke
         raise MissingExtra("compiling", "native")
 
     monkeypatch.setattr("tensmith.kernel.toolchain.compile_library", none)
-    monkeypatch.setattr(
-        compiled_decoder, "_loaded", compiled_decoder.functools.cache(compiled_decoder._loaded.__wrapped__)
-    )
+    monkeypatch.setattr(compiled, "_loaded", compiled.functools.cache(compiled._loaded.__wrapped__))
     assert compiled_library(1 << 40) is None
     assert unpack(packed, compiled=True) == MODEL
 
 
 def sanitized(folder: Path, source: str) -> tuple[int, str]:
     """How unpacking the folder's files under the sanitizers ended, and what it printed."""
-    (folder / "decoder.c").write_text(source)
+    (folder / "symbols.c").write_text(source)
     compiler = find_compiler().command
-    command = (*compiler, *OPTIMIZED, *host_isa().flags, *SANITIZED, "-fPIC", "-shared", "-o", "decoder.so")
-    built = run([*command, "decoder.c"], 300, folder=folder)
+    command = (*compiler, *OPTIMIZED, *host_isa().flags, *SANITIZED, "-fPIC", "-shared", "-o", "symbols.so")
+    built = run([*command, "symbols.c"], 300, folder=folder)
     assert built.code == 0, built.stderr
     settings = {
         "LD_PRELOAD": run([*compiler, "-print-file-name=libasan.so"], 60).stdout.strip(),
@@ -134,7 +149,7 @@ def sanitized(folder: Path, source: str) -> tuple[int, str]:
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     script = [sys.executable, str(Path(__file__).with_name("sanitized_unpack.py"))]
-    done = run([*script, str(folder / "decoder.so"), str(folder)], 600, environment=os.environ | settings)
+    done = run([*script, str(folder / "symbols.so"), str(folder)], 600, environment=os.environ | settings)
     return done.code, done.stdout + done.stderr
 
 

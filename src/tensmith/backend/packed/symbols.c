@@ -1,4 +1,5 @@
-/* Symbols of packed model files: what rans.py, frequency.py, scaled.py and predicted.py do in NumPy, to the bit.
+/* Symbols of packed model files, written and read: what rans.py, frequency.py, scaled.py and predicted.py do in
+   NumPy, to the bit.
 
    Nothing here trusts a stream: its words are counted before they are read, symbols come from a search that
    ends inside its table, and a state stays below 2^32 whatever it began with. Everything else (sizes, levels,
@@ -277,4 +278,23 @@ EXPORTED int packed_kernels(Stream *s, const Shape *t, const Kernels *k, int16_t
     for (int64_t i = 0; i < k->count; i++)
         for (int tap = 0; tap < k->taps; tap++) out[i * k->taps + tap] = k->known[tap * k->count + i];
     return 0;
+}
+
+/* Writes n symbols, the last one first, each by the row of its context in starts [contexts][alphabet + 1]; of
+   words [n], those from the returned place on are the stream's. Symbol i belongs to lane i % lanes. */
+EXPORTED int64_t packed_words(const uint16_t *symbols, const uint16_t *contexts, const uint16_t *starts,
+        int32_t alphabet, int64_t n, uint32_t *states, int64_t lanes, uint16_t *words)
+{
+    int64_t left = n, lane = n ? (n - 1) % lanes : 0;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        const uint16_t *entry = starts + (int64_t)contexts[i] * (alphabet + 1) + symbols[i];
+        uint32_t start = entry[0], share = entry[1] - start, state = states[lane];
+        if (state >> (2 * WORD - PRECISION) >= share) {
+            words[--left] = (uint16_t)state;
+            state >>= WORD;
+        }
+        states[lane] = (state / share << PRECISION) + state % share + start;
+        lane = lane ? lane - 1 : lanes - 1;
+    }
+    return left;
 }

@@ -1,7 +1,7 @@
-"""Symbols read by C: decoder.c, compiled once for this machine and kept in the user's cache.
+"""Symbols written and read by C: symbols.c, compiled once for this machine and kept in the user's cache.
 
-It gives what `rans.Decoder` gives and refuses what that refuses. That one reads where there is no compiler,
-and small models: finding the compiler, let alone running it, takes longer than they do.
+It gives what `rans` gives and refuses what that refuses. That one works where there is no compiler, and on
+small models: finding the compiler, let alone running it, takes longer than they do.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,13 +17,13 @@ import numpy as np
 
 from tensmith.backend.packed.elements import Integers
 from tensmith.backend.packed.frequency import LEVELS, MEANS, MIN_LEVEL, Floats, context_shifts
-from tensmith.backend.packed.rans import Decoder, no_words
+from tensmith.backend.packed.rans import LOW, Decoder, SymbolBatch, no_words
 from tensmith.errors import TensmithError
 
 # So many elements take NumPy as long as the library takes to be found, and to be compiled.
 WORTH_LOADING, WORTH_COMPILING = 1 << 19, 1 << 23
-_SOURCE = Path(__file__).with_name("decoder.c")
-_NODE, _NEAR = 16, 8  # as decoder.c has them
+_SOURCE = Path(__file__).with_name("symbols.c")
+_NODE, _NEAR = 16, 8  # as symbols.c has them
 
 Shorts = np.ndarray[Any, np.dtype[np.int16]]
 
@@ -69,11 +70,13 @@ _Kernels = _structure(
 
 
 def bind(path: Path) -> ctypes.CDLL:
-    """The library of decoder.c at `path`."""
+    """The library of symbols.c at `path`."""
     library = ctypes.CDLL(str(path))
     library.packed_alike.argtypes = [_P, _P, _P, _L, _P]
     library.packed_grid.argtypes = [_P, _P, _P, _L, _P, _L, _I, _L, _P]
     library.packed_kernels.argtypes = [_P, _P, _P, _P]
+    library.packed_words.argtypes = [_P, _P, _P, _I, _L, _P, _L, _P]
+    library.packed_words.restype = _L
     return library
 
 
@@ -116,6 +119,24 @@ def _kept() -> bool:
 def text() -> str:
     """The C text."""
     return _SOURCE.read_text(encoding="utf-8")
+
+
+def compiled_encode(batches: Sequence[SymbolBatch], lanes: int, library: ctypes.CDLL) -> bytes:
+    """What `rans.encode` gives."""
+    states = np.full(lanes, LOW, np.uint32)
+    blocks: list[bytes] = []
+    for batch in reversed(batches):
+        count, alphabet = batch.symbols.size, batch.frequencies.shape[1]
+        starts = np.zeros((len(batch.frequencies), alphabet + 1), np.uint16)
+        starts[:, 1:] = np.cumsum(batch.frequencies, axis=1)
+        symbols, contexts = (
+            np.ascontiguousarray(each, np.uint16) for each in (batch.symbols, batch.contexts)
+        )
+        words = np.empty(count, np.uint16)  # a symbol leaves one at most
+        given = [*map(_address, (symbols, contexts, starts)), alphabet, count, _address(states), lanes]
+        left = library.packed_words(*given, _address(words))
+        blocks.append(words[left:].tobytes())
+    return states.tobytes() + b"".join(reversed(blocks))
 
 
 class CompiledDecoder(Decoder):
