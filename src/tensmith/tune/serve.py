@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import mmap
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.backend.native.emit.loader import page_memory
 from tensmith.engine.frame import Array, read_frame, write_frame
 from tensmith.kernel.alone import ENTRY
 
@@ -71,11 +71,8 @@ def _least(call: Callable[[int, int], None], seconds: float) -> float:
 
 
 def _memory(size: int) -> Array:
-    """Zeroed bytes on page boundaries, on huge pages where the system offers them, as in a loaded model."""
-    memory = mmap.mmap(-1, max(size, mmap.PAGESIZE))
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    found: Array = np.frombuffer(memory, np.uint8)
+    """As a loaded model has it."""
+    found: Array = np.frombuffer(page_memory(size), np.uint8)
     return found
 
 

@@ -58,10 +58,10 @@ class Model:
         self.folder = Path(folder) if folder else Path(__file__).parent
         self.manifest = read_manifest(self.folder)
         require_cpu(self.manifest)
-        self._weights = _memory(self.manifest["weights_bytes"])
+        self._weights = page_memory(self.manifest["weights_bytes"])
         with (self.folder / WEIGHTS).open("rb") as file:
             file.readinto(self._weights)
-        self._arenas = [_arena(self.manifest["arena_bytes"])]  # those that no call is using
+        self._arenas = [arena_of(self.manifest["arena_bytes"])]  # those that no call is using
         library = ctypes.CDLL(str(self.folder.resolve() / LIBRARY))
         made_for = self.manifest.get("threads", 1)
         alone = made_for == 1 or (threads is not None and threads < made_for)
@@ -97,15 +97,15 @@ class Model:
             else np.empty(spec["shape"], spec["dtype"])
             for spec in self.outputs
         }
-        pointers = [_pointers(given), _pointers(list(results.values()))]
-        weights, (reads, writes) = _address(self._weights), map(ctypes.addressof, pointers)
+        pointers = [pointers_of(given), pointers_of(list(results.values()))]
+        weights, (reads, writes) = address_of(self._weights), map(ctypes.addressof, pointers)
         run, arenas, size = self._run, self._arenas, self.manifest["arena_bytes"]
 
         def step() -> None:
             try:
                 arena = arenas.pop()
             except IndexError:  # all are in use
-                arena = _arena(size)
+                arena = arena_of(size)
             failed = run(weights, reads, writes, arena[0])
             arenas.append(arena)
             if failed:
@@ -272,7 +272,7 @@ def _sha256(path: Path) -> str:
         raise ModelError(f"cannot read {path}: {error}") from error
 
 
-def _memory(size: int) -> mmap.mmap:
+def page_memory(size: int) -> mmap.mmap:
     """Zeroed memory on page boundaries, on huge pages where the system offers them."""
     if not hasattr(mmap, "MAP_PRIVATE"):
         return mmap.mmap(-1, max(size, mmap.PAGESIZE))
@@ -290,15 +290,15 @@ def _fitting(spec: dict[str, Any], array: Any) -> Any:
     return found
 
 
-def _arena(size: int) -> tuple[int, mmap.mmap]:
+def arena_of(size: int) -> tuple[int, mmap.mmap]:
     """(its address, the memory)."""
-    memory = _memory(size)
-    return _address(memory), memory
+    memory = page_memory(size)
+    return address_of(memory), memory
 
 
-def _address(memory: mmap.mmap) -> int:
+def address_of(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
-def _pointers(arrays: list[Any]) -> Any:
+def pointers_of(arrays: list[Any]) -> Any:
     return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tensmith.backend.native.emit.loader import arena_of, pointers_of
 from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import NativePlan
 from tensmith.formula.arith import Array
 from tensmith.kernel.toolchain import compile_library
 
-_ENTRY, _PAGE = "tensmith_run_timed", 4096
+_ENTRY = "tensmith_run_timed"
 
 
 def action_seconds(plan: NativePlan, inputs: Mapping[str, Array], seconds: float) -> list[float]:
@@ -24,26 +25,16 @@ def action_seconds(plan: NativePlan, inputs: Mapping[str, Array], seconds: float
     types = [plan.program.type(name) for name in plan.program.outputs]
     given = [np.ascontiguousarray(inputs[name], t.numpy) for name, t in plan.program.inputs.items()]
     made = [np.empty(type_.static or (), type_.numpy) for type_ in types]
-    arena, spent = np.zeros(plan.arena_bytes + _PAGE, np.uint8), np.zeros(max(1, len(plan.actions)))
-    weights = np.zeros(plan.weights.nbytes + _PAGE, np.uint8)
-    weights[_gap(weights) :][: plan.weights.nbytes] = plan.weights
-    words = (_start(weights), _pointers(given), _pointers(made), _start(arena), spent.ctypes.data)
+    arena, kept = arena_of(plan.arena_bytes)
+    weights, stored = arena_of(plan.weights.nbytes)
+    stored[: plan.weights.nbytes] = plan.weights.tobytes()
+    spent = np.zeros(max(1, len(plan.actions)))
+    words = (weights, pointers_of(given), pointers_of(made), arena, spent.ctypes.data)
     run(*words)  # pages are touched, caches filled
     spent[:] = 0
     runs, ended = 0, time.monotonic() + seconds
     while not runs or time.monotonic() < ended:
         run(*words)
         runs += 1
+    del kept, stored
     return [float(total) / runs for total in spent[: len(plan.actions)]]
-
-
-def _gap(array: Array) -> int:
-    return -array.ctypes.data % _PAGE
-
-
-def _start(array: Array) -> int:
-    return int(array.ctypes.data) + _gap(array)
-
-
-def _pointers(arrays: list[Array]) -> ctypes.Array[ctypes.c_void_p]:
-    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
