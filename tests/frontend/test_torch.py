@@ -44,11 +44,16 @@ def test_well_known_networks_import_without_an_opaque_node(name: str) -> None:
     agree(program, module, inputs)
 
 
-def test_batch_may_be_fixed_and_inputs_a_single_tensor() -> None:
-    module = torch.nn.Linear(3, 2)
-    program = read_torch(module, torch.ones(1, 3), dynamic_batch=False)
-    assert list(program.inputs.values()) == [TensorType("f32", (1, 3))]
-    agree(program, module, (torch.ones(1, 3),))
+def test_a_batch_that_the_module_fixes_stays_as_it_is() -> None:
+    class Fixed(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.shape[0] != 4:
+                raise ValueError("four")
+            return x.reshape(2, 6)
+
+    program = read_torch(Fixed(), torch.ones(4, 3))
+    assert list(program.inputs.values()) == [TensorType("f32", (4, 3))]
+    agree(program, Fixed(), (torch.ones(4, 3),))
 
 
 def test_a_batch_of_one_is_still_left_open() -> None:

@@ -18,13 +18,12 @@ from tensmith.ir.program import Program
 _IN_MEMORY_BYTES = 1 << 28
 
 
-def read_torch(
-    module: Any, example_inputs: Any, dynamic_batch: bool = True, *, opset: int | None = None
-) -> Program:
+def read_torch(module: Any, example_inputs: Any, *, opset: int | None = None) -> Program:
     """The program of an `nn.Module` in evaluation mode.
 
-    `example_inputs` is a tensor or a sequence of them, as the module takes them. With `dynamic_batch` their
-    first dimension is left open. Raises MissingExtra without torch, ModelError where export fails.
+    `example_inputs` is a tensor or a sequence of them, as the module takes them. Their first dimension is
+    left open; where the module does not export so, it stays what it is. Raises MissingExtra without torch,
+    ModelError where export fails.
     """
     try:
         import onnxscript  # noqa: F401  (torch.onnx needs it, and says so less clearly)
@@ -36,24 +35,15 @@ def read_torch(
     single = isinstance(example_inputs, torch.Tensor)
     inputs: Sequence[Any] = (example_inputs,) if single else tuple(example_inputs)
     batched = [isinstance(item, torch.Tensor) and item.dim() > 0 for item in inputs]
-    if dynamic_batch:
-        inputs = tuple(_two_rows(item) if open_ else item for item, open_ in zip(inputs, batched))
-        shapes: Any = tuple({0: torch.export.Dim("batch")} if open_ else None for open_ in batched)
-    else:
-        shapes = None
+    open_inputs = tuple(_two_rows(item) if open_ else item for item, open_ in zip(inputs, batched))
+    shapes = tuple({0: torch.export.Dim("batch")} if open_ else None for open_ in batched)
     training = module.training
     module.eval()
     try:
-        with _quiet(), torch.no_grad():
-            exported = torch.onnx.export(
-                module, inputs, dynamo=True, dynamic_shapes=shapes, opset_version=opset, verbose=False
-            )  # fmt: skip
-    except Exception as error:  # the exporter raises whatever the module's own code raises
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ModelError(
-            f"{type(module).__name__} cannot be exported by torch.export: {reason}; "
-            "remove control flow that depends on data, or try dynamic_batch=False"
-        ) from error
+        try:
+            exported = _exported(module, open_inputs, shapes, opset)
+        except ModelError:
+            exported = _exported(module, inputs, None, opset)
     finally:
         module.train(training)
     size = sum(p.numel() * p.element_size() for p in (*module.parameters(), *module.buffers()))
@@ -64,6 +54,23 @@ def read_torch(
         exported.save(path, external_data=True)
         # The weights stay mapped after their file's name is gone.
         return read_onnx(path)
+
+
+def _exported(module: Any, inputs: Sequence[Any], shapes: Any, opset: int | None) -> Any:
+    """As torch.onnx exports it. ModelError if that fails."""
+    import torch
+
+    try:
+        with _quiet(), torch.no_grad():
+            return torch.onnx.export(
+                module, tuple(inputs), dynamo=True, dynamic_shapes=shapes, opset_version=opset, verbose=False
+            )  # fmt: skip
+    except Exception as error:  # the exporter raises whatever the module's own code raises
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"{type(module).__name__} cannot be exported by torch.export: {reason}; "
+            "remove control flow that depends on data"
+        ) from error
 
 
 @contextlib.contextmanager
