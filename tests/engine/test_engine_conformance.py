@@ -188,7 +188,7 @@ def test_a_worker_answers_like_the_engine(engine: str, matmul_path: Path) -> Non
         worker.feed({"x": x})
         assert worker.time(5).nanoseconds.shape == (5,)
         assert (worker.time(5).nanoseconds > 0).all()
-        assert worker.peak(2).resident >= worker.load.before > 0
+        assert worker.peak(2).resident >= worker.resident_before > 0
     for name, array in expected.items():
         np.testing.assert_array_equal(answers[name], array)
 

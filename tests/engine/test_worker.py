@@ -82,7 +82,7 @@ def test_the_peak_holds_what_was_given_back() -> None:
         worker.feed(X)
         peak = worker.peak(1)
     if peak.exact:
-        assert peak.resident - worker.load.before > 48 << 20
+        assert peak.resident - worker.resident_before > 48 << 20
 
 
 def test_no_worker_outlives_its_parent() -> None:

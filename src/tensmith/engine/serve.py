@@ -13,7 +13,6 @@ import importlib
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,21 +40,14 @@ class Server:
         self._step: Callable[[], object] | None = None
 
     def load(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
-        """Prepares the model; seconds taken, and resident bytes before, after and at most in between."""
+        """Prepares the model; `before` are the process's resident bytes without it."""
         self._engine.start()
         before = resident_bytes()
-        reset_peak()
-        start = time.perf_counter()
         self._session = self._engine.prepare(
             Path(request["path"]), request["threads"], sizes=request["sizes"], **request["settings"]
         )
-        seconds = time.perf_counter() - start
-        loaded = resident_bytes()
         answer = {
-            "seconds": seconds,
             "before": before,
-            "loaded": loaded,
-            "peak": max(loaded, peak_bytes() or 0),
             "inputs": _describe(self._session.inputs),
             "outputs": _describe(self._session.outputs),
             "operators": sorted(self._session.operators),

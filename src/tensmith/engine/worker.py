@@ -30,16 +30,6 @@ _ORPHAN_GRACE_S = 5
 
 
 @dataclass(frozen=True)
-class LoadCost:
-    """What loading took: seconds; resident bytes of the process before, after, and at most in between."""
-
-    seconds: float
-    before: int
-    loaded: int
-    peak: int
-
-
-@dataclass(frozen=True)
 class Peak:
     """The highest resident bytes while running; `exact` is false where the system lets it only be sampled."""
 
@@ -91,7 +81,7 @@ class SessionWorker(Session, Ending):
         except BaseException:
             self.close()
             raise
-        self.load = LoadCost(answer["seconds"], answer["before"], answer["loaded"], answer["peak"])
+        self.resident_before = int(answer["before"])  # bytes of the process, the model not yet loaded
         self.inputs, self.outputs = _specs(answer["inputs"]), _specs(answer["outputs"])
         self.operators = frozenset(answer["operators"])
         self.samples = answer["samples"]

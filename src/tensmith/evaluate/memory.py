@@ -15,13 +15,12 @@ _INFERENCES = 5
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Bytes that a file adds to a process which holds its engine already: `running` at most, and `loading`.
+    """The most bytes that a file adds, while it runs, to a process which holds its engine already.
 
     The engine's own libraries and the interpreter are the same for every file and are in `engine` instead.
     """
 
     running: Metric
-    loading: Metric
     engine: Metric
 
 
@@ -30,15 +29,15 @@ def measure_memory(
 ) -> MemoryUse:
     """Medians over fresh processes, lowest and highest as the interval; EngineError if it cannot run."""
     samples = [_sample(contender, inputs, threads) for _ in range(processes)]
-    evidence: Evidence = "measured" if all(sample[3] for sample in samples) else "estimated"
-    running, loading, engine, _ = zip(*samples)
-    return MemoryUse(_bytes(running, evidence), _bytes(loading, evidence), _bytes(engine, evidence))
+    evidence: Evidence = "measured" if all(exact for *_, exact in samples) else "estimated"
+    running, engine, _ = zip(*samples)
+    return MemoryUse(_bytes(running, evidence), _bytes(engine, evidence))
 
 
-def _sample(contender: Contender, inputs: Arrays, threads: int) -> tuple[int, int, int, bool]:
+def _sample(contender: Contender, inputs: Arrays, threads: int) -> tuple[int, int, bool]:
     with contender.start(inputs, threads, fresh=True) as worker:
-        peak, load = worker.peak(_INFERENCES), worker.load
-    return max(0, peak.resident - load.before), max(0, load.peak - load.before), load.before, peak.exact
+        peak, before = worker.peak(_INFERENCES), worker.resident_before
+    return max(0, peak.resident - before), before, peak.exact
 
 
 def _bytes(samples: tuple[int, ...], evidence: Evidence) -> Metric:
