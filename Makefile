@@ -32,7 +32,7 @@ bench: $(VENV)/.for-bench
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
 docs: $(VENV)/.for-test
-	$(BIN)/python -m tensmith.frontend.conformance docs/operators.md
+	$(BIN)/python -m benchmarks.trust.onnx_conformance docs/operators.md
 	$(BIN)/python -m benchmarks.native.coverage docs/native_operators.md
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m benchmarks.readme

@@ -1,6 +1,6 @@
 """The reference pages that are read off the code: `python -m docs.generate [FOLDER]`, by `make docs`.
 
-docs/operators.md has a generator of its own (tensmith.frontend.conformance): it runs ONNX's node tests.
+docs/operators.md has a generator of its own (benchmarks.trust.onnx_conformance): it runs ONNX's node tests.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import onnx
 
+from benchmarks.trust.onnx_conformance import as_array, node_cases
 from tensmith.backend.native.plan import make_plan
 from tensmith.errors import EngineError, TensmithError
 from tensmith.files import write_text
-from tensmith.frontend.conformance import as_array, node_cases
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program, TensorType
 from tensmith.ir.op import OPS

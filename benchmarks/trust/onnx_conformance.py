@@ -1,6 +1,6 @@
 """The ONNX standard's own node tests, run against the importer and the reference interpreter.
 
-`python -m tensmith.frontend.conformance` writes docs/operators.md, the list of operators tensmith claims.
+`python -m benchmarks.trust.onnx_conformance` writes docs/operators.md, the list of operators tensmith claims.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from benchmarks.trust.onnx_conformance import as_array, node_cases
 from tensmith.errors import TensmithError
-from tensmith.frontend.conformance import as_array, node_cases
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir.onnx_schema import find_schema
 from tensmith.ir.op import find_onnx

@@ -97,6 +97,13 @@ def test_report_writes_the_page_again(copy: Path) -> None:
     assert document("report", "out", folder=copy.parent)["front"] == read_json(copy / "front.json")
 
 
+def test_report_draws_the_front(copy: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = tensmith("report", "out", "--figure", "front.svg", folder=copy.parent)
+    assert result.returncode == 0 and "front.svg" in result.stdout
+    assert (copy.parent / "front.svg").read_bytes().startswith(b"<?xml")
+
+
 def test_verify_the_best_point_and_refuse_a_changed_one(copy: Path, tiny: Path) -> None:
     arguments = ("verify", "out/best", "--original", tiny / "tiny.onnx")
     assert document(*arguments, folder=copy.parent)["ok"]

@@ -19,11 +19,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from benchmarks.trust.onnx_conformance import as_array, node_cases
 from onnx import AttributeProto, numpy_helper
 
 from tensmith.errors import TensmithError
 from tensmith.formula.arith import Array
-from tensmith.frontend.conformance import as_array, node_cases
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir.interpreter import interpret
 from tensmith.ir.op import find_onnx

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import onnx
 import pytest
+from benchmarks.trust.onnx_conformance import NodeTestResult, operators_page, run_all
 
-from tensmith.frontend.conformance import NodeTestResult, operators_page, run_all
 from tensmith.ir.op import OPS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operators.md"

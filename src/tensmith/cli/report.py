@@ -10,10 +10,17 @@ import typer
 from tensmith.cli.command import Answer, command
 
 
-@command(example="tensmith report out")
-def report(folder: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a run.")]) -> Answer:
+@command(example="tensmith report out --figure front.png")
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a run.")],
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Draw the front into this .png, .svg or .pdf file, too (extra figure)."),
+    ] = None,
+) -> Answer:
     """Print the front of a finished run, and write its report.html again from its report.json."""
     from tensmith.deploy.front import Front
+    from tensmith.report.figure import save_figure
     from tensmith.report.headline import headline
     from tensmith.report.page import write_report
     from tensmith.report.stored import read_report
@@ -25,4 +32,8 @@ def report(folder: Annotated[Path, typer.Argument(metavar="OUT", help="The folde
     write_report(document, page)
     shown = [front_table(document["front"], document["context"]["chosen"]), "", headline(document)]
     shown += [*document["notes"], f"report     {page}"]
-    return Answer({"report": str(page), "front": front.document, "notes": document["notes"]}, shown)
+    if figure is not None:
+        save_figure(document, figure)
+        shown.append(f"figure     {figure}")
+    answer = {"report": str(page), "front": front.document, "notes": document["notes"]}
+    return Answer({**answer, "figure": str(figure) if figure else None}, shown)
