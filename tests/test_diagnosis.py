@@ -116,6 +116,9 @@ def test_largest_difference_sees_what_differs(island: Path, tmp_path: Path) -> N
     onnx.save(other, tmp_path / "other.onnx")
     assert largest_difference(island, island) == 0
     assert largest_difference(island, tmp_path / "other.onnx") > 0.01
+    other.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.float32(np.nan).reshape(()), "s"))
+    onnx.save(other, tmp_path / "none.onnx")
+    assert largest_difference(island, tmp_path / "none.onnx") == np.inf
 
 
 def test_means_are_over_inferences_whatever_each_executed() -> None:

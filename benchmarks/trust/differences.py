@@ -26,8 +26,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import DATA, parts
+from tensmith.equality.apart import distance
 from tensmith.equality.sampling import symbols
-from tensmith.equality.sweep import distance
 from tensmith.errors import TensmithError
 from tensmith.files import TemporaryFolder
 from tensmith.frontend.onnx import read_onnx

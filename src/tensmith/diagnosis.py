@@ -16,6 +16,7 @@ from tensmith.engine.base import ENGINES, Arrays
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.profile import Profiled, StepTime, profile
 from tensmith.engine.signature import read_signature
+from tensmith.equality.apart import farthest
 from tensmith.errors import EngineError
 from tensmith.evaluate.bench import BenchResult, bench, open_sizes, random_inputs
 from tensmith.evaluate.count import node_costs
@@ -110,7 +111,7 @@ def diagnose(
             steps[name] = _timed(profile(name, path, threads, inputs, seconds / 2 / len(names)), peak)
         except EngineError as error:
             untold[name] = str(error)
-    findings = [*_of_program(program, steps), *_of_steps(steps), *_of_engines(latencies, untold)]
+    findings = [*_of_program(program), *_of_steps(steps), *_of_engines(latencies, untold)]
     findings.sort(key=lambda finding: -(finding.share or 0.0))
     return Diagnosis(path, latencies, steps, untold, tuple(findings))
 
@@ -160,15 +161,9 @@ def fixed_program(path: Path) -> tuple[Program, int]:
 
 def largest_difference(first: Path, second: Path, sizes: Mapping[str, int] | None = None) -> float:
     """The largest difference between two files' answers to random inputs in ONNX Runtime, over the largest
-    number among them; 0 for answers that are the same to the bit."""
+    number of the output; 0 for answers that are the same."""
     inputs = random_inputs(read_signature(first).inputs, sizes=sizes)
-    found, other = (_answers(path, inputs) for path in (first, second))
-    worst = 0.0
-    for name, array in found.items():
-        if not np.array_equal(array, other[name], equal_nan=array.dtype.kind == "f"):
-            apart = np.abs(array.astype(np.float64) - other[name].astype(np.float64))
-            worst = max(worst, float(np.nanmax(apart)) / max(float(np.nanmax(np.abs(array))), 1e-30))
-    return worst
+    return farthest(*(_answers(path, inputs) for path in (first, second)))
 
 
 def _answers(path: Path, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
@@ -222,7 +217,7 @@ def _timed(steps: Sequence[StepTime], peak: _Peak) -> list[TimedStep]:
     return [TimedStep(step, step.seconds / total, peak.seconds(step, ends)) for step in steps]
 
 
-def _of_program(program: Program, steps: Mapping[str, Sequence[TimedStep]]) -> Iterator[Bottleneck]:
+def _of_program(program: Program) -> Iterator[Bottleneck]:
     """What the graph itself shows."""
     simpler = simplify(program).program
     if gone := len(program.nodes) - len(simpler.nodes):

@@ -12,7 +12,7 @@ import typer
 from tensmith.cli.command import Answer, command
 
 if TYPE_CHECKING:
-    from tensmith.equality.sweep import Apart
+    from tensmith.equality.apart import Apart
     from tensmith.verify.difference import ModelDifference
 
 

@@ -16,9 +16,9 @@ from typing import Literal
 from tensmith.equality.numbering import Numbering, region
 from tensmith.equality.programs import FieldCheck
 from tensmith.equality.regions import compare_regions
-from tensmith.equality.sampling import live
 from tensmith.errors import ProgramError
 from tensmith.ir import Node, Program
+from tensmith.ir.part import without_dead
 
 Evidence = Literal["checked", "tested", "not checked"]
 
@@ -48,7 +48,7 @@ def compare_changes(before: Program, after: Program, seed: int = 0) -> PassCompa
             "not checked", 0, 1.0, str(problem), after.outputs[0], "a node that is no use of its op"
         )
     try:
-        return _Sweep(live(before), live(after), seed).run()
+        return _Sweep(without_dead(before), without_dead(after), seed).run()
     except ProgramError as problem:
         return PassComparison("not checked", error_probability=1.0, detail=str(problem))
 

@@ -46,6 +46,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, PrimeField
 from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret
+from tensmith.ir.part import without_dead
 
 Verdict = Literal["equal", "different", "unknown"]
 
@@ -99,7 +100,7 @@ def compare_programs(
     reason = _mismatch(left, right)
     if reason:
         return FieldCheck("different", reason=reason, seed=seed)
-    left, right = sampling.live(left), sampling.live(right)
+    left, right = without_dead(left), without_dead(right)
     for program in (left, right):
         for node in program.nodes:
             if node.opaque is not None:
@@ -126,7 +127,7 @@ def restated(
 ) -> FieldCheck | None:
     """What a test that programs passed has to say of itself, computed again without running it: its primes,
     degree and probability. None where no test has these sizes or as many cuts."""
-    left, right = sampling.live(left), sampling.live(right)
+    left, right = without_dead(left), without_dead(right)
     if cuts:
         halves = cut(left, right)
         if halves is None or halves[2] != cuts:

@@ -10,7 +10,7 @@ rounding the inputs to 32 bits would change (or 1e-9 of the largest number, far 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -20,9 +20,8 @@ from tensmith.equality import sampling
 from tensmith.equality.programs import MOST_PRIMES, FieldCheck, compare_programs
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
-from tensmith.ir import Node, Program
+from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret
-from tensmith.ir.op import Typed
 from tensmith.ir.types import TensorType
 
 # Multiply-adds and elements up to which a field is cheap, of all primes together, and up to which anything is
@@ -45,14 +44,15 @@ def compare_regions(left: Program, right: Program, seed: int = 0, field: bool = 
     `field`: whether to try fields at all.
     """
     inputs = {**left.inputs, **right.inputs}
-    left, right = (replace(program, inputs=inputs, _known={}) for program in (left, right))
+    left, right = (replace(program, inputs=inputs) for program in (left, right))
     work = max(map(_work, (left, right)))
     if work > _MOST_WORK:
         return FieldCheck("unknown", reason=f"{work} multiply-adds are too many to run")
     whole = all(type_.floating for type_ in inputs.values())
     # What rounds or saturates, a field knows nothing of.
     rounds = any(node.traits.rounds for program in (left, right) for node in program.nodes)
-    steps = max((node.definition.steps(call) for p in (left, right) for node, call in _calls(p)), default=1)
+    known = [(p, node) for p in (left, right) for node in p.nodes if node.opaque is None]
+    steps = max((node.definition.steps(p.call(node)) for p, node in known), default=1)
     if field and whole and not rounds and work <= _FIELD_WORK and steps <= _MOST_STEPS:
         most = max(2, min(MOST_PRIMES, _ALL_PRIMES_WORK // max(work, 1)))
         found = compare_programs(left, right, seed=seed, most=most, seconds=math.inf)
@@ -61,22 +61,9 @@ def compare_regions(left: Program, right: Program, seed: int = 0, field: bool = 
     return _in_numbers(left, right, seed)
 
 
-def _calls(program: Program) -> Iterator[tuple[Node, Typed]]:
-    """The nodes that TensIR knows, each as a use at fixed sizes."""
-    for node in program.nodes:
-        if node.opaque is None:
-            given = [program.facts[name] if name else None for name in node.inputs]
-            types = tuple(fact.type if fact else None for fact in given)
-            values = tuple(fact.value if fact else None for fact in given)
-            yield node, Typed(node.attrs, types, values, len(node.outputs))
-
-
 def _work(program: Program) -> int:
     """Multiply-adds and elements of all values, the largest count of a program."""
-    total = sum(
-        node.definition.cost(call, tuple(program.facts[name].type if name else None for name in node.outputs))
-        for node, call in _calls(program)
-    )
+    total = sum(program.macs(node) for node in program.nodes if node.opaque is None)
     moved = [name for node in program.nodes for name in (*node.inputs, *node.outputs) if name]
     types = [program.facts[name].type for name in moved]
     return total + sum(int(np.prod(type_.static or ())) for type_ in types if type_ is not None)
@@ -140,7 +127,7 @@ def widened(program: Program) -> Program:
     inputs = {n: t.with_dtype("f64") if t.floating else t for n, t in program.inputs.items()}
     floating = {name for name in program.constants if program.type(name).floating}
     constants = {n: a.astype(np.float64) if n in floating else a for n, a in program.constants.items()}
-    return replace(program, inputs=inputs, constants=constants, _known={})
+    return replace(program, inputs=inputs, constants=constants)
 
 
 def _random_inputs(programs: tuple[Program, ...], seed: int) -> dict[str, Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -26,17 +25,6 @@ def random_primes(count: int, generator: np.random.Generator) -> tuple[int, ...]
         if n not in found and all(n % q for q in _SMALL_PRIMES):
             found.append(n)
     return tuple(found)
-
-
-def live(program: Program) -> Program:
-    """The program with only the nodes its outputs need."""
-    needed, kept = set(program.outputs), []
-    for node in reversed(program.nodes):
-        if needed.intersection(node.outputs):
-            kept.append(node)
-            needed.update(node.inputs)
-    constants = {name: array for name, array in program.constants.items() if name in needed}
-    return replace(program, nodes=tuple(reversed(kept)), constants=constants)
 
 
 def symbols(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:

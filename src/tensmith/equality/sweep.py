@@ -14,10 +14,11 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from tensmith.equality.apart import distance
 from tensmith.equality.numbering import Numbering, numbered, region
 from tensmith.equality.programs import compare_programs
 from tensmith.errors import ProgramError
@@ -29,18 +30,6 @@ Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 # at most so many seconds.
 ALIKE = 3e-5
 _MOST_NODES, _STRETCH_SECONDS = 60, 10.0
-
-
-class Apart(NamedTuple):
-    """How far two values are apart at most, and the largest number of the first."""
-
-    most: float
-    largest: float
-
-    @property
-    def share(self) -> float:
-        """Of the largest number; 0 where the values are equal."""
-        return self.most / (self.largest or 1.0)
 
 
 @dataclass(frozen=True)
@@ -127,7 +116,7 @@ class _Sweep:
         except ProgramError:
             return False
         inputs = {**left.inputs, **right.inputs}
-        left, right = (replace(program, inputs=inputs, _known={}) for program in (left, right))
+        left, right = (replace(program, inputs=inputs) for program in (left, right))
         seconds = min(_STRETCH_SECONDS, max(0.1, self.deadline - time.monotonic()))
         found = compare_programs(left, right, seed=self.seed, seconds=seconds)
         if not found.equal or found.error_probability >= 1:
@@ -158,15 +147,3 @@ def _near(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
     return all(
         distance(left.reshape(-1)[::every], right.reshape(-1)[::every]).share <= ALIKE for every in (step, 1)
     )
-
-
-def distance(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> Apart:
-    """Infinite where shapes differ, or one is a number where the other is none."""
-    if left.shape != right.shape:
-        return Apart(np.inf, 0.0)
-    ours, theirs = left.astype(np.float64), right.astype(np.float64)
-    with np.errstate(all="ignore"):
-        same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-        apart = np.nan_to_num(np.where(same, 0.0, np.abs(ours - theirs)), nan=np.inf)
-    largest = float(np.max(np.abs(ours), where=np.isfinite(ours), initial=0.0))
-    return Apart(float(apart.max(initial=0.0)), largest)

@@ -224,7 +224,6 @@ def _piece(
         nodes=tuple(node for node in program.nodes if node in kept),
         constants={name: array for name, array in program.constants.items() if name in wanted},
         hints={name: hint for name, hint in program.hints.items() if name in made or name in wanted},
-        _known={},
     )
     led = str(batch) if before is None else before.digest
     digest = sha256_bytes("\0".join((led, piece.digest, *names)).encode())

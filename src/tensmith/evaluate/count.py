@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from tensmith.formula.poly import Poly
 from tensmith.hardware import Target
 from tensmith.hardware.cost import OpCost, op_seconds
 from tensmith.ir import Node, Program, TensorType
-from tensmith.ir.op import Typed
 from tensmith.ir.ops.quantization import decodes, encodes
 
 _COST_DTYPES = {"f16": "fp16", "bf16": "bf16"}
@@ -27,10 +27,7 @@ def node_costs(program: Program, sizes: Mapping[str, int] | None = None) -> Iter
         made = [_fixed(program, name, sizes or {}) for name in node.outputs]
         if any(t is None for t in (*given, *made)):
             continue
-        call = Typed(
-            node.attrs, tuple(given), tuple(program.facts[n].value if n else None for n in node.inputs)
-        )
-        macs = node.definition.cost(call, tuple(made))
+        macs = node.definition.cost(replace(program.call(node), types=tuple(given)), tuple(made))
         read = sum(_moved(program, name, type_) for name, type_ in zip(node.inputs, given) if type_)
         written = sum(_moved(program, name, type_) for name, type_ in zip(node.outputs, made) if type_)
         elements = 0 if macs else sum(_elements(type_) for type_ in made if type_)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,18 +51,20 @@ def constant_facts(array: Array) -> Facts:
     return Facts(TensorType.of(array), known)
 
 
+def typed_call(node: Node, given: Sequence[Facts | None]) -> Typed:
+    """A node as a use of its op on inputs of which this is known."""
+    types = tuple(fact.type if fact else None for fact in given)
+    values = tuple(fact.value if fact else None for fact in given)
+    return Typed(node.attrs, types, values, len(node.outputs))
+
+
 def infer_node(
     node: Node, given: tuple[Facts | None, ...], hints: Mapping[str, TensorType]
 ) -> tuple[Facts, ...]:
     """Facts of each output. Raises ProgramError naming the node."""
     if node.opaque is not None:
         return tuple(Facts(hints.get(name), None) for name in node.outputs)
-    call = Typed(
-        node.attrs,
-        tuple(fact.type if fact else None for fact in given),
-        tuple(fact.value if fact else None for fact in given),
-        len(node.outputs),
-    )
+    call = typed_call(node, given)
     if any(fact is not None and fact.type is None for fact in given):
         return tuple(Facts(hints.get(name), None) for name in node.outputs)
     try:

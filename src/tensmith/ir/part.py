@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from tensmith.ir.op import Node
 from tensmith.ir.program import Program
+
+
+def alive(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
+    """The nodes, in their order, that some values depend on."""
+    needed, kept = set(outputs), list[Node]()
+    for node in reversed(nodes):
+        if not needed.isdisjoint(filter(None, node.outputs)):
+            needed.update(node.inputs)
+            kept.append(node)
+    return kept[::-1]
+
+
+def without_dead(program: Program) -> Program:
+    """The program without nodes and constants that no output depends on."""
+    nodes = alive(program.nodes, program.outputs)
+    read = {*program.outputs, *(name for node in nodes for name in node.inputs)}
+    constants = {name: array for name, array in program.constants.items() if name in read}
+    return replace(program, nodes=tuple(nodes), constants=constants)
 
 
 def cut_out(program: Program, nodes: Collection[Node]) -> Program:
@@ -34,7 +52,6 @@ def cut_out(program: Program, nodes: Collection[Node]) -> Program:
         nodes=tuple(ordered),
         constants={name: program.constants[name] for name in read if name in program.constants},
         hints={},
-        _known={},
     )
 
 

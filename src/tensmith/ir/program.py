@@ -14,8 +14,8 @@ from tensmith.errors import ProgramError
 from tensmith.files import sha256_bytes
 from tensmith.formula.arith import Array
 from tensmith.ir.edits import Edit, edited
-from tensmith.ir.infer import Facts, constant_facts, infer_node
-from tensmith.ir.op import Attrs, Node
+from tensmith.ir.infer import Facts, constant_facts, infer_node, typed_call
+from tensmith.ir.op import Attrs, Node, Typed
 from tensmith.ir.types import TensorType
 
 # What written files name as their producer, and the metadata key under which they keep the producer of the
@@ -77,11 +77,21 @@ class Program:
     def node_facts(self, node: Node, table: Mapping[str, Facts]) -> tuple[Facts, ...]:
         """Of the outputs of a node, by those of its inputs. Raises ProgramError naming the node."""
         given = tuple(table[name] if name else None for name in node.inputs)
+        rests_on = given, tuple(map(self.hints.get, node.outputs))
         cached = self._known.get(node)
-        if cached is None or cached[0] != given:
-            cached = (given, infer_node(node, given, self.hints))
+        if cached is None or cached[0] != rests_on:
+            cached = (rests_on, infer_node(node, given, self.hints))
             self._known[node] = cached
         return cached[1]
+
+    def call(self, node: Node) -> Typed:
+        """A node as a use of its op, by what is known of its inputs."""
+        return typed_call(node, [self.facts[name] if name else None for name in node.inputs])
+
+    def macs(self, node: Node) -> int:
+        """Multiply-adds of a node of fixed sizes."""
+        made = tuple(self.facts[name].type if name else None for name in node.outputs)
+        return node.definition.cost(self.call(node), made)
 
     def type(self, value: str) -> TensorType:
         """The type of a value."""

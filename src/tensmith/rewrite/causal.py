@@ -19,7 +19,6 @@ from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly, split_multiple
 from tensmith.ir import Node, Program
-from tensmith.ir.op import Typed
 from tensmith.rewrite.settled import (
     FINITE,
     UNSURE,
@@ -170,8 +169,4 @@ class Causality:
 
 def _presumes(program: Program, node: Node) -> bool:
     """Whether the types of a node's outputs rest on more than those of its inputs."""
-    if node.opaque is not None:
-        return True
-    types = tuple(program.facts[name].type if name else None for name in node.inputs)
-    values = tuple(program.facts[name].value if name else None for name in node.inputs)
-    return node.definition.presumes(Typed(node.attrs, types, values, len(node.outputs)))
+    return node.opaque is not None or node.definition.presumes(program.call(node))

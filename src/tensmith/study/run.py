@@ -23,6 +23,7 @@ from tensmith.backend.native.emit import loader
 from tensmith.backend.native.plan import fixed
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import SessionWorker
+from tensmith.equality.apart import distance
 from tensmith.errors import EngineError, TensmithError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
@@ -219,10 +220,9 @@ def _answers(worker: SessionWorker, path: Path, cell: StudyCell, material: Mater
     with Contender(material.original.engine, path).start(material.example, cell.threads) as other:
         wanted, found = other.run(material.example), worker.run(material.example)
     for name, array in wanted.items():
-        scale = max(float(np.max(np.abs(array), initial=0.0)), 1e-6)
-        far = float(np.max(np.abs(found[name].astype(np.float64) - array), initial=0.0)) / scale
-        if not far <= _NEAR:
-            return [f"'{name}' differs from ONNX Runtime's by {100 * far:.0f}% of its largest value"]
+        apart = distance(array, found[name])
+        if apart.most > _NEAR * max(apart.largest, 1e-6):
+            return [f"'{name}' differs from ONNX Runtime's by {100 * apart.share:.0f}% of its largest value"]
     return []
 
 

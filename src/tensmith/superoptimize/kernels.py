@@ -68,7 +68,6 @@ def part_of(program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> 
         outputs=tuple(outputs),
         nodes=tuple(reversed(nodes)),
         constants={name: array for name, array in program.constants.items() if name in read - set(inputs)},
-        _known={},
     )
 
 

@@ -16,14 +16,16 @@ import numpy as np
 
 from tensmith.backend.onnx import write_onnx
 from tensmith.engine.worker import SessionWorker
+from tensmith.equality.apart import Apart, distance
 from tensmith.equality.programs import compare_programs
-from tensmith.equality.sampling import live, symbols
-from tensmith.equality.sweep import ALIKE, Apart, Swept, distance, swept
+from tensmith.equality.sampling import symbols
+from tensmith.equality.sweep import ALIKE, Swept, swept
 from tensmith.errors import ModelError, TensmithError
 from tensmith.files import TemporaryFolder
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.softmax import LEFT_OUT, MASKED
+from tensmith.ir.part import without_dead
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.trail import Traced, exhaust, in_phase, simplified, simplify
 from tensmith.verify.library import random_inputs
@@ -75,7 +77,7 @@ def compare_models(left: Program, right: Program, *, seed: int = 0, seconds: flo
     """
     right, sizes = aligned(left, right)
     left = _at(left, sizes)
-    given = [live(program) for program in (left, right)]
+    given = [without_dead(program) for program in (left, right)]
     traces = [simplify(program, fold=False) for program in given]
     ours, theirs = (canonical(traced.program) for traced in traces)
     if ours.digest == theirs.digest:
@@ -155,7 +157,7 @@ def _alike(folded: Sequence[Program], given: Sequence[Program]) -> list[Program]
             theirs.setdefault((array.shape, array.dtype), []).append(array)
         computed = [n for n, a in mine.constants.items() if n not in was.constants and a.dtype.kind == "f"]
         near = {name: _nearest(mine.constants[name], theirs) for name in computed}
-        found[number] = replace(mine, constants={**mine.constants, **near}, _known={})
+        found[number] = replace(mine, constants={**mine.constants, **near})
     return found
 
 
@@ -181,7 +183,7 @@ def _masked(program: Program) -> Program:
                     masks |= (
                         {name: np.where(finite, -np.inf, array).astype(array.dtype)} if finite.any() else {}
                     )
-    return replace(program, constants={**program.constants, **masks}, _known={}) if masks else program
+    return replace(program, constants={**program.constants, **masks}) if masks else program
 
 
 # The second model in the words of the first
@@ -243,7 +245,7 @@ def _at(program: Program, sizes: Mapping[str, Dim]) -> Program:
         return program
     inputs = {name: placed(type_) for name, type_ in program.inputs.items()}
     hints = {name: placed(type_) for name, type_ in program.hints.items()}
-    return replace(program, inputs=inputs, hints=hints, _known={})
+    return replace(program, inputs=inputs, hints=hints)
 
 
 def _renamed(program: Program, words: Mapping[str, str]) -> Program:
@@ -364,4 +366,4 @@ def _first(
 
 def _in_reach(program: Program) -> Iterator[Node]:
     """Nodes that compute something of the inputs, in order."""
-    return (node for node in live(program).nodes if node.output not in program.static_values)
+    return (node for node in without_dead(program).nodes if node.output not in program.static_values)

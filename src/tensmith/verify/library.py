@@ -17,6 +17,7 @@ from tensmith import gate
 from tensmith.engine.base import ENGINES, compiler
 from tensmith.engine.compiled import CompileOptions, compile_anew, compiling
 from tensmith.engine.worker import SessionWorker
+from tensmith.equality.apart import farthest
 from tensmith.equality.sampling import shapes, whole_inputs
 from tensmith.errors import TensmithError, VerificationError
 from tensmith.files import TemporaryFolder
@@ -120,7 +121,7 @@ def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
                 inputs = random_inputs(program, deployed.sizes, number)
                 expected = reference.run(inputs)
                 answers.add(b"".join(array.tobytes() for array in expected.values()))
-                worst = max(worst, _distance(expected, worker.run(inputs)))
+                worst = max(worst, farthest(expected, worker.run(inputs)))
     except TensmithError as error:
         return Finding(claim, "not checked", str(error)[:300])
     if len(answers) < 2:
@@ -138,18 +139,3 @@ def random_inputs(program: Program, sizes: Mapping[str, int], seed: int) -> dict
             wide = _SCALES[seed % len(_SCALES)] * generator.standard_normal(shape)
             found[name] = wide.astype(program.inputs[name].numpy)
     return found
-
-
-def _distance(reference: Mapping[str, Any], found: Mapping[str, Any]) -> float:
-    """How far outputs are apart, by the largest of each; infinite where they differ in more than value."""
-    worst = 0.0
-    for name, expected in reference.items():
-        if name not in found or found[name].shape != expected.shape:
-            return float("inf")
-        ours, theirs = expected.astype(np.float64), found[name].astype(np.float64)
-        with np.errstate(all="ignore"):
-            apart = np.where(ours == theirs, 0.0, np.abs(ours - theirs))
-        if apart.size:
-            most = float(np.max(np.abs(ours), where=np.isfinite(ours), initial=0.0))
-            worst = max(worst, float(np.nan_to_num(apart.max(), nan=np.inf)) / (most or 1.0))
-    return worst

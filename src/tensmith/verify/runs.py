@@ -18,6 +18,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.ir import Program
 from tensmith.ir.op import Node, Run
+from tensmith.ir.part import alive
 from tensmith.rewrite.rule import EXACT, Step
 from tensmith.rewrite.trail import replay_exact
 
@@ -110,17 +111,14 @@ def fold_error(before: Program, after: Program) -> FoldError:
 
 def _references(program: Program, names: Collection[str]) -> dict[str, Array]:
     """What constants alone compute, among it `names`, floats in float64 throughout."""
-    needed, nodes = set(names), []
-    for node in reversed(program.nodes):
-        if not needed.isdisjoint(node.outputs):
-            needed.update(filter(None, node.inputs))
-            nodes.append(node)
+    nodes = alive(program.nodes, names)
+    read = {*names, *(name for node in nodes for name in node.inputs)}
     values = {
         name: array.astype(np.float64) if program.type(name).floating else array
         for name, array in program.constants.items()
-        if name in needed
+        if name in read
     }
-    for node in reversed(nodes):
+    for node in nodes:
         missing = next((name for name in node.inputs if name and name not in values), "")
         if missing or node.opaque is not None:
             raise ProgramError(f"'{node.output}' was folded, but {missing or 'its node'} is no constant")

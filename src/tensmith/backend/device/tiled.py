@@ -67,7 +67,7 @@ def tiled(product: Contraction, stored: Mapping[str, str]) -> DeviceKernel:
             ],
         ),
         "UNROLL",
-        *block(f"for (int n = 0; n < {_OWN * _OWN}; n++)", _stored(frame, tile, product)),
+        *block(f"for (int n = 0; n < {_OWN * _OWN}; n++)", _stored(frame, product)),
     ]
     return frame.kernel("tiled", lines, count(product.batch) * down * over, tile.threads)
 
@@ -106,7 +106,7 @@ def _is_innermost(factor: Expr, axes: Axes) -> bool:
     return step is not None and step.constant == 1
 
 
-def _stored(frame: KernelText, tile: _Tile, product: Contraction) -> list[str]:
+def _stored(frame: KernelText, product: Contraction) -> list[str]:
     """The statements that finish and store one of a thread's sums."""
     rows, columns = count(product.rows), count(product.columns)
     inside = [

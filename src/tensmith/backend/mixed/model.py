@@ -28,7 +28,7 @@ def with_regions(program: Program, regions: Sequence[Region], digest: str) -> Pr
     gone = {node for region in regions for node in region.nodes}
     calls = [_call(index, region, digest) for index, region in enumerate(regions)]
     whole = program.edit(remove=gone, add=calls)
-    hinted = replace(whole, hints={**program.hints, **hints}, _known={})
+    hinted = replace(whole, hints={**program.hints, **hints})
     return exhaust(Traced(hinted), [EXACT["dead_code"]]).program
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from tensmith.backend.native.plan import NativePlan
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
-from tensmith.ir.op import Typed
 from tensmith.ir.part import cut_out
 from tensmith.kernel.buffer import C_TYPES
 
@@ -55,7 +54,7 @@ def find_regions(program: Program, planner: Planner) -> list[Region]:
         refused: set[Node] = set()
         for nodes in _pieces(program, left):
             part = cut_out(program, nodes)
-            if _work(part) < _LEAST_WORK * _border(part):
+            if sum(map(part.macs, part.nodes)) < _LEAST_WORK * _border(part):
                 continue
             try:
                 found.append(Region(nodes, planner(part)))
@@ -133,21 +132,6 @@ def _connected(wave: list[Node], behind: dict[Node, list[Node]]) -> list[frozens
                 large |= small
                 group.update(dict.fromkeys(small, large))
     return [frozenset(nodes) for nodes in {id(nodes): nodes for nodes in group.values()}.values()]
-
-
-def _work(program: Program) -> int:
-    """Multiply-adds of a program of fixed sizes."""
-    facts = program.facts
-    total = 0
-    for node in program.nodes:
-        given = tuple(facts[name] if name else None for name in node.inputs)
-        call = Typed(
-            node.attrs,
-            tuple(fact.type if fact else None for fact in given),
-            tuple(fact.value if fact else None for fact in given),
-        )
-        total += node.definition.cost(call, tuple(facts[n].type if n else None for n in node.outputs))
-    return total
 
 
 def _border(program: Program) -> int:

@@ -20,7 +20,6 @@ from tensmith.backend.native.footprint import Footprint, alive, footprint
 from tensmith.backend.native.plan import NativePlan, make_plan
 from tensmith.errors import MissingExtra
 from tensmith.ir import Node, Program
-from tensmith.ir.op import Typed
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes, encodes
@@ -238,13 +237,11 @@ def _reach(program: Program, head: list[Node], axis: int, count: int) -> _Reach:
 
 def _works(program: Program) -> dict[Node, int]:
     """The multiply-adds of each convolution and product of what varies."""
-    found = {}
-    for node in program.nodes:
-        if node.kind(Product) and node.output not in program.static_values:
-            types = tuple(program.type(name) if name else None for name in node.inputs)
-            call = Typed(node.attrs, types, (None,) * len(types))
-            found[node] = node.definition.cost(call, (program.type(node.output),))
-    return found
+    return {
+        node: program.macs(node)
+        for node in program.nodes
+        if node.kind(Product) and node.output not in program.static_values
+    }
 
 
 def _elements(program: Program, value: str) -> int:

@@ -104,7 +104,7 @@ def fixed(program: Program, sizes: dict[str, int]) -> Program:
         return type_.with_shape(tuple(d if isinstance(d, int) else d.evaluate(sizes) for d in type_.shape))
 
     inputs = {name: concrete(type_) for name, type_ in program.inputs.items()}
-    return replace(program, inputs=inputs, _known={})
+    return replace(program, inputs=inputs)
 
 
 def make_plan(

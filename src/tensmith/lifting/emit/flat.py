@@ -33,7 +33,7 @@ def flattened(lifted: Lifted) -> Lifted:
 
     return replace(
         lifted,
-        program=replace(program, inputs=types, _known={}),
+        program=replace(program, inputs=types),
         inputs=tuple(replace(given, view=run(given.view)) for given in lifted.inputs),
         outputs=tuple(replace(output, view=run(output.view)) for output in lifted.outputs),
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tensmith.ir import Program
+from tensmith.ir.part import without_dead
 from tensmith.rewrite.rule import ProgramRule, exact
 
 
@@ -16,13 +15,6 @@ class DeadCode(ProgramRule):
 
     def rewrite(self, program: Program) -> Program | None:
         """One pass from the outputs back."""
-        needed = set(program.outputs)
-        alive = []
-        for node in reversed(program.nodes):
-            if needed.intersection(name for name in node.outputs if name):
-                needed.update(name for name in node.inputs if name)
-                alive.append(node)
-        constants = {name: array for name, array in program.constants.items() if name in needed}
-        if len(alive) == len(program.nodes) and len(constants) == len(program.constants):
-            return None
-        return replace(program, nodes=tuple(reversed(alive)), constants=constants)
+        found = without_dead(program)
+        same = len(found.nodes) == len(program.nodes) and len(found.constants) == len(program.constants)
+        return None if same else found

@@ -17,7 +17,6 @@ from tensmith.formula.arith import Array
 from tensmith.formula.poly import product
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
-from tensmith.ir.op import Typed
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.pooling import GlobalPool, Pool
 from tensmith.ir.ops.reduction import Reduction
@@ -51,8 +50,7 @@ edits = Handlers[Edit]()
 
 def _ints(program: Program, node: Node, index: int) -> list[int] | None:
     """A known integer input as a list; None if it is missing or not known."""
-    call = Typed(node.attrs, (), tuple(program.facts[name].value if name else None for name in node.inputs))
-    found = call.ints(index)
+    found = program.call(node).ints(index)
     return None if found is None else list(found)
 
 

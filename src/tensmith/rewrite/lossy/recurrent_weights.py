@@ -52,4 +52,4 @@ def rounded(program: Program, name: str, bits: int, stored: str) -> Program:
         make_node("reshape", (matrix, shape_name), (name,)),
     )
     kept = {other: array for other, array in program.constants.items() if other != name}
-    return replace(program, nodes=(*opened, *program.nodes), constants={**kept, **parts}, _known={})
+    return replace(program, nodes=(*opened, *program.nodes), constants={**kept, **parts})

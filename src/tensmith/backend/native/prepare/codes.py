@@ -32,7 +32,7 @@ def in_codes(program: Program) -> Program:
     if inputs == program.inputs and not renamed:
         raise EngineError("no input or output is quantized to unsigned bytes; `tensmith compress` does that")
     outputs = tuple(renamed.get(name, name) for name in program.outputs)
-    return replace(program, inputs=inputs, nodes=tuple(nodes), outputs=outputs, _known={})
+    return replace(program, inputs=inputs, nodes=tuple(nodes), outputs=outputs)
 
 
 def _on_bytes(program: Program, node: Node) -> bool:

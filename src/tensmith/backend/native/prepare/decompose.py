@@ -38,7 +38,7 @@ def decomposed(program: Program) -> Program:
         if rule is None or shape is None or not rule(builder, node, shape):
             builder.nodes.append(node)
     constants = {**program.constants, **builder.constants}
-    return replace(program, nodes=tuple(builder.nodes), constants=constants, _known={})
+    return replace(program, nodes=tuple(builder.nodes), constants=constants)
 
 
 @_rules("hardmax")

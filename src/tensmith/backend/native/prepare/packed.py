@@ -23,7 +23,7 @@ def opened(program: Program) -> Program:
             nodes += _opened(node, parts, constants, program.names)
         else:
             nodes.append(node)
-    return replace(program, nodes=tuple(nodes), constants=constants, _known={})
+    return replace(program, nodes=tuple(nodes), constants=constants)
 
 
 def _opened(
