@@ -20,6 +20,7 @@ from tensmith.engine.engines.native import loaded
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, candidates, host_isa
 from tensmith.kernel.timings import Timings
+from tensmith.kernel.toolchain import find_compiler
 
 PLAIN = CompileOptions.of(NATIVE)
 pytestmark = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
@@ -43,6 +44,12 @@ def test_a_file_is_compiled_once_until_a_kernel_was_timed(model: Path) -> None:
     assert list(tuned.manifest["kernels"].values()) == [str(slowest)]
     untuned = loaded(compiled_folder(model, {}, CompileOptions.of(NATIVE, {"tuning": UNTUNED})))
     assert untuned.manifest["kernels"] == loaded(first).manifest["kernels"]
+
+
+def test_another_compiler_compiles_anew(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = compiled_folder(model, {}, PLAIN)
+    monkeypatch.setenv("CC", f"{find_compiler().command[0]} -fno-plt")
+    assert compiled_folder(model, {}, PLAIN) != first
 
 
 def test_it_is_compiled_in_a_process_of_its_own(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

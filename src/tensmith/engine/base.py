@@ -148,7 +148,7 @@ class CompilingEngine(Engine):
         return threads
 
     def revision(self, **settings: str) -> str:
-        """What a folder depends on beside the file, the settings, this CPU and the code; a digest, or ""."""
+        """What a folder depends on beside the file, the settings, this CPU and the code, in words or ""."""
         return ""
 
     @abstractmethod

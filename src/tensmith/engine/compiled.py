@@ -100,7 +100,7 @@ def _limits() -> Limits:
 
 
 def _of(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> dict[str, str]:
-    """What a compiled folder depends on: the file and those it names, sizes, this CPU, code and timings."""
+    """What a compiled folder depends on: the file and those it names, sizes, this CPU, code and tools."""
     by, digest = compiling(options.engine), hashlib.sha256()
     try:
         for part in model_files(path):
@@ -112,9 +112,16 @@ def _of(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> dict[s
         "sizes": json.dumps(dict(sorted(sizes.items()))),
         "options": json.dumps([options.engine, options.settings, options.threads]),
         "processor": sha256_bytes(" ".join(sorted(loader.cpu_flags())).encode()),
-        "code": code_revision() + sha256_file(Path(inspect.getfile(type(by)))),
-        "timings": by.revision(**dict(options.settings)),
+        "code": code_revision() + _code_of(type(by)),
+        "tools": by.revision(**dict(options.settings)),
     }
+
+
+@functools.cache
+def _code_of(engine: type) -> str:
+    """A hash of the files of a class and of those it derives from."""
+    files = {inspect.getfile(each) for each in engine.__mro__ if each.__module__ not in ("abc", "builtins")}
+    return sha256_bytes("".join(sha256_file(Path(each)) for each in sorted(files)).encode())
 
 
 @functools.cache

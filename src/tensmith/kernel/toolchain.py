@@ -56,7 +56,7 @@ class Compiler:
 
 def has_compiler() -> bool:
     """Whether `find_compiler` finds one for this machine; starts nothing."""
-    return _of_host() is not None or importlib.util.find_spec("ziglang") is not None
+    return host_command() is not None or importlib.util.find_spec("ziglang") is not None
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class CompileUnit:
 
 def find_compiler(architecture: str | None = None) -> Compiler:
     """The compiler for an architecture (default: this machine's); MissingExtra if there is none."""
-    if architecture in (None, _machine()) and (command := _of_host()):
+    if architecture in (None, _machine()) and (command := host_command()):
         return Compiler(command, _version(command), cross=False)
     if importlib.util.find_spec("ziglang"):
         command = (sys.executable, "-m", "ziglang", "cc")
@@ -77,7 +77,7 @@ def find_compiler(architecture: str | None = None) -> Compiler:
     raise MissingExtra("compiling kernels without a C compiler on this machine", "native")
 
 
-def _of_host() -> tuple[str, ...] | None:
+def host_command() -> tuple[str, ...] | None:
     """The command of this machine's own compiler, by CC (which may have options) or by the usual names."""
     text = os.environ.get("CC", "")
     try:

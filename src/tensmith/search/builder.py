@@ -141,7 +141,7 @@ class Builder:
         if not packed.exists():
             if len(model_files(path)) > 1:
                 return None
-            write_bytes(packed, pack(path.read_bytes()))
+            write_bytes(packed, pack(path.read_bytes(), compiled=True))
         return packed if packed.stat().st_size < path.stat().st_size else None
 
     def _after(self, steps: Sequence[Step]) -> tuple[Traced, tuple[Question, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import sys
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from tensmith.backend.packed import container, derived, wire
 from tensmith.backend.packed.codec import decode_tensor, encode_tensor
 from tensmith.backend.packed.compiled import CompiledDecoder, compiled_encode, compiled_library
 from tensmith.backend.packed.elements import PackedSpec
-from tensmith.backend.packed.rans import Decoder, SymbolBatch, encode, lanes_for
+from tensmith.backend.packed.rans import Decoder, encode, lanes_for
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 from tensmith.errors import ModelError, OutputError
 
@@ -30,20 +31,21 @@ class TensorRow:
     bits: float
 
 
-def pack(model: bytes) -> bytes:
+def pack(model: bytes, *, compiled: bool | None = None) -> bytes:
     """A serialized ONNX model (weights inline) as a packed file, verified by unpacking it as `unpack` does.
 
-    Deterministic. ModelError when `model` is not an ONNX file, OutputError when it cannot be packed.
+    compiled: as for `unpack`; the file is the same. ModelError when `model` is not an ONNX file, OutputError
+    when it cannot be packed.
     """
-    packed = container.write(_encoded(model))
-    if unpack(packed, max(len(model), 1)) != model:
+    packed = container.write(_encoded(model, compiled))
+    if unpack(packed, max(len(model), 1), compiled=compiled) != model:
         raise OutputError(
             "the packed file does not unpack to the model; keep the .onnx file and report this model"
         )
     return packed
 
 
-def _encoded(model: bytes) -> container.Container:
+def _encoded(model: bytes, compiled: bool | None) -> container.Container:
     spans = wire.spans_of_model(model)
     whole = memoryview(model)
     payloads = [whole[span.start : span.stop] for span in spans]
@@ -55,6 +57,7 @@ def _encoded(model: bytes) -> container.Container:
         streams.append(encode_tensor(data, _joint(specs, members)))
     batches = [batch for stream in streams for batch in stream.batches]
     lanes = lanes_for(sum(batch.symbols.size for batch in batches))
+    library = _library(specs, compiled)
     return container.Container(
         model_size=len(model),
         model_sha256=hashlib.sha256(model).digest(),
@@ -62,7 +65,7 @@ def _encoded(model: bytes) -> container.Container:
         skeleton=wire.cut(model, spans),
         parameters=b"".join(stream.parameters for stream in streams),
         plain=b"".join(stream.plain for stream in streams),
-        symbols=_symbols(batches, lanes, sum(spec.elements for spec in specs)),
+        symbols=encode(batches, lanes) if library is None else compiled_encode(batches, lanes, library),
     )
 
 
@@ -115,16 +118,16 @@ def _joint(specs: list[PackedSpec], members: list[int]) -> PackedSpec:
     return PackedSpec(first.type, (length * 8 // first.type.bits,))
 
 
-def _symbols(batches: list[SymbolBatch], lanes: int, elements: int) -> bytes:
-    """The stream of a model of so many elements."""
-    library = compiled_library(elements)
-    return encode(batches, lanes) if library is None else compiled_encode(batches, lanes, library)
+def _library(specs: list[PackedSpec], compiled: bool | None) -> ctypes.CDLL | None:
+    """What writes and reads symbols in C; None where NumPy does."""
+    if compiled is False:
+        return None
+    return compiled_library(sys.maxsize if compiled else sum(spec.elements for spec in specs))
 
 
 def _decoder(box: container.Container, specs: list[PackedSpec], compiled: bool | None) -> Decoder:
     """What reads the symbols of a file."""
-    elements = sum(spec.elements for spec in specs)
-    library = None if compiled is False else compiled_library(sys.maxsize if compiled else elements)
+    library = _library(specs, compiled)
     if library is None:
         return Decoder(box.symbols, box.lanes)
     return CompiledDecoder(box.symbols, box.lanes, library)

@@ -18,7 +18,7 @@ from tensmith.backend.packed.elements import ElementType, Integers, PackedSpec, 
 from tensmith.backend.packed.integers import decode_integers, encode_integers, entropy
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
-_LEAST = 0.5  # of the entropy of planes' symbols: neighbours tell less than half of what they hold
+LEAST = 0.5  # of the entropy of planes' symbols: neighbours tell less than half of what they hold
 
 
 @codec("planes")
@@ -37,7 +37,7 @@ class Planes(Codec):
             return ((patterns >> np.uint64(shift)) & np.uint64((1 << width) - 1)).astype(np.int64)
 
         places = _planes(spec.type)
-        if most < math.inf and sum(entropy(plane(*place)) for place in places) * _LEAST > most:
+        if most < math.inf and sum(entropy(plane(*place)) for place in places) * LEAST > most:
             return None
         encoded = EncodedTensor()
         for place in places:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from tensmith.backend.packed.codec import Codec, codec
-from tensmith.backend.packed.codecs.planes import Planes
+from tensmith.backend.packed.codecs.planes import LEAST, Planes
 from tensmith.backend.packed.elements import PackedSpec, bit_patterns
-from tensmith.backend.packed.integers import decode_integers, encode_integers
+from tensmith.backend.packed.integers import decode_integers, encode_integers, entropy
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
 _MIN_ZEROS = 0.05  # of the elements; with fewer a mask cannot pay
@@ -30,7 +30,8 @@ class SparseCodec(Codec):
         kept = patterns != 0
         if not 0 < np.count_nonzero(kept) <= (1 - _MIN_ZEROS) * patterns.size:
             return None
-        values = Planes().encode(patterns[kept].tobytes(), _dense(spec, kept), most)
+        left = most - LEAST * entropy(kept.astype(np.int64))
+        values = Planes().encode(patterns[kept].tobytes(), _dense(spec, kept), left)
         mask = encode_integers(kept.astype(np.int64), spec.shape) if values is not None else None
         return None if values is None or mask is None else mask + values
 
