@@ -19,6 +19,7 @@ from tensmith import gate
 from tensmith.config import Config, make_config
 from tensmith.data import Dataset, Subset
 from tensmith.data.fingerprint import fingerprint
+from tensmith.data.split import most_frequent_share
 from tensmith.deploy.again import judged_as
 from tensmith.deploy.finalize import LATE, Finalized, finalists, finalize
 from tensmith.deploy.folder import TRAINED, WORK, RunFolder
@@ -159,7 +160,7 @@ def compress(
         judge = Judge(task, example, config.threads, detect_cpu().cores, sharing)
         if changed := forget_other_engines(folder.checkpoint, engine_versions(request.engines)):
             voice.tell(changed)
-        standard = _standard(request, config, judge, folder.checkpoint)
+        standard = _standard(request, config, judge, folder.checkpoint, voice)
         run = _described(request, config, judge, folder)
         kept = folder.path / TRAINED
         builder = Builder(run.model, run.program, run.folder, _calibrator(run, kept), judge.pace)
@@ -212,13 +213,21 @@ def compress(
     return front
 
 
-def _standard(request: Request, config: Config, judge: Judge, checkpoint: Checkpoint) -> Standard:
+def _standard(
+    request: Request, config: Config, judge: Judge, checkpoint: Checkpoint, voice: _Voice
+) -> Standard:
     """What candidates are held against.
 
     The original is judged first of all: what fails there is the input's fault.
     """
     original, splits = Contender(BASELINE_ENGINE, request.model), request.splits
-    first = judge.outcome(original, splits.search.take(FEWEST)).metric()
+    few = splits.search.take(FEWEST)
+    first = judge.outcome(original, few).metric()
+    if judge.task.measure == "accuracy" and (share := most_frequent_share(few)) >= first.value / 100:
+        voice.tell(
+            f"the model as it came finds {first.value:.0f} % of the labels of {len(few)} samples, and always "
+            f"the same answer would find {100 * share:.0f} %; check that labels and preprocessing fit"
+        )
     if judge.task.head is not None and not first.value:
         first = judge.outcome(original, splits.search).metric()
         if not first.value:

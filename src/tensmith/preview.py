@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.config import make_config
-from tensmith.progress import Progress, silent
 from tensmith.request import judged_by, read_request
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.trail import simplify
@@ -15,9 +14,7 @@ from tensmith.search.describe import describe_plan
 from tensmith.search.space import space_of
 
 
-def preview(
-    model: str | Path, data: Any = "", *, progress: Progress | None = None, **options: Any
-) -> dict[str, Any]:
+def preview(model: str | Path, data: Any = "", **options: Any) -> dict[str, Any]:
     """What `compress` would do, as plain JSON values; reads the model and the data and writes nothing."""
     config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
     request = read_request(config, data)
@@ -26,7 +23,8 @@ def preview(
     allowed = demands.allowed(request.program, simplified, bool(config.recover))
     begun = (allowed.fitted(demands.text.content.plan()),) if demands.text else ()
     space = space_of(simplified, request.target, request.engines, {}, allowed=allowed, begun=begun)
-    task = judged_by(request, config, progress or silent)
+    notes: list[str] = []
+    task = judged_by(request, config, notes.append)
     return {
         "model": config.model,
         "nodes": {"read": len(request.program.nodes), "simplified": len(simplified.nodes)},
@@ -47,5 +45,6 @@ def preview(
         "engines": list(request.engines),
         "seeds": [describe_plan(idea.plan) for idea in space.seeds()],
         "demands": list(demands.told(allowed)),
+        "notes": notes,
         "config": config.model_dump(mode="json"),
     }

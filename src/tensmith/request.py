@@ -145,6 +145,10 @@ def judged_by(
     """How the model is judged, with the preprocessing its inputs need; `tell` hears how that was chosen."""
     measure = choose_measure(request.dataset, config.measure, evaluation)
     task = Task(measure, None, evaluation, _head(config, measure), request.dataset.classes or 0)
+    if measure == "accuracy":
+        _demand_classes(request)
+    for sentence in request.dataset.remarks():
+        tell(sentence)
     if request.dataset.modality != "image":
         if config.preprocess not in ("auto", "raw"):
             raise UsageError(f"--preprocess {config.preprocess} is for images; {request.title} holds none")
@@ -164,9 +168,9 @@ def judged_by(
     tried = candidates(form.channels, form.dtype)
     if len(tried) == 1:
         return replace(task, preprocess=ImageInput(tried[0], form))
-    if measure == "fidelity":
+    if measure == "fidelity" or request.dataset.task == "unlabelled":
         raise UsageError(
-            "fidelity does not tell right images from wrong ones; name what the model was trained on by "
+            f"{measure} does not tell right images from wrong ones; name what the model was trained on by "
             f"--preprocess: {', '.join(each.name for each in tried)}, or MEAN/STD"
         )
     if task.head is not None:
@@ -174,6 +178,18 @@ def judged_by(
     found = choose(tried, likelihoods)
     tell(str(found))
     return replace(task, preprocess=ImageInput(found.best, form))
+
+
+def _demand_classes(request: Request) -> None:
+    """DataError where the data has more classes than the model's first output tells apart."""
+    known, program = request.dataset.classes or 0, request.program
+    type_ = program.facts[program.outputs[0]].type
+    last = type_.dims[-1] if type_ is not None and type_.shape is not None and len(type_.dims) == 2 else None
+    if isinstance(last, int) and last < known:
+        raise DataError(
+            f"{request.title} has labels up to {known - 1}, and the model tells {last} classes apart; "
+            "check that they belong together"
+        )
 
 
 def _head(config: Config, measure: str) -> Head | None:

@@ -67,7 +67,7 @@ def test_float_labels_make_a_regression(tmp_path: Path) -> None:
         ({"x": IMAGES, "y": LABELS[:3]}, "do not belong together"),
         ({"x": IMAGES[:0], "y": LABELS[:0]}, "is empty"),
         ({"x": IMAGES, "y": LABELS.astype(int) - 1}, "label -1 of sample 0"),
-        ({"x": IMAGES, "y": np.eye(6, dtype=int)}, "argmax"),
+        ({"x": IMAGES, "y": np.eye(6, dtype=int) + 1}, "argmax"),
         ({"x": np.array(["a", None], object)}, "not numbers"),
         ({"x": np.array(["a", "b"])}, "not numbers"),
     ],
@@ -205,3 +205,19 @@ def test_batches_of_named_inputs_are_joined() -> None:
 def test_inputs_of_different_lengths_are_refused() -> None:
     with pytest.raises(DataError, match=r"inputs of different lengths: \{'ids': 6, 'mask': 5\}"):
         as_dataset(({"ids": NAMED["ids"], "mask": NAMED["mask"][:5]}, LABELS))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_one_hot_labels_are_class_numbers(dtype: type) -> None:
+    dataset = as_dataset((IMAGES, np.eye(4, dtype=dtype)[LABELS % 4]))
+    assert (dataset.task, dataset.classes) == ("classification", 1 + (LABELS % 4).max())
+    assert dataset.part("all").labels(np.arange(6)).tolist() == (LABELS % 4).tolist()
+    assert as_dataset((IMAGES, np.full((6, 4), 0.25, np.float32))).task == "regression"
+
+
+def test_samples_that_are_no_numbers_are_remarked_on() -> None:
+    ids = NAMED["ids"].astype(np.float32)
+    assert list(as_dataset(({**NAMED, "ids": ids}, LABELS)).remarks()) == []
+    ids[2, 0], ids[4, 1] = np.nan, np.inf
+    (said,) = as_dataset(({**NAMED, "ids": ids}, LABELS)).remarks()
+    assert said == "part 'all' of the data has NaN or infinity in 2 of 6 samples of input 'ids', first in 2"

@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from command_line import tiny_model
 from tensmith import compress
 from tensmith.deploy.again import verify_point
-from tensmith.errors import UsageError
+from tensmith.errors import DataError, UsageError
+from tensmith.preview import preview
 
 
 def embedding(path: Path) -> None:
@@ -62,5 +63,13 @@ def test_outputs_keep_their_signal(place: Path) -> None:
 def test_images_are_named_for_fidelity(place: Path) -> None:
     onnx.save(tiny_model(), place / "t.onnx")
     np.savez(place / "i.npz", x=np.zeros((60, 8, 8, 3), np.uint8))
-    with pytest.raises(UsageError, match="--preprocess: imagenet"):
-        compress(place / "t.onnx", f"npz:{place / 'i.npz'}", output=place / "out", measure="fidelity")
+    for measure in ("fidelity", "auto"):
+        with pytest.raises(UsageError, match="--preprocess: imagenet"):
+            compress(place / "t.onnx", f"npz:{place / 'i.npz'}", output=place / "out", measure=measure)
+
+
+def test_more_classes_than_the_model_tells_apart_are_said_at_once(place: Path) -> None:
+    onnx.save(tiny_model(), place / "t.onnx")
+    labels = np.arange(60) % 5
+    with pytest.raises(DataError, match="labels up to 4, and the model tells 4 classes apart"):
+        preview(place / "t.onnx", (np.zeros((60, 8, 8, 3), np.uint8), labels), preprocess="unit")

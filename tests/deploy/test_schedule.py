@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tensmith.deploy.schedule import FEWEST_SAMPLES, Schedule
+from tensmith.deploy.schedule import Schedule
 from tensmith.evaluate.latency import least_seconds
 from tensmith.evaluate.memory import PROCESSES
 from tensmith.evaluate.pace import BUILD, CHECK, SAMPLE, START, Pace
@@ -62,7 +62,12 @@ def test_held_out_samples_fill_the_time_that_the_rest_leaves() -> None:
     made = schedule(200.0)
     samples = made.samples(points(4))
     assert made.reserve(points(4), samples) == pytest.approx(200.0, abs=1.0)
-    assert schedule(0.0).samples(points(4)) == FEWEST_SAMPLES
+    assert schedule(0.0).samples(points(4)) == 100
+
+
+def test_as_many_are_judged_as_take_no_longer_than_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SECONDS, SAMPLE, 0.0005)
+    assert schedule(0.0).samples(points(4)) == 2000
 
 
 def test_a_slow_original_takes_its_own_time() -> None:

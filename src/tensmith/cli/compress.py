@@ -177,7 +177,8 @@ def _configuration(given: dict[str, Any], file: Path | None) -> Config:
 
 
 def _answer(front: Front, config: Config, interrupted: bool) -> Answer:
-    from tensmith.report.text import front_table
+    from tensmith.report.stored import read_report
+    from tensmith.report.text import run_lines
 
     chosen = front.best(config.prefer).id
     document = {
@@ -189,7 +190,7 @@ def _answer(front: Front, config: Config, interrupted: bool) -> Answer:
         "front": front.document,
     }
     shown = [
-        front_table(front.document, chosen),  # type: ignore[arg-type]
+        *run_lines(read_report(front.folder)),
         "",
         f"to deploy  {front.folder / 'best'}",
         f"report     {front.folder / 'report.html'}",
@@ -202,8 +203,8 @@ def _answer(front: Front, config: Config, interrupted: bool) -> Answer:
 def _preview(config: Config) -> Answer:
     from tensmith.preview import preview
 
-    with progress("reading the model") as tell:
-        document = preview(**config.model_dump(), progress=tell)
+    with progress("reading the model"):
+        document = preview(**config.model_dump())
     nodes, samples = document["nodes"], document["samples"]
     shown = [
         f"model          {document['model']}: {nodes['read']} nodes, {nodes['simplified']} once simplified",
@@ -217,7 +218,7 @@ def _preview(config: Config) -> Answer:
         f"engines        {', '.join(document['engines'])}",
         "first plans",
         *(f"  {plan}" for plan in document["seeds"]),
-        *(f"{demand[0].upper()}{demand[1:]}." for demand in document["demands"]),
+        *(f"{said[0].upper()}{said[1:]}." for said in (*document["demands"], *document["notes"])),
         "Nothing was written.",
     ]
     return Answer(document, shown)

@@ -21,17 +21,15 @@ def report(
     """Print the front of a finished run, and write its report.html again from its report.json."""
     from tensmith.deploy.front import Front
     from tensmith.report.figure import save_figure
-    from tensmith.report.headline import headline
     from tensmith.report.page import write_report
     from tensmith.report.stored import read_report
-    from tensmith.report.text import front_table
+    from tensmith.report.text import run_lines
 
     front = Front.read(folder)
     document = read_report(folder)
     page = folder / "report.html"
     write_report(document, page)
-    shown = [front_table(document["front"], document["context"]["chosen"]), "", headline(document)]
-    shown += [*document["notes"], f"report     {page}"]
+    shown = [*run_lines(document), "", f"report     {page}"]
     if figure is not None:
         save_figure(document, figure)
         shown.append(f"figure     {figure}")

@@ -32,9 +32,10 @@ def dataset_of_arrays(name: str, pairs: Mapping[str, Pair], where: str) -> Datas
     """A dataset of parts {name: (samples, labels)}; `where` names it in errors.
 
     Samples are an array, or an array for each of the model's inputs by name; one name is as good as none.
-    Integer labels [n] make a classification (classes: the largest plus one), float labels a regression.
+    Integer labels [n], or [n, classes] with a single one a row, make a classification (classes: the largest
+    plus one), other float labels a regression.
     """
-    pairs = {part: (_unnamed(samples), labels) for part, (samples, labels) in pairs.items()}
+    pairs = {part: (_unnamed(samples), _from_one_hot(labels)) for part, (samples, labels) in pairs.items()}
     for part, (samples, labels) in pairs.items():
         counts = {name: len(array) if array.ndim else 0 for name, array in by_name(samples).items()}
         if not all(counts.values()) or not counts:
@@ -73,6 +74,14 @@ def dataset_of_arrays(name: str, pairs: Mapping[str, Pair], where: str) -> Datas
     return Dataset(
         name, task, classes, {part: ArrayPart(*pair) for part, pair in pairs.items()}, modality, (), where
     )
+
+
+def _from_one_hot(labels: Array | None) -> Array | None:
+    """Class numbers [n] of labels [n, classes] with a single one a row; others as they are."""
+    if labels is None or labels.ndim != 2 or labels.shape[1] < 2 or not len(labels):
+        return labels
+    one_hot = np.all((labels == 0) | (labels == 1)) and np.all(labels.sum(axis=1) == 1)
+    return labels.argmax(axis=1) if one_hot else labels
 
 
 def _unnamed(samples: Inputs) -> Inputs:

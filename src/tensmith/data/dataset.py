@@ -65,6 +65,10 @@ class DatasetPart(ABC):
         float32 [n, boxes, 6] boxes: class (-1: none), left, top, right, bottom as shares of the image, and
         whether of a crowd. None for a part without labels."""
 
+    def remark(self) -> str:
+        """What is suspicious about the samples and soon seen, in words; "" for nothing."""
+        return ""
+
 
 class LazyParts(Mapping[str, DatasetPart]):
     """Parts that are opened the first time they are asked for: listing their names reads nothing."""
@@ -106,6 +110,12 @@ class Dataset:
     def small_labels(self) -> bool:
         """Whether labels are small beside samples, so that all of them are known at once."""
         return self.task in ("classification", "detection")
+
+    def remarks(self) -> Iterator[str]:
+        """What is suspicious about its parts."""
+        for name, part in self.parts.items():
+            if found := part.remark():
+                yield f"part '{name}' of the data has {found}"
 
     def part(self, name: str) -> DatasetPart:
         """The part called `name`; DataError when there is none."""

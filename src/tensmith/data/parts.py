@@ -13,6 +13,7 @@ from tensmith.data.storage import RandomFile
 from tensmith.errors import DataError
 
 Labels = npt.NDArray[np.int64]
+_LOOKED_AT = 1 << 30  # bytes
 
 
 def checked_labels(labels: Array, classes: int | None, where: object) -> Labels:
@@ -83,6 +84,19 @@ class ArrayPart(DatasetPart):
 
     def __len__(self) -> int:
         return sample_count(self._samples)
+
+    def remark(self) -> str:
+        """Which samples are not finite; of very large arrays the first are looked at."""
+        for name, array in by_name(self._samples).items():
+            if array.dtype.kind == "f" and len(array):
+                rows = array[: max(1, _LOOKED_AT // max(1, array.nbytes // len(array)))]
+                found = np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
+                if found.size:
+                    where = f" of input '{name}'" if name else ""
+                    return (
+                        f"NaN or infinity in {found.size} of {len(rows)} samples{where}, first in {found[0]}"
+                    )
+        return ""
 
     def inputs(self, indices: Indices) -> Inputs:
         chosen = checked_indices(indices, len(self))

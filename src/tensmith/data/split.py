@@ -33,6 +33,12 @@ class Splits:
         return Subset(self.calibration.part, both)
 
 
+def most_frequent_share(view: Subset) -> float:
+    """How many of the labels, which are class numbers, are the most frequent one; 0 without labels."""
+    labels = view.part.labels(view.indices)
+    return 0.0 if labels is None else float(np.bincount(labels).max() / len(labels))
+
+
 def split(
     dataset: Dataset, calibration: int = 512, search: int = 2000, held_out: int | None = None, seed: int = 0
 ) -> Splits:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
+from tensmith.backend.packed import describe
+from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.layers import layer_costs, roofline_ms
 from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
@@ -25,29 +29,34 @@ def layer_rows(
     plan: Plan,
     final: Program,
     sensitivity: Mapping[str, Sensitivity],
+    packed: Path | None,
 ) -> list[LayerRow]:
-    """Rows for the report, on what a plan made of the simplified program.
+    """Rows for the report, on what a plan made of the simplified program, shipped as the file `packed`.
 
     Times are roofline estimates, sensitivity is measured at PROBE_BITS bits.
     """
     taken = roofline_ms(final, run.target, run.threads, run.sizes)
-    after = {_site(final.producers[name]): ms for name, ms in taken.items()}
-    return [
-        {
-            "name": before.name,
-            "op": before.op,
-            "shape": before.shape,
-            "bytes_before": before.bytes,
-            "bytes_after": _weight_bytes(final, before.name),
-            "ms_before": before.ms,
-            "ms_after": after.get(before.name),
-            "ms_evidence": before.ms_evidence,
-            "sensitivity": sensitivity[before.name].flips if before.name in sensitivity else None,
-            "sensitivity_evidence": "measured",
-            "treatment": treatment(plan, before.name),
-        }
-        for before in layer_costs(simplified, run.target, run.threads, run.sizes)
-    ]
+    products = {node.output for node, cost in node_costs(final, run.sizes) if cost.macs}
+    coded = _coded_bytes(packed) if packed is not None else {}
+    rows: list[LayerRow] = []
+    for before in layer_costs(simplified, run.target, run.threads, run.sizes):
+        node = _layer(final, before.name, simplified, products)
+        rows.append(
+            {
+                "name": before.name,
+                "op": before.op,
+                "shape": before.shape,
+                "bytes_before": before.bytes,
+                "bytes_after": 0 if node is None else _weight_bytes(final, node, coded),
+                "ms_before": before.ms,
+                "ms_after": None if node is None else taken.get(node.output),
+                "ms_evidence": before.ms_evidence,
+                "sensitivity": sensitivity[before.name].flips if before.name in sensitivity else None,
+                "sensitivity_evidence": "measured",
+                "treatment": treatment(plan, before.name),
+            }
+        )
+    return rows
 
 
 def treatment(plan: Plan, site: str) -> str:
@@ -69,22 +78,35 @@ def treatment(plan: Plan, site: str) -> str:
     return "; ".join(words) or "exact rewrites only"
 
 
-def _site(node: Node) -> str:
-    """The site a node had before quantization gave it the name of the rectifier it swallowed."""
-    weight = node.inputs[1] if len(node.inputs) > 1 else ""
-    return weight.removesuffix(WEIGHT_SUFFIX) if weight.endswith(WEIGHT_SUFFIX) else node.output
+def _is_at(node: Node, site: str) -> bool:
+    """Whether it is the node of a site; quantization may have given it the name of a rectifier behind it."""
+    return site in node.outputs or node.inputs[1:2] == (site + WEIGHT_SUFFIX,)
 
 
-def _weight_bytes(program: Program, site: str) -> int:
-    """Bytes of the constants that the weights of a layer come from, dequantization included."""
-    node = next((node for node in program.nodes if node.outputs and _site(node) == site), None)
-    if node is None or len(node.inputs) < 2:
-        return 0
-    names, found = [node.inputs[1]], 0
+def _layer(program: Program, site: str, before: Program, products: Collection[str]) -> Node | None:
+    """What became of the layer of a site: the product there, or one behind it that was not before."""
+    waiting = [node for node in program.nodes if _is_at(node, site)]
+    while waiting:
+        node = waiting.pop()
+        if node.output in products and node.inputs[1] in program.static_values:
+            return node
+        new = (n for n in node.inputs if n in program.producers and n not in before.producers)
+        waiting += [program.producers[name] for name in new]
+    return None
+
+
+def _weight_bytes(program: Program, node: Node, coded: Mapping[str, float]) -> int:
+    """Bytes of the constants that the weights of a layer come from, dequantization included, as shipped."""
+    names, found = [node.inputs[1]], 0.0
     while names:
         name = names.pop()
         if name in program.constants:
-            found += array_bytes(program.constants[name])
+            found += coded.get(name, array_bytes(program.constants[name]))
         elif name in program.static_values:
             names += filter(None, program.producers[name].inputs)
-    return found
+    return round(found)
+
+
+def _coded_bytes(packed: Path) -> dict[str, float]:
+    """Bytes of each tensor of a packed file."""
+    return {row.name: row.bits * math.prod(row.shape) / 8 for row in describe(packed.read_bytes())}

@@ -16,7 +16,7 @@ from tensmith.search.plan import Plan
 _SECONDS_A_CONTENDER, _TIMING_SHARE = 3.0, 0.005
 # The end takes at most this share of the time budget, or the least that it can take.
 _MOST_SHARE = 1 / 3
-FEWEST_SAMPLES = 100
+_FEWEST_SAMPLES = 100
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,19 @@ class Schedule:
 
     def least(self, points: Sequence[Candidate]) -> float:
         """The end at its shortest."""
-        return self._end(points, FEWEST_SAMPLES, 0.0, 1)
+        return self._end(points, self.fewest, 0.0, 1)
+
+    @property
+    def fewest(self) -> int:
+        """Held-out samples that are judged in any case: at least as many as take no longer than a start."""
+        return max(_FEWEST_SAMPLES, int(self.pace.usual(START) / max(self.pace.usual(SAMPLE), 1e-6)))
 
     def samples(self, points: Sequence[Candidate]) -> int:
         """Held-out samples that can be judged if everything after it takes what it should."""
         left = self.left - self._timing(points, self.a_contender) - self._after_timing(points, PROCESSES)
         judged = len(points) + self.peers
         affordable = (left / judged - self.pace.usual(START)) / max(self.pace.usual(SAMPLE), 1e-9)
-        return max(FEWEST_SAMPLES, int(affordable))
+        return max(self.fewest, int(affordable))
 
     def judged_by(self, points: Sequence[Candidate]) -> float:
         """The time (of time.monotonic) at which judging has to end."""

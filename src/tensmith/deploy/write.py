@@ -92,7 +92,12 @@ def write_run(
             for name, metrics in finalized.peers.items()
         ],
         "layers": layer_rows(
-            run, story.simplified, chosen.candidate.plan, chosen.built.program, story.sensitivity
+            run,
+            story.simplified,
+            chosen.candidate.plan,
+            chosen.built.program,
+            story.sensitivity,
+            chosen.built.packed,
         ),
         "tried": [_tried(candidate, finalized) for candidate in story.tried],
         "evidence": json.loads((folder.path / BEST / "certificate.json").read_text())["claims"],

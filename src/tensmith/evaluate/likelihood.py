@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tensmith.engine.worker import SessionWorker
+from tensmith.errors import DataError
 from tensmith.evaluate.accuracy import (
     Preprocess,
     Samples,
@@ -33,9 +34,10 @@ def log_softmax(logits: Array) -> Array:
 def log_likelihoods(path: Path, view: Samples, preprocess: Preprocess, threads: int) -> Array:
     """Log-probability of each label that the model knows: float64 [n], NaN where answers are not finite.
 
-    Empty for data without labels.
+    Empty for data without labels; DataError where the model knows none of them.
     """
     found: list[float] = []
+    unknown = ""
     with SessionWorker("onnxruntime", path, threads) as worker:
         model = as_model(worker, preprocess)
         for batch in view.batches(best_batch_size(worker)):
@@ -43,6 +45,12 @@ def log_likelihoods(path: Path, view: Samples, preprocess: Preprocess, threads: 
             labels = () if batch.labels is None else batch.labels
             rows = log_softmax(logits)
             found += [float(row[label]) for row, label in zip(rows, labels) if label < rows.shape[1]]
+            if len(labels) and not found:
+                unknown = (
+                    f"label {max(labels)} is out of range: the model tells {rows.shape[1]} classes apart"
+                )
+    if unknown and not found:
+        raise DataError(unknown)
     return np.array(found)
 
 

@@ -21,12 +21,13 @@ def speed_words(speedup: Metric, baseline: str) -> str:
     return f"shows no difference in speed from the original on {baseline}: {shown}"
 
 
-def size_words(ratio: Metric) -> str:
-    """Size of what is shipped, against the original file."""
+def size_words(ratio: Metric, compiled: Metric | None = None) -> str:
+    """Size of what is shipped, against the original file; and of what it is compiled to, if it is."""
     shown = quantity("size_ratio", ratio)
+    then = f"; compiled, it takes {quantity('native_bytes', compiled).value}" if compiled else ""
     if ratio.low > 1:
-        return f"in a file {shown.value} smaller ({shown.evidence})"
-    return f"in a file that is not smaller ({shown.value}, {shown.evidence})"
+        return f"in a file {shown.value} smaller ({shown.evidence}{then})"
+    return f"in a file that is not smaller ({shown.value}, {shown.evidence}{then})"
 
 
 def accuracy_words(ours: Metric, original: Metric, drop: Metric, name: str) -> str:
@@ -49,4 +50,6 @@ def headline(report: Report) -> str:
         metric_of(metrics, "accuracy_drop"),
         printable(context["accuracy_name"]),
     )
-    return f"The chosen model {speed}, {size_words(metric_of(metrics, 'size_ratio'))}, {accuracy}."
+    compiled = metric_of(metrics, "native_bytes") if "native_bytes" in metrics else None
+    size = size_words(metric_of(metrics, "size_ratio"), compiled)
+    return f"The chosen model {speed}, {size}, {accuracy}."

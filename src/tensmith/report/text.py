@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tensmith.report.document import FrontDocument, Metrics, PointRow, marks_of, metric_of
+from tensmith.report.document import FrontDocument, Metrics, PointRow, Report, marks_of, metric_of
 from tensmith.report.escape import printable
+from tensmith.report.headline import headline
 from tensmith.report.plots import start_metrics
 from tensmith.report.quantity import LABELS, quantity, value_parts
 
@@ -19,11 +20,11 @@ COLUMNS = (
 )
 
 
-def front_table(front: FrontDocument, chosen: str = "") -> Table:
+def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Table:
     """The original, the points by speed-up, the budget, then the points beyond it.
 
-    Under each figure stands its interval, and its evidence word unless a whole column shares it: then it
-    stands in the column's heading.
+    measure: what accuracy is called. Under each figure stands its interval, and its evidence word unless a
+    whole column shares it: then it stands in the column's heading.
     """
     points = sorted(
         front["points"],
@@ -35,8 +36,9 @@ def front_table(front: FrontDocument, chosen: str = "") -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("model", overflow="fold", min_width=12)
+    labels = LABELS | ({"accuracy": measure, "accuracy_drop": "lost"} if measure else {})
     for name, word in columns.items():
-        table.add_column(f"{LABELS[name]}\n{word}", justify="right")
+        table.add_column(f"{labels[name]}\n{word}", justify="right")
     table.add_row(
         _cell("original", printable(front["baseline"]["engine"])), *_row(start, columns), style="dim"
     )
@@ -48,10 +50,17 @@ def front_table(front: FrontDocument, chosen: str = "") -> Table:
         table.add_row(*_point(front, point, chosen, columns))
     baseline = printable(front["baseline"]["engine"])
     samples = front.get("held_out_samples")
-    judged = f" Accuracy is of {samples:,} held-out samples." if samples else ""
+    judged = f" {labels['accuracy'].capitalize()} is of {samples:,} held-out samples." if samples else ""
     caption = f"Intervals are 95%.{judged} Speed-ups are over the original on {baseline}."
     table.caption, table.caption_justify = Text(caption, style="dim"), "left"
     return table
+
+
+def run_lines(report: Report) -> list[Table | str]:
+    """A run in a terminal: the front, what was chosen in a sentence, and what else is to be known."""
+    context = report["context"]
+    front = front_table(report["front"], context["chosen"], printable(context["accuracy_name"], 40))
+    return [front, "", headline(report), *map(printable, report["notes"])]
 
 
 def front_text(front: FrontDocument, chosen: str = "", width: int = 160) -> str:
