@@ -7,7 +7,7 @@ import numpy as np
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.types import TensorType
-from tensmith.rewrite.law import law
+from tensmith.rewrite.law import floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import Edit, NodeRule, exact
 from tensmith.rewrite.term import Bindings, Later, Number, Term, Use, Var, ops
@@ -17,11 +17,6 @@ LOW, HIGH = Var("low", static=True, optional=True), Var("high", static=True, opt
 LEAST, MOST = Var("least", static=True, optional=True), Var("most", static=True, optional=True)
 
 Bounds = tuple[float, float]
-
-
-def floating(m: Match) -> str | None:
-    """None if x is of floats."""
-    return None if m.type(X).floating else ""
 
 
 law("clip_to_relu", ops.clip(X, 0, None), ops.relu(X), -ops.relu(-X), when=floating, order=41)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.ir.ops.elementwise import single
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.law import family, law
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Var, ops
 from tensmith.rewrite.values import uniform

@@ -6,8 +6,7 @@ constants; no form does.
 
 from __future__ import annotations
 
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.law import Instance, everywhere, family, filled, law
+from tensmith.rewrite.law import Instance, everywhere, family, filled, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Term, Use, Var, ops
 
@@ -233,7 +232,7 @@ def _fixed(m: Match) -> str | None:
 
 family(
     "product_with_zero",
-    [(X * 0, everywhere(0, X), everywhere(1, X)), (0 / X, everywhere(0, X), everywhere(1, X))],
+    [(X * 0, everywhere(0), everywhere(1)), (0 / X, everywhere(0), everywhere(1))],
     when=_fixed,
     says="x * 0 = 0 and 0 / x = 0, of numbers.",
 )

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.rewrite.exact.activation import floating
 from tensmith.rewrite.exact.reductions import axes_of, known, reduce
-from tensmith.rewrite.law import Instance, family, law, matmul_instances
+from tensmith.rewrite.law import Instance, family, floating, law, matmul_instances
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Var, ops
 

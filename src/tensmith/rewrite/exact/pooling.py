@@ -11,10 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.exact.convolution import _pointwise as pointwise
-from tensmith.rewrite.exact.products import B, W, conv
-from tensmith.rewrite.law import Instance, family, law
+from tensmith.rewrite.exact.products import B, W, conv, pointwise
+from tensmith.rewrite.law import Instance, family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, ConstantTable, Later, Term, Use, Var, ops
 
