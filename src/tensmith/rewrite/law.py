@@ -335,7 +335,7 @@ def filled(number: float, like: Var, shape: Callable[[Bindings], Sequence[Dim]] 
 
 
 def everywhere(number: float, shape: Callable[[Bindings], Sequence[Dim]] | None = None) -> Later:
-    """One number of x's type in place of all that was matched; `shape` as above is what a proof knows of it."""
+    """One number of x's type for all that was matched; `shape` as above is what a proof knows of it."""
 
     def make(m: Bindings) -> Term:
         if isinstance(m, Match):

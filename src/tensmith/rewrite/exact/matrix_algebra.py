@@ -1,4 +1,4 @@
-"""Matrix products: associated by cost, transposed, joined, and with what is known of their operands.
+"""The algebra of matrix products: associated by cost, distributed, transposed, and of known operands.
 
 Measure: multiply-adds, then products, then other operations on values that vary.
 """
