@@ -5,7 +5,7 @@ rows. Whatever works row by row is computed for the new rows alone; where all ro
 values are by an attention, those from before come in as a cache and go out with the new ones behind them.
 So the same program fills the caches from a prompt and goes on with single tokens.
 
-That is right where no row depends on a later one (rewrite.causal). How rows pass through an op is not proved:
+That is right where no row depends on a later one (tokens.causal). How rows pass through an op is not proved:
 whoever makes such a program compares it with what it was made of (deploy.caching).
 """
 
@@ -24,8 +24,8 @@ from tensmith.ir.builder import ProgramBuilder
 from tensmith.ir.edits import in_order
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.shape import Expand, Renaming, Transpose
-from tensmith.rewrite.row_rules import ALL, NEW, Rows, inputs_for, is_of
-from tensmith.rewrite.token_rows import MASK, TokenRows
+from tensmith.rewrite.tokens.row_rules import ALL, NEW, Rows, inputs_for, is_of
+from tensmith.rewrite.tokens.rows import MASK, TokenRows
 
 PAST, PRESENT = "past_key_values.{}", "present.{}"
 POSITION = "position"
