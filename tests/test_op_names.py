@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "tensmith"
 # File -> (how many lines compare names, why). `lifting` is not counted: it has a term language of its own.
 LEFT = {
     "rewrite/match.py": (2, "the matcher of patterns itself"),
-    "rewrite/caching.py": (1, "a mask's triangle, cut by the rows that are new"),
+    "rewrite/tokens/caching.py": (1, "a mask's triangle, cut by the rows that are new"),
     "rewrite/term.py": (1, "sums and products without an operand"),
     "rewrite/rule.py": (1, "rules are offered nodes of the ops that they declare"),
     "backend/native/steps/sums.py": (1, "the one test for sums of two values, for all epilogues"),

@@ -26,6 +26,7 @@ import numpy as np
 from benchmarks import DATA, parts
 from tensmith.data import ImageInput, open_dataset, parse_preprocess, split
 from tensmith.engine.base import ENGINES
+from tensmith.engine.frame import Answer
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.sharing import shared
@@ -33,7 +34,7 @@ from tensmith.evaluate.task import Task, image_form
 from tensmith.formula.arith import Array
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu
-from tensmith.workers.base import Answer, Job
+from tensmith.workers.base import Job
 from tensmith.workers.processes import processes
 
 MODEL, SOURCE = DATA / "models" / "resnet20_cifar10.onnx", f"cifar10:{DATA / 'cifar10'}"

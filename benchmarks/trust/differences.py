@@ -27,13 +27,12 @@ import numpy as np
 
 from benchmarks import DATA, parts
 from tensmith.equality.apart import distance
-from tensmith.equality.sampling import symbols
+from tensmith.equality.sampling import normal_inputs, symbols
 from tensmith.errors import TensmithError
 from tensmith.files import TemporaryFolder
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Node, Program
 from tensmith.verify.difference import compare_models, values_of
-from tensmith.verify.library import random_inputs
 
 # Networks, and the seconds that comparing two exports of one may take.
 PAIRS = {"resnet50": 30.0, "bert_base": 60.0, "mobilenet_v2": 30.0, "gpt2": 60.0}
@@ -212,7 +211,7 @@ def hunted(name: str, options: Namespace) -> parts.Found:
 def _apart(program: Program, mutant: Program) -> bool:
     """Whether outputs on random inputs are further apart than rounding takes them."""
     batches, lengths = symbols(program)
-    given = random_inputs(program, dict.fromkeys(lengths, 16) | dict.fromkeys(batches, 2), 1)
+    given = normal_inputs(program, dict.fromkeys(lengths, 16) | dict.fromkeys(batches, 2), 1)
     ours, theirs = (values_of(each, given) for each in (program, mutant))
     return any(distance(ours[name], theirs[name]).share > _APART for name in program.outputs)
 

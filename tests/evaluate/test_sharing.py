@@ -12,6 +12,7 @@ import pytest
 from linear_model import save_linear
 from tensmith.data import ImageForm, ImageInput, open_dataset, parse_preprocess, split
 from tensmith.data.images import FIRST, LAST
+from tensmith.engine.frame import Answer
 from tensmith.errors import DataError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
@@ -19,7 +20,7 @@ from tensmith.evaluate.outcome import Classification
 from tensmith.evaluate.shard import task_json, task_of
 from tensmith.evaluate.sharing import shared
 from tensmith.evaluate.task import Task
-from tensmith.workers.base import Answer, Job, WorkerLost, Workers
+from tensmith.workers.base import Job, WorkerLost, Workers
 from tensmith.workers.processes import ProcessWorker
 
 FEATURES, CLASSES = 16, 4

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensmith.hardware import OpCost, load_target, op_seconds, program_seconds
+from tensmith.hardware import OpCost, load_target, op_seconds
 from tensmith.hardware.cost import DISPATCH_CYCLES
 
 PI = load_target("raspberry-pi-5")
@@ -30,12 +30,6 @@ def test_narrow_numbers_are_faster_where_the_device_has_them() -> None:
         op_seconds(PI, OpCost(1e9, 0, 0, 0, dtype)) - DISPATCH for dtype in ("fp32", "fp16", "int8")
     )
     assert (fp32 / fp16, fp32 / int8) == pytest.approx((2, 4))
-
-
-def test_a_program_is_the_sum_of_its_ops() -> None:
-    op = OpCost(1e6, 1e3, 1e4, 1e4)
-    assert program_seconds(PI, [op, op]) == pytest.approx(2 * op_seconds(PI, op))
-    assert program_seconds(PI, []) == 0
 
 
 @given(AMOUNT, AMOUNT, AMOUNT, AMOUNT, st.sampled_from([1, 2, 4, 8]))

@@ -1,7 +1,7 @@
-"""A decoder without caches, given caches: made by rewrite.caching, and compared with what it was before.
+"""A decoder without caches, given caches by rewrite.tokens.caching, and compared with what it was before.
 
-That no row depends on a later one is proved where it can be (rewrite.causal); how rows pass through the ops
-is tested.
+That no row depends on a later one is proved where it can be (rewrite.tokens.causal); how rows pass through
+the ops is tested.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tensmith.engine.base import ENGINES
 from tensmith.errors import EngineError, ModelError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.rewrite.caching import with_caches
-from tensmith.rewrite.causal import Causality
+from tensmith.rewrite.tokens.caching import with_caches
+from tensmith.rewrite.tokens.causal import Causality
 from tensmith.rewrite.trail import simplify
 
 # Texts by the tokens that are fed together, one part after the other. The last ends where the model does, and
@@ -70,7 +70,7 @@ class CacheComparison:
 
 
 def cached(program: Program) -> Program:
-    """The program with caches (rewrite.caching.with_caches), simplified. ModelError where that cannot be."""
+    """The program with caches (see rewrite.tokens.caching), simplified. ModelError where that cannot be."""
     return simplify(with_caches(simplify(program).program)).program
 
 

@@ -28,7 +28,7 @@ from tensmith.frontend.model import read_model, read_weights_open
 from tensmith.frontend.model_copy import copy_model
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
-from tensmith.rewrite.caching import with_slots
+from tensmith.rewrite.tokens.caching import with_slots
 from tensmith.rewrite.trail import simplify
 from tensmith.verify.files import require_certified
 from tensmith.verify.schema import NAME

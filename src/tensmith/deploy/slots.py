@@ -19,8 +19,8 @@ from tensmith.errors import TensmithError
 from tensmith.files import TemporaryFolder
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.rewrite.caching import PAST, POSITION, PRESENT, with_slots
-from tensmith.rewrite.causal import Causality
+from tensmith.rewrite.tokens.caching import PAST, POSITION, PRESENT, with_slots
+from tensmith.rewrite.tokens.causal import Causality
 from tensmith.rewrite.trail import simplify
 
 # Capacities are powers of two from this on, so that few are compiled.

@@ -8,9 +8,13 @@ native code on foreign files: every length is bounded, and objects are never unp
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import struct
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -19,6 +23,7 @@ _LENGTH = struct.Struct("<I")
 _LONGEST_HEADER = 1 << 24
 
 Array = np.ndarray[Any, Any]
+Answer = tuple[dict[str, Any], dict[str, Array]]
 
 
 class _Pipe:
@@ -56,3 +61,24 @@ def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, Array]]:
     pipe: Any = _Pipe(stream)
     names: list[str] = header.pop("arrays", [])
     return header, {name: np.lib.format.read_array(pipe, allow_pickle=False) for name in names}
+
+
+def take_stdout() -> BinaryIO:
+    """A stream to the parent alone: what native code prints goes to stderr, not between the frames."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return answers
+
+
+def serve(answers: BinaryIO, answer: Callable[[dict[str, Any], dict[str, Array]], Answer]) -> None:
+    """Answers requests on stdin until the pipe closes, or `answer` raises EOFError.
+
+    SIGALRM ends the process when a request takes more than the seconds of its `alarm`, if it has one.
+    """
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            request, arrays = read_frame(sys.stdin.buffer)
+            signal.alarm(request.get("alarm", 0))
+            found = answer(request, arrays)
+            signal.alarm(0)
+            write_frame(answers, *found)

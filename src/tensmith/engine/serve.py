@@ -8,23 +8,18 @@ closes the pipe, and SIGALRM ends it when a request outlives its time and no par
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import os
-import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tensmith.engine.base import ENGINES, Engine, Session
-from tensmith.engine.frame import Array, read_frame, write_frame
+from tensmith.engine.frame import Answer, Array, serve, take_stdout
 from tensmith.engine.resident import peak_bytes, reset_peak, resident_bytes
 from tensmith.engine.signature import TensorSpec
 from tensmith.engine.stopwatch import time_calls
 from tensmith.errors import EngineError
-
-Answer = tuple[dict[str, Any], dict[str, Array]]
 
 
 def _describe(specs: tuple[TensorSpec, ...]) -> list[list[Any]]:
@@ -38,6 +33,17 @@ class Server:
         self._engine = engine
         self._session: Session | None = None
         self._step: Callable[[], object] | None = None
+        self._requests = {"load": self.load, "run": self.run, "run_in_parts": self.run_in_parts}
+        self._requests |= {"feed": self.feed, "time": self.time, "peak": self.peak}
+
+    def answer(self, request: dict[str, Any], arrays: dict[str, Array]) -> Answer:
+        """The answer of the method that is asked for; {"error": a sentence} where it fails."""
+        try:
+            found: Answer = self._requests[request["do"]](request, arrays)
+        except Exception as error:
+            reason = str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
+            return {"error": reason}, {}
+        return found
 
     def load(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
         """Prepares the model; `before` are the process's resident bytes without it."""
@@ -100,25 +106,9 @@ class Server:
 def main() -> None:
     """Serves until the pipe closes."""
     module, name = sys.argv[1:]
-    # Native code likes to print: what it writes to stdout must not get between the frames.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    requests = sys.stdin.buffer
+    answers = take_stdout()
     importlib.import_module(module)
-    server = Server(ENGINES[name])
-    handlers = {"load": server.load, "run": server.run, "run_in_parts": server.run_in_parts}
-    handlers |= {"feed": server.feed, "time": server.time, "peak": server.peak}
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while True:
-            request, arrays = read_frame(requests)
-            signal.alarm(request["alarm"])
-            try:
-                answer, results = handlers[request["do"]](request, arrays)
-            except Exception as error:
-                reason = str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
-                answer, results = {"error": reason}, {}
-            signal.alarm(0)
-            write_frame(answers, answer, results)
+    serve(answers, Server(ENGINES[name]).answer)
 
 
 def warm(*packages: str) -> None:

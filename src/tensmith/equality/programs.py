@@ -52,6 +52,8 @@ Verdict = Literal["equal", "different", "unknown"]
 
 _TRIALS = 3
 MOST_PRIMES = 16
+# So improbable an error is small enough.
+_ERROR = 1e-9
 # A bound above this is worth another test, with cuts.
 _POOR = 1e-6
 
@@ -87,13 +89,12 @@ def compare_programs(
     primes: int | None = None,
     seed: int = 0,
     *,
-    error: float = 1e-9,
     most: int = MOST_PRIMES,
     seconds: float = 60.0,
 ) -> FieldCheck:
     """Whether two programs are equal; see the module.
 
-    primes: how many, if not as many as `error` asks for, up to `most`. seconds: a budget that limits their
+    primes: how many, if not as many as _ERROR asks for, up to `most`. seconds: a budget that limits their
     number too; two are always used, and with no limit of seconds what is found is a function of the programs
     and the seed. Never raises for what the programs are: what cannot be tested is "unknown", with a reason.
     """
@@ -113,10 +114,10 @@ def compare_programs(
             whole = _Comparison(left, right, small, large, seed)
             halves = cut(left, right) if primes is None and whole.hopeless() else None
             if halves is not None:
-                found = replace(whole, left=halves[0], right=halves[1]).run(None, error, most, seconds / 2)
+                found = replace(whole, left=halves[0], right=halves[1]).run(None, most, seconds / 2)
                 if found.equal and found.error_probability <= _POOR:
                     return replace(found, cuts=halves[2])
-            return whole.run(primes, error, most, seconds if halves is None else seconds / 2)
+            return whole.run(primes, most, seconds if halves is None else seconds / 2)
         except ProgramError as problem:
             reason = str(problem)
     return FieldCheck("unknown", reason=reason, seed=seed)
@@ -169,7 +170,7 @@ class _Comparison:
         _, chance, reason = self._bound
         return not reason and chance(MOST_PRIMES) > _POOR
 
-    def run(self, primes: int | None, error: float, most: int, seconds: float) -> FieldCheck:
+    def run(self, primes: int | None, most: int, seconds: float) -> FieldCheck:
         """First one prime with large sizes, then all primes together with small ones."""
         start = time.perf_counter()
         output = self._differs(self.large, 1)
@@ -177,7 +178,7 @@ class _Comparison:
             return self._different(output, 1)
         spent = time.perf_counter() - start
         _, chance, _ = self._bound
-        count = primes or next((k for k in range(2, most) if chance(k) <= error), most)
+        count = primes or next((k for k in range(2, most) if chance(k) <= _ERROR), most)
         affordable = min((seconds - spent) / max(spent, 1e-3), MOST_PRIMES)
         count = count if primes else max(2, min(count, int(affordable)))
         output = self._differs(self.small, count)

@@ -14,6 +14,8 @@ from tensmith.ir import Node, Program
 # Primes are drawn from [2**20, 2**21): products of residues stay exact in float64 sums of 2**11 terms.
 LOWEST = 2**20
 PRIMES_IN_RANGE = 73_586
+# As wide as networks usually want their inputs, from normalized numbers to raw bytes.
+_SCALES = (0.3, 1.0, 30.0, 255.0)
 _SMALL_PRIMES = tuple(n for n in range(2, 1449) if all(n % d for d in range(2, int(n**0.5) + 1)))
 
 
@@ -73,6 +75,17 @@ def whole_inputs(
             raise ProgramError(f"input '{name}' is {type_}, which has no random values")
         bound = 2 if type_.dtype == "bool" else min(_index_bound(p, name) for p in programs)
         found[name] = generator.integers(0, bound, shape).astype(type_.numpy)
+    return found
+
+
+def normal_inputs(program: Program, assignment: Mapping[str, int], seed: int) -> dict[str, Array]:
+    """Normal floats around zero, as wide as the seed says, and random values of the other inputs."""
+    generator = np.random.default_rng(seed)
+    found = whole_inputs((program,), assignment, generator)
+    for name, shape in shapes(program, assignment).items():
+        if name not in found:
+            wide = _SCALES[seed % len(_SCALES)] * generator.standard_normal(shape)
+            found[name] = wide.astype(program.inputs[name].numpy)
     return found
 
 

@@ -81,14 +81,14 @@ class _Sum:
         return self._total
 
 
-def nvml_counter(device: int = 0) -> Counter | None:
-    """The energy of one NVIDIA board (nvmlDeviceGetTotalEnergyConsumption, Volta and later), else None."""
+def nvml_counter() -> Counter | None:
+    """The first NVIDIA board's energy (nvmlDeviceGetTotalEnergyConsumption, Volta and later), else None."""
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
         return None
     handle, total = ctypes.c_void_p(), ctypes.c_ulonglong()
-    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(device, ctypes.byref(handle)):
+    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)):
         return None
     if nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(total)):
         return None
@@ -97,7 +97,7 @@ def nvml_counter(device: int = 0) -> Counter | None:
         nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(total))
         return total.value * 1000
 
-    return Counter(f"nvml:{device}", read)
+    return Counter("nvml:0", read)
 
 
 def measure_energy(counter: Counter, run: Callable[[int], object], count: int) -> Metric:

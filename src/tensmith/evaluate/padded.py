@@ -15,7 +15,7 @@ from tensmith.engine.base import Arrays, Session, compiler
 from tensmith.errors import EngineError, TensmithError
 from tensmith.formula.arith import Array
 from tensmith.frontend.onnx import read_onnx
-from tensmith.rewrite.causal import SIZES, Causality
+from tensmith.rewrite.tokens.causal import SIZES, Causality
 
 # Lengths are powers of two from this on.
 _LEAST = 16

@@ -1,8 +1,8 @@
 """GGUF models as TensIR programs: decoders of the architectures llama, qwen2 and gpt2.
 
 tokens int64 [batch, length] -> logits float32 [batch, length, vocabulary], without caches, as exporters write
-decoders; `rewrite.caching` gives them caches. What the metadata mean is the GGUF specification's, the names
-of tensors and what is computed of them llama.cpp's. Matrices are [outputs, inputs].
+decoders; `rewrite.tokens.caching` gives them caches. What the metadata mean is the GGUF specification's, the
+names of tensors and what is computed of them llama.cpp's. Matrices are [outputs, inputs].
 
 Weights in blocks of codes with one scale stay that: a DequantizeLinear with blocks before the product, and
 for a table that rows are looked up in, rows of codes times their scales. All other types become float32.

@@ -19,6 +19,7 @@ import numpy as np
 
 from tensmith.data.gguf import GgufTensor
 from tensmith.formula.arith import Array
+from tensmith.ir.types import bit_fields
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,6 @@ def _half(blocks: Array, at: int) -> Array:
     return np.ascontiguousarray(blocks[:, at : at + 2]).view(np.float16).astype(np.float32)
 
 
-def _fields(packed: Array, bits: int, run: int) -> Array:
-    """Bytes [n, m] as fields of so many bits [n, m * 8 / bits]: of each run of bytes the lowest, then the
-    next ones."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
-    runs: Array = packed.reshape(len(packed), -1, 1, run) >> shifts & np.uint8((1 << bits) - 1)
-    return runs.reshape(len(packed), -1)
-
-
 def _signed(codes: Array, zero: int) -> Array:
     return np.asarray(codes.astype(np.int8) - np.int8(zero))
 
@@ -94,15 +87,15 @@ def _q8_0(b: Array) -> _Parts:
 
 
 def _q4_0(b: Array) -> _Parts:
-    return _signed(_fields(b[:, 2:], 4, 16), 8), _half(b, 0), None
+    return _signed(bit_fields(b[:, 2:], 4, 16), 8), _half(b, 0), None
 
 
 def _q4_1(b: Array) -> _Parts:
-    return _fields(b[:, 4:], 4, 16), _half(b, 0), _half(b, 2)
+    return bit_fields(b[:, 4:], 4, 16), _half(b, 0), _half(b, 2)
 
 
 def _five(low: Array, high: Array) -> Array:
-    return np.asarray(_fields(low, 4, 16) | _fields(high, 1, 1) << 4)
+    return np.asarray(bit_fields(low, 4, 16) | bit_fields(high, 1, 1) << 4)
 
 
 def _q5_0(b: Array) -> _Parts:
@@ -115,13 +108,13 @@ def _q5_1(b: Array) -> _Parts:
 
 def _q2_k(b: Array) -> _Parts:
     parts = b[:, :16]
-    return _fields(b[:, 16:80], 2, 32), _half(b, 80) * (parts & 15), -_half(b, 82) * (parts >> 4)
+    return bit_fields(b[:, 16:80], 2, 32), _half(b, 80) * (parts & 15), -_half(b, 82) * (parts >> 4)
 
 
 def _q3_k(b: Array) -> _Parts:
     high, low, parts = b[:, :32], b[:, 32:96], b[:, 96:108]
-    scales = _fields(parts[:, :8], 4, 8) | _fields(parts[:, 8:], 2, 4) << 4
-    codes = _fields(low, 2, 32) | _fields(high, 1, 32) << 2
+    scales = bit_fields(parts[:, :8], 4, 8) | bit_fields(parts[:, 8:], 2, 4) << 4
+    codes = bit_fields(low, 2, 32) | bit_fields(high, 1, 32) << 2
     return _signed(codes, 4), _half(b, 108) * _signed(scales, 32), None
 
 
@@ -135,17 +128,17 @@ def _sixes(b: Array) -> tuple[Array, Array]:
 
 def _q4_k(b: Array) -> _Parts:
     scales, minima = _sixes(b)
-    return _fields(b[:, 16:], 4, 32), _half(b, 0) * scales, -_half(b, 2) * minima
+    return bit_fields(b[:, 16:], 4, 32), _half(b, 0) * scales, -_half(b, 2) * minima
 
 
 def _q5_k(b: Array) -> _Parts:
     scales, minima = _sixes(b)
-    codes = _fields(b[:, 48:], 4, 32) | _fields(b[:, 16:48], 1, 32) << 4
+    codes = bit_fields(b[:, 48:], 4, 32) | bit_fields(b[:, 16:48], 1, 32) << 4
     return codes, _half(b, 0) * scales, -_half(b, 2) * minima
 
 
 def _q6_k(b: Array) -> _Parts:
-    codes = _fields(b[:, :128], 4, 64) | _fields(b[:, 128:192], 2, 32) << 4
+    codes = bit_fields(b[:, :128], 4, 64) | bit_fields(b[:, 128:192], 2, 32) << 4
     return _signed(codes, 32), _half(b, 208) * b[:, 192:208].view(np.int8), None
 
 

@@ -15,7 +15,7 @@ from tensmith import gate
 from tensmith.errors import ModelError
 from tensmith.formula.arith import Array
 from tensmith.ir.onnx_schema import ELEMENT_TYPES, tidy_float
-from tensmith.ir.types import BITS, DTYPES
+from tensmith.ir.types import BITS, DTYPES, bit_fields
 
 # A sparse tensor may name this many times more elements than its file spends on it.
 _MAX_SPARSE_RATIO = 4096
@@ -70,8 +70,7 @@ def _decode(raw: Array, name: str, shape: tuple[int, ...], count: int) -> Array:
     bits, dtype = BITS.get(name), DTYPES[name]
     if bits is None:
         return np.asarray(raw.view(dtype)).reshape(shape)
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    codes = np.asarray((raw[:, None] >> shifts) & (2**bits - 1)).reshape(-1)[:count]
+    codes = bit_fields(raw[None], bits)[0, :count]
     if name[0] == "f":
         return np.asarray(codes.view(dtype)).reshape(shape)
     if name[0] == "i":  # two's complement

@@ -1,6 +1,6 @@
 """Devices: what they can do, what an operation costs on them in time and energy."""
 
-from tensmith.hardware.cost import OpCost, op_seconds, program_seconds
+from tensmith.hardware.cost import OpCost, op_seconds
 from tensmith.hardware.cpu import INT8_DOT, Cpu, detect_cpu
 from tensmith.hardware.energy import HOROWITZ_45NM, EnergyTable
 from tensmith.hardware.host import detect_host
@@ -17,6 +17,5 @@ __all__ = [
     "detect_host",
     "load_target",
     "op_seconds",
-    "program_seconds",
     "target_names",
 ]

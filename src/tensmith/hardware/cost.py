@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tensmith.hardware.target import Target
@@ -33,8 +32,3 @@ def op_seconds(target: Target, op: OpCost, threads: int = 1) -> float:
     compute = (2 * op.macs + op.elementwise_ops) / target.peak(op.dtype, threads)
     traffic = (op.bytes_read + op.bytes_written) / target.bandwidth(threads)
     return max(compute, traffic) + DISPATCH_CYCLES / (target.frequency_ghz * 1e9)
-
-
-def program_seconds(target: Target, ops: Iterable[OpCost], threads: int = 1) -> float:
-    """Seconds of the ops one after the other."""
-    return sum(op_seconds(target, op, threads) for op in ops)

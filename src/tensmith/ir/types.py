@@ -34,6 +34,14 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 BITS: dict[str, int] = {"f4e2m1": 4, "i4": 4, "u4": 4, "i2": 2, "u2": 2, "string": 64}
 
 
+def bit_fields(packed: Array, bits: int, run: int = 1) -> Array:
+    """Bytes [n, m] as fields of so many bits [n, m * 8 / bits]: of each run of bytes the lowest, then the
+    next ones."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
+    runs: Array = packed.reshape(len(packed), -1, 1, run) >> shifts & np.uint8((1 << bits) - 1)
+    return runs.reshape(len(packed), -1)
+
+
 def dtype_name(dtype: np.dtype) -> str:
     """TensIR's name of a NumPy element type; strings of any width are "string"."""
     if dtype.kind in "OUS":

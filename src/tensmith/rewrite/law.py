@@ -46,6 +46,8 @@ from tensmith.rewrite.term import (
 
 Condition: TypeAlias = Callable[[Match], str | None]
 
+_X = Var("x")
+
 # What an attribute that is left out stands for, one number an axis.
 _NEUTRAL = {"pads": 0, "strides": 1, "dilations": 1}
 
@@ -314,6 +316,11 @@ def _register(made: Law | Family, order: int, phase: Phase, says: str, found: st
     EXACT.add(made.name, made)
 
 
+def floating(m: Match) -> str | None:
+    """None if x is of floats."""
+    return None if m.type(_X).floating else ""
+
+
 # Parts of right sides
 
 
@@ -327,13 +334,13 @@ def filled(number: float, like: Var, shape: Callable[[Bindings], Sequence[Dim]] 
     return Later(make, f"{number:g}")
 
 
-def everywhere(number: float, like: Var, shape: Callable[[Bindings], Sequence[Dim]] | None = None) -> Later:
-    """One number in place of all that was matched; `shape` as above is what a proof knows of it."""
+def everywhere(number: float, shape: Callable[[Bindings], Sequence[Dim]] | None = None) -> Later:
+    """One number of x's type for all that was matched; `shape` as above is what a proof knows of it."""
 
     def make(m: Bindings) -> Term:
         if isinstance(m, Match):
-            return filled(number, like, lambda _: m.program.type(m.nodes[0].output).dims)
-        return filled(number, like, shape)
+            return filled(number, _X, lambda _: m.program.type(m.nodes[0].output).dims)
+        return filled(number, _X, shape)
 
     return Later(make, f"{number:g}")
 
@@ -342,6 +349,11 @@ def literal(sizes: Sequence[Dim]) -> Array:
     """Sizes as an operand: whole numbers, or symbols too."""
     whole = all(isinstance(size, int) for size in sizes)
     return np.array(list(sizes), dtype=np.int64 if whole else object)
+
+
+def join(axis: int, *parts: Term) -> Use:
+    """Tensors one after the other."""
+    return ops.concat(*parts, attrs={"axis": axis})
 
 
 def shaped(x: Term, sizes: Sequence[Dim]) -> Use:

@@ -80,7 +80,7 @@ def _could_be(term: Use | AnyElementwise, node: Node) -> bool:
     return node.kind(Elementwise) is not None and len(node.inputs) == len(term.args) and all(node.inputs)
 
 
-def _orders(term: Use | AnyElementwise, node: Node) -> Iterator[tuple[str, ...]]:
+def _orders(node: Node) -> Iterator[tuple[str, ...]]:
     yield node.inputs
     if len(node.inputs) == 2 and node.traits.commutative:
         yield node.inputs[::-1]
@@ -104,7 +104,7 @@ def _match(pending: _Pending, state: Match) -> str | None:
     if reason is not None:
         return reason
     found = ""
-    for inputs in _orders(term, node):
+    for inputs in _orders(node):
         before = dict(state.values), dict(state.attrs), list(state.nodes), dict(state.functions)
         _note(term, node, state)
         reason = _match((*zip(term.args, inputs + ("",) * (len(term.args) - len(inputs))), *rest), state)

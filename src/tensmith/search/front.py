@@ -150,15 +150,15 @@ def _preferred(candidates: Iterable[Candidate], prefer: str) -> Candidate:
     return min(candidates, key=keys[prefer])
 
 
-def shortlist(candidates: Iterable[Candidate], most: int = MOST_POINTS) -> list[Candidate]:
-    """The front, thinned by how crowded it is: `most` points within the budgets, and a few beyond the drop's.
+def shortlist(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The front, thinned by how crowded it is: MOST_POINTS within the budgets, and a few beyond the drop's.
 
     What may be preferred stays, and what loses least; beyond the budget the ends.
     """
     points = front(candidates)
     sure, unsure, beyond = ([point for point in points if point.status == status] for status in SHOWN)
     kept = [*spread(beyond, MOST_BEYOND)]
-    for within, room in ((sure, most), (unsure, max(FEWEST_UNSURE, most - len(sure)))):
+    for within, room in ((sure, MOST_POINTS), (unsure, max(FEWEST_UNSURE, MOST_POINTS - len(sure)))):
         stay = [_preferred(within, prefer) for prefer in PREFERENCES] if within else []
         stay += [min(within, key=lambda c: costs(c)[0])] if within else []
         kept += spread(within, room, stay)

@@ -33,7 +33,7 @@ from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.statistics import median_interval
 from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
-from tensmith.hardware import load_target, program_seconds
+from tensmith.hardware import load_target, op_seconds
 from tensmith.interrupt import unmissed
 from tensmith.kernel.isa import host_isa
 from tensmith.kernel.shipped import shipped
@@ -157,7 +157,7 @@ def _measured(
     kind, _, device = cell.hardware.partition(":")
     if kind == "estimated":
         program, target = simplify(read_onnx(path)).program, load_target(device)
-        seconds = program_seconds(target, (cost for _, cost in node_costs(program, material.sizes)))
+        seconds = sum(op_seconds(target, cost) for _, cost in node_costs(program, material.sizes))
         if "energy" in plan.measure:
             figures["energy_mj"] = program_energy(program, target, material.sizes)
         return figures | {"latency_ms": exact(1e3 * seconds, "ms", "estimated")}, ()

@@ -10,8 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from tensmith.egraph.programs import ArrayHashes, signature
 from tensmith.errors import ProgramError
 from tensmith.evaluate.count import node_costs
 from tensmith.hardware import load_target
@@ -69,7 +68,8 @@ def forms(start: Program, seconds: float) -> list[EqualForm]:
     simpler = [_Within(rule) for phase in ("simplify", "fold") for rule in in_phase(phase)]
     moves = [_Within(rule) for phase in ("offer", "form") for rule in in_phase(phase)]
     first = _form(_settled(Traced(start), simpler))
-    known = {canonical(first.traced.program): first}
+    hashes = ArrayHashes()
+    known = {signature(first.traced.program, hashes): first}
     beam = [first]
     for _ in range(_DEPTH):
         found: dict[str, EqualForm] = {}
@@ -78,7 +78,7 @@ def forms(start: Program, seconds: float) -> list[EqualForm]:
                 if time.monotonic() - began > seconds:
                     break
                 made = _form(_settled(after, simpler))
-                key = canonical(made.traced.program)
+                key = signature(made.traced.program, hashes)
                 if key not in known:
                     known[key] = found[key] = made
         beam = sorted(found.values(), key=lambda form: form.cost)[:_WIDTH]
@@ -122,26 +122,3 @@ def cost(program: Program) -> float:
 
 def _shapes(program: Program, node: Node) -> list[tuple[int, ...]]:
     return [program.type(name).static or () for name in (*node.inputs, node.output) if name]
-
-
-def canonical(program: Program) -> str:
-    """A text that is the same for programs that differ in names alone."""
-    names: dict[str, str] = {name: name for name in program.inputs}
-    names |= {
-        name: f"{array.dtype}{array.shape}{array.tobytes()!r}" for name, array in program.constants.items()
-    }
-
-    def text(node: Node) -> str:
-        given = [names.get(name, "") for name in node.inputs]
-        if node.definition.commutative:
-            given.sort()
-        attrs = sorted((key, _plain(value)) for key, value in node.attrs.items())
-        return str(hash((node.op, tuple(given), str(attrs), program.facts[node.output].type)))
-
-    for node in program.nodes:
-        names[node.output] = text(node)
-    return " ".join(names[name] for name in program.outputs)
-
-
-def _plain(value: object) -> object:
-    return value.tolist() if isinstance(value, np.ndarray) else value

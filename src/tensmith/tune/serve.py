@@ -9,11 +9,7 @@ parent closes the pipe.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import os
-import signal
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.backend.native.emit.loader import page_memory
-from tensmith.engine.frame import Array, read_frame, write_frame
+from tensmith.engine.frame import Answer, Array, serve, take_stdout
 from tensmith.kernel.alone import ENTRY
 
 _LINE = 64
@@ -29,8 +25,8 @@ _LINE = 64
 _BATCH_SECONDS = 1e-3
 
 
-def timed(request: dict[str, Any], arrays: dict[str, Array]) -> tuple[float, Array]:
-    """The least processor time of a call, over `seconds` of batches, and the target's bytes.
+def timed(request: dict[str, Any], arrays: dict[str, Array]) -> Answer:
+    """The least processor time of a call, over `seconds` of batches, and the target's bytes if they go back.
 
     Weights come from `copies` in turns.
     """
@@ -49,7 +45,7 @@ def timed(request: dict[str, Any], arrays: dict[str, Array]) -> tuple[float, Arr
     def call(first: int, count: int) -> None:
         function(*map(ctypes.c_long, (first, count, copies, step)), *pointers)
 
-    return _least(call, request["seconds"]), written[0]
+    return {"seconds": _least(call, request["seconds"])}, {"target": written[0]} if request["back"] else {}
 
 
 def _least(call: Callable[[int, int], None], seconds: float) -> float:
@@ -80,18 +76,5 @@ def _bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
 
 
-def main() -> None:
-    """Answers until the pipe closes."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while True:
-            request, arrays = read_frame(sys.stdin.buffer)
-            signal.alarm(request["alarm"])  # ends what outlives a parent that would have killed it
-            seconds, target = timed(request, arrays)
-            write_frame(answers, {"seconds": seconds}, {"target": target} if request["back"] else None)
-            signal.alarm(0)
-
-
 if __name__ == "__main__":
-    main()
+    serve(take_stdout(), timed)

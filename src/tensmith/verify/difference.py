@@ -18,7 +18,7 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import Apart, distance
 from tensmith.equality.programs import compare_programs
-from tensmith.equality.sampling import symbols
+from tensmith.equality.sampling import normal_inputs, symbols
 from tensmith.equality.sweep import ALIKE, Swept, swept
 from tensmith.errors import ModelError, TensmithError
 from tensmith.files import TemporaryFolder
@@ -28,7 +28,6 @@ from tensmith.ir.ops.softmax import LEFT_OUT, MASKED
 from tensmith.ir.part import without_dead
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.trail import Traced, exhaust, in_phase, simplified, simplify
-from tensmith.verify.library import random_inputs
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 Verdict = Literal["equal", "different", "unknown"]
@@ -306,7 +305,7 @@ def _inputs(program: Program, seed: int) -> tuple[Arrays, dict[str, int]]:
     """Random inputs, and the sizes that they have."""
     batches, lengths = symbols(program)
     sizes = dict.fromkeys(lengths, _LENGTH) | dict.fromkeys(batches, _BATCH)
-    return random_inputs(program, sizes, seed), sizes
+    return normal_inputs(program, sizes, seed), sizes
 
 
 def _measured(left: Program, right: Program, seed: int) -> ModelDifference:

@@ -37,14 +37,14 @@ class InstanceTrial:
     empty: bool = False
 
 
-def run_instances(obligation: FormulaObligation, count: int = _ENOUGH) -> InstanceTrial:
+def run_instances(obligation: FormulaObligation) -> InstanceTrial:
     """Both sides at some sizes. An obligation that is no claim about terms has nothing to run."""
     if obligation.terms is None:
         return InstanceTrial()
     left, right, case = obligation.terms
     seed = int.from_bytes(hashlib.sha256(obligation.name.encode()).digest()[:8], "little")
     generator = np.random.default_rng(seed)
-    empty = True
+    empty, left_over = True, _ENOUGH
     names = size_names(left, right, case=case)
     for number, sizes in enumerate(assignments(names, case.lower, generator)):
         try:
@@ -58,8 +58,8 @@ def run_instances(obligation: FormulaObligation, count: int = _ENOUGH) -> Instan
             at = ", ".join(f"{name}={size}" for name, size in sizes.items()) or "fixed sizes"
             return InstanceTrial(f"differs as programs at {at}: {reason}")
         if np.any(_finite(wanted)):
-            empty, count = False, count - 1
-        if count <= 0 and number > len(names):
+            empty, left_over = False, left_over - 1
+        if left_over <= 0 and number > len(names):
             break
     return InstanceTrial(empty=empty)
 

@@ -7,22 +7,18 @@ this machine's own compiler makes of the model, or if the user asks for it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from tensmith import gate
 from tensmith.engine.base import ENGINES, compiler
 from tensmith.engine.compiled import CompileOptions, compile_anew, compiling
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import farthest
-from tensmith.equality.sampling import shapes, whole_inputs
+from tensmith.equality.sampling import normal_inputs
 from tensmith.errors import TensmithError, VerificationError
 from tensmith.files import TemporaryFolder
 from tensmith.frontend.onnx import read_onnx
-from tensmith.ir import Program
 from tensmith.verify.finding import Finding
 from tensmith.verify.machine import other_toolchain
 from tensmith.verify.schema import NAME, Certificate, Deployed, Prepared
@@ -30,8 +26,6 @@ from tensmith.verify.schema import NAME, Certificate, Deployed, Prepared
 MANIFEST = "model.json"
 _MOST_MANIFEST_BYTES = 1 << 24
 _SAMPLES = 16
-# Inputs are drawn around zero, as wide as networks usually want them, from normalized numbers to raw bytes.
-_SCALES = (0.3, 1.0, 30.0, 255.0)
 # Of the largest output: sums in another order, functions of other libraries; or a few steps of eight bits.
 _ROUNDING, _QUANTIZED = 2e-3, 0.1
 _REBUILT = "is what model.onnx compiles to"
@@ -118,7 +112,7 @@ def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
         ):
             worst, answers = 0.0, set()
             for number in range(_SAMPLES):
-                inputs = random_inputs(program, deployed.sizes, number)
+                inputs = normal_inputs(program, deployed.sizes, number)
                 expected = reference.run(inputs)
                 answers.add(b"".join(array.tobytes() for array in expected.values()))
                 worst = max(worst, farthest(expected, worker.run(inputs)))
@@ -129,13 +123,3 @@ def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
     holds = worst <= tolerance
     detail = f"{_SAMPLES} random inputs; at most {worst:.1e} of the largest output apart"
     return Finding(claim, "holds" if holds else "does not hold", detail)
-
-
-def random_inputs(program: Program, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    generator = np.random.default_rng(seed)
-    found = whole_inputs((program,), sizes, generator)
-    for name, shape in shapes(program, sizes).items():
-        if name not in found:
-            wide = _SCALES[seed % len(_SCALES)] * generator.standard_normal(shape)
-            found[name] = wide.astype(program.inputs[name].numpy)
-    return found

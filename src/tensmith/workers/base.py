@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.children import Ending
-from tensmith.engine.frame import Array
+from tensmith.engine.frame import Answer, Array
 from tensmith.errors import DataError, EngineError, ModelError, OutputError, TensmithError, UsageError
-
-Answer = tuple[dict[str, Any], dict[str, Array]]
 
 # So often whoever waits for workers listens for Ctrl-C.
 _GLANCE_SECONDS = 0.2

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.frame import Array, read_frame, write_frame
+from tensmith.engine.frame import Answer, Array, read_frame, write_frame
 from tensmith.errors import MissingExtra, UsageError
 from tensmith.files import TemporaryFolder, sha256_file
-from tensmith.workers.base import PATIENCE_SECONDS, Answer, Job, Worker, WorkerGone, WorkerLost, Workers
+from tensmith.workers.base import PATIENCE_SECONDS, Job, Worker, WorkerGone, WorkerLost, Workers
 from tensmith.workers.serve import Desk
 
 _CONNECT_SECONDS = 5.0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tensmith.engine.frame import Answer
 from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
-from tensmith.workers.base import PATIENCE_SECONDS, Answer, Job, Worker, WorkerLost, Workers
+from tensmith.workers.base import PATIENCE_SECONDS, Job, Worker, WorkerLost, Workers
 
 
 class ProcessWorker(Worker):

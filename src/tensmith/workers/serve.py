@@ -8,17 +8,13 @@ it names. The process ends when its parent closes the pipe.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tensmith.engine.frame import Array, read_frame, write_frame
+from tensmith.engine.frame import Answer, Array, serve, take_stdout
 from tensmith.errors import TensmithError
-from tensmith.workers.base import Answer
 
 
 class Runner(Protocol):
@@ -53,13 +49,8 @@ class Desk:
 
 def main() -> None:
     """Serves until the pipe closes."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # native code likes to print
     desk = Desk()
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while True:
-            job, arrays = read_frame(sys.stdin.buffer)
-            write_frame(answers, *desk.answer(job, arrays, Path(job["folder"])))
+    serve(take_stdout(), lambda job, arrays: desk.answer(job, arrays, Path(job["folder"])))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from tensmith.formula.expr import Expr, Formula, compute, guard, inside, total
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.convolution import check_window
+from tensmith.ir.ops.shared import unknown_pads
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.ir.types import Shape, TensorType
 
@@ -31,11 +32,7 @@ class ConvTranspose(Op):
 
     def accepts(self, call: Typed) -> str | None:
         """output_shape and SAME padding need known spatial sizes to become explicit pads."""
-        if call.attrs["auto_pad"] in ("NOTSET", "VALID") and call.attrs["output_shape"] is None:
-            return None
-        x = call.types[0]
-        static = x is not None and x.shape is not None and not any(isinstance(d, Poly) for d in x.shape[2:])
-        return None if static else "pads that depend on symbolic spatial sizes"
+        return unknown_pads(call)
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Checks ranks and channels; see transposed_window for the spatial sizes."""

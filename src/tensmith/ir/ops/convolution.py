@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from tensmith.formula.expr import Expr, Formula, compute, guard, inside, total
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.product import Product
-from tensmith.ir.ops.shared import window_size
+from tensmith.ir.ops.shared import unknown_pads, window_size
 from tensmith.ir.types import TensorType
 
 
@@ -25,11 +26,7 @@ class Convolution(Op):
 
     def accepts(self, call: Typed) -> str | None:
         """SAME padding needs known spatial sizes to become explicit pads."""
-        if call.attrs["auto_pad"] in ("NOTSET", "VALID"):
-            return None
-        x = call.types[0]
-        static = x is not None and x.shape is not None and not any(isinstance(d, Poly) for d in x.shape[2:])
-        return None if static else f"auto_pad={call.attrs['auto_pad']} on symbolic spatial sizes"
+        return unknown_pads(call)
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Checks ranks and channels; see window_size for the spatial sizes."""
@@ -42,14 +39,7 @@ class Convolution(Op):
         channels, expected = x.shape[1], w.shape[1] * groups
         if isinstance(channels, int) and channels != expected:
             raise ProgramError(f"x has {channels} channels, but w {w} with group={groups} takes {expected}")
-        strides, dilations, pads = window_attrs(call.attrs, x.shape[2:], w.shape[2:])
-        n = len(strides)
-        spatial = [
-            window_size(
-                x.shape[2 + d], w.shape[2 + d], strides[d], dilations[d], Poly.of(pads[d]) + pads[d + n]
-            )
-            for d in range(n)
-        ]
+        spatial = _positions(x.shape, w.shape, *window_attrs(call.attrs, x.shape[2:], w.shape[2:]))
         return (TensorType(x.dtype, (x.shape[0], w.shape[0], *spatial)),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
@@ -74,12 +64,6 @@ class Convolution(Op):
         sizes = (tuple(map(simplify_dim, tensor.shape[2:])) for tensor in (x, w))
         strides, dilations, pads = window_attrs(call.attrs, *sizes)
         n, groups = len(strides), call.attrs["group"]
-        spatial = [
-            window_size(
-                x.shape[2 + d], w.shape[2 + d], strides[d], dilations[d], Poly.of(pads[d]) + pads[d + n]
-            )
-            for d in range(n)
-        ]
 
         def element(image: Poly, k: Poly, *at: Poly) -> Expr:
             def product_at(c: Poly, *r: Poly) -> Expr:
@@ -91,6 +75,7 @@ class Convolution(Op):
             value = total(w.shape[1:], product_at)
             return value if bias is None else value + bias[k]
 
+        spatial = _positions(x.shape, w.shape, strides, dilations, pads)
         return (compute((x.shape[0], w.shape[0], *spatial), element),)
 
     def cost(self, call: Typed, outputs: tuple[TensorType | None, ...]) -> int:
@@ -130,6 +115,17 @@ class Conv(Convolution, Product):
     def filters(self, attrs: Attrs) -> int:
         """The first one."""
         return 0
+
+
+def _positions(
+    x: Sequence[Dim], w: Sequence[Dim], strides: Sequence[Dim], dilations: Sequence[Dim], pads: Sequence[Dim]
+) -> list[Dim]:
+    """Where the filters of w fit on x, along each spatial axis."""
+    n = len(strides)
+    return [
+        window_size(x[2 + d], w[2 + d], strides[d], dilations[d], Poly.of(pads[d]) + pads[d + n])
+        for d in range(n)
+    ]
 
 
 def window_attrs(

@@ -8,7 +8,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.ir.op import REQUIRED, Attrs, Op, Run, Typed, op
-from tensmith.ir.types import TensorType
+from tensmith.ir.types import TensorType, bit_fields
 
 _CODES = {4: np.dtype(ml_dtypes.uint4), 8: np.dtype(np.uint8)}
 
@@ -17,20 +17,13 @@ def unpacked(attrs: Attrs, packed: Array, scales: Array, zeros: Array | None) ->
     """(codes [N, K], scales [N, blocks], zero points like the codes [N, blocks]) of a MatMulNBits."""
     columns, depth, bits, block = (attrs[name] for name in ("N", "K", "bits", "block_size"))
     blocks = -(-depth // block)
-    codes = _fields(packed.reshape(columns, -1), bits)[:, :depth]
+    codes = bit_fields(packed.reshape(columns, -1), bits)[:, :depth]
     if zeros is None:
         offsets = np.full((columns, blocks), 1 << (bits - 1), np.uint8)
     else:
-        offsets = _fields(zeros.reshape(columns, -1), bits)[:, :blocks]
+        offsets = bit_fields(zeros.reshape(columns, -1), bits)[:, :blocks]
     kind = _CODES[bits]
     return codes.astype(kind), scales.reshape(columns, blocks), offsets.astype(kind)
-
-
-def _fields(packed: Array, bits: int) -> Array:
-    """Bytes [n, m] as codes [n, m * 8 / bits], the lowest bits first."""
-    if bits == 8:
-        return packed
-    return np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1)
 
 
 @op(

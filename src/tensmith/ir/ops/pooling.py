@@ -16,7 +16,7 @@ from tensmith.formula.expr import call as opaque
 from tensmith.formula.poly import Dim, Poly, product, simplify_dim
 from tensmith.ir.op import REQUIRED, Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.convolution import window_attrs, windows
-from tensmith.ir.ops.shared import window_size
+from tensmith.ir.ops.shared import unknown_pads, window_size
 from tensmith.ir.ops.sizes import as_ints, fresh_size, select
 from tensmith.ir.types import Shape, TensorType
 
@@ -121,11 +121,7 @@ class Pool(Op):
 
     def accepts(self, call: Typed) -> str | None:
         """SAME padding needs known spatial sizes to become explicit pads."""
-        x = call.types[0]
-        if call.attrs["auto_pad"] in ("NOTSET", "VALID"):
-            return None
-        static = x is not None and x.shape is not None and not any(isinstance(d, Poly) for d in x.shape[2:])
-        return None if static else f"auto_pad={call.attrs['auto_pad']} on symbolic spatial sizes"
+        return unknown_pads(call)
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """See Window; a second output holds i64 positions."""

@@ -11,6 +11,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.expr import Expr, Formula
 from tensmith.formula.poly import Dim, Poly, simplify_dim
+from tensmith.ir.op import Typed
 from tensmith.ir.types import Shape
 
 
@@ -72,6 +73,15 @@ def check_indices(indices: Array | None, size: Dim) -> None:
     known = [item for item in np.asarray(indices).reshape(-1).tolist() if isinstance(item, int)]
     if wrong := [item for item in known if not -size <= item < size]:
         raise ProgramError(f"index {wrong[0]} is outside an axis of size {size}")
+
+
+def unknown_pads(call: Typed) -> str | None:
+    """Why pads do not become explicit: from spatial sizes that are not known. None where they do."""
+    if call.attrs["auto_pad"] in ("NOTSET", "VALID") and call.attrs.get("output_shape") is None:
+        return None
+    x = call.types[0]
+    static = x is not None and x.shape is not None and not any(isinstance(d, Poly) for d in x.shape[2:])
+    return None if static else "pads that depend on symbolic spatial sizes"
 
 
 def window_size(size: Dim, kernel: Dim, stride: Dim, dilation: Dim, pad: Dim, ceil: bool = False) -> Dim:

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from tensmith.ir.ops.elementwise import single
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.law import family, law
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
-from tensmith.rewrite.term import Bindings, Later, Var, ops
+from tensmith.rewrite.term import Bindings, Later, Number, Term, Use, Var, ops
 from tensmith.rewrite.values import uniform
 
 X, Y = Var("x"), Var("y")
@@ -203,3 +202,73 @@ real(
     values=[{"low": -1.0, "high": 2.0, "c": 0.5}],
     when=lambda m: _two(m) or one_number(m),
 )
+law("clip_to_relu", ops.clip(X, 0, None), ops.relu(X), -ops.relu(-X), when=floating, order=41)
+
+# Bounds inside bounds: sound for an ordered field only, so these rules stand behind the comparison over a
+# prime field, which knows of maximum no more than that it is symmetric.
+
+Bounds = tuple[float, float]
+INNER = Var("low", static=True, optional=True), Var("high", static=True, optional=True)
+OUTER = Var("least", static=True, optional=True), Var("most", static=True, optional=True)
+
+law("relu_of_relu", ops.relu(ops.relu(X)), ops.relu(X), X, phase="fold", order=5)
+
+
+def _bounds(m: Bindings, pair: tuple[Var, Var]) -> Bounds | None:
+    """The two bounds of a clip, infinite where left out; None where not known."""
+    found = []
+    for var, free in zip(pair, (-np.inf, np.inf)):
+        value = m.value(var)
+        if m.has(var) and value is None:
+            return None
+        found.append(float(np.asarray(value).reshape(())) if m.has(var) else free)
+    return found[0], found[1]
+
+
+def _clip(low: float, high: float) -> Use:
+    return ops.clip(X, *(None if np.isinf(bound) else Number(bound) for bound in (low, high)))
+
+
+def _in_order(m: Match) -> str | None:
+    inner, outer = _bounds(m, INNER), _bounds(m, OUTER)
+    if inner is None or outer is None:
+        return "a bound is not known"
+    return None if inner[0] <= inner[1] and outer[0] <= outer[1] else "a lower bound is above an upper one"
+
+
+def _both(m: Bindings, *, inner_counts: bool) -> Term:
+    inner, outer = _bounds(m, INNER), _bounds(m, OUTER)
+    assert inner is not None and outer is not None
+    return _clip(*(min(max(bound, outer[0]), outer[1]) for bound in inner)) if inner_counts else _clip(*outer)
+
+
+law("clip_of_clip",
+    ops.clip(ops.clip(X, *INNER), *OUTER),
+    Later(lambda m: _both(m, inner_counts=True), "clip(x, clip(a, c, d), clip(b, c, d))"),
+    Later(lambda m: _both(m, inner_counts=False), "clip(x, c, d)"),
+    when=_in_order, phase="fold", order=5,
+    values=[{"low": 0, "high": 6, "least": -1, "most": 4}, {"low": 1, "high": 2, "least": 0, "most": 6},
+            {"low": 1, "most": 6}],
+    says="clip(clip(x, a, b), c, d) = clip(x, clip(a, c, d), clip(b, c, d)), numbers with a <= b and "
+         "c <= d.")  # fmt: skip
+
+
+def _above_zero(m: Match) -> str | None:
+    bounds = _bounds(m, INNER)
+    if bounds is None:
+        return "a bound is not known"
+    return None if bounds[1] >= max(bounds[0], 0) else "the upper bound is below the lower one"
+
+
+def _from(m: Bindings, least: float) -> Term:
+    bounds = _bounds(m, INNER)
+    assert bounds is not None
+    return _clip(max(bounds[0], least), bounds[1])
+
+
+law("clip_of_relu",
+    ops.clip(ops.relu(X), *INNER),
+    Later(lambda m: _from(m, 0), "clip(x, max(a, 0), b)"),
+    Later(lambda m: _from(m, -1), "clip(x, max(a, -1), b)"),
+    when=_above_zero, phase="fold", order=5, values=[{"low": -2, "high": 6}, {"high": 6}],
+    says="clip(relu(x), a, b) = clip(x, max(a, 0), b), where b is not below 0.")  # fmt: skip

@@ -14,21 +14,15 @@ from typing import Any
 import numpy as np
 
 from tensmith.formula.poly import Poly
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.exact.products import CONV, B, W, X, conv, shift_law, sign_laws
+from tensmith.rewrite.exact.products import CONV, B, W, X, conv, pointwise, shift_law, sign_laws
 from tensmith.rewrite.exact.shortcut import cuts, slice_operands
-from tensmith.rewrite.law import Instance, along, conv_instances, family, law
+from tensmith.rewrite.law import Instance, along, conv_instances, family, floating, join, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 Y, V, C, D = Var("y"), Var("v", static=True), Var("c", static=True), Var("d", static=True, optional=True)
 WHOLE = conv_instances((1, 2), grouped=False)
 BARE = conv_instances((1, 2), grouped=False, padded=False)
-
-
-def join(axis: int, *parts: Term) -> Use:
-    """Tensors one after the other."""
-    return ops.concat(*parts, attrs={"axis": axis})
 
 
 # Sums of convolutions
@@ -143,18 +137,6 @@ shift_law(
 # Two convolutions, one of them of size 1
 
 
-def _pointwise(m: Match, capture: str, weights: Var) -> bool:
-    attrs = m.attrs[capture]
-    sizes = m.shape(weights)[2:]
-    plain = all(s == 1 for s in attrs["strides"] or ()) and not any(attrs["pads"] or ())
-    return (
-        all(s == 1 for s in sizes)
-        and plain
-        and attrs["group"] == 1
-        and attrs["auto_pad"] in ("NOTSET", "VALID")
-    )
-
-
 def _mixed(m: Bindings, left: str, rank: int) -> str:
     space = "xyz"[: rank - 2]
     return f"km{space},mc->kc{space}" if left == "w" else f"km,mc{space}->kc{space}"
@@ -187,7 +169,7 @@ def _worth(m: Match, first: Var, second: Var) -> str | None:
 
 
 def _pointwise_after(m: Match) -> str | None:
-    if not _pointwise(m, "unit", V) or m.attrs["conv"]["group"] != 1:
+    if not pointwise(m, "unit", V) or m.attrs["conv"]["group"] != 1:
         return "the second convolution is not of size 1"
     return _worth(m, W, V)
 
@@ -229,7 +211,7 @@ law(
         for i in WHOLE
     ],
     when=lambda m: (
-        _worth(m, V, W) if _pointwise(m, "unit", V) and m.attrs["conv"]["group"] == 1 else "not of size 1"
+        _worth(m, V, W) if pointwise(m, "unit", V) and m.attrs["conv"]["group"] == 1 else "not of size 1"
     ),
     order=33,
     says="conv(conv(x, v), w, b), v of size 1 and without bias, = conv(x, w @ v, b), where that is cheaper.",
@@ -308,7 +290,7 @@ law(
         for i in _THINNED
     ],
     when=lambda m: (
-        None if _steps(m) is not None and _pointwise(m, "conv", W) else "not of size 1, or no steps"
+        None if _steps(m) is not None and pointwise(m, "conv", W) else "not of size 1, or no steps"
     ),
     order=30,
     says="conv(x[:, :, ::s], w, b), w of size 1, = conv(x, w, b) of stride s.",
@@ -338,7 +320,7 @@ law(
     ],
     x="N C H",
     w="K C 1",
-    when=lambda m: None if _pointwise(m, "conv", W) else "not of size 1",
+    when=lambda m: None if pointwise(m, "conv", W) else "not of size 1",
     says="conv(x, w) = w @ x, w of size 1 over one spatial axis.",
 )
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.exact.reductions import AXES, axes_of, known, reduce
-from tensmith.rewrite.law import Instance, family, law, matmul_instances
+from tensmith.rewrite.exact.reductions import axes_of, known, reduce
+from tensmith.rewrite.law import Instance, family, floating, law, matmul_instances
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Var, ops
 
@@ -223,7 +222,7 @@ def _along(m: Match) -> str | None:
     if reason is not None:
         return reason
     rank = m.type(X).rank or 0
-    axes = axes_of(m, "reduce", AXES, rank) or ()
+    axes = axes_of(m, rank) or ()
     if m.type(R).rank != rank or not m.attrs["reduce"]["keepdims"]:
         return "r is of another rank, or the axes are dropped"
     if any(m.shape(R)[axis] != 1 for axis in axes):
@@ -269,7 +268,7 @@ def _last(back: int) -> Any:
         product = m.program.type(m.nodes[1].output)
         if product.rank is None or {m.type(X).rank, m.type(W).rank} != {product.rank}:
             return "a side is no matrix of the product's rank"
-        axes = axes_of(m, "reduce", AXES, product.rank)
+        axes = axes_of(m, product.rank)
         if axes != (product.rank - back,) or not m.attrs["reduce"]["keepdims"]:
             return "it is reduced over another axis, or drops it"
         empty = product.static is None or 0 in product.dims

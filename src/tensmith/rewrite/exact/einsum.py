@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.ir import Node, Program
-from tensmith.rewrite.exact.linear import turned
+from tensmith.rewrite.exact.matrix_algebra import turned
 from tensmith.rewrite.law import NOT_EMPTY, Given, Instance, law, lemma
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops

@@ -8,8 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.law import family, law
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.term import Var, ops
 
 X, Y = Var("x"), Var("y")

@@ -17,7 +17,7 @@ from tensmith.rewrite.term import Bindings, ConstantTable, Later, Term, Use, Var
 V = Var("v", static=True)
 
 
-def _grown(weights: Var, like: str) -> Later:
+def _grown(weights: Var) -> Later:
     """Filters of size 1 in the middle of zeros, as large as others."""
 
     def make(m: Bindings) -> Term:
@@ -42,7 +42,7 @@ def _by_one(m: Match) -> str | None:
 
 def _with_unit(sign: Callable[[Term, Term], Use]) -> Later:
     return Later(
-        lambda m: ops.conv(X, sign(W, _grown(V, "w")), B, attrs=m.attrs["conv"]), "conv(x, w + pad(v), b)"
+        lambda m: ops.conv(X, sign(W, _grown(V)), B, attrs=m.attrs["conv"]), "conv(x, w + pad(v), b)"
     )
 
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from tensmith.formula.expr import Expr, as_expr, guard
 from tensmith.formula.poly import Poly
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.exact.reductions import AXES, axes_of, reduce
-from tensmith.rewrite.law import Instance, family, law
+from tensmith.rewrite.exact.reductions import axes_of, reduce
+from tensmith.rewrite.law import Instance, family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Term, Use, Var, ops
 
@@ -71,7 +70,7 @@ def _columns(keep: int) -> list[Instance]:
 def _of_columns(m: Match, keep: int) -> str | None:
     if m.attrs["reduce"]["keepdims"] != keep:
         return "axes go" if keep else "axes stay"
-    return floating(m) if axes_of(m, "reduce", AXES, 2) == (1,) else "not the columns are summed"
+    return floating(m) if axes_of(m, 2) == (1,) else "not the columns are summed"
 
 
 _COLUMN = ops.reshape(Y, np.array([-1]))

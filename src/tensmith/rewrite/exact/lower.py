@@ -94,7 +94,7 @@ def _rows(m: Bindings, groups: Dim, shift: Term) -> Use:
     return shaped(shaped(normal, (batch, channels, positions)) * scale + bias, m.shape(X))
 
 
-def _images(name: str, channels: str, **attrs: Any) -> list[Instance]:
+def _images(channels: str, **attrs: Any) -> list[Instance]:
     """Batches of images in 1 to 3 dimensions."""
     return [
         Instance(
@@ -113,7 +113,7 @@ lower(
     ops.instance_normalization(X, SCALE, SHIFT, attrs="norm"),
     Later(lambda m: _rows(m, m.shape(X)[1], SHIFT), "layer_normalization(rows) * scale + shift"),
     Later(lambda m: _rows(m, m.shape(X)[1], SCALE), "layer_normalization(rows) * scale + scale"),
-    given=_images("instance", "C"),
+    given=_images("C"),
     when=lambda m: _whole(m) or _single(m),
     says="An instance norm is a layer norm of each channel's row, then a scale and a bias a channel.",
 )
@@ -126,7 +126,7 @@ lower(
     Later(
         lambda m: _rows(m, m.attrs["norm"]["num_groups"], SCALE), "layer_normalization(rows) * scale + scale"
     ),
-    given=_images("group", "G*C", num_groups=Poly.symbol("G")),
+    given=_images("G*C", num_groups=Poly.symbol("G")),
     when=lambda m: _whole(m) or _single(m),
     says="A group norm is a layer norm of each group's row, then a scale and a bias a channel.",
 )

@@ -1,4 +1,4 @@
-"""Matrix products: fewer of them, with smaller operands, in their simplest form."""
+"""Matrix products with constant weights: fewer of them, with smaller operands, in their simplest form."""
 
 from __future__ import annotations
 

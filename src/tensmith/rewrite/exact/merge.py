@@ -12,7 +12,7 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.exact.products import conv
-from tensmith.rewrite.law import Instance, lemma, matmul_instances
+from tensmith.rewrite.law import Instance, join, lemma, matmul_instances
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
 from tensmith.rewrite.values import freeze, operand
@@ -113,16 +113,12 @@ class MergeConcatenated(NodeRule):
         """Convolutions with and without bias, and matmuls; the twins have the weights in the other order."""
         for bias in (True, False):
             parts = [conv(X, W, B if bias else None), conv(X, V, C if bias else None)]
-            biases = (_join(0, B, C), _join(0, C, B)) if bias else (None, None)
-            right, wrong = conv(X, _join(0, W, V), biases[0]), conv(X, _join(0, V, W), biases[1])
-            yield lemma(f"bias={bias}", _join(1, *parts), right, wrong, given=_WINDOWS)
-        left = _join(1, X @ W, X @ V)
-        right, wrong = X @ _join(1, W, V), X @ _join(1, V, W)
+            biases = (join(0, B, C), join(0, C, B)) if bias else (None, None)
+            right, wrong = conv(X, join(0, W, V), biases[0]), conv(X, join(0, V, W), biases[1])
+            yield lemma(f"bias={bias}", join(1, *parts), right, wrong, given=_WINDOWS)
+        left = join(1, X @ W, X @ V)
+        right, wrong = X @ join(1, W, V), X @ join(1, V, W)
         yield lemma("matmul", left, right, wrong, given=matmul_instances((0,), w="C K", v="C J"))
-
-
-def _join(axis: int, *parts: Term) -> Use:
-    return ops.concat(*parts, attrs={"axis": axis})
 
 
 W, V, B, C = (Var(name, static=True) for name in "wvbc")
@@ -163,10 +159,10 @@ class _MergeParallel(NodeRule):
         """The second part of the split is the second product; the twin takes the first."""
         k = Poly.symbol("K")
         if self.roots == {"matmul"}:
-            left, merged = X @ V, X @ _join(1, W, V)
+            left, merged = X @ V, X @ join(1, W, V)
             given = matmul_instances((0,), w="C K", v="C K")
         else:
-            left, merged = ops.conv(X, V), ops.conv(X, _join(0, W, V))
+            left, merged = ops.conv(X, V), ops.conv(X, join(0, W, V))
             given = [Instance("1d", {"x": "N C H+2", "w": "K C 3", "v": "K C 3"})]
         second, first = (_cut(merged, k * part, k * part + k) for part in (1, 0))
         yield lemma("second part", left, second, first, given=given)

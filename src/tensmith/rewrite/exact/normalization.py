@@ -12,8 +12,7 @@ from functools import partial
 import numpy as np
 
 from tensmith.ir.ops.shared import normal_axis
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.law import Instance, family, filled, flat, law
+from tensmith.rewrite.law import Instance, family, filled, flat, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 

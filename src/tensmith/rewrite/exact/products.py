@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from tensmith.rewrite.law import Given, conv_instances, family, gemm_instances, law
+from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Term, Use, Var, ops
 
 X, W, B = Var("x"), Var("w", static=True), Var("b", static=True, optional=True)
@@ -17,6 +18,19 @@ conv = partial(ops.conv, attrs="conv")
 gemm = partial(ops.gemm, attrs="gemm")
 
 CONV, GEMM = conv_instances(), gemm_instances()
+
+
+def pointwise(m: Match, capture: str, weights: Var) -> bool:
+    """Whether a convolution is of size 1 in one group, and reads every position once."""
+    attrs = m.attrs[capture]
+    sizes = m.shape(weights)[2:]
+    plain = all(s == 1 for s in attrs["strides"] or ()) and not any(attrs["pads"] or ())
+    return (
+        all(s == 1 for s in sizes)
+        and plain
+        and attrs["group"] == 1
+        and attrs["auto_pad"] in ("NOTSET", "VALID")
+    )
 
 
 def sign_laws(name: str, product: Callable[..., Use], given: Given) -> None:

@@ -8,9 +8,8 @@ import numpy as np
 
 from tensmith.formula.poly import Poly
 from tensmith.ir.ops.shared import normal_axis
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.exact.reductions import AXES, KEPT, LINEAR, NOT_KEPT, axes_of, reduce
-from tensmith.rewrite.law import Instance, family, law
+from tensmith.rewrite.exact.reductions import KEPT, LINEAR, NOT_KEPT, axes_of, dropped, reduce
+from tensmith.rewrite.law import Instance, family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
@@ -29,11 +28,10 @@ def _joined(kind: str, meet: Callable[..., Use]) -> Later:
 def _along(m: Match) -> bool | None:
     """Whether the joined axis is the one that is reduced; None if not known."""
     rank = m.type(X).rank
-    axes = None if rank is None else axes_of(m, "reduce", AXES, rank)
+    axes = axes_of(m, rank)
     if axes is None or rank is None:
         return None
-    axis = normal_axis(m.attrs["join"]["axis"], rank)
-    return axis in axes
+    return normal_axis(m.attrs["join"]["axis"], rank) in axes
 
 
 _JOIN = ops.concat(X, Y, attrs="join")
@@ -90,7 +88,7 @@ PADS = Var("pads")
 
 def _only_reduced(m: Match) -> str | None:
     rank, pads = m.type(X).rank, m.value(PADS)
-    axes = None if rank is None else axes_of(m, "reduce", AXES, rank)
+    axes = axes_of(m, rank)
     if axes is None or rank is None or pads is None or pads.dtype == object or len(pads) != 2 * rank:
         return "the axes or the padding are not known"
     padded = {axis % rank for axis in np.nonzero(pads)[0]}
@@ -124,26 +122,18 @@ _TARGET = Var("target")
 
 def _new_axes(m: Match) -> str | None:
     shape, out = m.type(X).shape, m.program.type(m.nodes[1].output).shape
-    axes = None if shape is None else axes_of(m, "reduce", AXES, len(shape))
+    axes = axes_of(m, m.type(X).rank)
     if shape is None or out is None or axes is None or len(out) != len(shape) or floating(m) is not None:
         return "the shapes are not known"
     grown = {axis for axis, (a, b) in enumerate(zip(shape, out)) if a != b}
     return None if grown and set(axes) <= grown else "other axes are reduced too"
 
 
-def _once(m: Bindings) -> Term:
-    """x, expanded along what is not reduced, without what is."""
-    axes = axes_of(m, "reduce", AXES, len(m.shape(X)))
-    assert axes is not None
-    kept = X if m.attrs["reduce"]["keepdims"] else ops.squeeze(X, np.array(axes))
-    return kept
-
-
 law(
     "mean_of_expanded",
     reduce("reduce_mean", ops.expand(X, _TARGET)),
-    Later(_once, "x"),
-    Later(lambda m: ops.neg(_once(m)), "-x"),
+    dropped(),
+    -dropped(),
     order=15,
     given=[
         Instance(
@@ -159,7 +149,7 @@ law(
         _new_axes(m)
         or (
             None
-            if len(_grown(m)) == len(axes_of(m, "reduce", AXES, len(m.shape(X))) or ())
+            if len(_grown(m)) == len(axes_of(m, len(m.shape(X))) or ())
             else "other axes are expanded too"
         )
     ),

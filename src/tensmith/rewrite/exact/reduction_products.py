@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.exact.reductions import AXES, LINEAR, NOT_KEPT, axes_of, reduce
-from tensmith.rewrite.law import Instance, family, law
+from tensmith.rewrite.exact.reductions import LINEAR, NOT_KEPT, axes_of, reduce
+from tensmith.rewrite.law import Instance, family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Var, ops
 
@@ -16,7 +15,7 @@ W, C = Var("w", static=True), Var("c", static=True)
 
 def _last(m: Match) -> str | None:
     rank = m.type(X).rank
-    axes = None if rank is None or rank < 2 else axes_of(m, "reduce", AXES, rank)
+    axes = None if rank is None or rank < 2 else axes_of(m, rank)
     if axes is None or axes != ((rank or 0) - 1,) or m.attrs["reduce"]["keepdims"] or floating(m) is not None:
         return "not over the last axis"
     return None
@@ -68,7 +67,7 @@ law(
 def _rows(m: Match) -> str | None:
     rank = m.type(X).rank
     out = m.program.type(m.nodes[1].output).rank
-    axes = None if rank is None or rank < 2 or out != rank else axes_of(m, "reduce", AXES, rank)
+    axes = None if rank is None or rank < 2 or out != rank else axes_of(m, rank)
     return None if axes == ((rank or 0) - 2,) and len(m.shape(W)) == 2 else "not over the rows"
 
 
@@ -110,21 +109,21 @@ family(
 
 def _columns(m: Match) -> str | None:
     rank = m.type(X).rank
-    axes = None if rank is None or rank < 2 else axes_of(m, "reduce", AXES, rank)
+    axes = None if rank is None or rank < 2 else axes_of(m, rank)
     return None if axes == ((rank or 0) - 1,) and len(m.shape(W)) == 2 else "not over the columns"
 
 
-def _reduced_columns(kind: str, axis: int) -> Later:
+def _reduced_columns(kind: str) -> Later:
     def make(m: Bindings) -> Term:
         keep = m.attrs["reduce"]["keepdims"]
-        return X @ reduce(kind, W, np.array([axis]), attrs={"keepdims": keep})
+        return X @ reduce(kind, W, np.array([1]), attrs={"keepdims": keep})
 
     return Later(make, f"x @ {kind}(w, columns)")
 
 
 family(
     "reduced_columns",
-    [(reduce(k, X @ W), _reduced_columns(k, 1), X @ (_reduced_columns(k, 1) * 2)) for k in LINEAR],
+    [(reduce(k, X @ W), _reduced_columns(k), X @ (_reduced_columns(k) * 2)) for k in LINEAR],
     given=_of_products(-1),
     when=_columns,
     w="C K",

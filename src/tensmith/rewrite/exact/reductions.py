@@ -14,8 +14,7 @@ import numpy as np
 
 from tensmith.formula.poly import Poly
 from tensmith.ir.ops.shared import normal_axis
-from tensmith.rewrite.exact.activation import floating
-from tensmith.rewrite.law import Instance, family, law
+from tensmith.rewrite.law import Instance, family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
@@ -31,8 +30,12 @@ def reduce(kind: str, x: Term, axes: Any = AXES, attrs: Any = "reduce") -> Use:
     return made
 
 
-def axes_of(m: Bindings, capture: str, var: Var, rank: int) -> tuple[int, ...] | None:
-    """The axes that are reduced, in order; None where they are not known."""
+def axes_of(
+    m: Bindings, rank: int | None, capture: str = "reduce", var: Var = AXES
+) -> tuple[int, ...] | None:
+    """The axes that are reduced, in order; None where they are not known, or the rank is open."""
+    if rank is None:
+        return None
     if not m.has(var):
         return () if m.attrs[capture].get("noop_with_empty_axes") else tuple(range(rank))
     value = m.value(var)
@@ -64,7 +67,7 @@ def known(m: Match) -> str | None:
     rank = m.type(X).rank
     if floating(m) is not None or rank is None:
         return ""
-    return None if axes_of(m, "reduce", AXES, rank) is not None else "the axes are not known"
+    return None if axes_of(m, rank) is not None else "the axes are not known"
 
 
 # Linear in what is reduced
@@ -143,10 +146,10 @@ law(
 def _both(off: int, kind: str) -> Later:
     def make(m: Bindings) -> Term:
         rank, keep = len(m.shape(X)), m.attrs["first"]["keepdims"]
-        first = axes_of(m, "first", AXES, rank)
+        first = axes_of(m, rank, "first")
         assert first is not None
         left = [axis for axis in range(rank) if keep or axis not in first]
-        second = axes_of(m, "second", MORE, len(left))
+        second = axes_of(m, len(left), "second", MORE)
         assert second is not None
         every = sorted({*first, *(left[axis] for axis in second)})
         return reduce(kind, X, np.array(every[off:]), attrs={"keepdims": m.attrs["second"]["keepdims"]})
@@ -155,11 +158,8 @@ def _both(off: int, kind: str) -> Later:
 
 
 def _nested(m: Match) -> str | None:
-    rank = m.type(X).rank
-    if rank is None or axes_of(m, "first", AXES, rank) is None:
-        return "the axes are not known"
     inner = m.program.type(m.nodes[1].output).rank
-    if inner is None or axes_of(m, "second", MORE, inner) is None:
+    if axes_of(m, m.type(X).rank, "first") is None or axes_of(m, inner, "second", MORE) is None:
         return "the axes are not known"
     same = m.attrs["first"]["keepdims"] == m.attrs["second"]["keepdims"]
     return None if same else "one keeps its axes, the other does not"
@@ -205,7 +205,7 @@ def _permuted(kind: str, off: int) -> Later:
     def make(m: Bindings) -> Term:
         rank = len(m.shape(X))
         perm = m.attrs["perm"]["perm"] or tuple(reversed(range(rank)))
-        axes = axes_of(m, "reduce", AXES, rank)
+        axes = axes_of(m, rank)
         assert axes is not None
         found = sorted((perm[axis] + off) % rank for axis in axes)
         return reduce(kind, X, np.array(found), attrs={"keepdims": 0})
@@ -215,7 +215,7 @@ def _permuted(kind: str, off: int) -> Later:
 
 def _order_kept(m: Match) -> str | None:
     rank = m.type(X).rank
-    axes = None if rank is None else axes_of(m, "reduce", AXES, rank)
+    axes = axes_of(m, rank)
     if rank is None or axes is None or m.attrs["reduce"]["keepdims"]:
         return "the axes are not known, or stay"
     perm = m.attrs["perm"]["perm"] or tuple(reversed(range(rank)))
@@ -263,9 +263,11 @@ family(
 )
 
 
-def _dropped(scale: float = 1) -> Later:
+def dropped(scale: float = 1) -> Later:
+    """x without the axes that are reduced, where they go."""
+
     def make(m: Bindings) -> Term:
-        axes = axes_of(m, "reduce", AXES, len(m.shape(X)))
+        axes = axes_of(m, len(m.shape(X)))
         assert axes is not None
         y = X if m.attrs["reduce"]["keepdims"] else ops.squeeze(X, np.array(axes))
         return y if scale == 1 else ops.identity(y * scale)
@@ -274,8 +276,7 @@ def _dropped(scale: float = 1) -> Later:
 
 
 def _of_one(m: Match) -> str | None:
-    rank = m.type(X).rank
-    axes = None if rank is None else axes_of(m, "reduce", AXES, rank)
+    axes = axes_of(m, m.type(X).rank)
     if not axes:
         return "the axes are not known"
     return None if all(m.shape(X)[axis] == 1 for axis in axes) else "an axis has more than one element"
@@ -283,7 +284,7 @@ def _of_one(m: Match) -> str | None:
 
 family(
     "reduction_of_one",
-    [(reduce(k, X), _dropped(), _dropped(2)) for k in (*LINEAR, "reduce_prod")],
+    [(reduce(k, X), dropped(), dropped(2)) for k in (*LINEAR, "reduce_prod")],
     given=_samples("N 1 H", (1,)),
     when=_of_one,
     order=14,
@@ -291,7 +292,7 @@ family(
 )
 family(
     "extreme_of_one",
-    [(reduce(k, X), _dropped(), _dropped(2)) for k in EXTREME],
+    [(reduce(k, X), dropped(), dropped(2)) for k in EXTREME],
     given=_samples("N 1 H", (1,)),
     when=_of_one,
     phase="fold",
@@ -346,8 +347,7 @@ _of_cubes(
 
 
 def _count(m: Match) -> str | None:
-    rank = m.type(X).rank
-    axes = None if rank is None else axes_of(m, "reduce", AXES, rank)
+    axes = axes_of(m, m.type(X).rank)
     value = m.value(C)
     if axes is None or value is None or value.size != 1 or floating(m) is not None:
         return "the number of elements is not known"

@@ -110,7 +110,7 @@ class ChannelPruning(Method):
         keep, ratio = reader.count("keep"), reader.number("ratio", low=0, high=1)
         multiple = reader.count("multiple", 1) or 1
         criterion = reader.choice("criterion", "obs", "activation", "l1")
-        reconstruct = reader.flag("reconstruct", True)
+        reconstruct = reader.flag("reconstruct")
         reader.done()
         if (keep is None) == (ratio is None):
             raise reader.wrong("give either keep, a number of channels, or ratio, the share that goes")

@@ -86,7 +86,7 @@ def coded(
     price: of a bit, in squared output error. Columns are `taps` to a channel. Without `compensating`, each
     weight stands for itself.
     """
-    parts = [Compensation.of(h, largest_first=True) for h in second] if compensating else []
+    parts = [Compensation.of(h) for h in second] if compensating else []
     worth = np.stack([part.costs for part in parts] or [np.diag(damped(h)) for h in second])
     step = math.sqrt(6 * price / math.log(2) / float(worth.mean()))
     scales = np.maximum(step, np.maximum(np.abs(rows).max(axis=2), _TINY) / top)

@@ -64,14 +64,13 @@ class Compensation:
     factor: Array
 
     @staticmethod
-    def of(second: Array, *, largest_first: bool = False) -> Compensation:
+    def of(second: Array) -> Compensation:
         """For the moment [d, d] of the inputs.
 
-        With `largest_first`, columns go in falling order of their input's energy, so that the ones that
-        matter most have the most columns left to make up for them.
+        Columns go in falling order of their input's energy, so that the ones that matter most have the most
+        columns left to make up for them.
         """
-        diagonal = np.diag(second)
-        order = np.argsort(-diagonal, kind="stable") if largest_first else np.arange(len(diagonal))
+        order = np.argsort(-np.diag(second), kind="stable")
         return Compensation(order, damped_cholesky(second[np.ix_(order, order)]))
 
     @property
@@ -105,16 +104,12 @@ def compensated(
     weights: Array,
     second: Array,
     begin_block: BeginBlock,
-    *,
-    largest_first: bool = False,
     block: int = _BLOCK,
 ) -> Array:
     """weights [rows, d], whose inputs have the moment `second` [d, d], with every column treated."""
-    return Compensation.of(second, largest_first=largest_first).applied(weights, begin_block, block)
+    return Compensation.of(second).applied(weights, begin_block, block)
 
 
-def compensated_rounding(
-    weights: Array, second: Array, round_column: TreatColumn, *, largest_first: bool = False
-) -> Array:
+def compensated_rounding(weights: Array, second: Array, round_column: TreatColumn) -> Array:
     """weights [rows, d] with `round_column(column [rows], index)` applied to every column (GPTQ)."""
-    return compensated(weights, second, lambda *_: round_column, largest_first=largest_first)
+    return compensated(weights, second, lambda *_: round_column)

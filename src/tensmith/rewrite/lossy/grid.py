@@ -179,5 +179,5 @@ def _compensated(rows: Array, scales: Array, second: Array, top: int) -> Array:
     def round_column(column: Array, _: int) -> Array:
         return np.asarray(np.clip(np.rint(column / scales), -top, top) * scales)
 
-    rounded = compensated_rounding(rows, second, round_column, largest_first=True)
+    rounded = compensated_rounding(rows, second, round_column)
     return np.rint(rounded / scales[:, None])

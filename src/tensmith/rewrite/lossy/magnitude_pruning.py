@@ -155,7 +155,7 @@ def surgeon(weights: Array, second: Array, quota: Quota) -> Array:
         mask = dict(zip(columns.tolist(), gone.reshape(block.shape).T))
         return lambda column, index: np.where(mask[index], 0, column)
 
-    return compensated(weights, second, begin, largest_first=True, block=_BLOCK)
+    return compensated(weights, second, begin, _BLOCK)
 
 
 def _relative_costs(rows: Array, second: Array) -> Array:

@@ -52,9 +52,9 @@ class Parameters:
             raise self.wrong(f"{name} is {value!r}; give a word")
         return value
 
-    def flag(self, name: str, default: bool) -> bool:
-        """true or false."""
-        value = self._take(name, default)
+    def flag(self, name: str) -> bool:
+        """true or false; true where it is not given."""
+        value = self._take(name, True)
         if not isinstance(value, bool):
             raise self.wrong(f"{name} is {value!r}; give true or false")
         return value

@@ -175,4 +175,4 @@ def _compensated(weights: Array, second: Array, codebook: Array) -> Array:
     def round_column(column: Array, index: int) -> Array:
         return np.where(zero[:, index], 0.0, nearest(column, codebook))
 
-    return compensated_rounding(weights, second, round_column, largest_first=True)
+    return compensated_rounding(weights, second, round_column)

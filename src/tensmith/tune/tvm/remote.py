@@ -9,13 +9,11 @@ what it has become; or `refused`, why the device does not load the library; or `
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from tensmith.engine.frame import Array, read_frame, write_frame
+from tensmith.engine.frame import Answer, Array, serve, take_stdout, write_frame
 from tensmith.tune.tvm.packages import import_tvm
 
 
@@ -30,9 +28,7 @@ class RpcSession:
         self._memory = self._session.cpu()
         self._libraries = 0
 
-    def answer(
-        self, request: dict[str, Any], arrays: dict[str, Array]
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
+    def answer(self, request: dict[str, Any], arrays: dict[str, Array]) -> Answer:
         """What the function of a library says."""
         self._libraries += 1  # a file that is loaded must not be written over
         name = f"{self._libraries}.so"
@@ -57,20 +53,20 @@ def first_line(error: BaseException) -> str:
 def main() -> None:
     """Answers until the pipe closes, or the device is lost."""
     host, port = sys.argv[1:]
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    answers = take_stdout()
     import_tvm()
     device = None
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while True:
-            request, arrays = read_frame(sys.stdin.buffer)
-            try:
-                device = device or RpcSession(host, int(port))
-                answer, back = device.answer(request, arrays)
-            except Exception as error:  # of whatever kind: tvm makes its own
-                write_frame(answers, {"lost": first_line(error)})
-                return
-            write_frame(answers, answer, back)
+
+    def answer(request: dict[str, Any], arrays: dict[str, Array]) -> Answer:
+        nonlocal device
+        try:
+            device = device or RpcSession(host, int(port))
+            return device.answer(request, arrays)
+        except Exception as error:  # of whatever kind: tvm makes its own
+            write_frame(answers, {"lost": first_line(error)})
+            raise EOFError from error
+
+    serve(answers, answer)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ there is nothing left to try.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import re
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.frame import read_frame, write_frame
+from tensmith.engine.frame import Answer, Array, serve, take_stdout
 from tensmith.kernel.scheduled import FUNCTION
 from tensmith.tune.tvm.packages import import_tvm
 
@@ -162,21 +161,23 @@ def add_pipeline() -> None:
 
 def main() -> None:
     """Answers until the pipe closes."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    answers = take_stdout()
     os.environ |= {"TVM_BIND_THREADS": "0", "TVM_NUM_THREADS": "1"}
     import_tvm()
     # Importing the real one takes 17 s; of intrinsics, floats need none.
     sys.modules["tvm.s_tir.tensor_intrin"] = types.ModuleType("tvm.s_tir.tensor_intrin")
     add_pipeline()
-    search, asked = None, None
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while True:
-            request, _ = read_frame(sys.stdin.buffer)
-            if search is None or request["function"] != asked:
-                asked = request["function"]
-                search = ScheduleSearch(**asked)
-            write_frame(answers, search.more(request["count"]))
+    search: ScheduleSearch | None = None
+    asked = None
+
+    def answer(request: dict[str, Any], _arrays: dict[str, Array]) -> Answer:
+        nonlocal search, asked
+        if search is None or request["function"] != asked:
+            asked = request["function"]
+            search = ScheduleSearch(**asked)
+        return search.more(request["count"]), {}
+
+    serve(answers, answer)
 
 
 if __name__ == "__main__":

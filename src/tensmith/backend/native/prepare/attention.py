@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from tensmith.backend.native.prepare.builder import ProgramBuilder
 from tensmith.ir import Node
+from tensmith.ir.builder import ProgramBuilder
 
 Shape = tuple[int, ...]
 

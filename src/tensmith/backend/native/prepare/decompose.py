@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from tensmith.backend.native.prepare.attention import attention, rotary
-from tensmith.backend.native.prepare.builder import ProgramBuilder
 from tensmith.backend.native.prepare.recurrence import input_product
 from tensmith.ir import Node, Program
+from tensmith.ir.builder import ProgramBuilder
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.recurrence import Recurrent
 

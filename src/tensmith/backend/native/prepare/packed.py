@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
-from tensmith.backend.native.prepare.builder import free
 from tensmith.backend.native.steps import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.packed_products import unpacked
@@ -30,9 +30,9 @@ def _opened(
     node: Node, parts: tuple[Array, Array, Array], constants: dict[str, Array], taken: frozenset[str]
 ) -> list[Node]:
     """The nodes that take a packed product's place; `constants` grow."""
-    names = tuple(free(f"{node.output} {part}", taken) for part in ("codes", "scales", "zeros"))
+    names = tuple(_free(f"{node.output} {part}", taken) for part in ("codes", "scales", "zeros"))
     constants.update(zip(names, parts))
-    real, turned, sums = (free(f"{node.output} {part}", taken) for part in ("weights", "columns", "sums"))
+    real, turned, sums = (_free(f"{node.output} {part}", taken) for part in ("weights", "columns", "sums"))
     bias = node.inputs[5] if len(node.inputs) > 5 else ""
     made = [
         make_node("dequantize_linear", names, (real,), {"axis": 1, "block_size": node.attrs["block_size"]}),
@@ -40,3 +40,10 @@ def _opened(
         make_node("matmul", (node.inputs[0], turned), (sums if bias else node.output,)),
     ]
     return [*made, make_node("add", (sums, bias), (node.output,))] if bias else made
+
+
+def _free(name: str, taken: Container[str]) -> str:
+    """A name that a value may have: a model may have named its own as the passes do."""
+    while name in taken:
+        name += "'"
+    return name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensmith.backend.native.prepare.builder import ProgramBuilder
 from tensmith.ir import Node
+from tensmith.ir.builder import ProgramBuilder
 from tensmith.ir.ops.recurrence import Recurrent
 
 Shape = tuple[int, ...]

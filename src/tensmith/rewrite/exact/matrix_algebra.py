@@ -1,4 +1,4 @@
-"""Matrix products: associated by cost, transposed, joined, and with what is known of their operands.
+"""The algebra of matrix products: associated by cost, distributed, transposed, and of known operands.
 
 Measure: multiply-adds, then products, then other operations on values that vary.
 """
@@ -12,7 +12,6 @@ import numpy as np
 from tensmith.formula.expr import Expr, Read, guard
 from tensmith.formula.poly import Dim, Poly, product
 from tensmith.ir.ops.shared import broadcast_shapes
-from tensmith.rewrite.exact.activation import floating
 from tensmith.rewrite.exact.products import GEMM, B, W, gemm, shift_law, sign_laws
 from tensmith.rewrite.law import (
     Instance,
@@ -20,6 +19,8 @@ from tensmith.rewrite.law import (
     everywhere,
     family,
     flat,
+    floating,
+    join,
     law,
     matmul_instances,
 )
@@ -34,11 +35,6 @@ SWAP = {"perm": (1, 0)}
 def turned(x: Term) -> Use:
     """A matrix transposed."""
     return ops.transpose(x, attrs=SWAP)
-
-
-def join(axis: int, *parts: Term) -> Use:
-    """Tensors one after the other."""
-    return ops.concat(*parts, attrs={"axis": axis})
 
 
 # By cost
@@ -412,8 +408,8 @@ def _of_product(m: Bindings) -> tuple[Dim, ...]:
 law(
     "zero_weights",
     X @ W,
-    everywhere(0, X, _of_product),
-    everywhere(1, X, _of_product),
+    everywhere(0, _of_product),
+    everywhere(1, _of_product),
     given=matmul_instances(w="C K"),
     values=[{"w": 0}],
     order=30,

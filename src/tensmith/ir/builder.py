@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tensmith.backend.native.steps import Array
-from tensmith.ir import Node, Program, make_node
-
-
-def free(name: str, taken: Container[str]) -> str:
-    """A name that a value may have: a model may have named its own as the passes do."""
-    while name in taken:
-        name += "'"
-    return name
+from tensmith.formula.arith import Array
+from tensmith.ir.op import Node
+from tensmith.ir.program import Program, make_node
 
 
 @dataclass
@@ -32,15 +26,16 @@ class ProgramBuilder:
     constants: dict[str, Array] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
 
-    def _free(self, name: str) -> str:
-        if name not in self.making:
-            name = free(name, self.program.names | self.made)
+    def free(self, name: str) -> str:
+        """A name that nothing has yet, or one of `making`."""
+        while name not in self.making and (name in self.made or self.program.has(name)):
+            name += "'"
         self.made.add(name)
         return name
 
     def constant(self, name: str, array: Array) -> str:
         """A new constant."""
-        name = self._free(name)
+        name = self.free(name)
         self.constants[name] = array
         return name
 
@@ -50,7 +45,7 @@ class ProgramBuilder:
 
     def many(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> list[str]:
         """A new node's outputs; "" is none."""
-        named = [self._free(output) if output else "" for output in outputs]
+        named = [self.free(output) if output else "" for output in outputs]
         self.nodes.append(make_node(op, inputs, named, attrs))
         return named
 

@@ -5,7 +5,7 @@ rows. Whatever works row by row is computed for the new rows alone; where all ro
 values are by an attention, those from before come in as a cache and go out with the new ones behind them.
 So the same program fills the caches from a prompt and goes on with single tokens.
 
-That is right where no row depends on a later one (rewrite.causal). How rows pass through an op is not proved:
+That is right where no row depends on a later one (tokens.causal). How rows pass through an op is not proved:
 whoever makes such a program compares it with what it was made of (deploy.caching).
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -21,10 +20,12 @@ from tensmith.errors import ModelError
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program, TensorType, make_node
+from tensmith.ir.builder import ProgramBuilder
+from tensmith.ir.edits import in_order
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.shape import Expand, Renaming, Transpose
-from tensmith.rewrite.row_rules import ALL, NEW, Rows, inputs_for, is_of
-from tensmith.rewrite.token_rows import MASK, TokenRows
+from tensmith.rewrite.tokens.row_rules import ALL, NEW, Rows, inputs_for, is_of
+from tensmith.rewrite.tokens.rows import MASK, TokenRows
 
 PAST, PRESENT = "past_key_values.{}", "present.{}"
 POSITION = "position"
@@ -56,8 +57,6 @@ class _Caching:
 
     program: Program
     capacity: int | None = None
-    nodes: list[Node] = field(default_factory=list)
-    constants: dict[str, Array] = field(default_factory=dict)
     made: dict[tuple[str, Rows], str] = field(default_factory=dict)
     # Inputs of what was computed before, in the order of their outputs; of the first also the axis of rows.
     caches: dict[str, TensorType] = field(default_factory=dict)
@@ -65,10 +64,9 @@ class _Caching:
     _first_axis: int = 0
     # Whether a cache has its rows last, by the value that is kept.
     _turned: dict[str, bool] = field(default_factory=dict)
-    _names: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.rows = TokenRows(self.program)
+        self.rows, self.build = TokenRows(self.program), ProgramBuilder(self.program)
 
     def run(self) -> Program:
         """See with_caches."""
@@ -84,7 +82,7 @@ class _Caching:
             outputs.append((name, self.value(name, rows)))
         if not self.caches:
             raise ModelError("no row needs another, so there is nothing to keep from one token to the next")
-        nodes = [*self._sizes(), *self.nodes]
+        nodes = [*self._sizes(), *self.build.nodes]
         nodes += [make_node("identity", (made,), (name,)) for name, made in outputs]
         inputs = {n: self._input_type(n, type_) for n, type_ in program.inputs.items()}
         inputs |= {name: TensorType("i64", (1,)) for name in beside}
@@ -92,8 +90,8 @@ class _Caching:
             program.name,
             {**inputs, **self.caches},
             (*program.outputs, *self.present),
-            _ordered(nodes),
-            {**program.constants, **self.constants},
+            tuple(in_order(nodes, set())),
+            {**program.constants, **self.build.constants},
             origin=program.origin,
         )
 
@@ -166,9 +164,9 @@ class _Caching:
         shift = self._numbers(np.array(0), TensorType("i64", ()))
         if len(node.inputs) > 1 and node.inputs[1]:
             shift = self.value(node.inputs[1], ())
-        flat = self._add("reshape", (shift, self._constant("one", np.array([1]))), "k")
-        moved = self._add("add", (flat, _BEFORE), "k of new rows")
-        scalar = self._add("reshape", (moved, self._constant("none", np.zeros(0, np.int64))), "k")
+        flat = self.build.add("reshape", (shift, self.build.constant("one", np.array([1]))), "k")
+        moved = self.build.add("add", (flat, _BEFORE), "k of new rows")
+        scalar = self.build.add("reshape", (moved, self.build.constant("none", np.zeros(0, np.int64))), "k")
         return self._again(node, node.output, [self.value(node.inputs[0], rows), scalar])
 
     def _remembered(self, name: str, rows: Rows) -> str:
@@ -213,20 +211,20 @@ class _Caching:
         sizes, turned = [*type_.dims], type_.rank == 4 and axis in (2, 3) and axis != wanted
         if turned:
             sizes[2:], axis = reversed(sizes[2:]), wanted
-            new = self._add("transpose", (new,), f"{name} turned", perm=_TURNED)
+            new = self.build.add("transpose", (new,), f"{name} turned", perm=_TURNED)
         if not self.caches:
             self._first_axis = axis
         sizes[axis] = self.capacity or self._fresh_size("before")
         self.caches[past] = type_.with_shape(sizes)
+        op, read = "concat", [past, new]
         if self.capacity:
             sizes[axis] = 1
-            shape = self._add("concat", [self._size(size, NEW) for size in sizes], "new row", axis=0)
-            place = self._add("expand", (_BEFORE, shape), "place of the new row")
-            self.nodes.append(make_node("scatter_elements", (past, place, new), (present,), {"axis": axis}))
-        else:
-            self.nodes.append(make_node("concat", (past, new), (present,), {"axis": axis}))
+            shape = self.build.add("concat", [self._size(size, NEW) for size in sizes], "new row", axis=0)
+            place = self.build.add("expand", (_BEFORE, shape), "place of the new row")
+            op, read = "scatter_elements", [past, place, new]
+        self.build.nodes.append(make_node(op, read, (present,), {"axis": axis}))
         self.present.append(present)
-        return self._add("transpose", (present,), f"{name} of all", perm=_TURNED) if turned else present
+        return self.build.add("transpose", (present,), f"{name} of all", perm=_TURNED) if turned else present
 
     # Nodes for chosen rows
 
@@ -236,8 +234,8 @@ class _Caching:
 
     def _again(self, node: Node, name: str, inputs: Sequence[str]) -> str:
         """The node on other inputs."""
-        named = [self._free(output) if output else "" for output in node.outputs]
-        self.nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(named)))
+        named = [self.build.free(output) if output else "" for output in node.outputs]
+        self.build.nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(named)))
         return named[node.outputs.index(name)]
 
     # Sizes and numbers
@@ -245,7 +243,7 @@ class _Caching:
     def _sizes(self) -> list[Node]:
         """Nodes that measure how many rows there were before, and are now."""
         if self.capacity:
-            self.constants |= {_TOTAL: np.array([self.capacity]), _FRESH: np.array([1])}
+            self.build.constants |= {_TOTAL: np.array([self.capacity]), _FRESH: np.array([1])}
             return [make_node("identity", (POSITION,), (_BEFORE,))]
         first = next(iter(self.caches))
         axis = self._first_axis
@@ -260,76 +258,41 @@ class _Caching:
         which = dict(zip(self._axes(name), rows))
         dims = self.program.type(name).dims
         parts = [self._size(size, which.get(axis, ALL)) for axis, size in enumerate(dims)]
-        return self._add("concat", parts, f"{name} shape", axis=0)
+        return self.build.add("concat", parts, f"{name} shape", axis=0)
 
     def _numbers(self, value: Array, type_: TensorType) -> str:
         """Whole numbers made of sizes, of all rows."""
         flat = np.asarray(value).reshape(-1)
         if all(isinstance(each, (int, np.integer, bool, np.bool_)) for each in flat.tolist()):
-            return self._constant("sizes", np.asarray(value).astype(type_.numpy))
-        joined = self._add("concat", [self._size(each, ALL) for each in flat], "sizes", axis=0)
-        shape = self._constant("shape", np.array(np.shape(value), np.int64))
-        return self._add("reshape", (joined, shape), "sizes")
+            return self.build.constant("sizes", np.asarray(value).astype(type_.numpy))
+        joined = self.build.add("concat", [self._size(each, ALL) for each in flat], "sizes", axis=0)
+        shape = self.build.constant("shape", np.array(np.shape(value), np.int64))
+        return self.build.add("reshape", (joined, shape), "sizes")
 
     def _size(self, size: Dim, which: str) -> str:
         """A size as a tensor [1]: a number, the batch, or rows."""
         if isinstance(size, (int, np.integer)):
-            return self._constant("size", np.array([int(size)]))
+            return self.build.constant("size", np.array([int(size)]))
         (tokens, batch) = (_TOTAL if which == ALL else _FRESH), self.program.inputs[self.rows.tokens].dims[0]
         if size == Poly.symbol(self.rows.length):
             return tokens
         if isinstance(batch, Poly) and size == batch:
-            return self._add("shape", (self.rows.tokens,), "batch", start=0, end=1)
+            return self.build.add("shape", (self.rows.tokens,), "batch", start=0, end=1)
         if isinstance(batch, Poly) and size == batch * Poly.symbol(self.rows.length):
-            return self._add("mul", (self._size(batch, which), tokens), "batch of rows")
+            return self.build.add("mul", (self._size(batch, which), tokens), "batch of rows")
         offset = size - Poly.symbol(self.rows.length)
         if not offset.symbols():
-            return self._add("add", (tokens, self._size(int(offset.evaluate({})), which)), "size")
+            return self.build.add("add", (tokens, self._size(int(offset.evaluate({})), which)), "size")
         raise ModelError(f"a size {size} is made of the number of tokens in a way that is not known")
 
     def _cut(self, name: str, axis: int) -> str:
         """The new rows of a value that has all."""
         if self.capacity:
-            return self._add("gather", (name, _BEFORE), f"{name} new", axis=axis)
-        axes = self._constant("axis", np.array([axis]))
-        return self._add("slice", (name, _BEFORE, _TOTAL, axes), f"{name} new")
-
-    def _add(self, op: str, inputs: Sequence[str], name: str, **attrs: Any) -> str:
-        name = self._free(name)
-        self.nodes.append(make_node(op, inputs, (name,), attrs))
-        return name
-
-    def _constant(self, name: str, array: Array) -> str:
-        name = self._free(name)
-        self.constants[name] = array
-        return name
-
-    def _free(self, name: str) -> str:
-        while name in self._names or self.program.has(name):
-            name += "'"
-        self._names.add(name)
-        return name
+            return self.build.add("gather", (name, _BEFORE), f"{name} new", axis=axis)
+        axes = self.build.constant("axis", np.array([axis]))
+        return self.build.add("slice", (name, _BEFORE, _TOTAL, axes), f"{name} new")
 
 
 _TURNED = (0, 1, 3, 2)
 # Ops whose output shows what their first input holds.
 _VIEWS = (Renaming, Transpose, Expand)
-
-
-def _ordered(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Nodes in an order of definition."""
-    producers = {name: node for node in nodes for name in node.outputs if name}
-    found: dict[Node, None] = {}
-    waiting = [(node, False) for node in reversed(nodes)]
-    while waiting:
-        node, ready = waiting.pop()
-        if node in found:
-            continue
-        if ready:
-            found[node] = None
-            continue
-        waiting.append((node, True))
-        waiting += [
-            (producers[n], False) for n in node.inputs if n in producers and producers[n] not in found
-        ]
-    return tuple(found)

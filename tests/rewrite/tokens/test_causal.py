@@ -20,8 +20,8 @@ from tensmith.frontend.gguf import read_gguf
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Node, Program, TensorType, make_node
 from tensmith.ir.interpreter import interpret
-from tensmith.rewrite.causal import Causality
-from tensmith.rewrite.settled import SWALLOWED, UNPADDED, Late
+from tensmith.rewrite.tokens.causal import Causality
+from tensmith.rewrite.tokens.settled import SWALLOWED, UNPADDED, Late
 from tensmith.rewrite.trail import simplify
 
 B, N, WIDTH = Poly.symbol("batch"), Poly.symbol("length"), 4

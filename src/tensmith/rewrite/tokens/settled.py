@@ -21,10 +21,10 @@ from tensmith.formula.types import MachineType
 from tensmith.ir import Node
 from tensmith.ir.elements import PolyElements
 from tensmith.ir.ops.softmax import LEFT_OUT
-from tensmith.rewrite.token_rows import MASK
+from tensmith.rewrite.tokens.rows import MASK
 
 if TYPE_CHECKING:
-    from tensmith.rewrite.causal import Causality
+    from tensmith.rewrite.tokens.causal import Causality
 
 # From this magnitude on, numbers stand for infinite ones, as masks have them.
 _LARGE = -LEFT_OUT

@@ -18,7 +18,7 @@ from tensmith.ir.ops.shape import Expand, Renaming, Reshape, Transpose
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.slicing import Concat, Slice, Split
 from tensmith.ir.ops.softmax import AlongAxis
-from tensmith.rewrite.token_rows import TokenRows
+from tensmith.rewrite.tokens.rows import TokenRows
 
 # Of each axis of rows: the new ones, or all up to now.
 NEW, ALL = "new", "all"

@@ -19,7 +19,8 @@ from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly, split_multiple
 from tensmith.ir import Node, Program
-from tensmith.rewrite.settled import (
+from tensmith.rewrite.tokens.rows import TokenRows
+from tensmith.rewrite.tokens.settled import (
     FINITE,
     UNSURE,
     Element,
@@ -29,7 +30,6 @@ from tensmith.rewrite.settled import (
     number_of,
     same_number,
 )
-from tensmith.rewrite.token_rows import TokenRows
 
 SIZES = (
     "sizes are as they are inferred: slices lie inside what they cut, ranges are not empty, whole numbers "
