@@ -149,10 +149,10 @@ class SizeAlgebra:
 
     def _fitted(self, poly: Poly, type_: MachineType, scope: Scope) -> Poly | None:
         """The polynomial, required to lie in a signed type; None where callers cannot promise that."""
-        assert type_.bits is not None
-        largest = 2 ** (type_.bits - 1) - 1
+        assert type_.limits is not None
+        least, greatest = type_.limits
         cut = any(not scope.proves(Poly.symbol(n) - 1) for n in poly.symbols() & self.alone - self.exact)
-        above, below = poly + largest + 1, -poly + largest
+        above, below = poly - least, -poly + greatest
         lows = [
             scope.lower(room) for room in (above, below) if not scope.proves(room) or (cut and room is above)
         ]

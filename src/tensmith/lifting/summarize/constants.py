@@ -100,12 +100,7 @@ def cast_constant(value: Fraction, source: MachineType, target: MachineType) -> 
         value = Fraction(int(value))
     if target.kind == "bool":
         return number(int(value != 0), target)
-    if target.bits is None:
-        return number(value, target)
-    wrapped = int(value) % 2**target.bits
-    if target.signed and wrapped >= 2 ** (target.bits - 1):
-        wrapped -= 2**target.bits
-    return number(wrapped, target)
+    return number(target.wrapped(int(value)), target)
 
 
 def widens(source: MachineType, target: MachineType) -> bool:

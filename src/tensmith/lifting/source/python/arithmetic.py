@@ -45,22 +45,12 @@ def _exact(value: int | float | bool, to: MachineType) -> bool:
         return to.bits == 64 and not (isinstance(value, int) and int(float(value)) != value)
     if to.kind == "bool" or isinstance(value, float):
         return False
-    return to.bits is None or fits(value, to)
+    return fits(value, to)
 
 
 def fits(value: int, to: MachineType) -> bool:
     """Whether an integer lies in the range of a machine type."""
-    if to.bits is None:
-        return True
-    low, high = limits(to)
-    return low <= value <= high
-
-
-def limits(scalar: MachineType) -> tuple[int, int]:
-    """The least and the greatest integer of a machine type."""
-    assert scalar.bits is not None
-    low = -(1 << (scalar.bits - 1)) if scalar.signed else 0
-    return low, low + (1 << scalar.bits) - 1
+    return to.wrapped(value) == value
 
 
 def convert(number: ScalarValue, to: python_kinds.NumberKind, position: loops.SourcePosition) -> loops.Expr:
@@ -366,9 +356,9 @@ def _extreme(
 
 def _is_no_bound(operator: str, kind: python_kinds.NumberKind, bound: float) -> bool:
     """Whether no integer of a machine type lies beyond a bound."""
-    if kind.among or kind.scalar.kind != "int" or kind.scalar.bits is None:
+    if kind.among or kind.scalar.limits is None:
         return False
-    low, high = limits(kind.scalar)
+    low, high = kind.scalar.limits
     return bound >= high if operator == "minimum" else bound <= low
 
 
