@@ -41,6 +41,18 @@ class MachineType(str):
         least, greatest = self.limits
         return (value - least) % (greatest - least + 1) + least
 
+    def holds(self, other: MachineType) -> bool:
+        """Whether every value of the other type is one of this."""
+        if other.kind == "bool":
+            return True
+        if self.kind != other.kind:
+            return False
+        if self.kind == "float":
+            return (self.bits or 0) >= (other.bits or 0)
+        if self.limits is None or other.limits is None:
+            return self.bits is None
+        return self.limits[0] <= other.limits[0] and other.limits[1] <= self.limits[1]
+
 
 I32, I64, F32, F64 = map(MachineType, ("i32", "i64", "f32", "f64"))
 INT, BOOL, UNTYPED = map(MachineType, ("int", "bool", ""))

@@ -101,18 +101,3 @@ def cast_constant(value: Fraction, source: MachineType, target: MachineType) -> 
     if target.kind == "bool":
         return number(int(value != 0), target)
     return number(target.wrapped(int(value)), target)
-
-
-def widens(source: MachineType, target: MachineType) -> bool:
-    """Whether every value of `source` is one of `target`."""
-    if source.kind == "bool":
-        return True
-    if source.kind == "float" or target.kind == "float":
-        return source.kind == target.kind and (source.bits or 0) <= (target.bits or 0)
-    if target.bits is None:
-        return True
-    if source.bits is None:
-        return False
-    if source.signed == target.signed:
-        return source.bits <= target.bits
-    return target.signed and source.bits < target.bits
