@@ -79,6 +79,19 @@ class Poly:
             return self.terms[0][1]
         return None
 
+    @property
+    def atom(self) -> Atom | None:
+        """The variable or division that this is, else None."""
+        if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
+            atom, power = self.terms[0][0][0]
+            return atom if power == 1 else None
+        return None
+
+    def divisions(self) -> list[FloorDiv]:
+        """The divisions that are atoms of this, each once."""
+        atoms = (atom for monomial, _ in self.terms for atom, _ in monomial)
+        return list(dict.fromkeys(atom for atom in atoms if not isinstance(atom, str)))
+
     def symbols(self) -> frozenset[str]:
         """Names of every variable, those inside divisions included."""
         known: frozenset[str] | None = self.__dict__.get("_symbols")
@@ -329,7 +342,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 def map_divisions(poly: Poly, simplify: Callable[[FloorDiv], Poly]) -> Poly:
     """`poly` with each division atom replaced by what `simplify` makes of it."""
-    if all(isinstance(atom, str) for monomial, _ in poly.terms for atom, _ in monomial):
+    if not poly.divisions():
         return poly
     result = _constant(0)
     for monomial, coefficient in poly.terms:

@@ -200,9 +200,7 @@ def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) ->
             mine = subscript.symbols() & counters
             scaled = [n for n in mine if (c := subscript.coefficient(n)) is None or c.constant is None]
             crowded += len(mine) > 1 and bool(scaled)
-            if axis and not any(
-                isinstance(atom, FloorDiv) for monomial, _ in subscript.terms for atom, _ in monomial
-            ):
+            if axis and not subscript.divisions():
                 size, rest = divide(strides[axis - 1], strides[axis])
                 low, high = scope.decides(subscript), scope.decides(size - 1 - subscript)
                 if low is False or high is False or rest != 0:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
-from tensmith.formula.poly import FloorDiv, Poly
+from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting.loops import may_share
@@ -111,7 +111,7 @@ def _length_at(run: Execution, access: Access, axis: int) -> Poly:
 def _flat(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iterator[Requirement]:
     strides = run.plan.grids[access.array].strides or (Poly.of(1),)
     at = access.at if len(access.at) == len(strides) else split(access.at[0], strides, access.scope)
-    if any(isinstance(atom, FloorDiv) for poly in at for monomial, _ in poly.terms for atom, _ in monomial):
+    if any(poly.divisions() for poly in at):
         at, strides = access.at, (Poly.of(1),)  # quotient and remainder are in range by themselves
     for subscript in at:
         yield from _from_zero(run, access, subscript, where)
