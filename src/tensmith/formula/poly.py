@@ -324,6 +324,27 @@ def split_multiple(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
     return Poly.from_terms(quotient), Poly.from_terms(rest)
 
 
+def long_division(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
+    """(q, r) with top = q * bottom + r, r without multiples of the leading term of `bottom`; 0 if it can."""
+    lead, scale = max(bottom.terms, key=_grade)
+    quotient, rest = _constant(0), top
+    while True:
+        for monomial, coefficient in rest.terms:
+            reduced = _divide_monomial(monomial, lead)
+            if reduced is not None and abs(coefficient) >= abs(scale):
+                share = Poly(((reduced, coefficient // scale),))
+                quotient, rest = quotient + share, rest - share * bottom
+                break
+        else:
+            return quotient, rest
+
+
+def _grade(term: tuple[Monomial, int]) -> tuple[int, list[tuple[str, int]]]:
+    """Total degree, then the powers by atom: an order that products keep."""
+    monomial = term[0]
+    return sum(p for _, p in monomial), sorted(((str(a), p) for a, p in monomial), reverse=True)
+
+
 def simplify_dim(value: Dim) -> Dim:
     """A plain int where the polynomial is constant."""
     if isinstance(value, Poly):

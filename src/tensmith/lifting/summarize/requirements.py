@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Poly, long_division
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting.loops import may_share
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.execute import Execution
-from tensmith.lifting.summarize.grids import divide, split
+from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.plan import DerivationPlan, at_least_text, display, length_symbol
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor
@@ -118,7 +118,7 @@ def _flat(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iter
     flat = Poly.of(0)
     for axis, subscript in enumerate(at):
         if axis:
-            size = divide(strides[axis - 1], strides[axis])[0]
+            size = long_division(strides[axis - 1], strides[axis])[0]
             yield from _below(run, access, subscript, size, where)
         flat = flat + strides[axis] * _highest(access, subscript)
     _note(run, lengths, access, 0, Need(flat + 1, where))
