@@ -20,9 +20,9 @@ from tensmith.ir.program import Origin
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
 from tensmith.lifting.emit.graph.build import Graph
-from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, length_symbol
+from tensmith.lifting.emit.kernel.parameters import axes_of, length_symbol
 from tensmith.lifting.lifted import Input, Lifted
-from tensmith.lifting.loops import Array
+from tensmith.lifting.loops import Array, dtype_of
 from tensmith.lifting.refusal import Refusal
 
 
@@ -104,7 +104,7 @@ def _between(program: Program, fed: Mapping[str, str]) -> Program:
 def _input(graph: Graph, name: str, type_: MachineType | Array) -> TensorType:
     """The type of a parameter; its lengths, or its own value, become symbols."""
     if isinstance(type_, MachineType):
-        dtype = element_name(type_)
+        dtype = dtype_of(type_)
         if type_.kind == "int":
             graph.symbols[name] = name if dtype == "i64" else graph.cast(name, "i64")
         return TensorType(dtype, ())
@@ -113,7 +113,7 @@ def _input(graph: Graph, name: str, type_: MachineType | Array) -> TensorType:
     for axis in range(axes):
         size = graph.op("shape", [name], {"start": axis, "end": axis + 1})
         graph.symbols[length_symbol(name, axis)] = graph.op("squeeze", [size, graph.const([0])])
-    return TensorType(element_name(type_.element), tuple(map(Poly.symbol, dims)))
+    return TensorType(dtype_of(type_.element), tuple(map(Poly.symbol, dims)))
 
 
 def _feed(graph: Graph, entry: Input) -> str:

@@ -15,13 +15,13 @@ import numpy as np
 
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
-from tensmith.formula.types import INT, MachineType
+from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.op import OPS
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.lifted import ArrayView, Input
-from tensmith.lifting.loops import NOWHERE
+from tensmith.lifting.loops import NOWHERE, dtype_of
 from tensmith.lifting.refusal import Refusal
 
 
@@ -32,11 +32,6 @@ class Tensor:
     name: str
     dtype: str
     axes: tuple[str, ...] = ()
-
-
-def dtype_of(type_: MachineType) -> str:
-    """TensIR's element type; unbounded integers are computed in 64 bits."""
-    return "i64" if type_ == INT else type_
 
 
 @dataclass

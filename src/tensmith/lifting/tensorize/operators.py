@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tensmith.formula.expr import Call, Num
+from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.constants import infinite
 from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize.affine import arrays_read
-from tensmith.lifting.tensorize.build import Tensor, dtype_of
+from tensmith.lifting.tensorize.build import Tensor
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering

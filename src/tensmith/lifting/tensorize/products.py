@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from tensmith.formula.expr import Call, Num, Reduce
 from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.affine import symbols
-from tensmith.lifting.tensorize.build import Tensor, dtype_of
+from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.windows import is_window, starts_plain
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
+from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summarize.constants import infinity
 from tensmith.lifting.summary import Term, first
-from tensmith.lifting.tensorize.build import dtype_of
 
 # A window of at most this many elements is written out.
 TAPS = 25
@@ -24,7 +24,7 @@ def identity(kind: str, type_: MachineType) -> Term:
         return Num(Fraction(kind == "prod"), type_)
     if type_.kind == "float":
         return infinity(kind == "min", type_)
-    least, greatest = MachineType(dtype_of(type_)).limits or (0, 1)
+    least, greatest = dtype_of(type_).limits or (0, 1)
     return Num(Fraction(least if kind == "max" else greatest), type_)
 
 
