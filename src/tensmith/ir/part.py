@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from tensmith.ir.op import Node
 from tensmith.ir.program import Program
+
+
+def alive(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
+    """The nodes, in their order, that some values depend on."""
+    needed, kept = set(outputs), list[Node]()
+    for node in reversed(nodes):
+        if not needed.isdisjoint(filter(None, node.outputs)):
+            needed.update(node.inputs)
+            kept.append(node)
+    return kept[::-1]
 
 
 def cut_out(program: Program, nodes: Collection[Node]) -> Program:

@@ -16,6 +16,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir import Program, TensorType
 from tensmith.ir.edits import in_order
+from tensmith.ir.part import alive
 from tensmith.ir.program import Origin
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
@@ -148,13 +149,10 @@ def _outputs(graph: Graph, lifted: Lifted, fed: Mapping[str, str]) -> tuple[str,
 
 def _pruned(program: Program) -> Program:
     """Without nodes and constants that no output needs."""
-    needed, kept = set(program.outputs), []
-    for node in reversed(program.nodes):
-        if needed & set(node.outputs):
-            kept.append(node)
-            needed.update(node.inputs)
+    nodes = tuple(alive(program.nodes, program.outputs))
+    needed = {*program.outputs, *(name for node in nodes for name in node.inputs)}
     constants = {name: array for name, array in program.constants.items() if name in needed}
-    return replace(program, nodes=tuple(reversed(kept)), constants=constants)
+    return replace(program, nodes=nodes, constants=constants)
 
 
 def _metadata(lifted: Lifted) -> dict[str, str]:

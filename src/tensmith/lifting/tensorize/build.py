@@ -19,6 +19,7 @@ from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.op import OPS
+from tensmith.ir.part import alive
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.lifted import ArrayView, Input
 from tensmith.lifting.loops import NOWHERE, dtype_of
@@ -50,16 +51,13 @@ class Build:
 
     def program(self, name: str, outputs: Sequence[str]) -> Program:
         """The program without what no output needs; inputs in the order they were first read."""
-        needed, nodes = set(outputs), []
-        for node in reversed(self.nodes):
-            if node.output in needed:
-                nodes.append(node)
-                needed.update(node.inputs)
+        nodes = tuple(alive(self.nodes, outputs))
+        needed = {*outputs, *(name for node in nodes for name in node.inputs)}
         return Program(
             name,
             {key: self.types[key] for key in self.inputs if key in needed},
             tuple(outputs),
-            tuple(reversed(nodes)),
+            nodes,
             {key: array for key, array in self.constants.items() if key in needed},
         )
 
