@@ -34,7 +34,7 @@ from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.pipeline import lift_file, standard_steps
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.running import load
-from tensmith.lifting.second.values import Record
+from tensmith.lifting.second.cell import Fields
 
 SOURCE, NATIVE = "gcc -O3", "gcc -O3 -march=native"
 FLAGS = {SOURCE: ("-O3",), NATIVE: ("-O3", "-march=native")}
@@ -121,7 +121,7 @@ def extents(lifted: Lifted) -> dict[str, tuple[int, ...]]:
 def named(lifted: Lifted, arguments: Sequence[Any]) -> dict[str, Any]:
     """Arguments by parameter, as the harness has them."""
     names = [parameter.name for parameter in lifted.function.parameters]
-    return {n: Record(v) if isinstance(v, dict) else v for n, v in zip(names, arguments)}
+    return {n: Fields(v) if isinstance(v, dict) else v for n, v in zip(names, arguments)}
 
 
 def turns(

@@ -22,8 +22,9 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
+from tensmith.lifting.second.cell import Fields
 from tensmith.lifting.second.inputs import evaluated
-from tensmith.lifting.second.values import Record, dtype, flat, folded
+from tensmith.lifting.second.values import dtype, flat, folded
 
 
 def known(values: Mapping[str, Any]) -> dict[str, int]:
@@ -114,8 +115,8 @@ class PythonModule(Loaded):
         """The arguments as the library's own."""
 
         def one(value: Any) -> Any:
-            if isinstance(value, Record):
-                return Record((name, one(part)) for name, part in value.items())
+            if isinstance(value, Fields):
+                return Fields((name, one(part)) for name, part in value.items())
             return self.give(value) if isinstance(value, np.ndarray) else value
 
         return [one(value) for value in arguments.values()]

@@ -173,11 +173,8 @@ def beginning(kind: str, dtype: str, dialect: Dialect) -> str:
     low = kind == "max"
     if dtype[0] == "f":
         return "-INFINITY" if low else "INFINITY"
-    if dtype == "bool":
-        return literal(not low, dtype, dialect)
-    bits = int(dtype[1:])
-    least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype[0] == "i" else (0, (1 << bits) - 1)
-    return literal(least if low else most, dtype, dialect)
+    least, greatest = MachineType(dtype).limits or (0, 1)
+    return literal(least if low else greatest, dtype, dialect)
 
 
 def join(unit: CUnit, kind: str, dtype: str, total: str, term: str) -> str:

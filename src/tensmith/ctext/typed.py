@@ -256,12 +256,5 @@ def _signed(term: Expr) -> tuple[str, Expr]:
 
 def _fits(const: Num, dtype: MachineType) -> bool:
     """Whether a number is one of a type."""
-    if dtype[0] == "f":
-        return True
-    if const.value % 1:
-        return False
-    if dtype == "bool":
-        return const.value in (0, 1)
-    bits = int(dtype[1:])
-    low, high = (-(1 << bits - 1), 1 << bits - 1) if dtype[0] == "i" else (0, 1 << bits)
-    return low <= const.value < high
+    least, greatest = MachineType(dtype).limits or (0, 1)
+    return dtype[0] == "f" or (const.value % 1 == 0 and least <= const.value <= greatest)

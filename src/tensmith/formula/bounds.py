@@ -60,7 +60,7 @@ class Ranges:
             at_edge = self._at_worst_edge(poly, name, depth)
             if at_edge is not None:
                 return self.never_negative(at_edge, depth - 1)
-        for division in _divisions(poly):
+        for division in poly.divisions():
             for bounded in self._bound_division(poly, division, depth):
                 if self.never_negative(bounded, depth - 1):
                     return True
@@ -80,19 +80,13 @@ class Ranges:
 
     def _simplify_division(self, division: FloorDiv) -> Poly:
         top, bottom = self.simplify(division.top), self.simplify(division.bottom)
-        inner = _single_division(top)
-        if inner is not None and self.never_negative(bottom):  # floor(floor(a / b) / c) = floor(a / (b * c))
+        inner = top.atom
+        if isinstance(inner, FloorDiv) and self.never_negative(bottom):
+            # floor(floor(a / b) / c) = floor(a / (b * c))
             top, bottom = inner.top, inner.bottom * bottom
         shift, top, bottom = self._without_places(top, bottom)
         result = shift + floor_div(top, bottom)
-        rest = _single_division(result)
-        if (
-            rest is not None
-            and self.never_negative(rest.top)
-            and self.never_negative(rest.bottom - 1 - rest.top)
-        ):
-            return _ZERO
-        for atom in _divisions(result):
+        for atom in result.divisions():
             below = self.never_negative(atom.top) and self.never_negative(atom.bottom - 1 - atom.top)
             if below:
                 result = map_divisions(result, lambda d, gone=atom: _ZERO if d == gone else _as_poly(d))  # type: ignore[misc]
@@ -154,7 +148,7 @@ class Ranges:
         shifted = poly.substitute({name: Poly.symbol(name) + low for name, low in least.items() if low})
         return (
             all(c >= 0 for _, c in shifted.terms)
-            and not _divisions(shifted)
+            and not shifted.divisions()
             and not (shifted.symbols() & self.extents.keys())
         )
 
@@ -164,7 +158,7 @@ def _places(top: Poly, bottom: Poly) -> Iterable[tuple[Poly, Poly, Poly]]:
     for name in sorted(bottom.symbols()):
         size = Poly.symbol(name)
         yield size, split_multiple(top, size)[1], _ZERO
-    for division in _divisions(top):
+    for division in top.divisions():
         size, atom = division.bottom, _as_poly(division)
         count = sum(c for monomial, c in top.terms if monomial == ((division, 1),))
         cycle = bottom.constant or 0
@@ -174,7 +168,7 @@ def _places(top: Poly, bottom: Poly) -> Iterable[tuple[Poly, Poly, Poly]]:
 
 def _rising(poly: Poly) -> bool:
     """Whether it grows with each of its variables, none of which is negative."""
-    return all(c > 0 for _, c in poly.terms) and not _divisions(poly)
+    return all(c > 0 for _, c in poly.terms) and not poly.divisions()
 
 
 @lru_cache(maxsize=4096)
@@ -182,19 +176,6 @@ def _as_poly(division: FloorDiv) -> Poly:
     return Poly(((((division, 1),), 1),))
 
 
-def _divisions(poly: Poly) -> list[FloorDiv]:
-    return list(
-        dict.fromkeys(a for monomial, _ in poly.terms for a, _ in monomial if isinstance(a, FloorDiv))
-    )
-
-
-def _single_division(poly: Poly) -> FloorDiv | None:
-    if len(poly.terms) == 1 and poly.terms[0][1] == 1 and len(poly.terms[0][0]) == 1:
-        atom, power = poly.terms[0][0][0]
-        return atom if power == 1 and isinstance(atom, FloorDiv) else None
-    return None
-
-
 def _below_zero(poly: Poly, lower: Mapping[str, int]) -> bool:
     """Whether some variable of `poly` may be negative, so that positive coefficients prove nothing."""
-    return any(lower.get(name, 0) < 0 for name in poly.symbols()) or bool(_divisions(poly))
+    return any(lower.get(name, 0) < 0 for name in poly.symbols()) or bool(poly.divisions())

@@ -79,6 +79,19 @@ class Poly:
             return self.terms[0][1]
         return None
 
+    @property
+    def atom(self) -> Atom | None:
+        """The variable or division that this is, else None."""
+        if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
+            atom, power = self.terms[0][0][0]
+            return atom if power == 1 else None
+        return None
+
+    def divisions(self) -> list[FloorDiv]:
+        """The divisions that are atoms of this, each once."""
+        atoms = (atom for monomial, _ in self.terms for atom, _ in monomial)
+        return list(dict.fromkeys(atom for atom in atoms if not isinstance(atom, str)))
+
     def symbols(self) -> frozenset[str]:
         """Names of every variable, those inside divisions included."""
         known: frozenset[str] | None = self.__dict__.get("_symbols")
@@ -311,6 +324,27 @@ def split_multiple(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
     return Poly.from_terms(quotient), Poly.from_terms(rest)
 
 
+def long_division(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
+    """(q, r) with top = q * bottom + r, r without multiples of the leading term of `bottom`; 0 if it can."""
+    lead, scale = max(bottom.terms, key=_grade)
+    quotient, rest = _constant(0), top
+    while True:
+        for monomial, coefficient in rest.terms:
+            reduced = _divide_monomial(monomial, lead)
+            if reduced is not None and abs(coefficient) >= abs(scale):
+                share = Poly(((reduced, coefficient // scale),))
+                quotient, rest = quotient + share, rest - share * bottom
+                break
+        else:
+            return quotient, rest
+
+
+def _grade(term: tuple[Monomial, int]) -> tuple[int, list[tuple[str, int]]]:
+    """Total degree, then the powers by atom: an order that products keep."""
+    monomial = term[0]
+    return sum(p for _, p in monomial), sorted(((str(a), p) for a, p in monomial), reverse=True)
+
+
 def simplify_dim(value: Dim) -> Dim:
     """A plain int where the polynomial is constant."""
     if isinstance(value, Poly):
@@ -329,7 +363,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 def map_divisions(poly: Poly, simplify: Callable[[FloorDiv], Poly]) -> Poly:
     """`poly` with each division atom replaced by what `simplify` makes of it."""
-    if all(isinstance(atom, str) for monomial, _ in poly.terms for atom, _ in monomial):
+    if not poly.divisions():
         return poly
     result = _constant(0)
     for monomial, coefficient in poly.terms:

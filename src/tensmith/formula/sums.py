@@ -139,8 +139,7 @@ def strided(term: Term, ranges: Ranges) -> Term | None:
 
 def _remainders(term: Term) -> list[tuple[Poly, FloorDiv]]:
     """Guards of the form B * (d // B) - d, each with its division."""
-    atoms = ((guard, atom) for guard in term.guards for monomial, _ in guard.terms for atom, _ in monomial)
-    found = [(guard, atom) for guard, atom in atoms if isinstance(atom, FloorDiv)]
+    found = ((guard, division) for guard in term.guards for division in guard.divisions())
     held = ((g, d) for g, d in found if g == floor_div(d.top, d.bottom) * d.bottom - d.top)
     return sorted(held, key=lambda pair: str(pair[0]))
 
@@ -170,5 +169,4 @@ def _largest_first(division: FloorDiv) -> tuple[int, int, str]:
 
 def _divisions(term: Term) -> set[FloorDiv]:
     """Every division in a term."""
-    monomials = (monomial for poly in polys(term) for monomial, _ in poly.terms)
-    return {atom for monomial in monomials for atom, _ in monomial if isinstance(atom, FloorDiv)}
+    return {division for poly in polys(term) for division in poly.divisions()}

@@ -17,9 +17,9 @@ from tensmith.evaluate.latency import take_turns
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
-from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, length_symbol
+from tensmith.lifting.emit.kernel.parameters import axes_of, length_symbol
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Struct
+from tensmith.lifting.loops import Array, Struct, dtype_of
 from tensmith.lifting.pipeline import Steps
 from tensmith.lifting.running import Callee, fields, installed, load
 from tensmith.progress import Progress, silent
@@ -231,7 +231,7 @@ def _stretch(lifted: Lifted, lengths: dict[str, int]) -> None:
 
 def _random(rng: np.random.Generator, type_: MachineType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """Small numbers, none zero."""
-    dtype = DTYPES[element_name(type_)]
+    dtype = DTYPES[dtype_of(type_)]
     if type_.kind == "float":
         return np.asarray(rng.uniform(0.5, 1.5, shape), dtype)
     return np.asarray(rng.integers(1, 2 if type_.kind == "bool" else 100, shape), dtype)

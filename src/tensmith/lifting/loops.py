@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from tensmith.formula.types import I64, MachineType
+from tensmith.formula.types import I64, INT, MachineType
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class SourcePosition:
 
 
 NOWHERE = SourcePosition(0, 0)
+
+
+def dtype_of(type_: MachineType) -> MachineType:
+    """TensIR's element type; unbounded integers are computed in 64 bits."""
+    return I64 if type_ == INT else type_
 
 
 def may_share(one: MachineType, other: MachineType) -> bool:

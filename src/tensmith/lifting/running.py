@@ -21,9 +21,8 @@ from tensmith.errors import EngineError
 from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
 from tensmith.kernel.toolchain import find_compiler, has_compiler, run_compiler
-from tensmith.lifting.emit.kernel.parameters import element_name
 from tensmith.lifting.lifted import Lifted, Output
-from tensmith.lifting.loops import Array, Parameter, Struct
+from tensmith.lifting.loops import Array, Parameter, Struct, dtype_of
 
 Callee = Callable[..., Any]
 
@@ -71,7 +70,7 @@ def _module(name: str, text: bytes, target: str) -> Callee:
 
 
 def _dtype(type_: MachineType) -> np.dtype[Any]:
-    return DTYPES[element_name(type_)]
+    return DTYPES[dtype_of(type_)]
 
 
 def fields(

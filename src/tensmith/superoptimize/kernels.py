@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.ctext.dialect import CTYPES
-from tensmith.ctext.loops import nest_lines
-from tensmith.ctext.names import Names, literal
+from tensmith.ctext.names import Names
 from tensmith.ctext.scalar import CBlock, CUnit
 from tensmith.errors import EngineError
 from tensmith.formula.poly import Poly
@@ -24,6 +23,7 @@ from tensmith.ir import Program, TensorType
 from tensmith.ir.types import DTYPES
 from tensmith.kernel.isa import host_isa
 from tensmith.kernel.toolchain import compile_library
+from tensmith.lifting.emit.kernel.body import add_loops, constant_tables, rooms
 from tensmith.lifting.emit.kernel.elements import least
 from tensmith.lifting.emit.kernel.plan import LoopPlan, make_plan, output_key
 from tensmith.lifting.lifted import ArrayView, Input, Lifted, Output
@@ -107,16 +107,15 @@ class _Writer:
         texts = (*self.arrays.values(), *self.outputs.values())
         self.objects = {text: names.fresh(f"of_{text}") for text in texts}
         stored = {each: names.fresh(each) for each in plan.stored}
-        self.tables = {each: names.fresh(f"table_{each}") for each in part.constants}
+        tables = {each: names.fresh(f"table_{each}") for each in part.constants}
         buffers = {output_key(each): text for each, text in self.outputs.items()}
-        buffers |= self.arrays | stored | self.tables
-        self.single = frozenset(each for each in plan.stored if not part.type(each).dims)
+        buffers |= self.arrays | stored | tables
         self.unit = CUnit(
             names,
             lambda symbol: symbol,
             buffers,
             self.arrays,
-            self.single,
+            frozenset(each for each in plan.stored if not part.type(each).dims),
             checked=False,
             least=least(lifted),
         )
@@ -124,30 +123,13 @@ class _Writer:
     def text(self) -> str:
         """The function behind the constants and helpers that it needs."""
         scope = CBlock(self.unit)
-        stored = [each for each in self.plan.stored if each not in self.single]
-        for each in stored:
-            scope.line(self._room(each))
-        if stored:
-            missing = " || ".join(f"!{self.unit.buffers[each]}" for each in stored)
-            freed = "".join(f" free({self.unit.buffers[each]});" for each in stored)
-            scope.line(f"if ({missing}) {{{freed} return 1; }}")
-        for step in self.plan.steps:
-            if step.output is None and step.buffer in self.single:
-                scope.line(f"{CTYPES[step.dtype]} {self.unit.buffers[step.buffer]};")
-            nest_lines(scope, step)
-        for each in stored:
-            scope.line(f"free({self.unit.buffers[each]});")
+        add_loops(scope, self.plan, rooms(self.part, self.plan), lambda: 1)
         scope.line("return 0;")
         body = "\n".join([*self._pointers(), *scope.lines])
         head = f"{_HEAD} int {self.name}({', '.join(self._parameters())})"
         helpers = "".join(f"{text}\n\n" for text in self.unit.helpers.values())
-        return f"{self._constants(body)}{helpers}{head}\n{{\n{body}\n}}\n"
-
-    def _room(self, value: str) -> str:
-        type_ = self.part.type(value)
-        count = max(1, int(np.prod(type_.static or (1,), dtype=np.int64)))
-        ctype = CTYPES[type_.dtype]
-        return f"{ctype} *restrict {self.unit.buffers[value]} = malloc({count} * sizeof({ctype}));"
+        constants = "".join(constant_tables(self.part, self.unit.buffers, body))
+        return f"{constants}{helpers}{head}\n{{\n{body}\n}}\n"
 
     def _parameters(self) -> list[str]:
         """Numbers by value, arrays as NumPy's objects; what finds their elements is in the text."""
@@ -167,15 +149,6 @@ class _Writer:
                     ctype = CTYPES[self.part.type(each).dtype]
                     found.append(f"    {const}{ctype} *restrict {text} = ELEMENTS({self.objects[text]});")
         return found
-
-    def _constants(self, body: str) -> str:
-        lines = ""
-        for each, array in self.part.constants.items():
-            if f"{self.tables[each]}[" in body:
-                dtype = self.part.type(each).dtype
-                numbers = ", ".join(literal(item, dtype) for item in array.reshape(-1).tolist())
-                lines += f"static const {CTYPES[dtype]} {self.tables[each]}[{array.size}] = {{{numbers}}};\n"
-        return lines
 
 
 def compiled(texts: Sequence[str]) -> ctypes.CDLL:

@@ -205,7 +205,8 @@ MUTANTS = {
         "python", "python.arithmetic", "both", lambda _: _module("python.arithmetic").either, ("and",)
     ),
     "Python max as min": Mutant(
-        "python", "python.arithmetic", "larger", lambda _: _module("python.arithmetic").smaller, ("max",)
+        "python", "python.arithmetic", "python_extreme",
+        lambda extreme: lambda operator, *numbers: extreme("minimum", *numbers), ("max",)
     ),
     "Python abs dropped": Mutant(
         "python", "python.arithmetic", "absolute", lambda _: lambda number, position: number, ("abs",)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Poly, long_division
 from tensmith.formula.types import I32
 from tensmith.lifting.loops import Array
-from tensmith.lifting.summarize.grids import choose, divide, split
+from tensmith.lifting.summarize.grids import choose, split
 from tensmith.lifting.summarize.plan import at_least_text, display, plan_sizes
 from tensmith.lifting.summarize.scope import Scope
 
@@ -92,7 +92,7 @@ def test_pixels_of_three_bytes_have_three_axes() -> None:
 def test_split_and_divide_invert_the_strides() -> None:
     assert split((i + 1) * n + j, (n, Poly.of(1)), MATRIX) == (i + 1, j)
     assert split(n * n - 1, (n, Poly.of(1)), SIZES.knowing((n - 1,))) == (n - 1, n - 1)
-    quotient, rest = divide(i * (w + k - 1) + j, w + k - 1)
+    quotient, rest = long_division(i * (w + k - 1) + j, w + k - 1)
     assert (quotient, rest) == (i, j)
 
 

@@ -92,6 +92,6 @@ def _divisions(expr: Expr) -> Iterator[FloorDiv]:
     elif isinstance(expr, Choose):
         polys = expr.conditions
     for poly in polys:
-        yield from (atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, FloorDiv))
+        yield from poly.divisions()
     for part in parts(expr):
         yield from _divisions(part)

@@ -12,7 +12,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.expr import Choose, Expr, Scalar, as_expr, fresh
-from tensmith.formula.poly import Dim, Monomial, Poly, floor_div, product, simplify_dim
+from tensmith.formula.poly import Dim, Poly, floor_div, long_division, product, simplify_dim
 from tensmith.ir.onnx_schema import ELEMENT_TYPES
 from tensmith.ir.op import Typed
 from tensmith.ir.types import Shape
@@ -93,25 +93,9 @@ def quotient(dims: Sequence[Dim], divisors: Sequence[Dim]) -> Dim:
 
 
 def exact_quotient(top: Poly, bottom: Poly) -> Poly | None:
-    """q with q * bottom = top as polynomials, by long division; None if there is none."""
-    lead, scale = max(bottom.terms, key=_grade)
-    result, rest = Poly.of(0), top
-    while rest.terms:
-        monomial, coefficient = max(rest.terms, key=_grade)
-        powers = dict(monomial)
-        for atom, power in lead:
-            powers[atom] = powers.get(atom, 0) - power
-        if coefficient % scale or any(power < 0 for power in powers.values()):
-            return None
-        factor = Poly.from_terms({tuple((a, p) for a, p in powers.items() if p): coefficient // scale})
-        result, rest = result + factor, rest - factor * bottom
-    return result
-
-
-def _grade(term: tuple[Monomial, int]) -> tuple[int, list[tuple[str, int]]]:
-    """Total degree, then the powers by atom: an order that products keep."""
-    monomial = term[0]
-    return sum(p for _, p in monomial), sorted(((str(a), p) for a, p in monomial), reverse=True)
+    """q with q * bottom = top as polynomials; None if there is none."""
+    result, rest = long_division(top, bottom)
+    return None if rest.terms else result
 
 
 def flat_position(indices: Iterable[Poly], shape: Sequence[Dim]) -> Poly:

@@ -183,7 +183,7 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
         unit = self.infinity(op == "minimum")
         if unit in (a, b):
             return b if a is unit else a
-        limits = operators.limits(dtype)
+        limits = dtype.limits
         for value, node in ((a, b), (b, a)):
             extreme = self._extremes.get(node)
             if extreme is None or JOINS[extreme.kind] != op:

@@ -179,13 +179,6 @@ def _bit(arena: Arena, node: ProofTerm) -> ProofTerm | None:
     return arena.ite(condition, arena.boolean(a.constant == 1), arena.boolean(b.constant == 1))
 
 
-def limits(type_: MachineType) -> tuple[int, int] | None:
-    """The least and greatest value of an integer type."""
-    if type_.kind != "int" or type_.bits is None:
-        return None
-    return (-(2 ** (type_.bits - 1)), 2 ** (type_.bits - 1) - 1) if type_.signed else (0, 2**type_.bits - 1)
-
-
 def cast(arena: Arena, node: ProofTerm, source: MachineType, target: MachineType, fits: bool) -> ProofTerm:
     """A conversion. fits: the value is known to lie in its type `source`."""
     if target.kind == "bool":
@@ -199,7 +192,7 @@ def cast(arena: Arena, node: ProofTerm, source: MachineType, target: MachineType
         # Out of the type's range it is undefined in the source.
         value = node.constant
         return arena.number(int(value), "Int") if value is not None else arena.app("trunc", "Int", (node,))
-    inner, outer = limits(source), limits(target)
+    inner, outer = source.limits, target.limits
     if outer is None or (source.bits is None and target.signed and outer[1] >= 2**31 - 1 and position(node)):
         return node  # what fits no NumPy type raises in Python: `assumptions.NARROWED`
     if fits and inner is not None and outer[0] <= inner[0] and inner[1] <= outer[1]:
@@ -213,10 +206,9 @@ def cast(arena: Arena, node: ProofTerm, source: MachineType, target: MachineType
 def wrap(arena: Arena, node: ProofTerm, target: MachineType) -> ProofTerm:
     """The value modulo 2^bits, in the range of `target`; wraps to at least as many bits inside are undone."""
     assert target.bits is not None
-    modulus, low = 2**target.bits, (limits(target) or (0, 0))[0]
     value = node.constant
     if value is not None:
-        return arena.number((value - low) % modulus + low, "Int")
+        return arena.number(target.wrapped(int(value)), "Int")
     bare = unwrapped(arena, node, target.bits)
     if bare is not node and (node.op != "app" or node.args[0] != f"wrap.{target}"):
         return wrap(arena, bare, target)

@@ -83,7 +83,7 @@ class ProofWorld:
                 self.arena.assume(self.arena.sub(node, self.sizes[node]))
             self.state(self.arena.eq(node, poly), "size")
         for node, kind in self.scalars.values():
-            if (limits := operators.limits(kind)) is not None:
+            if (limits := kind.limits) is not None:
                 self._bound(self.arena.shift(self.arena.scale(node, -1), limits[1]))
         # Requirements are stated over the parameters themselves; elsewhere a size's symbol is the size.
         self.stated = {**self.scope, **parameters}
@@ -101,7 +101,7 @@ class ProofWorld:
         return kind.kind == "int" and not kind.signed
 
     def _range(self, node: ProofTerm, kind: MachineType) -> None:
-        limits = operators.limits(kind)
+        limits = kind.limits
         if limits is not None:
             low, high = (self.arena.number(limit, "Int") for limit in limits)
             self.state(self.arena.claim(high, node), "type")
@@ -199,9 +199,9 @@ class ProofWorld:
         if kind is None or kind.element.kind != "int":
             return None
         if self.every_range:
-            return operators.limits(kind.element) or (-(2**63), 2**63 - 1)
+            return kind.element.limits or (-(2**63), 2**63 - 1)
         wide = kind.element.signed and (kind.element.bits or 64) >= 32
-        return None if wide else operators.limits(kind.element)
+        return None if wide else kind.element.limits
 
     def entry(self, expression: loops.Expr) -> ProofTerm:
         """An expression of the source over the arguments at entry (an extent in a type)."""

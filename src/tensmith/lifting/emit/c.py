@@ -6,18 +6,15 @@ repeat it. `gcc -O3` vectorizes the loops as they stand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.loops import nest_lines
-from tensmith.ctext.names import Names, enclosed, literal, unmixed
+from tensmith.ctext.names import Names, enclosed, unmixed
 from tensmith.ctext.scalar import CBlock, CUnit
 from tensmith.formula.poly import Poly, product
-from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
+from tensmith.lifting.emit.kernel.body import Rooms, add_loops, constant_tables, rooms
 from tensmith.lifting.emit.kernel.elements import KernelElements, least
 from tensmith.lifting.emit.kernel.parameters import length_symbol
-from tensmith.lifting.emit.kernel.plan import LoopPlan, make_plan, output_key
+from tensmith.lifting.emit.kernel.plan import LoopNest, LoopPlan, make_plan, output_key
 from tensmith.lifting.emit.signature import FunctionSignature
 from tensmith.lifting.lifted import ArrayView, Lifted
 from tensmith.lifting.summary import Requirement
@@ -59,7 +56,7 @@ class CSource:
 
     def text(self) -> str:
         """F.c."""
-        constants = "".join(f"{line}\n" for line in self._constant_lines())
+        constants = "".join(constant_tables(self.lifted.program, self.unit.buffers, "\n".join(self._body)))
         helpers = "".join(f"{text}\n\n" for text in self.unit.helpers.values())
         parts = [self._includes(), constants and f"{constants}\n", helpers, self._sentences()]
         return "".join(parts) + "\n".join(self._body) + "\n"
@@ -94,17 +91,6 @@ class CSource:
         lines = [f'#include "{self.lifted.function.name}.h"', ""]
         lines += [f"#include <{name}>" for name, wanted in used if wanted]
         return "\n".join(lines).rstrip() + "\n\n"
-
-    def _constant_lines(self) -> Iterator[str]:
-        program = self.lifted.program
-        body = "\n".join(self._body)
-        for name, array in program.constants.items():
-            dtype = program.type(name).dtype
-            identifier = self.unit.buffers[name]
-            if f"{identifier}[" not in body:
-                continue
-            elements = ", ".join(literal(item, dtype) for item in array.reshape(-1).tolist())
-            yield f"static const {CTYPES[dtype]} {identifier}[{array.size}] = {{{elements}}};"
 
     def _sentences(self) -> str:
         name = self.signature.function
@@ -162,15 +148,15 @@ class CSource:
 
     def run(self, scope: CBlock) -> None:
         """Adds the loops of every step."""
-        arrays = [name for name in self.plan.stored if name not in self.unit.single]
-        if arrays:
-            self._allocate(scope, arrays)
-        for step in self.plan.steps:
-            if step.output is None and step.buffer in self.unit.single:
-                scope.line(f"{CTYPES[step.dtype]} {self.unit.buffers[step.buffer]};")
-            nest_lines(scope, step)
-        for name in arrays:
-            scope.line(f"free({self.unit.buffers[name]});")
+        add_loops(scope, self.plan, self.rooms(), self.no_memory, self.nest)
+
+    def rooms(self) -> Rooms:
+        """The buffers to get memory for."""
+        return rooms(self.lifted.program, self.plan)
+
+    def nest(self, scope: CBlock, step: LoopNest) -> None:
+        """Adds the loops of a step."""
+        nest_lines(scope, step)
 
     def notes(self) -> list[str]:
         """What else the header says."""
@@ -279,23 +265,6 @@ class CSource:
         tests = [f"{length} != {enclosed(scope.poly(Poly.of(e)))}" for length, e in zip(lengths, extents)]
         text = " || ".join(tests)
         return "" if not dense else f"({text})" if len(tests) > 1 else text
-
-    def _allocate(
-        self, scope: CBlock, arrays: list[str], packed: Mapping[str, tuple[MachineType, Poly]] | None = None
-    ) -> None:
-        program = self.lifted.program
-        sizes = {n: (program.type(n).dtype, Poly.of(product(program.type(n).dims))) for n in arrays}
-        sizes |= packed or {}
-        for name, (dtype, size) in sizes.items():
-            ctype = CTYPES[dtype]
-            buffer, count = self.unit.buffers[name], enclosed(scope.poly(size))
-            scope.line(f"{ctype} *restrict {buffer} = malloc((size_t){count} * sizeof *{buffer} + 1);")
-        tests = " || ".join(f"{self.unit.buffers[name]} == NULL" for name in sizes)
-        frees = " ".join(f"free({self.unit.buffers[name]});" for name in sizes)
-        scope.line(f"if ({tests}) {{")
-        scope.line(f"    {frees}")
-        scope.line(f"    return {self.no_memory()};")
-        scope.line("}")
 
 
 def _quoted(text: str) -> str:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 
-from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed, unmixed
 from tensmith.ctext.scalar import CBlock
 from tensmith.formula.expr import Expr, Read
 from tensmith.formula.poly import Poly
-from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.c import CSource
+from tensmith.lifting.emit.kernel.body import Rooms
 from tensmith.lifting.emit.kernel.plan import LoopNest, LoopPlan, make_plan
 from tensmith.lifting.emit.mesh import text
 from tensmith.lifting.emit.mesh.find import (
@@ -88,28 +87,21 @@ class MeshSource(CSource):
 
     # Steps
 
-    def run(self, scope: CBlock) -> None:
-        """Mesh calls and plain loops in order."""
-        arrays = [name for name in self.plan.stored if name not in self.unit.single]
-        packed = self._packed()
-        if arrays or packed:
-            self._allocate(scope, arrays, packed)
-        for number, (step, job) in enumerate(zip(self.plan.steps, self.jobs)):
-            if step.output is None and step.buffer in self.unit.single:
-                scope.line(f"{CTYPES[step.dtype]} {self.unit.buffers[step.buffer]};")
-            if isinstance(job, MatrixProduct):
-                self._product(scope, step, job, number)
-            elif isinstance(job, Sum):
-                self._sum(scope, step, job)
-            else:
-                scope.line("/* On the CPU core. */")
-                nest_lines(scope, step)
-        for name in [*arrays, *packed]:
-            scope.line(f"free({self.unit.buffers[name]});")
+    def nest(self, scope: CBlock, step: LoopNest) -> None:
+        """A call of the mesh, or plain loops."""
+        number = self.plan.steps.index(step)
+        job = self.jobs[number]
+        if isinstance(job, MatrixProduct):
+            self._product(scope, step, job, number)
+        elif isinstance(job, Sum):
+            self._sum(scope, step, job)
+        else:
+            scope.line("/* On the CPU core. */")
+            nest_lines(scope, step)
 
-    def _packed(self) -> dict[str, tuple[MachineType, Poly]]:
-        """Matrices whose rows are not contiguous, copied first: buffer -> element type and size."""
-        found = {}
+    def rooms(self) -> Rooms:
+        """Also matrices whose rows are not contiguous, which are copied first."""
+        found = dict(super().rooms())
         for number, job in enumerate(self.jobs):
             if not isinstance(job, MatrixProduct):
                 continue

@@ -13,6 +13,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.op import OPS
+from tensmith.ir.part import alive
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.ranges import Interval, of_dtype, ranges
 
@@ -49,14 +50,11 @@ class _Narrowing:
             found = self._as(name, self.program.type(name).dtype)
             if found != name:
                 self.nodes.append(Node("identity", (found,), (name,)))
-        used, nodes = set(self.program.outputs), []
-        for node in reversed(self.nodes):
-            if node.output in used:
-                nodes.append(node)
-                used.update(node.inputs)
+        outputs, inputs = self.program.outputs, dict(self.program.inputs)
+        nodes = tuple(alive(self.nodes, outputs))
+        used = {*outputs, *(name for node in nodes for name in node.inputs)}
         constants = {name: array for name, array in self.constants.items() if name in used}
-        inputs = dict(self.program.inputs)
-        return Program(self.program.name, inputs, self.program.outputs, tuple(reversed(nodes)), constants)
+        return Program(self.program.name, inputs, outputs, nodes, constants)
 
     def _rewrite(self, node: Node) -> None:
         dtype = self.program.type(node.output).dtype

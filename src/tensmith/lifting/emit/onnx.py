@@ -16,13 +16,14 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir import Program, TensorType
 from tensmith.ir.edits import in_order
+from tensmith.ir.part import alive
 from tensmith.ir.program import Origin
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
 from tensmith.lifting.emit.graph.build import Graph
-from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, length_symbol
+from tensmith.lifting.emit.kernel.parameters import axes_of, length_symbol
 from tensmith.lifting.lifted import Input, Lifted
-from tensmith.lifting.loops import Array
+from tensmith.lifting.loops import Array, dtype_of
 from tensmith.lifting.refusal import Refusal
 
 
@@ -104,7 +105,7 @@ def _between(program: Program, fed: Mapping[str, str]) -> Program:
 def _input(graph: Graph, name: str, type_: MachineType | Array) -> TensorType:
     """The type of a parameter; its lengths, or its own value, become symbols."""
     if isinstance(type_, MachineType):
-        dtype = element_name(type_)
+        dtype = dtype_of(type_)
         if type_.kind == "int":
             graph.symbols[name] = name if dtype == "i64" else graph.cast(name, "i64")
         return TensorType(dtype, ())
@@ -113,7 +114,7 @@ def _input(graph: Graph, name: str, type_: MachineType | Array) -> TensorType:
     for axis in range(axes):
         size = graph.op("shape", [name], {"start": axis, "end": axis + 1})
         graph.symbols[length_symbol(name, axis)] = graph.op("squeeze", [size, graph.const([0])])
-    return TensorType(element_name(type_.element), tuple(map(Poly.symbol, dims)))
+    return TensorType(dtype_of(type_.element), tuple(map(Poly.symbol, dims)))
 
 
 def _feed(graph: Graph, entry: Input) -> str:
@@ -148,13 +149,10 @@ def _outputs(graph: Graph, lifted: Lifted, fed: Mapping[str, str]) -> tuple[str,
 
 def _pruned(program: Program) -> Program:
     """Without nodes and constants that no output needs."""
-    needed, kept = set(program.outputs), []
-    for node in reversed(program.nodes):
-        if needed & set(node.outputs):
-            kept.append(node)
-            needed.update(node.inputs)
+    nodes = tuple(alive(program.nodes, program.outputs))
+    needed = {*program.outputs, *(name for node in nodes for name in node.inputs)}
     constants = {name: array for name, array in program.constants.items() if name in needed}
-    return replace(program, nodes=tuple(reversed(kept)), constants=constants)
+    return replace(program, nodes=nodes, constants=constants)
 
 
 def _metadata(lifted: Lifted) -> dict[str, str]:

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
-import numpy as np
-
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program
-from tensmith.ir.types import DTYPES
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,7 @@ class Interval:
 
 def of_dtype(dtype: str) -> Interval:
     """All values of an integer or Boolean type."""
-    if dtype == "bool":
-        return Interval(0, 1)
-    bounds = np.iinfo(DTYPES[dtype])
-    return Interval(int(bounds.min), int(bounds.max))
+    return Interval(*(MachineType(dtype).limits or (0, 1)))
 
 
 def ranges(program: Program) -> dict[str, Interval]:

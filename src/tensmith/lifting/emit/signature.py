@@ -11,11 +11,10 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.emit.kernel.parameters import (
     axes_of,
-    element_name,
     length_symbol,
 )
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array
+from tensmith.lifting.loops import Array, dtype_of
 from tensmith.lifting.refusal import Refusal
 
 
@@ -59,7 +58,7 @@ class FunctionSignature:
         base = self.names.fresh(name)
         if isinstance(type_, MachineType):
             self.scalars[name] = base
-            self.scalar_types[name] = element_name(type_)
+            self.scalar_types[name] = dtype_of(type_)
             self._parameters.append((self._ctype(type_), base))
             return
         self.arrays[name] = base
@@ -105,7 +104,7 @@ class FunctionSignature:
         )
 
     def _ctype(self, type_: MachineType) -> str:
-        name = element_name(type_)
+        name = dtype_of(type_)
         if name not in CTYPES:
             function = self.lifted.function
             raise Refusal(

@@ -10,12 +10,12 @@ from dataclasses import replace
 from tensmith.ctext.names import unmixed
 from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
-from tensmith.lifting.emit.kernel.parameters import element_name
 from tensmith.lifting.emit.kernel.plan import LoopNest, make_plan
 from tensmith.lifting.emit.vector import glue
 from tensmith.lifting.emit.vector.host import Host
 from tensmith.lifting.emit.vector.kernel import VectorKernel, make_kernel, stored_for_lanes
 from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import dtype_of
 
 
 @emitter
@@ -43,7 +43,7 @@ class Tpc(Emitter):
 
 def _kernels(lifted: Lifted, steps: tuple[LoopNest, ...]) -> tuple[VectorKernel, ...]:
     fields = lifted.function.fields
-    scalars = {name: element_name(type_) for name, type_ in fields if isinstance(type_, MachineType)}
+    scalars = {name: dtype_of(type_) for name, type_ in fields if isinstance(type_, MachineType)}
     return tuple(
         make_kernel(f"{lifted.function.name}_{number}", step, scalars) for number, step in enumerate(steps, 1)
     )

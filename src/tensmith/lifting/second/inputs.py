@@ -33,7 +33,7 @@ STYLES = ("small", "small", "wide", "ends", "special")
 
 @dataclass(frozen=True)
 class Draw:
-    """Arguments by parameter, structs as `Record`."""
+    """Arguments by parameter, structs as `Fields`."""
 
     arguments: Mapping[str, Any]
     values: Mapping[str, Any]  # the arguments with structs taken apart

@@ -11,6 +11,7 @@ import numpy as np
 
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import Function
+from tensmith.lifting.second.cell import Fields
 
 _DTYPES = {"bool": "bool", "f32": "f4", "f64": "f8"}
 
@@ -50,13 +51,6 @@ class SourceFunction(Protocol):
         """Whether the outcome of a call is one of several that the language allows."""
 
 
-class Record(dict[str, Any]):
-    """A struct's fields, as a mapping and as attributes."""
-
-    def __getattr__(self, name: str) -> Any:
-        return self[name]
-
-
 @functools.cache
 def dtype(scalar: MachineType) -> np.dtype[Any]:
     """NumPy's type of a machine type; Python's integers are taken to have 64 bits."""
@@ -71,7 +65,7 @@ def folded(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         parameter, _, field = name.partition(".")
         if field:
-            arguments.setdefault(parameter, Record())[field] = value
+            arguments.setdefault(parameter, Fields())[field] = value
         else:
             arguments[parameter] = value
     return arguments
@@ -90,7 +84,7 @@ def shown(arguments: Mapping[str, Any]) -> str:
     """Arguments in a line."""
     parts = []
     for name, value in arguments.items():
-        parts.append(f"{name} = {short(dict(value) if isinstance(value, Record) else value)}")
+        parts.append(f"{name} = {short(dict(value) if isinstance(value, Fields) else value)}")
     return ", ".join(parts)
 
 

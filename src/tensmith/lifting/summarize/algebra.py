@@ -19,7 +19,6 @@ from tensmith.lifting.summarize.constants import (
     infinite,
     infinity,
     number,
-    widens,
 )
 from tensmith.lifting.summarize.logic import simplified
 from tensmith.lifting.summarize.scope import Scope
@@ -149,10 +148,10 @@ class SizeAlgebra:
 
     def _fitted(self, poly: Poly, type_: MachineType, scope: Scope) -> Poly | None:
         """The polynomial, required to lie in a signed type; None where callers cannot promise that."""
-        assert type_.bits is not None
-        largest = 2 ** (type_.bits - 1) - 1
+        assert type_.limits is not None
+        least, greatest = type_.limits
         cut = any(not scope.proves(Poly.symbol(n) - 1) for n in poly.symbols() & self.alone - self.exact)
-        above, below = poly + largest + 1, -poly + largest
+        above, below = poly - least, -poly + greatest
         lows = [
             scope.lower(room) for room in (above, below) if not scope.proves(room) or (cut and room is above)
         ]
@@ -263,8 +262,8 @@ class SizeAlgebra:
                 return Size(position, type_)
         if isinstance(value, Call) and value.function == "cast":
             inner = value.args[0]
-            kept = widens(inner.type, source) and not _may_wrap(inner)
-            if kept and (type_ == inner.type or widens(inner.type, type_)):
+            kept = source.holds(inner.type) and not _may_wrap(inner)
+            if kept and (type_ == inner.type or type_.holds(inner.type)):
                 return self.cast(inner, type_, scope)
         return Call("cast", (value,), type_)
 
@@ -382,7 +381,7 @@ def _varies(poly: Poly) -> bool:
 def _narrows(source: MachineType, target: MachineType) -> bool:
     """Whether a position in one integer type may be none in a signed one. Memory ends before 2^63, and what
     fits no NumPy type raises in Python."""
-    return target.signed and target.bits == 32 and source.bits is not None and not widens(source, target)
+    return target.signed and target.bits == 32 and source.bits is not None and not target.holds(source)
 
 
 def _may_wrap(term: Term) -> bool:

@@ -100,24 +100,4 @@ def cast_constant(value: Fraction, source: MachineType, target: MachineType) -> 
         value = Fraction(int(value))
     if target.kind == "bool":
         return number(int(value != 0), target)
-    if target.bits is None:
-        return number(value, target)
-    wrapped = int(value) % 2**target.bits
-    if target.signed and wrapped >= 2 ** (target.bits - 1):
-        wrapped -= 2**target.bits
-    return number(wrapped, target)
-
-
-def widens(source: MachineType, target: MachineType) -> bool:
-    """Whether every value of `source` is one of `target`."""
-    if source.kind == "bool":
-        return True
-    if source.kind == "float" or target.kind == "float":
-        return source.kind == target.kind and (source.bits or 0) <= (target.bits or 0)
-    if target.bits is None:
-        return True
-    if source.bits is None:
-        return False
-    if source.signed == target.signed:
-        return source.bits <= target.bits
-    return target.signed and source.bits < target.bits
+    return number(target.wrapped(int(value)), target)

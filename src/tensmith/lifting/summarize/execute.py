@@ -186,7 +186,7 @@ class Execution:
             with self.algebra.inside(inside):
                 self.block(body, end, inside)
             ends.append(end)
-        Merge(self, condition, scope, then_scope, else_scope, statement.position).into(state, *ends)
+        Merge(self, condition, scope, statement.position).into(state, *ends)
 
     def branches(self, condition: Term, scope: Scope) -> tuple[Scope, Scope]:
         """What is known where a condition holds, and where it does not."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 
-from tensmith.formula.poly import Atom, FloorDiv, Monomial, Poly
+from tensmith.formula.poly import FloorDiv, Poly, long_division
 from tensmith.lifting.loops import Array
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import StridedMemory
@@ -29,7 +29,7 @@ def split(poly: Poly, strides: Sequence[Poly], scope: Scope) -> tuple[Poly, ...]
         return sweep
     found = []
     for stride in strides[:-1]:
-        quotient, poly = divide(poly, stride)
+        quotient, poly = long_division(poly, stride)
         for _ in range(_MOST_STEPS):  # a remainder of polynomials may be strides off
             step = -1 if scope.proves(-poly - 1, 0) else int(scope.proves(poly - stride, 0))
             quotient, poly = quotient + step, poly - stride * step
@@ -43,10 +43,10 @@ def _swept(poly: Poly, strides: Sequence[Poly], scope: Scope) -> tuple[Poly, ...
     """The subscripts of a counter whose range is some number of whole rows, more than one."""
     for name, extent in scope.ranges:
         if poly == Poly.symbol(name) and len(strides) > 1:
-            if divide(extent, strides[0])[1] != 0 or scope.proves(strides[0] - extent):
+            if long_division(extent, strides[0])[1] != 0 or scope.proves(strides[0] - extent):
                 return None
             quotients = [Poly(((((FloorDiv(poly, stride), 1),), 1),)) for stride in strides[:-1]] + [poly]
-            rows = [divide(a, b)[0] for a, b in pairwise(strides)]
+            rows = [long_division(a, b)[0] for a, b in pairwise(strides)]
             return (quotients[0], *(q - size * p for (p, q), size in zip(pairwise(quotients), rows)))
     return None
 
@@ -60,45 +60,21 @@ def unswept(
     """
     strides = sorted({division.bottom for division in divisions}, key=_degree, reverse=True)
     chain = [*strides, _ONE]
-    if divide(extent, chain[0])[1] != 0 or any(divide(a, b)[1] != 0 for a, b in pairwise(chain)):
+    parts = [long_division(a, b) for a, b in pairwise((extent, *chain))]
+    if any(rest != 0 for _, rest in parts):
         return None
-    extents = [divide(extent, chain[0])[0], *(divide(a, b)[0] for a, b in pairwise(chain))]
-    indices = [(names(), size) for size in extents]
+    indices = [(names(), size) for size, _ in parts]
     values = {}
     for division in divisions:
         quotient = Poly.of(0)
         for (name, _), stride in zip(indices, chain):
-            whole, rest = divide(stride, division.bottom)
+            whole, rest = long_division(stride, division.bottom)
             quotient = quotient + (whole * Poly.symbol(name) if rest == 0 else 0)
         values[division] = quotient
     counter = Poly.of(0)
     for (name, _), stride in zip(indices, chain):
         counter = counter + stride * Poly.symbol(name)
     return tuple(indices), counter, values
-
-
-def divide(poly: Poly, divisor: Poly) -> tuple[Poly, Poly]:
-    """(q, r) with poly = q * divisor + r, no monomial of r a multiple of the divisor's leading one."""
-    lead, factor = max(divisor.terms, key=lambda term: (sum(power for _, power in term[0]), str(term[0])))
-    quotient = Poly.of(0)
-    while True:
-        for monomial, coefficient in poly.terms:
-            rest = _over(monomial, lead)
-            if rest is not None and coefficient // factor and (abs(coefficient) >= abs(factor)):
-                share = Poly.from_terms({rest: coefficient // factor})
-                quotient, poly = quotient + share, poly - share * divisor
-                break
-        else:
-            return quotient, poly
-
-
-def _over(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    powers: dict[Atom, int] = dict(monomial)
-    for atom, power in divisor:
-        powers[atom] = powers.get(atom, 0) - power
-        if powers[atom] < 0:
-            return None
-    return tuple((atom, power) for atom, power in powers.items() if power)
 
 
 def choose(
@@ -184,7 +160,7 @@ def _chains(candidates: Sequence[Poly]) -> Iterator[tuple[Poly, ...]]:
     """Strides, each a multiple of the next."""
     for length in range(len(candidates), -1, -1):
         for chain in combinations(candidates, length):
-            if all(divide(a, b)[1] == 0 for a, b in pairwise(chain)):
+            if all(long_division(a, b)[1] == 0 for a, b in pairwise(chain)):
                 yield chain
 
 
@@ -200,10 +176,8 @@ def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) ->
             mine = subscript.symbols() & counters
             scaled = [n for n in mine if (c := subscript.coefficient(n)) is None or c.constant is None]
             crowded += len(mine) > 1 and bool(scaled)
-            if axis and not any(
-                isinstance(atom, FloorDiv) for monomial, _ in subscript.terms for atom, _ in monomial
-            ):
-                size, rest = divide(strides[axis - 1], strides[axis])
+            if axis and not subscript.divisions():
+                size, rest = long_division(strides[axis - 1], strides[axis])
                 low, high = scope.decides(subscript), scope.decides(size - 1 - subscript)
                 if low is False or high is False or rest != 0:
                     return None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensmith.formula.expr import Read
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Poly, long_division
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import NOWHERE, SourcePosition
 from tensmith.lifting.refusal import Refusal
@@ -143,8 +143,8 @@ def meet(
         step = axis.coefficient(name)
         assert step is not None and step.constant
         distance = subscript - axis.substitute({name: _ZERO})
-        quotient = exact_quotient(distance, step.constant)
-        if quotient is None:
+        quotient, rest = long_division(distance, step)
+        if rest.terms:
             if _never_divides(distance, step.constant):
                 return None
             raise Refusal(
@@ -165,13 +165,6 @@ def meet(
         if decided is None:
             left.append(condition)
     return values, tuple(left)
-
-
-def exact_quotient(poly: Poly, divisor: int) -> Poly | None:
-    """poly / divisor where that divides every coefficient."""
-    if any(coefficient % divisor for _, coefficient in poly.terms):
-        return None
-    return Poly.from_terms({monomial: coefficient // divisor for monomial, coefficient in poly.terms})
 
 
 def _never_divides(poly: Poly, divisor: int) -> bool:

@@ -27,8 +27,6 @@ class Merge:
     run: Execution
     condition: Term
     scope: Scope
-    then_scope: Scope
-    else_scope: Scope
     position: SourcePosition
 
     def into(self, state: State, then: State, otherwise: State) -> None:

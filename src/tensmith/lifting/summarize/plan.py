@@ -8,7 +8,7 @@ own plus the rest (n - 2, n - k + 1), that symbol is written through the size ev
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tensmith.formula.poly import FloorDiv, Poly, floor_div
@@ -160,10 +160,7 @@ def display(poly: Poly) -> str:
 
 def _single(key: Poly) -> str | None:
     """The symbol that the polynomial is."""
-    if len(key.terms) == 1 and key.terms[0][1] == 1 and len(key.terms[0][0]) == 1:
-        atom, power = key.terms[0][0][0]
-        return atom if power == 1 and isinstance(atom, str) else None
-    return None
+    return key.atom if isinstance(key.atom, str) else None
 
 
 def _solvable(key: Poly, singles: set[Poly], solved: Mapping[str, Poly]) -> str | None:
@@ -194,20 +191,15 @@ def never_negative(poly: Poly, sizes: Collection[str]) -> bool:
     )
 
 
-def _quotients(poly: Poly) -> Iterator[FloorDiv]:
-    """The divisions in a polynomial."""
-    return (atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, FloorDiv))
-
-
 def _divided(extents: Iterable[Poly]) -> dict[str, None]:
     """Parameters that are divided in extents, which are made sizes so that their quotients are."""
-    tops = (quotient.top for extent in extents for quotient in _quotients(extent))
+    tops = (quotient.top for extent in extents for quotient in extent.divisions())
     return dict.fromkeys(name for top in tops if never_negative(top, top.symbols()) for name in top.symbols())
 
 
 def cut_alike(extent: Poly, size: Poly) -> bool:
     """Whether an extent may be computed from the size of a polynomial: it is that, or a quotient of it."""
-    quotients = list(_quotients(extent))
+    quotients = extent.divisions()
     if extent == size or len(quotients) != 1 or (quotients[0].bottom.constant or 0) <= 0:
         return extent == size
     return quotients[0].top == size and extent == floor_div(size, quotients[0].bottom)

@@ -10,7 +10,7 @@ from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, symbols
-from tensmith.lifting.summarize.constants import number, widens
+from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.flags import Flag
 from tensmith.lifting.summarize.logic import FALSE, TRUE
 from tensmith.lifting.summarize.scope import Scope
@@ -193,7 +193,7 @@ class Recurrence:
 
 def _unwidened(term: Term) -> Term:
     """The term without a conversion that keeps every value."""
-    if isinstance(term, Call) and term.function == "cast" and widens(term.args[0].type, term.type):
+    if isinstance(term, Call) and term.function == "cast" and term.type.holds(term.args[0].type):
         return term.args[0]
     return term
 

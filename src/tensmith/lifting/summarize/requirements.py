@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
-from tensmith.formula.poly import FloorDiv, Poly
+from tensmith.formula.poly import Poly, long_division
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting.loops import may_share
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.execute import Execution
-from tensmith.lifting.summarize.grids import divide, split
+from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.plan import DerivationPlan, at_least_text, display, length_symbol
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor
@@ -111,14 +111,14 @@ def _length_at(run: Execution, access: Access, axis: int) -> Poly:
 def _flat(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iterator[Requirement]:
     strides = run.plan.grids[access.array].strides or (Poly.of(1),)
     at = access.at if len(access.at) == len(strides) else split(access.at[0], strides, access.scope)
-    if any(isinstance(atom, FloorDiv) for poly in at for monomial, _ in poly.terms for atom, _ in monomial):
+    if any(poly.divisions() for poly in at):
         at, strides = access.at, (Poly.of(1),)  # quotient and remainder are in range by themselves
     for subscript in at:
         yield from _from_zero(run, access, subscript, where)
     flat = Poly.of(0)
     for axis, subscript in enumerate(at):
         if axis:
-            size = divide(strides[axis - 1], strides[axis])[0]
+            size = long_division(strides[axis - 1], strides[axis])[0]
             yield from _below(run, access, subscript, size, where)
         flat = flat + strides[axis] * _highest(access, subscript)
     _note(run, lengths, access, 0, Need(flat + 1, where))

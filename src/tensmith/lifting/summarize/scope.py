@@ -145,7 +145,7 @@ class Scope:
 def _floors(poly: Poly) -> tuple[Poly, ...]:
     """What the divisions in a polynomial are within: 0 <= top - bottom * quotient < bottom."""
     found = []
-    for atom in {atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, FloorDiv)}:
+    for atom in poly.divisions():
         if (atom.bottom.constant or 0) > 0:
             rest = atom.top - atom.bottom * Poly(((((atom, 1),), 1),))
             found += [rest, atom.bottom - 1 - rest]

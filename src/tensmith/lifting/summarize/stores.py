@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tensmith.formula.expr import Read, fresh, rebuilt
-from tensmith.formula.poly import FloorDiv, Poly
+from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import choice, substitute, symbols
@@ -96,13 +96,7 @@ class Stores:
 
     def _swept(self, moved: StoredBox, var: str) -> NormalBox | None:
         """A store whose counter runs over whole rows, as a box with an index an axis."""
-        divisions = {
-            atom
-            for poly in moved.at
-            for monomial, _ in poly.terms
-            for atom, _ in monomial
-            if isinstance(atom, FloorDiv) and atom.top == Poly.symbol(var)
-        }
+        divisions = {d for poly in moved.at for d in poly.divisions() if d.top == Poly.symbol(var)}
         if not divisions or moved.indices:
             return None
         found = unswept(divisions, self.iteration.trips, lambda: fresh("i"))

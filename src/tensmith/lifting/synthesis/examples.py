@@ -76,11 +76,7 @@ def cast(value: Value, type_: MachineType) -> Value:
         return Fraction(value)
     if type_.kind == "bool":
         return value != 0
-    whole = int(value)
-    if type_.bits is None:
-        return whole
-    low = -(2 ** (type_.bits - 1)) if type_.signed else 0
-    return (whole - low) % 2**type_.bits + low
+    return type_.wrapped(int(value))
 
 
 def constant(value: Fraction | int | float | bool, type_: MachineType) -> Value:

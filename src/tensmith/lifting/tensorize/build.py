@@ -15,13 +15,14 @@ import numpy as np
 
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
-from tensmith.formula.types import INT, MachineType
+from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.op import OPS
+from tensmith.ir.part import alive
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.lifted import ArrayView, Input
-from tensmith.lifting.loops import NOWHERE
+from tensmith.lifting.loops import NOWHERE, dtype_of
 from tensmith.lifting.refusal import Refusal
 
 
@@ -32,11 +33,6 @@ class Tensor:
     name: str
     dtype: str
     axes: tuple[str, ...] = ()
-
-
-def dtype_of(type_: MachineType) -> str:
-    """TensIR's element type; unbounded integers are computed in 64 bits."""
-    return "i64" if type_ == INT else type_
 
 
 @dataclass
@@ -55,16 +51,13 @@ class Build:
 
     def program(self, name: str, outputs: Sequence[str]) -> Program:
         """The program without what no output needs; inputs in the order they were first read."""
-        needed, nodes = set(outputs), []
-        for node in reversed(self.nodes):
-            if node.output in needed:
-                nodes.append(node)
-                needed.update(node.inputs)
+        nodes = tuple(alive(self.nodes, outputs))
+        needed = {*outputs, *(name for node in nodes for name in node.inputs)}
         return Program(
             name,
             {key: self.types[key] for key in self.inputs if key in needed},
             tuple(outputs),
-            tuple(reversed(nodes)),
+            nodes,
             {key: array for key, array in self.constants.items() if key in needed},
         )
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from tensmith.formula.expr import Choose, Num, fresh, substitute
 from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.affine import arrays_read, linear
-from tensmith.lifting.tensorize.build import Tensor, dtype_of
+from tensmith.lifting.tensorize.build import Tensor
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering

@@ -9,9 +9,10 @@ from typing import TypeAlias
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size, fresh, substitute
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import StridedMemory, Summary, Term
 from tensmith.lifting.tensorize import cases, folds, operators, positions
-from tensmith.lifting.tensorize.build import Build, Tensor, dtype_of
+from tensmith.lifting.tensorize.build import Build, Tensor
 from tensmith.lifting.tensorize.reads import variables_of, view_of
 from tensmith.lifting.tensorize.sizes import Sizes
 

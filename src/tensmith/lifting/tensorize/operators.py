@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tensmith.formula.expr import Call, Num
-from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.constants import infinite
 from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize.affine import arrays_read
-from tensmith.lifting.tensorize.build import Tensor, dtype_of
+from tensmith.lifting.tensorize.build import Tensor
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
@@ -121,20 +121,10 @@ def widened(term: Term) -> Term:
     """The term inside casts that keep every value."""
     while isinstance(term, Call) and term.function == "cast":
         inner = term.args[0]
-        source, target = inner.type, term.type
-        if source.kind != "int" or target.kind != "int" or not _holds(target, source):
+        if inner.type.kind != "int" or not term.type.holds(inner.type):
             break
         term = inner
     return term
-
-
-def _holds(target: MachineType, source: MachineType) -> bool:
-    """Whether every value of `source` is one of `target`."""
-    if target.bits is None or source.bits is None:
-        return target.bits is None
-    if target.signed == source.signed:
-        return target.bits >= source.bits
-    return target.signed and target.bits > source.bits
 
 
 def _select(lowering: Lowering, term: Call) -> Tensor:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from tensmith.formula.expr import Call, Num, Reduce
 from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.affine import symbols
-from tensmith.lifting.tensorize.build import Tensor, dtype_of
+from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.windows import is_window, starts_plain
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _sum(lowering: Lowering, over: tuple[str, ...], body: Term, mask: tuple[Poly
         return build.elementwise(body.function, a, b)
     tensors = [lowering.lower(factor) for factor in factors(body)]
     if mask:
-        tensors = _masked(lowering, tensors, over, mask, dtype)
+        tensors = _masked(lowering, tensors, mask, dtype)
     outside = [t for t in tensors if not set(t.axes) & set(over)]
     inside = [t for t in tensors if set(t.axes) & set(over)]
     equal = [v for v in over if not any(v in t.axes for t in inside)]  # that many equal terms
@@ -115,9 +116,7 @@ def _contracts(lowering: Lowering, over: tuple[str, ...], body: Term) -> bool:
     return len(inner) > 1 and all(space != joint for space in inner)
 
 
-def _masked(
-    lowering: Lowering, tensors: list[Tensor], over: tuple[str, ...], mask: tuple[Poly, ...], dtype: str
-) -> list[Tensor]:
+def _masked(lowering: Lowering, tensors: list[Tensor], mask: tuple[Poly, ...], dtype: str) -> list[Tensor]:
     """0 outside the mask, put into the factor that shares most axes with it."""
     build = lowering.build
     lowering.masked = True

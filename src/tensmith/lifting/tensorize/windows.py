@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-import numpy as np
-
 from tensmith.formula.expr import Call, Num, Read, Reduce, substitute
 from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
-from tensmith.ir.types import DTYPES
+from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summarize.constants import infinity
 from tensmith.lifting.summary import Term, first
-from tensmith.lifting.tensorize.build import dtype_of
 
 # A window of at most this many elements is written out.
 TAPS = 25
@@ -27,8 +24,8 @@ def identity(kind: str, type_: MachineType) -> Term:
         return Num(Fraction(kind == "prod"), type_)
     if type_.kind == "float":
         return infinity(kind == "min", type_)
-    bounds = np.iinfo(DTYPES[dtype_of(type_)])
-    return Num(Fraction(int(bounds.min if kind == "max" else bounds.max)), type_)
+    least, greatest = dtype_of(type_).limits or (0, 1)
+    return Num(Fraction(least if kind == "max" else greatest), type_)
 
 
 def starts_plain(fold: Reduce) -> bool:

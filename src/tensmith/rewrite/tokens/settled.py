@@ -189,8 +189,7 @@ class SettledElements(PolyElements[Element]):
             x = Poly.of(int(x))
         if x.constant is None:
             return x if dtype in _WIDE else self._mixed((x,))
-        bits, signed = int(dtype[1:]), int(dtype[0] == "i")
-        return x if -signed << (bits - 1) <= x.constant < 1 << (bits - signed) else FINITE
+        return x if dtype.wrapped(x.constant) == x.constant else FINITE
 
     def _called(self, function: str, args: Sequence[Element]) -> Element:
         if function in MIRRORED:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from string import ascii_lowercase
 
 from tensmith.formula.poly import product
+from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.types import DTYPES
@@ -76,7 +77,7 @@ def _data_type(program: Program, node: Node) -> str:
 def _widened(graph: Graph, program: Program, node: Node, dtype: str) -> None:
     """The node between casts to a type that holds every value, or the same bits."""
     native = _NATIVE[node.op]
-    wide = next((t for t in ("i32", "i64") if t in native and dtype[0] in "iub" and _holds(t, dtype)), None)
+    wide = next((t for t in ("i32", "i64") if t in native and MachineType(t).holds(MachineType(dtype))), None)
     if wide is None and dtype == "u64" and node.op in _SAME_BITS:
         wide = "i64"
     if wide is None:
@@ -89,12 +90,6 @@ def _widened(graph: Graph, program: Program, node: Node, dtype: str) -> None:
     result = graph.op(node.op, inputs, node.attrs)
     found = program.type(node.output).dtype
     _cast_to(graph, result, node.output, found) if found == dtype else _rename(graph, result, node.output)
-
-
-def _holds(wide: str, narrow: str) -> bool:
-    if narrow == "bool":
-        return True
-    return int(narrow[1:]) < int(wide[1:]) or narrow == wide
 
 
 def _cast_to(graph: Graph, value: str, name: str, dtype: str) -> None:

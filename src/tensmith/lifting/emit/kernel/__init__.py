@@ -2,4 +2,5 @@
 
 elements  each TensIR op as the typed expression of its element
 plan      which values are stored and which are inlined into their readers
+body      that plan as statements of C
 """

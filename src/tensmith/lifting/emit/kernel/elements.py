@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tensmith.ctext.typed import KnownRanges, Typing
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import PICKED, Call, Choose, Expr, Formula, Let, Num, Read, Reduce, Size, fresh
-from tensmith.formula.poly import Dim, FloorDiv, Poly
+from tensmith.formula.poly import Dim, Poly
 from tensmith.formula.types import BOOL, I64, UNTYPED, MachineType
 from tensmith.ir.elements import PolyElements
 from tensmith.ir.op import Node
@@ -65,7 +65,7 @@ class KernelElements(PolyElements[Expr]):
 
     def at(self, value: str, indices: Sequence[Poly]) -> Expr:
         """The element at a position, read from its buffer where the value is stored."""
-        key = (value, tuple(map(self._simplified, indices)))
+        key = (value, tuple(map(self.bounds.ranges.simplify, indices)))
         if key not in self._made:
             if value in self.stored:
                 self._made[key] = self._load(value, key[1])
@@ -80,10 +80,6 @@ class KernelElements(PolyElements[Expr]):
         if value in self.program.constants:
             return self._constant(value, indices)
         return self.element(value, indices)
-
-    def _simplified(self, index: Poly) -> Poly:
-        divided = any(isinstance(atom, FloorDiv) for monomial, _ in index.terms for atom, _ in monomial)
-        return self.bounds.ranges.simplify(index) if divided else index
 
     def _input(self, entry: Input, indices: tuple[Poly, ...]) -> Expr:
         dtype = self.dtype(entry.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tensmith.formula.types import INT, MachineType
 from tensmith.lifting.loops import Array
 
 
@@ -14,8 +13,3 @@ def axes_of(type_: Array) -> int:
 def length_symbol(array: str, axis: int) -> str:
     """The symbol of polynomials that stands for a length."""
     return f"len({array}, {axis})"
-
-
-def element_name(type_: MachineType) -> str:
-    """TensIR's element type; unbounded integers are computed in 64 bits."""
-    return "i64" if type_ == INT else type_

@@ -92,15 +92,15 @@ def _geometry(kernel: VectorKernel) -> Iterator[str]:
         )
         yield f"out_defs->indexSpaceGeometry[{dimension}] = {rounded};"
         target = f"out_defs->outputTensorAccessPattern[0].mapping[{dimension}]"
-        yield from _mapping(target, dimension, covered, "0")
+        yield from _mapping(target, dimension, covered)
 
 
-def _mapping(target: str, dimension: int, covered: int, start: str) -> Iterator[str]:
-    """Point i touches covered * i + start up to covered * i + start + covered - 1."""
+def _mapping(target: str, dimension: int, covered: int) -> Iterator[str]:
+    """Point i touches covered * i up to covered * i + covered - 1."""
     yield f"{target}.indexSpaceDim = {dimension};"
     yield f"{target}.a = {covered};"
-    yield f"{target}.start_b = {start};"
-    yield f"{target}.end_b = {start} + {covered - 1};"
+    yield f"{target}.start_b = 0;"
+    yield f"{target}.end_b = {covered - 1};"
 
 
 def _input_pattern(kernel: VectorKernel, place: int, value: str) -> Iterator[str]:
@@ -114,7 +114,7 @@ def _input_pattern(kernel: VectorKernel, place: int, value: str) -> Iterator[str
     for axis, dimension in enumerate(dimensions):
         assert dimension is not None
         target = f"{pattern}.mapping[{len(dimensions) - 1 - axis}]"
-        yield from _mapping(target, dimension, kernel.lanes if dimension == 0 else 1, "0")
+        yield from _mapping(target, dimension, kernel.lanes if dimension == 0 else 1)
 
 
 def _dimension(kernel: VectorKernel, found: list[Read], axis: int) -> int | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed
 from tensmith.ctext.scalar import CBlock
@@ -17,6 +16,7 @@ from tensmith.formula.poly import Poly, product
 from tensmith.formula.types import MachineType
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.c import CSource
+from tensmith.lifting.emit.kernel.body import allocation
 from tensmith.lifting.emit.kernel.elements import KernelElements, place
 from tensmith.lifting.emit.kernel.plan import LoopNest, LoopPlan
 from tensmith.lifting.emit.vector.kernel import PARAMETER, VectorKernel
@@ -87,8 +87,7 @@ class Host(CSource):
         name = self.unit.names.fresh(f"tensor_{key.rpartition(' ')[2]}")
         self._tensors[key] = name
         self.unit.buffers[f"tensor {key}"] = name
-        count = enclosed(scope.poly(Poly.of(product(shape))))
-        scope.line(f"{CTYPES[dtype]} *restrict {name} = malloc((size_t){count} * sizeof *{name} + 1);")
+        scope.line(allocation(scope, name, dtype, Poly.of(product(shape))))
 
     def _pack(self, scope: CBlock, value: str) -> None:
         """A view, or a constant, as a dense tensor."""

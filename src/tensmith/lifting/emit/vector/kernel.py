@@ -6,7 +6,7 @@ lanes and are joined by a reduction, one output at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tensmith.ctext.names import Names, enclosed, unmixed
@@ -63,7 +63,7 @@ def stored_for_lanes(step: LoopNest) -> frozenset[str]:
     return frozenset(fold.of for fold in folds) | inner if chosen else frozenset(inner)
 
 
-def make_kernel(name: str, step: LoopNest, scalars: dict[str, str]) -> VectorKernel:
+def make_kernel(name: str, step: LoopNest, scalars: Mapping[str, str]) -> VectorKernel:
     """The kernel of a step; `scalars`: scalar parameter -> element type. Raises Refusal."""
     if step.scan is not None:
         raise Refusal("a running total goes from element to element, which lanes cannot; use another target")
@@ -76,7 +76,7 @@ def make_kernel(name: str, step: LoopNest, scalars: dict[str, str]) -> VectorKer
 class _Writer:
     """Builds one kernel."""
 
-    def __init__(self, name: str, step: LoopNest, scalars: dict[str, str], names: Names) -> None:
+    def __init__(self, name: str, step: LoopNest, scalars: Mapping[str, str], names: Names) -> None:
         self.name, self.step = name, step
         self.types = scalars
         self.names = names

@@ -25,13 +25,6 @@ def integer(value: int, position: loops.SourcePosition, kind: MachineType = I64)
     return loops.Constant(value, kind, position)
 
 
-def in_range(value: int, kind: MachineType) -> int:
-    """An integer modulo 2^bits, in the range of the type."""
-    assert kind.bits is not None
-    value &= (1 << kind.bits) - 1
-    return value - (1 << kind.bits) if kind.signed and value >> (kind.bits - 1) else value
-
-
 def cast(value: loops.Expr, kind: MachineType, position: loops.SourcePosition | None = None) -> loops.Expr:
     """The value converted to a type; literals are converted here and now."""
     if value.type == kind:
@@ -42,7 +35,7 @@ def cast(value: loops.Expr, kind: MachineType, position: loops.SourcePosition | 
     if isinstance(value, loops.Constant):
         literal = value.value
         if kind.kind == "int" and not isinstance(literal, float):
-            return loops.Constant(in_range(int(literal), kind), kind, where)
+            return loops.Constant(kind.wrapped(int(literal)), kind, where)
         if kind == F64 or (kind == F32 and abs(literal) <= 1 << 24 and literal == int(literal)):
             return loops.Constant(float(literal), kind, where)
     return loops.ScalarCast(value, kind, where)
@@ -89,9 +82,9 @@ def apply(
         values = [a.value for a in arguments if isinstance(a, loops.Constant)]
         if operator in FOLDED and len(values) == 2:
             found = FOLDED[operator](int(values[0]), int(values[1]))
-            if found == in_range(found, kind):
+            if found == kind.wrapped(found):
                 return loops.Constant(found, kind, position)
-        if operator == "neg" and values and -values[0] == in_range(-int(values[0]), kind):
+        if operator == "neg" and values and -values[0] == kind.wrapped(-int(values[0])):
             return loops.Constant(-values[0], kind, position)
     elif operator == "neg" and isinstance(arguments[0], loops.Constant):
         return loops.Constant(-arguments[0].value, kind, position)
@@ -114,7 +107,7 @@ def refuse_undefined(
         outside = not 0 <= right.value < bits
         if not outside and isinstance(left, loops.Constant) and kind.signed and operator == "left_shift":
             shifted = int(left.value) << int(right.value)
-            outside = shifted != in_range(shifted, kind)
+            outside = shifted != kind.wrapped(shifted)
         if outside:
             reason = f"a shift by {right.value} is undefined for a value of {bits} bits"
             raise Refusal(f"{reason}: use an unsigned or wider type", position)

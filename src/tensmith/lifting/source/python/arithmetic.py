@@ -45,22 +45,12 @@ def _exact(value: int | float | bool, to: MachineType) -> bool:
         return to.bits == 64 and not (isinstance(value, int) and int(float(value)) != value)
     if to.kind == "bool" or isinstance(value, float):
         return False
-    return to.bits is None or fits(value, to)
+    return fits(value, to)
 
 
 def fits(value: int, to: MachineType) -> bool:
     """Whether an integer lies in the range of a machine type."""
-    if to.bits is None:
-        return True
-    low, high = limits(to)
-    return low <= value <= high
-
-
-def limits(scalar: MachineType) -> tuple[int, int]:
-    """The least and the greatest integer of a machine type."""
-    assert scalar.bits is not None
-    low = -(1 << (scalar.bits - 1)) if scalar.signed else 0
-    return low, low + (1 << scalar.bits) - 1
+    return to.wrapped(value) == value
 
 
 def convert(number: ScalarValue, to: python_kinds.NumberKind, position: loops.SourcePosition) -> loops.Expr:
@@ -331,33 +321,33 @@ def select(
     return ScalarValue(loops.Apply("where", values, kind.scalar, position), kind)
 
 
-def smaller(
-    left: ScalarValue, right: ScalarValue, position: loops.SourcePosition, python: bool = True
+def python_extreme(
+    operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition
 ) -> ScalarValue:
-    """min(left, right); between floats Python's keeps the left unless the right is less."""
-    return _extreme("minimum", left, right, position, python)
+    """min(left, right), max(left, right): of floats the left unless the right is less (greater)."""
+    kind = _one_of(left, right)
+    if isinstance(right.expr, loops.Constant) and _is_no_bound(operator, left.kind, right.expr.value):
+        return left
+    if kind.scalar.kind == "float":
+        better = compare("less" if operator == "minimum" else "greater", right, left, position)
+        return choose(better.expr, right, left, position)
+    return _extreme(operator, left, right, kind, position)
 
 
-def larger(
-    left: ScalarValue, right: ScalarValue, position: loops.SourcePosition, python: bool = True
+def numpy_extreme(
+    operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition
 ) -> ScalarValue:
-    """max(left, right)."""
-    return _extreme("maximum", left, right, position, python)
+    """numpy.minimum and maximum."""
+    return _extreme(operator, left, right, python_kinds.promote(left.kind, right.kind), position)
 
 
 def _extreme(
-    operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition, python: bool
+    operator: str,
+    left: ScalarValue,
+    right: ScalarValue,
+    kind: python_kinds.NumberKind,
+    position: loops.SourcePosition,
 ) -> ScalarValue:
-    kind = _one_of(left, right) if python else python_kinds.promote(left.kind, right.kind)
-    if (
-        python
-        and isinstance(right.expr, loops.Constant)
-        and _is_no_bound(operator, left.kind, right.expr.value)
-    ):
-        return left
-    if kind.scalar.kind == "float" and python:
-        better = compare("less" if operator == "minimum" else "greater", right, left, position)
-        return choose(better.expr, right, left, position)
     if kind.scalar.kind == "bool":
         kind = python_kinds.PY_INT
     values = (convert(left, kind, position), convert(right, kind, position))
@@ -366,9 +356,9 @@ def _extreme(
 
 def _is_no_bound(operator: str, kind: python_kinds.NumberKind, bound: float) -> bool:
     """Whether no integer of a machine type lies beyond a bound."""
-    if kind.among or kind.scalar.kind != "int" or kind.scalar.bits is None:
+    if kind.among or kind.scalar.limits is None:
         return False
-    low, high = limits(kind.scalar)
+    low, high = kind.scalar.limits
     return bound >= high if operator == "minimum" else bound <= low
 
 
@@ -378,7 +368,7 @@ def beyond(
     """numpy.fmax and fmin: the other argument where one is NaN."""
     kind = python_kinds.promote(left.kind, right.kind)
     if kind.scalar.kind != "float":
-        return _extreme("maximum" if largest else "minimum", left, right, position, False)
+        return numpy_extreme("maximum" if largest else "minimum", left, right, position)
     behind = compare("less" if largest else "greater", left, right, position)
     absent = compare("not_equal", left, left, position)
     either = loops.Apply("or", (behind.expr, absent.expr), BOOL, position)

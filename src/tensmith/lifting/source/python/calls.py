@@ -152,8 +152,9 @@ def _extreme(scope: PythonScope, node: ast.Call, called: str) -> Value:
     numbers = _arguments(scope, node, 2, 16)
     if called in names.NUMBERS_FIRST:
         return reduce(lambda left, right: arithmetic.beyond(left, right, largest, where), numbers)
-    pick = arithmetic.larger if largest else arithmetic.smaller
-    return reduce(lambda left, right: pick(left, right, where, called in ("min", "max")), numbers)
+    pick = arithmetic.python_extreme if called in ("min", "max") else arithmetic.numpy_extreme
+    operator = "maximum" if largest else "minimum"
+    return reduce(lambda left, right: pick(operator, left, right, where), numbers)
 
 
 def _clip(scope: PythonScope, node: ast.Call, called: str) -> Value:
@@ -163,8 +164,8 @@ def _clip(scope: PythonScope, node: ast.Call, called: str) -> Value:
     if kind.scalar.kind == "int" and not arithmetic.fit(kind, *numbers):  # a bound beyond a type is none
         numbers = [arithmetic.to_integer(each, "trunc", where) for each in numbers]
     value, low, high = numbers
-    raised = arithmetic.larger(value, low, where, False)
-    return arithmetic.to_kind(arithmetic.smaller(raised, high, where, False), kind, where)
+    raised = arithmetic.numpy_extreme("maximum", value, low, where)
+    return arithmetic.to_kind(arithmetic.numpy_extreme("minimum", raised, high, where), kind, where)
 
 
 def _where(scope: PythonScope, node: ast.Call, called: str) -> Value:

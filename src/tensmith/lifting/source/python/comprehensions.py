@@ -220,7 +220,7 @@ def extreme(
     """max(source), min(source): the first element, then every better one. An empty source is an error in
     Python, and the first element lies outside of it."""
     where = place(node)
-    pick = arithmetic.larger if largest else arithmetic.smaller
+    operator = "maximum" if largest else "minimum"
     generator = source if isinstance(source, ast.GeneratorExp | ast.ListComp) else None
     if generator is not None and (len(generator.generators) != 1 or generator.generators[0].ifs):
         raise Refusal("min and max are lifted over one range or list; write the loop", where)
@@ -251,7 +251,7 @@ def extreme(
     with counted(scope, rest, "i", where, frozenset()) as counter:
         assert isinstance(counter, python_scope.ScalarValue)
         here = python_scope.ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
-        better = pick(here, element(counter.expr), where)
+        better = arithmetic.python_extreme(operator, here, element(counter.expr), where)
         scope.emit(Assign(best.name, arithmetic.convert(better, best.kind, where), where))
     return python_scope.ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
 

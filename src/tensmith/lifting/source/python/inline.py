@@ -22,9 +22,9 @@ _DEEPEST = 12
 _DECORATORS = ("lift", "jit", "njit")
 
 
-def inline(scope: PythonScope, node: ast.Call, name: str, alone: bool = False) -> Value:
-    """The value of the call. `alone`: it is all of its statement, so what it writes disturbs nothing."""
-    found = call(scope, node, name, alone)
+def inline(scope: PythonScope, node: ast.Call, name: str) -> Value:
+    """The value of a call inside a larger expression."""
+    found = call(scope, node, name, False)
     if found is None:
         raise Refusal(
             f"{name} returns nothing, so its call has no value; call it on a line of its own", place(node)
@@ -33,7 +33,8 @@ def inline(scope: PythonScope, node: ast.Call, name: str, alone: bool = False) -
 
 
 def call(scope: PythonScope, node: ast.Call, name: str, alone: bool) -> Value | None:
-    """The value of the call, None if the function returns nothing."""
+    """The value of the call, None if the function returns nothing. `alone`: it is all of its statement, so
+    what it writes disturbs nothing."""
     from tensmith.lifting.source.python.statements import block
 
     where = place(node)

@@ -58,15 +58,11 @@ def iteration(scope: PythonScope, node: ast.expr) -> CountedLoop:
     whole = array(scope, node)
     return CountedLoop(
         constant(0, where),
-        _steady(scope, "stop", scope.length(whole, 0, where), where),
+        scope.hold("stop", scope.length(whole, 0, where), where),
         1,
         lambda counter, position: scope.load(whole, counter, position),
         (whole,),
     )
-
-
-def _steady(scope: PythonScope, name: str, bound: ScalarValue, where: loops.SourcePosition) -> ScalarValue:
-    return scope.hold(name, bound, where)
 
 
 def _range(scope: PythonScope, node: ast.Call) -> CountedLoop:
@@ -82,7 +78,7 @@ def _range(scope: PythonScope, node: ast.Call) -> CountedLoop:
     start, stop = (bounds[0], bounds[1]) if len(bounds) > 1 else (constant(0, where), bounds[0])
     return CountedLoop(
         start,
-        _steady(scope, "stop", stop, where),
+        scope.hold("stop", stop, where),
         int(step.value),
         lambda counter, _: ScalarValue(counter, PY_INT),
         ranged=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from tensmith.lifting.loops import Declare, If, Loop, SourcePosition
+from tensmith.lifting.loops import Declare, Expr, If, Loop, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import calls as python_calls
@@ -125,19 +125,14 @@ def _put(scope: PythonScope, target: ast.expr, found: Value) -> None:
         return
     if not isinstance(target, ast.Subscript):
         raise Refusal("only variables and elements of lists can be assigned; use a list", where)
-    whole, parts = _element(scope, target)
+    row, index = _element(scope, target)
     if isinstance(found, ArrayRef):
         raise Refusal("a whole row is stored; store its elements in a loop", where)
-    for part in parts[:-1]:
-        row = scope.load(whole, subscript(scope, whole, part), where)
-        assert isinstance(row, ArrayRef)
-        whole = row
-    index = subscript(scope, whole, parts[-1])
-    scope.store(whole, index, element_value(found, whole.kind, target), where)
+    scope.store(row, index, element_value(found, row.kind, target), where)
 
 
-def _element(scope: PythonScope, target: ast.Subscript) -> tuple[ArrayRef, list[ast.expr]]:
-    """The array and the subscripts of an element that is written."""
+def _element(scope: PythonScope, target: ast.Subscript) -> tuple[ArrayRef, Expr]:
+    """The innermost row of an element that is written, and the subscript in it."""
     parts = list(target.slice.elts) if isinstance(target.slice, ast.Tuple) else [target.slice]
     scope.visit(target, target.slice)
     for part in parts:
@@ -148,7 +143,11 @@ def _element(scope: PythonScope, target: ast.Subscript) -> tuple[ArrayRef, list[
         raise Refusal("a whole row is stored; store its elements in a loop", place(target))
     if len(parts) > whole.kind.rank:
         raise Refusal(f"{ast.unparse(target)} has too many subscripts; leave some out", place(target))
-    return whole, parts
+    for part in parts[:-1]:
+        row = scope.load(whole, subscript(scope, whole, part), place(target))
+        assert isinstance(row, ArrayRef)
+        whole = row
+    return whole, subscript(scope, whole, parts[-1])
 
 
 def _unpack(scope: PythonScope, target: ast.Tuple | ast.List, given: ast.expr) -> None:
@@ -202,17 +201,12 @@ def _augmented(scope: PythonScope, statement: ast.AugAssign) -> None:
     """target op= value."""
     where, target = place(statement), statement.target
     if isinstance(target, ast.Subscript):
-        whole, parts = _element(scope, target)
-        for part in parts[:-1]:
-            row = scope.load(whole, subscript(scope, whole, part), where)
-            assert isinstance(row, ArrayRef)
-            whole = row
-        index = subscript(scope, whole, parts[-1])
+        row, index = _element(scope, target)
         right = number(scope, statement.value)
-        left = scope.load(whole, index, where)
+        left = scope.load(row, index, where)
         assert isinstance(left, ScalarValue)
         result = operate(scope, statement.op, left, right, where)
-        scope.store(whole, index, element_value(result, whole.kind, target), where)
+        scope.store(row, index, element_value(result, row.kind, target), where)
         return
     if not isinstance(target, ast.Name):
         raise Refusal("only variables and elements of lists can be assigned; use a list", where)
