@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from tensmith.backend.packed import describe
-from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.layers import layer_costs, roofline_ms
 from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
@@ -36,11 +35,10 @@ def layer_rows(
     Times are roofline estimates, sensitivity is measured at PROBE_BITS bits.
     """
     taken = roofline_ms(final, run.target, run.threads, run.sizes)
-    products = {node.output for node, cost in node_costs(final, run.sizes) if cost.macs}
     coded = _coded_bytes(packed) if packed is not None else {}
     rows: list[LayerRow] = []
     for before in layer_costs(simplified, run.target, run.threads, run.sizes):
-        node = _layer(final, before.name, simplified, products)
+        node = _layer(final, before.name, simplified, taken)
         rows.append(
             {
                 "name": before.name,

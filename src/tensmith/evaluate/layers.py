@@ -29,8 +29,9 @@ class LayerCost:
 def roofline_ms(
     program: Program, target: Target, threads: int = 1, sizes: Mapping[str, int] | None = None
 ) -> dict[str, float]:
-    """What each node takes by the roofline, by its output; what is not known is left out."""
-    return {name: 1e3 * spent for name, spent in node_seconds(target, sizes, threads)(program).items()}
+    """What each node that multiplies takes by the roofline, by its output; what is not known is left out."""
+    seconds = node_seconds(target, sizes, threads, multiplying=True)
+    return {name: 1e3 * spent for name, spent in seconds(program).items()}
 
 
 def layer_costs(
