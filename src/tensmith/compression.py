@@ -370,7 +370,7 @@ def _search(
         run.objective,
         float(run.model.stat().st_size),
         partial(time_left, _BEYOND_SHARE * run.time_budget),
-        f"roofline of {run.target.name}, {run.threads} threads",
+        f"roofline of {run.target.name}, threads: {run.threads}",
         _EXPLORING_SHARE * run.time_budget,
         voice.tell,
         run.seed,
@@ -414,7 +414,8 @@ def _tell_of(finalized: Finalized, objective: Objective, voice: _Voice) -> None:
     if broken and not any(point.candidate.status == "accepted" for point in finalized.points):
         voice.tell(f"no point holds every budget, and the original stays: it {broken}")
     if late := sum(candidate.reason == LATE for candidate in finalized.lost):
-        voice.tell(f"{late} more points were not judged on held-out data: {LATE}")
+        more = "1 more point was" if late == 1 else f"{late} more points were"
+        voice.tell(f"{more} not judged on held-out data: {LATE}")
     if finalized.busy:
         voice.tell(BUSY)
 

@@ -38,7 +38,8 @@ def distance(found: Explored, model: str, cost: float) -> str:
         near = "the optimum" if share <= SAME else f"within {100 * share:.2g}% of the optimum"
         gap = f"{near} of this space under this cost model"
     faster = found.start_cost / cost if cost else 1.0
-    return f"{gap} ({seen}; {model}): estimated {faster:.3g}x faster than simplified alone"
+    gained = f"{faster:.3g}x faster than" if faster >= 1.005 else "as fast as"
+    return f"{gap} ({seen}; {model}): estimated {gained} simplified alone"
 
 
 def _tell_measured(quest: Quest, found: Explored, tried: Sequence[Candidate]) -> None:
