@@ -353,7 +353,7 @@ def test_a_disk_that_fills_up(place: Path) -> None:
         tiny_model(w=np.ones((8000, 3, 3, 3)), b=np.ones(8000), fw=np.ones((4, 8000))), place / "tiny.onnx"
     )
     # Room for the database, not for a model: the first file that does not fit is a candidate's.
-    refused(compress(place, limit=512 * 1024), 1, "cannot write", "out/work/", "space")
+    refused(compress(place, limit=512 * 1024), 1, "cannot write", "out/work/", "limit on file sizes")
     # Only the original is known, which needs no file of its own: the one that did not fit was not judged.
     assert [key for _, key, _ in candidates(place / "out")] == [UNTOUCHED.key]
 
@@ -423,14 +423,28 @@ def test_a_second_interrupt_stops_at_once(
 def test_the_exit_code_stands_whatever_was_interrupted(tmp_path: Path) -> None:
     (tmp_path / "interrupted.py").write_text(
         "from tensmith import cli\n"
+        "from tensmith.cli import command\n"
         "def app(**_):\n"
         "    try: exec('raise KeyboardInterrupt')\n"
         "    except KeyboardInterrupt: return 130\n"
-        "cli.app = app\n"
+        "command.app, cli._COMMANDS = app, ()\n"
         "cli.main()\n"
     )
     ended = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, timeout=TIMEOUT_S)
     assert ended.returncode == 130
+
+
+def test_interrupted_while_commands_are_imported(tmp_path: Path) -> None:
+    (tmp_path / "early.py").write_text(
+        "import os, signal\n"
+        "from tensmith import cli\n"
+        "cli.importlib.import_module = lambda name: os.kill(os.getpid(), signal.SIGINT)\n"
+        "cli.main()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "early"], cwd=tmp_path, timeout=TIMEOUT_S, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (130, "error: interrupted; nothing was written\n")
 
 
 def test_interrupted_before_anything_was_measured(place: Path, running: subprocess.Popen[str]) -> None:
