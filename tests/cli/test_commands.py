@@ -122,7 +122,11 @@ def test_what_is_packed_can_be_looked_at_and_unpacked(tmp_path: Path, tiny: Path
     made = document("pack", "mine.onnx", folder=tmp_path)
     assert made["path"] == "mine.packed" and made["bytes"] < made["model_bytes"] == len(model)
     assert (tmp_path / "mine.packed").read_bytes() == pack(model)
-    refused(tensmith("pack", "mine.packed", "mine.onnx", folder=tmp_path), 1, "not an ONNX file")
+    refused(tensmith("pack", "mine.packed", "new.packed", folder=tmp_path), 1, "packed already")
+    refused(tensmith("diff", "mine.onnx", "mine.packed", folder=tmp_path), 1, "tensmith unpack mine.packed")
+    for command in ("unpack", "inspect"):
+        words = ("mine.onnx is an ONNX file", "tensmith explain mine.onnx")
+        refused(tensmith(command, "mine.onnx", folder=tmp_path), 1, *words)
     found = document("inspect", "mine.packed", folder=tmp_path)
     weights = {
         tensor.name: list(tensor.dims) for tensor in onnx.load(tmp_path / "mine.onnx").graph.initializer
@@ -130,6 +134,17 @@ def test_what_is_packed_can_be_looked_at_and_unpacked(tmp_path: Path, tiny: Path
     assert {row["name"]: row["shape"] for row in found["tensors"]}.items() >= weights.items()
     spent = sum(row["bits"] * math.prod(row["shape"]) for row in found["tensors"]) / 8
     assert 0.5 * found["bytes"] < spent < found["bytes"] == made["bytes"]
+
+
+@pytest.mark.parametrize("command", ["pack", "cache", "convert", "quantize"])
+def test_a_model_is_never_written_over_itself(command: str, tiny: Path, tmp_path: Path) -> None:
+    shutil.copyfile(tiny / "tiny.onnx", tmp_path / "mine.onnx")
+    before = contents(tmp_path)
+    (tmp_path / "link.onnx").symlink_to("mine.onnx")
+    for name in ("mine.onnx", "link.onnx"):
+        result = tensmith(command, "mine.onnx", name, "--force", folder=tmp_path)
+        refused(result, 1, f"{name} is the file that is read", "another DST")
+    assert {**before, "link.onnx": before["mine.onnx"]} == contents(tmp_path)
 
 
 def test_weights_outside_are_not_packed(tmp_path: Path, tiny: Path) -> None:
