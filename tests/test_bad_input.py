@@ -184,7 +184,7 @@ def test_too_few_samples_to_calibrate_on(place: Path) -> None:
 
 
 def test_an_empty_calibration_set_asked_for(place: Path) -> None:
-    refused(compress(place, "--calibration-samples", "0"), 2, "calibration_samples")
+    refused(compress(place, "--calibration-samples", "0"), 2, "--calibration-samples must be")
 
 
 def test_data_that_is_no_archive(place: Path) -> None:
@@ -198,23 +198,25 @@ def test_data_that_is_no_archive(place: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        (("--time-budget", "soon"), "'soon'"),
+        (("--time-budget", "soon"), "--time-budget: 'soon' is not a time such as"),
         (("--time-budget", "-5s"), "'-5s'"),
         (("--max-size", "12 bananas"), "'12 bananas'"),
         (("--max-size", "9" * 400), "too large"),
-        (("--max-drop", "-1"), "max_drop"),
-        (("--max-drop", "nan"), "max_drop"),
-        (("--max-latency", "0"), "max_latency"),
+        (("--max-drop", "-1"), "--max-drop must be"),
+        (("--max-drop", "nan"), "--max-drop must be"),
+        (("--max-latency", "0"), "--max-latency must be"),
         (("--max-memory", "a little"), "'a little'"),
-        (("--max-energy", "0"), "max_energy"),
-        (("--prefer", "cheapest"), "prefer"),
-        (("--search", "magic"), "search"),
-        (("--measure", "beauty"), "measure"),
+        (("--max-energy", "0"), "--max-energy must be"),
+        (("--prefer", "cheapest"), "--prefer must be"),
+        (("--search", "xyz"), "--search: there is no search 'xyz'; known: auto, beam,"),
+        (("--search", "bean"), "did you mean 'beam'?"),
+        (("--only", "int9"), "--only: there is no lossy method 'int9'; did you mean 'int8'"),
+        (("--measure", "beauty"), "--measure must be"),
         (("--preprocess", "sepia"), "sepia"),
         (("--target", "toaster"), "toaster"),
         (("--engines", "steam"), "steam"),
-        (("--threads", "0"), "threads"),
-        (("--seed", "-1"), "seed"),
+        (("--threads", "0"), "--threads must be"),
+        (("--seed", "-1"), "--seed must be"),
     ],
 )
 def test_bad_option_values(place: Path, options: tuple[str, ...], word: str) -> None:
@@ -235,9 +237,16 @@ def test_options_of_the_wrong_type_and_unknown_ones(place: Path) -> None:
     [
         ("model: [unclosed", "cannot read the configuration"),
         ("- a\n- list", "holds no options"),
-        ("model: tiny.onnx\ndata: npz:tiny.npz\nspeed: 11", "speed"),
-        ("model: tiny.onnx\ndata: npz:tiny.npz\nthreads: many", "threads"),
-        ("model: tiny.onnx\ndata: npz:tiny.npz\noutput: elsewhere", "output"),
+        ("model: tiny.onnx\ndata: npz:tiny.npz\nspeed: 11", "bad.yaml:3: there is no option 'speed'"),
+        (
+            "model: tiny.onnx\nmax_dorp: 1",
+            "bad.yaml:2: there is no option 'max_dorp'; did you mean 'max_drop'?",
+        ),
+        (
+            "model: tiny.onnx\ndata: npz:tiny.npz\nthreads: many",
+            "bad.yaml:3: threads must be a whole number, not 'many'",
+        ),
+        ("model: tiny.onnx\ndata: npz:tiny.npz\noutput: elsewhere", "there is no option 'output'"),
         ("!!python/object/apply:os.system ['true']", "cannot read the configuration"),
         ("data: npz:tiny.npz", "no model is given"),
     ],
@@ -245,6 +254,11 @@ def test_options_of_the_wrong_type_and_unknown_ones(place: Path) -> None:
 def test_a_bad_configuration(place: Path, text: str, word: str) -> None:
     (place / "bad.yaml").write_text(text)
     refused(tensmith("compress", "--config", "bad.yaml", folder=place), 2, word)
+
+
+def test_a_file_that_is_no_plan(place: Path) -> None:
+    (place / "plan.txt").write_text("hello world\n")
+    refused(compress(place, "--plan", "plan.txt"), 2, "plan.txt is not a plan; give a plan.yaml")
 
 
 def test_a_missing_configuration(place: Path) -> None:
@@ -353,7 +367,7 @@ def test_a_disk_that_fills_up(place: Path) -> None:
         tiny_model(w=np.ones((8000, 3, 3, 3)), b=np.ones(8000), fw=np.ones((4, 8000))), place / "tiny.onnx"
     )
     # Room for the database, not for a model: the first file that does not fit is a candidate's.
-    refused(compress(place, limit=512 * 1024), 1, "cannot write", "out/work/", "space")
+    refused(compress(place, limit=512 * 1024), 1, "cannot write", "out/work/", "limit on file sizes")
     # Only the original is known, which needs no file of its own: the one that did not fit was not judged.
     assert [key for _, key, _ in candidates(place / "out")] == [UNTOUCHED.key]
 
@@ -423,14 +437,28 @@ def test_a_second_interrupt_stops_at_once(
 def test_the_exit_code_stands_whatever_was_interrupted(tmp_path: Path) -> None:
     (tmp_path / "interrupted.py").write_text(
         "from tensmith import cli\n"
+        "from tensmith.cli import command\n"
         "def app(**_):\n"
         "    try: exec('raise KeyboardInterrupt')\n"
         "    except KeyboardInterrupt: return 130\n"
-        "cli.app = app\n"
+        "command.app, cli._COMMANDS = app, ()\n"
         "cli.main()\n"
     )
     ended = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, timeout=TIMEOUT_S)
     assert ended.returncode == 130
+
+
+def test_interrupted_while_commands_are_imported(tmp_path: Path) -> None:
+    (tmp_path / "early.py").write_text(
+        "import os, signal\n"
+        "from tensmith import cli\n"
+        "cli.importlib.import_module = lambda name: os.kill(os.getpid(), signal.SIGINT)\n"
+        "cli.main()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "early"], cwd=tmp_path, timeout=TIMEOUT_S, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (130, "error: interrupted; nothing was written\n")
 
 
 def test_interrupted_before_anything_was_measured(place: Path, running: subprocess.Popen[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tensmith import files
-from tensmith.files import TemporaryFolder
+from tensmith.errors import OutputError
+from tensmith.files import TemporaryFolder, atomic_path
 
 KILLED = """
 import os, signal, sys
@@ -41,3 +43,19 @@ def test_what_is_not_ours_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "tensmith-link").symlink_to("/etc")
     with TemporaryFolder(folder=tmp_path):
         assert (tmp_path / "tensmith-notes").is_dir() and (tmp_path / "tensmith-link").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EACCES, "check the permissions"),
+        (errno.EROFS, "choose a place that can be written"),
+        (errno.ENOENT, "choose another place"),
+    ],
+)
+def test_what_cannot_be_written_is_advised_about(number: int, advice: str, tmp_path: Path) -> None:
+    refused = pytest.raises(OutputError, match=f"cannot write .*m.onnx: no; {advice}$")
+    with refused, atomic_path(tmp_path / "m.onnx"):
+        raise OSError(number, "no")
+    assert list(tmp_path.iterdir()) == []

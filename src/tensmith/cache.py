@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tensmith.errors import OutputError
+from tensmith.errors import OutputError, system_advice
 from tensmith.files import TemporaryFolder, sha256_bytes, sha256_file
 
 RECORD = "kept.json"
@@ -102,7 +102,8 @@ def keep(room: Path, of: Mapping[str, str], make: Callable[[Path], None], replac
                 if not _whole(entry, of):  # another process has just made it
                     raise
     except OSError as error:
-        raise OutputError(f"cannot write {entry}: {error.strerror or error}; free some space") from error
+        advice = system_advice(error, "choose another place for tensmith's cache")
+        raise OutputError(f"cannot write {entry}: {error.strerror or error}; {advice}") from error
     return entry
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +12,8 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tensmith import gate
-from tensmith.errors import UsageError
+from tensmith.errors import UsageError, nearest
+from tensmith.yaml_text import faulty
 
 _TIME_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _SIZE_UNITS = {
@@ -29,11 +29,19 @@ _SIZE_UNITS = {
 
 
 def _seconds(value: Any) -> Any:
-    return parse_seconds(value) if isinstance(value, str) else value
+    return _parsed(parse_seconds, value) if isinstance(value, str) else value
 
 
 def _bytes(value: Any) -> Any:
-    return parse_bytes(value) if isinstance(value, str) else value
+    return _parsed(parse_bytes, value) if isinstance(value, str) else value
+
+
+def _parsed(parse: Callable[[str], float], text: str) -> float:
+    """What a text says; ValueError, to which pydantic adds the option's name, where it says nothing."""
+    try:
+        return parse(text)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
 
 
 def _several(value: Any) -> Any:
@@ -56,7 +64,7 @@ def _known_search(name: str) -> str:
     from tensmith.search.strategy import STRATEGIES  # a search brings rules and engines with it
 
     if name not in STRATEGIES:
-        raise ValueError(f"no search of that name; known: {', '.join(STRATEGIES)}")
+        raise ValueError(f"there is no search '{name}'{nearest(name, list(STRATEGIES))}")
     return name
 
 
@@ -77,7 +85,7 @@ class Config(BaseModel):
     )
     decode: str = ""
     target: str = "host"
-    engines: tuple[str, ...] = ()
+    engines: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
     threads: int = Field(1, ge=1, le=1024)
     max_drop: float = Field(0.5, ge=0)
     max_size: Annotated[int | None, BeforeValidator(_bytes)] = Field(None, gt=0)
@@ -106,14 +114,31 @@ class Config(BaseModel):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
 
+class OptionError(UsageError):
+    """An option is wrong, or there is none of its name."""
+
+    def __init__(self, option: str, error: Any) -> None:
+        super().__init__(_wrong(option, option, error))
+        self.option, self._error = option, error
+
+    def called(self, name: str) -> str:
+        """The same sentence, the option called as its user knows it."""
+        return _wrong(self.option, name, self._error)
+
+
 def make_config(**options: Any) -> Config:
-    """A configuration from options; UsageError naming the option that is wrong."""
+    """A configuration from options; OptionError naming the one that is wrong."""
     try:
         return Config(**options)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "configuration"
-        raise UsageError(f"option '{place}': {first['msg']} (got {reprlib.repr(first['input'])})") from error
+        raise OptionError(str(first["loc"][0]), first) from error
+
+
+def _wrong(option: str, name: str, error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        return f"there is no option '{name}'{nearest(option, list(Config.model_fields), 8)}"
+    return faulty(name, error)
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Sequence
 
 
@@ -13,6 +14,22 @@ def nearest(word: str, known: Sequence[str], most: int | None = None) -> str:
         return f"; did you mean '{close[0]}'?"
     more = ", ..." if most is not None and len(known) > most else ""
     return f"; known: {', '.join(known[:most]) or 'none'}{more}"
+
+
+_SYSTEM_ADVICE = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EFBIG: "raise the limit on file sizes (ulimit -f)",
+    errno.EACCES: "check the permissions",
+    errno.EPERM: "check the permissions",
+    errno.EROFS: "choose a place that can be written",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+}
+
+
+def system_advice(error: OSError, otherwise: str) -> str:
+    """What to do about what the system refused."""
+    return _SYSTEM_ADVICE.get(error.errno or 0, otherwise)
 
 
 class TensmithError(Exception):

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tensmith import gate
-from tensmith.errors import OutputError
+from tensmith.errors import OutputError, system_advice
 
 try:
     import fcntl
@@ -92,9 +92,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
     except OSError as error:
-        raise OutputError(
-            f"cannot write {path}: {error.strerror or error}; free some space or choose another --output"
-        ) from error
+        advice = system_advice(error, "choose another place")
+        raise OutputError(f"cannot write {path}: {error.strerror or error}; {advice}") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

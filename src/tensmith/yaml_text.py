@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,28 @@ from tensmith import gate
 from tensmith.errors import UsageError, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
+
+# What pydantic's errors say, in the words of this house.
+_DEMANDS = {
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    "literal_error": "{expected}",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "entries NAME: VALUE",
+    "model_type": "entries NAME: VALUE",
+}
 
 # Entries of a file with its aliases written out, which may stand for many more than they take in it.
 _MOST_ENTRIES = 1_000_000
@@ -32,20 +55,32 @@ class YamlText(Generic[Model]):
         return UsageError(f"{self.path}:{_line(self.root, place)}: {what}")
 
 
-def read_yaml(path: Path, form: type[Model], parts: Mapping[str, type[BaseModel]]) -> YamlText[Model]:
+def place_in(path: Path, *place: Any) -> str:
+    """PATH:LINE of an entry of a file that is YAML."""
+    return f"{path}:{_line(_parsed(path)[0], place)}"
+
+
+def faulty(name: str, error: Any) -> str:
+    """What pydantic finds wrong with the value called `name`, as a sentence."""
+    wanted = _DEMANDS.get(error["type"])
+    if error["type"] == "missing":
+        return f"{name} is missing"
+    if wanted is None:
+        return f"{name}: {error['msg'].removeprefix('Value error, ')}"
+    wanted = wanted.format(**error.get("ctx", {}))
+    return f"{name} must be {wanted}, not {reprlib.repr(error['input'])}"
+
+
+def read_yaml(
+    path: Path, form: type[Model], parts: Mapping[str, type[BaseModel]], wanted: str
+) -> YamlText[Model]:
     """The content of a file in a form; UsageError naming line and nearest word where it has another one.
 
-    parts: the forms of its entries that are mappings, or lists of them, by name.
+    parts: the forms of its entries that are mappings, or lists of them, by name. wanted: what the file is.
     """
-    loader = yaml.SafeLoader(gate.read_text(path, gate.CONFIG))
-    try:
-        root = loader.get_single_node()
-        _demand_bounded(root)
-        document = loader.construct_document(root) if root is not None else None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no YAML: {error}") from error
-    finally:
-        loader.dispose()
+    root, document = _parsed(path)
+    if not isinstance(document, dict):
+        raise UsageError(f"{path} is not {wanted}")
     try:
         return YamlText(path, form.model_validate(document), root)
     except (ValidationError, RecursionError) as error:
@@ -53,6 +88,19 @@ def read_yaml(path: Path, form: type[Model], parts: Mapping[str, type[BaseModel]
             raise UsageError(f"{path} is too deep") from error
         first = error.errors()[0]
         raise UsageError(f"{path}:{_line(root, first['loc'])}: {_told(first, form, parts)}") from error
+
+
+def _parsed(path: Path) -> tuple[Any, Any]:
+    """The tree of a file, whose nodes know their lines, and what it says; UsageError where it is no YAML."""
+    loader = yaml.SafeLoader(gate.read_text(path, gate.CONFIG))
+    try:
+        root = loader.get_single_node()
+        _demand_bounded(root)
+        return root, loader.construct_document(root) if root is not None else None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no YAML: {error}") from error
+    finally:
+        loader.dispose()
 
 
 def _told(error: Any, form: type[BaseModel], parts: Mapping[str, type[BaseModel]]) -> str:
@@ -63,7 +111,7 @@ def _told(error: Any, form: type[BaseModel], parts: Mapping[str, type[BaseModel]
         named = [step for step in above if step in parts]
         fields = (parts[named[-1]] if named else form).model_fields
         return f"there is no '{word}' here{nearest(str(word), list(fields))}"
-    return f"{place}: {error['msg'].removeprefix('Value error, ')}" if place else str(error["msg"])
+    return faulty(place, error) if place else str(error["msg"]).removeprefix("Value error, ")
 
 
 def _line(node: Any, place: Sequence[Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import math
 import shutil
@@ -15,7 +16,7 @@ import yaml
 
 from command_line import QUICK, contents, read_json, refused, tensmith
 from tensmith.backend.packed import pack
-from tensmith.cli import doctor
+from tensmith.cli import doctor, explain
 from tensmith.engine import ENGINES
 from tensmith.report.schema import validate_front
 
@@ -122,7 +123,11 @@ def test_what_is_packed_can_be_looked_at_and_unpacked(tmp_path: Path, tiny: Path
     made = document("pack", "mine.onnx", folder=tmp_path)
     assert made["path"] == "mine.packed" and made["bytes"] < made["model_bytes"] == len(model)
     assert (tmp_path / "mine.packed").read_bytes() == pack(model)
-    refused(tensmith("pack", "mine.packed", "mine.onnx", folder=tmp_path), 1, "not an ONNX file")
+    refused(tensmith("pack", "mine.packed", "new.packed", folder=tmp_path), 1, "packed already")
+    refused(tensmith("diff", "mine.onnx", "mine.packed", folder=tmp_path), 1, "tensmith unpack mine.packed")
+    for command in ("unpack", "inspect"):
+        words = ("mine.onnx is an ONNX file", "tensmith explain mine.onnx")
+        refused(tensmith(command, "mine.onnx", folder=tmp_path), 1, *words)
     found = document("inspect", "mine.packed", folder=tmp_path)
     weights = {
         tensor.name: list(tensor.dims) for tensor in onnx.load(tmp_path / "mine.onnx").graph.initializer
@@ -130,6 +135,17 @@ def test_what_is_packed_can_be_looked_at_and_unpacked(tmp_path: Path, tiny: Path
     assert {row["name"]: row["shape"] for row in found["tensors"]}.items() >= weights.items()
     spent = sum(row["bits"] * math.prod(row["shape"]) for row in found["tensors"]) / 8
     assert 0.5 * found["bytes"] < spent < found["bytes"] == made["bytes"]
+
+
+@pytest.mark.parametrize("command", ["pack", "cache", "convert", "quantize"])
+def test_a_model_is_never_written_over_itself(command: str, tiny: Path, tmp_path: Path) -> None:
+    shutil.copyfile(tiny / "tiny.onnx", tmp_path / "mine.onnx")
+    before = contents(tmp_path)
+    (tmp_path / "link.onnx").symlink_to("mine.onnx")
+    for name in ("mine.onnx", "link.onnx"):
+        result = tensmith(command, "mine.onnx", name, "--force", folder=tmp_path)
+        refused(result, 1, f"{name} is the file that is read", "another DST")
+    assert {**before, "link.onnx": before["mine.onnx"]} == contents(tmp_path)
 
 
 def test_weights_outside_are_not_packed(tmp_path: Path, tiny: Path) -> None:
@@ -189,6 +205,13 @@ def test_explain_a_run(finished: Path) -> None:
     assert all(row["evidence"] == "measured" for row in found["methods"])
 
 
+def test_points_are_compared_in_words() -> None:
+    assert explain._compared(("faster", "slower"), 0.43) == "2.33x slower"
+    assert explain._compared(("smaller", "larger"), 1.15) == "1.15x smaller"
+    lost = [explain._lost({"loses_more": value, "unit": "pt"}) for value in (0.001, 0.5, -0.5)]
+    assert lost == ["loses as much", "loses 0.50 pt more", "loses 0.50 pt less"]
+
+
 def test_explain_a_run_whose_model_has_gone(copy: Path, tiny: Path) -> None:
     found = document("explain", "out", folder=copy.parent)
     assert found["near_misses"] is None and found["outlooks"] is None
@@ -234,6 +257,8 @@ def test_targets(tmp_path: Path) -> None:
     assert document("targets", "raspberry-pi-5", folder=tmp_path)["cores"] == 4
     assert "Cortex-A76" in tensmith("targets", "raspberry-pi-5", folder=tmp_path).stdout
     refused(tensmith("targets", "toaster", folder=tmp_path), 2, "toaster", "raspberry-pi-5")
+    (tmp_path / "board.txt").touch()
+    refused(tensmith("targets", "board.txt", folder=tmp_path), 2, "board.txt is no .toml file")
 
 
 def test_doctor_says_which_engine_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +272,15 @@ def test_doctor_says_which_engine_is_missing(monkeypatch: pytest.MonkeyPatch) ->
     shown = "\n".join(map(str, found.shown))
     assert "works" in shown and "Extras" in shown
     assert found.exit_code == 0
+
+
+def test_doctor_counts_a_package_under_any_of_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ["net-cpu>=2; extra == 'net'", "net>=2; extra == 'net'", "z; extra == 'net'", "other"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: asked)
+    monkeypatch.setattr(doctor, "_version", {"net-cpu": "2.1"}.get)
+    assert doctor._packages("net") == {"net-cpu": "2.1", "z": None}
+    monkeypatch.setattr(doctor, "_version", {}.get)
+    assert doctor._packages("net") == {"net-cpu": None, "net": None, "z": None}
 
 
 def test_doctor(tmp_path: Path) -> None:

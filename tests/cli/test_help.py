@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tensmith as tensmith_package
 from command_line import refused, tensmith
 from tensmith import __version__
 from tensmith.config import Config
@@ -30,6 +31,22 @@ def test_help_imports_nothing_heavy() -> None:
     shown, _, loaded = result.stdout.partition("LOADED")
     assert all(command in shown for command in COMMANDS)
     assert HEAVY.isdisjoint(loaded.split())
+
+
+@pytest.mark.parametrize(("model", "data"), [("none.onnx", "npz:x.npz"), ("m.onnx", "npz:x.npz")])
+def test_what_is_not_there_is_told_before_anything_heavy_is_imported(
+    model: str, data: str, tmp_path: Path
+) -> None:
+    (tmp_path / "m.onnx").touch()
+    script = (
+        "import sys\nfrom tensmith.cli import main\n"
+        f"sys.argv[1:] = ['compress', {model!r}, '--data', {data!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    result = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert "does not exist" in result.stderr
+    assert {"onnx", "onnxruntime", "plotly", "z3"}.isdisjoint(result.stdout.split())
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -71,3 +88,7 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "Traceback" in result.stderr
     assert result.stderr.splitlines()[-1].startswith("error: none.onnx does not exist")
+
+
+def test_the_package_shows_what_it_has() -> None:
+    assert {"compress", "load", "Front"} <= set(dir(tensmith_package))

@@ -79,7 +79,7 @@ def test_auto_says_its_table(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("k.py", "--to", "cobol"), "unknown target 'cobol'"),
+        (("k.py", "--to", "cobol"), "--to: there is no target 'cobol'"),
         (("k.py", "--to", "numpy", "--function", "g"), "no function 'g'; its functions: dot, first"),
         (("k.py", "--to", "numpy", "--sizes", "n=3"), "--sizes is for --to auto"),
         (("k.py", "--to", "auto", "--function", "dot", "--sizes", "n"), "--sizes has 'n'"),

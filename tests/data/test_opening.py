@@ -31,7 +31,33 @@ def test_every_kind_documents_itself() -> None:
         assert reader.summary.endswith(".") and len(reader.doc) > len(reader.summary)
 
 
-@pytest.mark.parametrize("spec", ["", "cifar10", "cifar10:", "/a/folder"])
+@pytest.mark.parametrize("spec", ["cifar10", "cifar10:"])
+def test_a_kind_without_a_path_is_shown_with_one(spec: str) -> None:
+    with pytest.raises(UsageError, match=f"'{spec}' lacks a path; name the data as cifar10:DIR"):
+        open_dataset(spec)
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        (["x.npz"], "npz"),
+        (["d/test_batch.bin", "d/data_batch_1.bin"], "cifar10"),
+        (["d/t10k-images-idx3-ubyte.gz"], "mnist"),
+        (["d/annotations/instances_val.json", "d/val/a.jpg"], "coco"),
+        (["d/dev.tsv"], "glue"),
+        (["d/cat/a.jpg", "d/dog/b.jpg"], "imagefolder"),
+    ],
+)
+def test_a_path_without_a_kind_is_guessed(names: list[str], kind: str, tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).touch()
+    path = tmp_path / names[0].partition("/")[0]
+    with pytest.raises(UsageError, match=f"did you mean {kind}:{path}"):
+        open_dataset(str(path))
+
+
+@pytest.mark.parametrize("spec", ["", "/a/folder"])
 def test_a_name_without_kind_or_path_lists_the_kinds(spec: str) -> None:
     with pytest.raises(UsageError, match=r"KIND:PATH.*cifar10"):
         open_dataset(spec)

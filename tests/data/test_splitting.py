@@ -72,6 +72,16 @@ def test_without_a_training_part_validation_is_fitted_on() -> None:
     assert splits.search.part is data.part("validation") and splits.held_out.part is data.part("test")
 
 
+def test_no_split_takes_what_others_need() -> None:
+    with pytest.raises(
+        UsageError, match=r"1,000,000 samples to calibrate on .* 400 .* 1 would be left to sea"
+    ):
+        split(dataset(train=[0, 1] * 200, test=[0]), 1_000_000)
+    with pytest.raises(UsageError, match=r"samples to judge by are too many.* left to calibrate on"):
+        split(dataset(train=[0, 1] * 200), held_out=1_000_000)
+    assert len(split(dataset(train=[0, 1] * 200, test=[0])).calibration) > 40  # both shrink in proportion
+
+
 def test_too_few_samples_are_an_error() -> None:
     for data in (dataset(train=[0, 1, 0]), dataset(train=[0], test=[0, 1])):
         with pytest.raises(DataError, match="too few samples"):

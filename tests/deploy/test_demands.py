@@ -185,8 +185,9 @@ PLANS = {
     "settings: {presision: bf16}": "no setting 'presision'; did you mean 'precision'",
     "settings: {engine: tensorflow}": "no engine 'tensorflow'",
     "steps: !!python/object/apply:os.getpid []": "is no YAML",
-    "- int8": ":1: Input should be a valid dictionary",
-    "": ":1: Input should be a valid dictionary",
+    "- int8": "is not a plan; give a plan.yaml",
+    "": "is not a plan; give a plan.yaml",
+    "steps: 3": ":1: steps must be a list, not 3",
     "steps:\n- {rule: recover, params: {weights: %s, original: x, samples: 1, steps: 1, batch: 1, seed: 0}}"
     % ("a" * 64): ":2: the trained weights a+ are not at hand",
 }  # fmt: skip

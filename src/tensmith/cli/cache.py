@@ -31,12 +31,12 @@ def cache(
     from tensmith.deploy.model import load
     from tensmith.files import TemporaryFolder
 
+    place = place_of(source, target, ".cached.onnx")
     model = load(source)
     with TemporaryFolder() as folder:
         made = Path(folder) / "cached.onnx"
         decoder = cached_decoder(model.program, TokenDecoder(model.session), made, "onnxruntime", 1)
         content = made.read_bytes()
-    place = place_of(source, target, ".cached.onnx")
     digest = write_unless_other(place, content, force)
     apart, tokens = decoder.compared.apart, decoder.compared.tokens
     late = decoder.causality.late

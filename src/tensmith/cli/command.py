@@ -19,7 +19,7 @@ import typer
 from tensmith import __version__
 from tensmith.cache import CacheWarning
 from tensmith.cli.terminal import complain, show, show_json
-from tensmith.errors import TensmithError
+from tensmith.errors import TensmithError, system_advice
 
 INTERRUPTED = 130
 
@@ -108,7 +108,7 @@ def command(
 def _outcome(call: Callable[[], Answer], as_json: bool, debug: bool, aborted: str) -> int:
     """The exit code of a command; what it found is printed, what went wrong is one sentence on stderr."""
     try:
-        with _termination_as_interrupt(), _warnings_as_sentences():
+        with _interrupts_as_exceptions(), _warnings_as_sentences():
             answer = call()
         show_json(answer.document) if as_json else show(answer.shown)
         return answer.exit_code
@@ -156,22 +156,15 @@ def _sentence(error: BaseException, aborted: str) -> str:
 
 def _system_sentence(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
-    advice = {
-        errno.ENOSPC: "free some space",
-        errno.EDQUOT: "free some space",
-        errno.EFBIG: "raise the limit on file sizes (ulimit -f)",
-        errno.EACCES: "check the permissions",
-        errno.EPERM: "check the permissions",
-        errno.EROFS: "choose a place that can be written",
-        errno.ENOENT: "check the path",
-        errno.EMFILE: "raise the limit on open files (ulimit -n)",
-    }.get(error.errno or 0, "see why with --debug")
-    return f"the system refused{where}: {error.strerror or error}; {advice}"
+    otherwise = "check the path" if error.errno == errno.ENOENT else "see why with --debug"
+    return f"the system refused{where}: {error.strerror or error}; {system_advice(error, otherwise)}"
 
 
 @contextlib.contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does."""
+def _interrupts_as_exceptions() -> Iterator[None]:
+    """Ctrl-C, unless it is ignored, raises KeyboardInterrupt from here on, and so does SIGTERM here."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -142,6 +142,7 @@ def compress(
         "held_out_samples": held_out_samples, "seed": seed, "workers": workers, "ray": ray,
     }  # fmt: skip
     settings = _configuration({name: value for name, value in given.items() if value is not None}, config)
+    _demand_files(settings)
     if dry_run:
         return _preview(settings)
     from tensmith.compression import Interrupted
@@ -162,18 +163,38 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _configuration(given: dict[str, Any], file: Path | None) -> Config:
     """The options given on the command line over those of the file over the defaults."""
-    from tensmith.config import make_config, read_config, refuse_code
+    from tensmith.config import OptionError, make_config, read_config, refuse_code
     from tensmith.errors import UsageError
+    from tensmith.yaml_text import place_in
 
     options = given
     if file is not None:
         options = {**read_config(file), **given}
     if not options.get("model"):
         raise UsageError("no model is given; name an .onnx file, or a finished run's config.yaml by --config")
-    config = make_config(**options)
+    try:
+        config = make_config(**options)
+    except OptionError as error:
+        name = error.option
+        if name in given or file is None:
+            typed = "MODEL" if name == "model" else f"--{name.replace('_', '-')}"
+            raise UsageError(error.called(typed)) from error
+        raise UsageError(f"{place_in(file, name)}: {error}") from error
     if file is not None:  # as they are understood, whatever was written
         refuse_code({name: value for name, value in config.model_dump().items() if name not in given}, file)
     return config
+
+
+def _demand_files(config: Config) -> None:
+    """Raises what a run would raise where its model or data are not there, before a run's imports."""
+    from tensmith import gate
+    from tensmith.data.gguf import is_gguf
+    from tensmith.data.opening import demand_there
+
+    model = Path(config.model)
+    gate.check(model, gate.GGUF if is_gguf(model) else gate.MODEL)
+    if config.data:
+        demand_there(config.data)
 
 
 def _answer(front: Front, config: Config, interrupted: bool) -> Answer:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tensmith.cli.command import Answer, command
-from tensmith.cli.writing import Force, write_unless_other
+from tensmith.cli.writing import Force, refuse_source, write_unless_other
 
 
 @command(example="tensmith convert out/best small.gguf --like model.gguf")
@@ -36,6 +36,7 @@ def convert(
     from tensmith.deploy.model import load
     from tensmith.errors import OutputError, UsageError
 
+    refuse_source(target, source, *([like] if like else []))
     model = load(source)
     if target.suffix == ".onnx":
         if target.exists() and not force:

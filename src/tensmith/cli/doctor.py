@@ -49,7 +49,10 @@ def _extras() -> list[str]:
 
 
 def _packages(extra: str) -> dict[str, str | None]:
-    """The version of each package that tensmith, or one of its extras, asks for; None where it is missing."""
+    """The version of each package that tensmith, or one of its extras, asks for; None where it is missing.
+
+    A package has several names where one is a variant for CPUs: whichever is there counts.
+    """
     try:
         required = importlib.metadata.requires("tensmith") or []
     except importlib.metadata.PackageNotFoundError:
@@ -60,7 +63,12 @@ def _packages(extra: str) -> dict[str, str | None]:
         name = re.match(r"[A-Za-z0-9._-]+", line)
         if name is not None and (marked[1] if marked else "") == extra:
             found[name[0]] = _version(name[0])
-    return found
+    there = {_family(name) for name, version in found.items() if version is not None}
+    return {name: version for name, version in found.items() if version or _family(name) not in there}
+
+
+def _family(package: str) -> str:
+    return package.removesuffix("-cpu")
 
 
 def _version(package: str) -> str | None:

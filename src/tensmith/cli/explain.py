@@ -11,7 +11,13 @@ import typer
 from tensmith.cli.command import Answer, command
 from tensmith.cli.terminal import table
 
-_LESS = {"packed_bytes": "size", "latency_ms": "time", "peak_bytes": "memory", "energy_mj": "energy"}
+# Of a point beside another: what it is where it takes less, and where it takes more.
+_WORDS = {
+    "packed_bytes": ("smaller", "larger"),
+    "latency_ms": ("faster", "slower"),
+    "peak_bytes": ("less memory", "more memory"),
+    "energy_mj": ("less energy", "more energy"),
+}
 _SITES_SHOWN = 6
 _REASONS_SHOWN = 12
 
@@ -44,10 +50,9 @@ def _run(document: dict[str, Any]) -> Iterator[Any]:
     if document["others"]:
         yield "The other points of the front beside it"
     for row in document["others"]:
-        change = f"{'more' if row['loses_more'] >= 0 else 'less'} {row['unit']}"
-        taken = ", ".join(f"{_LESS[name]} {ratio:.2f}x" for name, ratio in row["times_less"].items())
+        taken = ", ".join(_compared(_WORDS[name], ratio) for name, ratio in row["times_less"].items())
         marks = f" ({', '.join(row['marks'])})" if row["marks"] else ""
-        yield f"  {row['id']}{marks}: loses {abs(row['loses_more']):.2f} {change}; {taken} less"
+        yield f"  {row['id']}{marks}: {_lost(row)}; {taken}"
     yield ""
     rows = (
         (row["name"], row["op"], row["shape"], f"{row['bytes_before']:,} -> {row['bytes_after']:,}",
@@ -73,6 +78,19 @@ def _run(document: dict[str, Any]) -> Iterator[Any]:
             yield f"  and {len(document['rejected']) - _REASONS_SHOWN} more, all in --json"
     if document["note"]:
         yield f"Note: {document['note']}."
+
+
+def _lost(row: dict[str, Any]) -> str:
+    lost = f"{abs(row['loses_more']):.2f}"
+    if float(lost) == 0:
+        return "loses as much"
+    return f"loses {lost} {row['unit']} {'more' if row['loses_more'] > 0 else 'less'}"
+
+
+def _compared(words: tuple[str, str], times_less: float) -> str:
+    """As 1.15x smaller, or 2.3x slower."""
+    less, more = words
+    return f"{times_less:.2f}x {less}" if times_less >= 1 else f"{1 / max(times_less, 1e-9):.2f}x {more}"
 
 
 def _model(document: dict[str, Any]) -> Iterator[Any]:

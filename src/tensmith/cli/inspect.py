@@ -20,13 +20,13 @@ def inspect(
 
     if is_gguf(source):
         return _gguf(source)
-    from tensmith import gate
-    from tensmith.backend.packed import describe
+    from tensmith.backend.packed import describe, packed_file
 
-    packed = gate.read_bytes(source, gate.PACKED)
+    with packed_file(source) as packed:
+        found = describe(packed)
     rows = [
         {"name": row.name, "dtype": row.dtype, "shape": list(row.shape), "codec": row.codec, "bits": row.bits}
-        for row in describe(packed)
+        for row in found
     ]
     return Answer({"bytes": len(packed), "tensors": rows}, [f"{source}: {len(packed)} bytes", *_lines(rows)])
 

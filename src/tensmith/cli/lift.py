@@ -44,13 +44,14 @@ def lift(
     sizes, and write it for a target, with its certificate. Each proved function is also cut out of the file
     and run beside its program on some hundred inputs, in a process that may do nothing else; --no-run leaves
     that out. Nothing else of the file is ever run. Exit code 1 if a function is refused."""
-    from tensmith.errors import UsageError
-    from tensmith.lifting.pipeline import emitter_of, lift_file
+    from tensmith.errors import UsageError, nearest
+    from tensmith.lifting.emit import EMITTERS
+    from tensmith.lifting.pipeline import lift_file
 
-    if to != "auto":
-        emitter_of(to)  # an unknown target is told before anything is read
-        if sizes:
-            raise UsageError("--sizes is for --to auto; leave it out")
+    if to not in (known := [*EMITTERS, "auto"]):  # told before anything is read
+        raise UsageError(f"--to: there is no target '{to}'{nearest(to, known)}")
+    if to != "auto" and sizes:
+        raise UsageError("--sizes is for --to auto; leave it out")
     folder = output if output is not None else Path("lifted")
     choices: dict[str, TargetTimings] = {}
     with progress(f"reading {file}") as tell:

@@ -22,20 +22,23 @@ def pack(
     """Pack a model without changing a bit of it: `tensmith unpack` gives the same file back, and
     `tensmith.load` runs it as it is. Smaller weights come from `tensmith compress`."""
     from tensmith import gate
+    from tensmith.backend.packed import MAGIC
     from tensmith.backend.packed import pack as encode
     from tensmith.errors import ModelError
     from tensmith.frontend.model_files import external_files
     from tensmith.frontend.onnx_file import parse_onnx
 
     model = gate.read_bytes(source, gate.MODEL)
+    if model.startswith(MAGIC):
+        raise ModelError(f"{source} is packed already; tensmith unpack {source} gives the ONNX file back")
     if outside := external_files(source, parse_onnx(model, str(source))):
         names = ", ".join(sorted(file.name for file in outside))
         raise ModelError(
             f"{source} keeps weights in {names}, and a packed file is one file: save the model with its "
             "weights inside, as onnx.save does"
         )
-    packed = encode(model)
     place = place_of(source, target, ".packed")
+    packed = encode(model)
     digest = write_unless_other(place, packed, force)
     document = {"path": str(place), "bytes": len(packed), "model_bytes": len(model), "sha256": digest}
     return Answer(

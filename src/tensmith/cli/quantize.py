@@ -10,7 +10,7 @@ import typer
 
 from tensmith.cli.command import Answer, command
 from tensmith.cli.progress import progress
-from tensmith.cli.writing import Force
+from tensmith.cli.writing import Force, refuse_source
 
 if TYPE_CHECKING:
     from tensmith.quantization import Quantization
@@ -39,6 +39,7 @@ def quantize(
     from tensmith.errors import OutputError
     from tensmith.quantization import quantize as run
 
+    refuse_source(target, source)
     if target.exists() and not force:
         raise OutputError(f"{target} exists; name another DST, or replace it by --force")
     with progress("reading the model") as tell:

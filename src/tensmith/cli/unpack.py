@@ -20,12 +20,12 @@ def unpack(
     force: Force = False,
 ) -> Answer:
     """Write the very ONNX file that was packed and measured. Damaged files are refused."""
-    from tensmith import gate
+    from tensmith.backend.packed import packed_file
     from tensmith.backend.packed import unpack as decode
 
-    packed = gate.read_bytes(source, gate.PACKED)
-    model = decode(packed)
-    place = place_of(source, target, ".onnx")
+    with packed_file(source) as packed:
+        place = place_of(source, target, ".onnx")
+        model = decode(packed)
     digest = write_unless_other(place, model, force)
     document = {"path": str(place), "bytes": len(model), "packed_bytes": len(packed), "sha256": digest}
     return Answer(document, [f"{place}: {len(model)} bytes from {len(packed)}, sha256 {digest}"])

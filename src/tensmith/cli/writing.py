@@ -16,9 +16,18 @@ Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace DST if 
 
 def place_of(source: Path, target: Path | None, suffix: str) -> Path:
     """Where a file made of `source` goes: beside it, into a folder, or to the very target."""
-    if target is None:
-        return source.with_suffix(suffix)
-    return target / f"{source.stem}{suffix}" if target.is_dir() else target
+    place = source.with_suffix(suffix) if target is None else target
+    if place.is_dir():
+        place = place / f"{source.stem}{suffix}"
+    refuse_source(place, source)
+    return place
+
+
+def refuse_source(place: Path, *sources: Path) -> None:
+    """OutputError where a file would be written over one that it is made of."""
+    for source in sources:
+        if place.exists() and source.exists() and place.samefile(source):
+            raise OutputError(f"{place} is the file that is read, which would be lost; name another DST")
 
 
 def write_unless_other(place: Path, content: bytes, force: bool) -> str:

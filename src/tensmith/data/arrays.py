@@ -142,7 +142,10 @@ def _two(value: Any, where: str) -> tuple[Any, Any]:
 
 
 def _numeric(value: Any, where: str) -> Array:
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # lists of different lengths
+        raise DataError(f"{where} is no array ({error}); give samples of one shape") from error
     if array.dtype.kind not in "iufb":
         raise DataError(f"{where} holds {array.dtype} values; give numeric arrays")
     return array

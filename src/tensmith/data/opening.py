@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import inspect
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +37,21 @@ class DatasetReader:
 
 READERS: Registry[DatasetReader] = Registry("dataset", "tensmith.data.readers")
 
+# The kind whose words name code instead of a path.
+_CODE = "python"
+# What names look like, the surest first; of a folder so many are looked at.
+_LOOKS = (
+    ("*.npz", "npz"),
+    ("*data_batch_*", "cifar10"),
+    ("*-idx?-ubyte*", "mnist"),
+    ("annotations", "coco"),
+    ("*instances_*.json", "coco"),
+    ("*.tsv", "glue"),
+    ("*.wav", "wav"),
+    ("*.txt", "text"),
+)
+_LOOKED_AT = 1000
+
 
 def reader(*kinds: str, example: str) -> Callable[[Callable[..., Dataset]], Callable[..., Dataset]]:
     """Registers `open(path, *, option=default, ...)` under each of `kinds`; its docstring documents them."""
@@ -55,9 +72,9 @@ def open_dataset(spec: str, **options: Any) -> Dataset:
     Reads as little as the format allows. Raises UsageError for an unknown kind or option, DataError when the
     files are missing or damaged.
     """
-    kind, colon, rest = spec.partition(":")
-    if not colon or not rest:
-        raise UsageError(f"name a dataset as KIND:PATH, not '{spec}'; kinds: {', '.join(READERS)}")
+    kind, _, rest = spec.partition(":")
+    if not rest:
+        raise UsageError(_unnamed(spec, kind))
     chosen = READERS[kind]
     path, _, query = (rest, "", "") if Path(rest).exists() else rest.partition("?")
     given = _converted(chosen, dict(parse_qsl(query, keep_blank_values=True)) | options)
@@ -68,6 +85,35 @@ def open_dataset(spec: str, **options: Any) -> Dataset:
             f"cannot read {error.filename or path}: {error.strerror}; check its permissions"
         ) from error
     return dataclasses.replace(dataset, name=dataset.name or kind, source=spec)
+
+
+def demand_there(spec: str) -> None:
+    """Raises what `open_dataset` raises where nothing is at the path: sooner than all else is made ready."""
+    kind, _, rest = spec.partition(":")
+    if not rest or (kind in READERS and kind != _CODE and not Path(rest.partition("?")[0]).exists()):
+        open_dataset(spec)
+
+
+def _unnamed(spec: str, kind: str) -> str:
+    """What is wrong with words that name no kind, or no path."""
+    if kind in READERS:
+        return f"'{spec}' lacks a path; name the data as {READERS[kind].example}"
+    path = Path(spec).expanduser()
+    likely = _likely_kind(path) if spec and path.exists() else None
+    meant = f"; did you mean {likely}:{spec}?" if likely else f"; kinds: {', '.join(READERS)}"
+    return f"name a dataset as KIND:PATH, not '{spec}'{meant}"
+
+
+def _likely_kind(path: Path) -> str | None:
+    """What a file, or a folder that holds such files, looks like by its names."""
+    names = [path.name]
+    if path.is_dir():
+        inside = list(itertools.islice(path.iterdir(), _LOOKED_AT))
+        names = [child.name for child in inside]
+    for pattern, kind in _LOOKS:
+        if fnmatch.filter(names, pattern) and not (path.is_dir() and kind == "npz"):
+            return kind
+    return "imagefolder" if path.is_dir() and any(child.is_dir() for child in inside) else None
 
 
 def absolute(spec: str) -> str:

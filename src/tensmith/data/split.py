@@ -11,6 +11,10 @@ import numpy.typing as npt
 from tensmith.data.dataset import TEST, TRAIN, VALIDATION, Dataset, DatasetPart, Subset
 from tensmith.errors import DataError, UsageError
 
+# What the sizes of `shares` are for; a split so far from what was wanted, and of so small a share, is none.
+_USES = ("calibrate on", "search on", "judge by")
+_FAR_FEWER, _SMALLEST_SHARE = 8, 20
+
 Order = npt.NDArray[np.int64]
 
 
@@ -87,7 +91,10 @@ def _two_parts(dataset: Dataset) -> tuple[DatasetPart, DatasetPart]:
 
 
 def shares(room: int, wanted: Sequence[int], source: str) -> tuple[int, ...]:
-    """`wanted` sizes when they fit into `room` samples, else shrunk in proportion, each at least 1."""
+    """`wanted` sizes when they fit into `room` samples, else shrunk in proportion, each at least 1.
+
+    UsageError where one is so large that hardly any sample is left for another.
+    """
     if room < len(wanted):
         raise DataError(
             f"{source} has too few samples to split: every split needs one; give a larger dataset"
@@ -97,6 +104,13 @@ def shares(room: int, wanted: Sequence[int], source: str) -> tuple[int, ...]:
     sizes = [max(1, size * room // sum(wanted)) for size in wanted]
     while sum(sizes) > room:
         sizes[int(np.argmax(sizes))] -= 1
+    few = min(sizes)
+    if few * _FAR_FEWER < wanted[sizes.index(few)] and few * _SMALLEST_SHARE < room:
+        most, least = (_USES[int(choose(wanted))] for choose in (np.argmax, np.argmin))
+        raise UsageError(
+            f"{max(wanted):,} samples to {most} are too many: {source} has {room:,} for that and all else, "
+            f"and {few} would be left to {least}; ask for fewer"
+        )
     return tuple(sizes)
 
 

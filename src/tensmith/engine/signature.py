@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tensmith import gate
 from tensmith.errors import EngineError
+from tensmith.frontend.formats import BEGINNING, told_instead
 
 # onnx.proto, TensorProto.DataType
 _DTYPES = {
@@ -85,13 +86,18 @@ class _Damaged(Exception):
 
 def read_signature(path: Path) -> ModelSignature:
     """The signature of the ONNX model at `path`; EngineError if it is missing, truncated or not ONNX."""
+    beginning = b""
     try:
         with memoryview(gate.mapped(path, gate.ENGINE_MODEL)) as view:
+            beginning = bytes(view[:BEGINNING])
             if not view:
                 raise _Damaged("it is empty")
             return _signature(view)
     except (_Damaged, UnicodeDecodeError) as error:
-        raise EngineError(f"{path} is not a complete ONNX file: {error}; export or copy it again") from error
+        told = told_instead(beginning, str(path))
+        raise EngineError(
+            told or f"{path} is not a complete ONNX file: {error}; export or copy it again"
+        ) from error
 
 
 def _signature(model: memoryview) -> ModelSignature:

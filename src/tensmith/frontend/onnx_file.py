@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from tensmith import gate
 from tensmith.errors import ModelError
+from tensmith.frontend.formats import told_instead
 from tensmith.frontend.onnx_passes import converted, inlined
 from tensmith.frontend.onnx_valid import check_fields
 from tensmith.ir.onnx_schema import NEWEST_OPSET, OLDEST_OPSET, standard_domain
@@ -48,11 +49,12 @@ def parse_onnx(data: bytes, label: str) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        if data.startswith(b"GGUF"):
-            raise ModelError(
-                f"{label} is a GGUF file, where an ONNX file belongs: make one by tensmith convert"
-            ) from error
-        raise ModelError(f"{label} is truncated or not an ONNX file; export or copy it again") from error
+        told = told_instead(data, label)
+        raise ModelError(
+            told or f"{label} is truncated or not an ONNX file; export or copy it again"
+        ) from error
+    if not model.HasField("graph") and (told := told_instead(data, label)):
+        raise ModelError(told)
     return model
 
 

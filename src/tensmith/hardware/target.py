@@ -105,6 +105,8 @@ def load_target(name: str | Path) -> Target:
     if Path(name).suffix == ".toml":
         return _from_toml(gate.read_text(Path(name), gate.TARGET), str(name))
     if str(name) not in target_names():
+        if Path(name).exists():
+            raise UsageError(f"{name} is no .toml file, which describes a target; or name a known one")
         known = ", ".join(target_names())
         raise UsageError(f"unknown target '{name}'; known: {known}, or the path of a .toml file")
     file = resources.files("tensmith.hardware").joinpath("targets", f"{name}.toml")

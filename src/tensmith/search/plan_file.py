@@ -29,6 +29,7 @@ from tensmith.yaml_text import YamlText, read_yaml
 
 _MOST_STEPS = 10_000
 _SETTINGS = ("engine", "precision", "untouched")
+_PLAN = "a plan; give a plan.yaml, as each point of a finished run holds one"
 # Parameters that name layers.
 _OF_LAYERS = (KEPT, "skip", "bits", "worth")
 
@@ -104,7 +105,7 @@ def known_methods(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def read_plan_file(path: Path) -> YamlText[WrittenPlan]:
     """The plan in a file; UsageError naming line and nearest word where it is none."""
-    return read_yaml(path, WrittenPlan, {"steps": WrittenStep})
+    return read_yaml(path, WrittenPlan, {"steps": WrittenStep}, _PLAN)
 
 
 def plan_text(plan: Plan, keep: Sequence[str], only: Sequence[str] | None) -> str:

@@ -305,7 +305,7 @@ def read_plan(path: Path) -> StudyPlan:
         "datasets": DatasetEntry, "models": ModelEntry, "tuning": TuningBudget, "training": TrainingBudget,
         "search": SearchBudget, "method": LatencyMethod, "tables": PaperTable, "rows": PaperRow,
     }  # fmt: skip
-    text = read_yaml(path, StudyPlan, parts)
+    text = read_yaml(path, StudyPlan, parts, "a study; examples/study has some")
     _check_names(text)
     return text.content
 

@@ -17,7 +17,7 @@ from tensmith.backend.mixed.regions import find_regions
 from tensmith.backend.native.choose.choosers import Choosing, estimated
 from tensmith.backend.native.plan import make_plan
 from tensmith.backend.onnx import write_onnx
-from tensmith.errors import EngineError, OutputError
+from tensmith.errors import EngineError, OutputError, system_advice
 from tensmith.files import TemporaryFolder, sha256_file
 from tensmith.frontend.model_files import load_skeleton
 from tensmith.ir import Program
@@ -61,7 +61,8 @@ def write_folder(mixed: MixedProgram, folder: Path) -> None:
             write_onnx(replace(model, origin=replace(model.origin, metadata=known)), made / MODEL)
             made.rename(folder)
     except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}; free some space") from error
+        advice = system_advice(error, "choose another place")
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}; {advice}") from error
 
 
 def check_folder(folder: Path) -> None:

@@ -7,6 +7,15 @@ integers, scaled, rans   turn integers into bits
 container  sections, hashes, limits
 """
 
-from tensmith.backend.packed.model import TensorRow, describe, pack, pack_file, unpack, unpack_file
+from tensmith.backend.packed.container import MAGIC
+from tensmith.backend.packed.model import (
+    TensorRow,
+    describe,
+    pack,
+    pack_file,
+    packed_file,
+    unpack,
+    unpack_file,
+)
 
-__all__ = ["TensorRow", "describe", "pack", "pack_file", "unpack", "unpack_file"]
+__all__ = ["MAGIC", "TensorRow", "describe", "pack", "pack_file", "packed_file", "unpack", "unpack_file"]

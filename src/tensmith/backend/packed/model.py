@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from tensmith.backend.packed.elements import PackedSpec
 from tensmith.backend.packed.rans import Decoder, encode, lanes_for
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 from tensmith.errors import ModelError, OutputError
+from tensmith.frontend.formats import ONNX, format_of
 
 _SMALL_BYTES = 512  # smaller payloads of one type are coded as one vector
 
@@ -91,7 +94,29 @@ def pack_file(source: Path, target: Path) -> None:
 
 def unpack_file(source: Path, target: Path) -> None:
     """Unpacks `source` into the .onnx file `target`, atomically."""
-    files.write_bytes(target, unpack(gate.read_bytes(source, gate.PACKED)))
+    with packed_file(source) as packed:
+        model = unpack(packed)
+    files.write_bytes(target, model)
+
+
+@contextlib.contextmanager
+def packed_file(path: Path) -> Iterator[bytes]:
+    """The bytes of a packed file; a ModelError of theirs in the block names it, and what else it may be."""
+    packed = gate.read_bytes(path, gate.PACKED)
+    if not packed.startswith(container.MAGIC):
+        raise ModelError(f"{path} is {_instead(packed, path)}")
+    try:
+        yield packed
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
+def _instead(content: bytes, path: Path) -> str:
+    found = format_of(content, str(path))
+    if found is ONNX:
+        return f"an ONNX file, not a packed model; tensmith explain {path} shows it"
+    noun = f"{found.noun}, not a packed model" if found else "not a packed model"
+    return f"{noun}; name a .packed file, as tensmith pack and tensmith compress write"
 
 
 def _groups(specs: list[PackedSpec], derivations: list[derived.Derivation]) -> list[list[int]]:

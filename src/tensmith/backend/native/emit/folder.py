@@ -16,7 +16,7 @@ from tensmith.backend.native.emit import loader
 from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import NativePlan
-from tensmith.errors import OutputError
+from tensmith.errors import OutputError, system_advice
 from tensmith.files import sha256_file
 from tensmith.ir import Program
 from tensmith.kernel.toolchain import compile_library
@@ -50,7 +50,8 @@ def whole(folder: Path) -> Iterator[Path]:
             yield made
             made.rename(folder)
     except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}; free some space") from error
+        advice = system_advice(error, "choose another place")
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}; {advice}") from error
 
 
 def _manifest(plan: NativePlan, made: Path) -> dict[str, object]:
