@@ -68,7 +68,11 @@ def compress(
         typer.Option(metavar="POINT", help="What best/ is: size, latency or balanced. [default: balanced]"),
     ] = None,
     time_budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="90s, 10m or 1h. [default: 10m]")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="For the whole run: 90s, 10m or 1h; less than a minute hardly suffices. [default: 10m]",
+        ),
     ] = None,
     recover: Annotated[
         str | None,

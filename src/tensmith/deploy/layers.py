@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from tensmith.backend.packed import describe
+from tensmith.backend.packed import describe, packed_file
 from tensmith.evaluate.layers import layer_costs, roofline_ms
 from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
@@ -107,4 +107,5 @@ def _weight_bytes(program: Program, node: Node, coded: Mapping[str, float]) -> i
 
 def _coded_bytes(packed: Path) -> dict[str, float]:
     """Bytes of each tensor of a packed file."""
-    return {row.name: row.bits * math.prod(row.shape) / 8 for row in describe(packed.read_bytes())}
+    with packed_file(packed) as content:
+        return {row.name: row.bits * math.prod(row.shape) / 8 for row in describe(content)}
