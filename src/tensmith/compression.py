@@ -28,7 +28,7 @@ from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
 from tensmith.deploy.write import Story, write_run
 from tensmith.engine.base import Arrays, sizes_of, specs_of, stock
-from tensmith.errors import DataError, EngineError, ModelError
+from tensmith.errors import DataError, EngineError, ModelError, UsageError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_seconds
@@ -136,6 +136,8 @@ def compress(
     """
     started = time.monotonic()
     spent = _Spent(started)
+    if model is None:
+        raise UsageError("there is no model; give the path of an .onnx or .gguf file, or an nn.Module")
     module = None if isinstance(model, (str, os.PathLike)) else model
     work = Path(output) / WORK
     path = model if module is None else work / "model.onnx"

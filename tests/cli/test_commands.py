@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from command_line import QUICK, contents, read_json, refused, tensmith
+from tensmith import load
 from tensmith.backend.packed import pack
 from tensmith.cli import doctor, explain
 from tensmith.engine import ENGINES
@@ -96,6 +97,10 @@ def test_report_writes_the_page_again(copy: Path) -> None:
     assert page.read_bytes() == before
     assert "speed-up" in result.stdout
     assert document("report", "out", folder=copy.parent)["front"] == read_json(copy / "front.json")
+
+
+def test_a_runs_folder_is_loaded_as_its_best_point(copy: Path) -> None:
+    assert load(copy).path == load(copy / "best").path
 
 
 def test_report_draws_the_front(copy: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from tensmith.data.dataset import Array
-from tensmith.errors import OutputError
+from tensmith.errors import OutputError, system_advice
 
 # Smaller arrays are not worth a mapping.
 _SMALLEST = 1 << 16
@@ -74,6 +74,6 @@ class Shelf:
 
     def _refused(self, error: OSError) -> OutputError:
         return OutputError(
-            f"there is no room for weights in {self._folder}: {error.strerror or error}; free some space or "
-            "write elsewhere"
+            f"there is no room for weights in {self._folder}: {error.strerror or error}; "
+            f"{system_advice(error, 'write elsewhere')}"
         )

@@ -17,6 +17,7 @@ from tensmith.backend.packed import unpack
 from tensmith.data.gguf import is_gguf
 from tensmith.deploy.caching import cached_decoder
 from tensmith.deploy.generation import GREEDY, Sampling, TokenDecoder
+from tensmith.deploy.publish import BEST, FRONT
 from tensmith.deploy.slots import SlotDecoders
 from tensmith.engine.base import ENGINES, Session, compilers
 from tensmith.engine.compiled import NATIVE
@@ -97,7 +98,8 @@ class Model:
 
     def __call__(self, inputs: np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]) -> Any:
         """One inference on any number of samples."""
-        outputs = as_model(self.session)(inputs)
+        given = inputs if isinstance(inputs, dict) else np.asarray(inputs)
+        outputs = as_model(self.session)(given)
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
     def generate(
@@ -186,12 +188,16 @@ class Model:
 
 
 def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model:
-    """The model in an .onnx, .packed or .gguf file, or in a front point's folder. ModelError if unreadable.
+    """The model in an .onnx, .packed or .gguf file, in a front point's folder, or the best one of a run's.
+
+    ModelError if it is unreadable.
 
     engine: by default what a front point was compiled to, elsewhere ONNX Runtime. Nothing of a folder with
     a certificate is used unless it has the hash that is stated there; VerificationError if it has not.
     """
     path = Path(path)
+    if (path / FRONT).is_file() and (path / BEST).is_dir():
+        path = path / BEST
     if (path / NAME).exists():
         require_certified(path)
     made_for = next((name for name, by in compilers().items() if (path / by.entry).is_file()), None)
