@@ -76,5 +76,10 @@ def _bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Answers until the pipe closes."""
     serve(take_stdout(), timed)
+
+
+if __name__ == "__main__":
+    main()
