@@ -162,7 +162,8 @@ def compress(
         judge = Judge(task, example, config.threads, detect_cpu().cores, sharing)
         if changed := forget_other_engines(folder.checkpoint, engine_versions(request.engines)):
             voice.tell(changed)
-        standard = _standard(request, config, judge, folder.checkpoint, voice)
+        _judge_original(request, judge, voice)
+        standard = _standard(request, config, judge, folder.checkpoint)
         run = _described(request, config, judge, folder)
         kept = folder.path / TRAINED
         builder = Builder(run.model, run.program, run.folder, _calibrator(run, kept), judge.pace)
@@ -215,28 +216,26 @@ def compress(
     return front
 
 
-def _standard(
-    request: Request, config: Config, judge: Judge, checkpoint: Checkpoint, voice: _Voice
-) -> Standard:
-    """What candidates are held against.
-
-    The original is judged first of all: what fails there is the input's fault.
-    """
-    original, splits = Contender(BASELINE_ENGINE, request.model), request.splits
-    few = splits.search.take(FEWEST)
+def _judge_original(request: Request, judge: Judge, voice: _Voice) -> None:
+    """The original is judged first of all: what fails there is the input's fault."""
+    original, search = Contender(BASELINE_ENGINE, request.model), request.splits.search
+    few = search.take(FEWEST)
     first = judge.outcome(original, few).metric()
     if judge.task.measure == "accuracy" and (share := most_frequent_share(few)) >= first.value / 100:
         voice.tell(
             f"the model as it came finds {first.value:.0f} % of the labels of {len(few)} samples, and always "
             f"the same answer would find {100 * share:.0f} %; check that labels and preprocessing fit"
         )
-    if judge.task.head is not None and not first.value:
-        first = judge.outcome(original, splits.search).metric()
-        if not first.value:
-            raise DataError(
-                f"the model finds no object in {len(splits.search)} images; check --decode and --preprocess, "
-                "and that the annotations hold objects"
-            )
+    if judge.task.head is not None and not first.value and not judge.outcome(original, search).metric().value:
+        raise DataError(
+            f"the model finds no object in {len(search)} images; check --decode and --preprocess, "
+            "and that the annotations hold objects"
+        )
+
+
+def _standard(request: Request, config: Config, judge: Judge, checkpoint: Checkpoint) -> Standard:
+    """What candidates are held against."""
+    splits = request.splits
     # A resumed run goes on with as many as before: scores on other samples could not be compared.
     affordable = checkpoint.fact("search samples")
     if affordable is None:
@@ -245,7 +244,7 @@ def _standard(
     affordable = max(affordable, FEWEST)
     return Standard(
         judge,
-        original,
+        Contender(BASELINE_ENGINE, request.model),
         splits.search if judge.task.staged else splits.search.take(affordable),
         min(affordable, len(splits.held_out)),
         _JUDGING_SHARE * config.time_budget,

@@ -144,7 +144,7 @@ def test_a_model_it_cannot_load_is_one_sentence(engine: str, tmp_path: Path) -> 
     [
         (None, "does not exist"),
         (b"", "empty"),
-        (b"garbage!", "not a complete ONNX"),
+        (b"garbage!", "a text file, not an ONNX"),
         ("half", "not a complete"),
     ],
 )

@@ -98,7 +98,7 @@ def test_one_process_needs_no_worker() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--workers", "0"), ("workers", "greater than or equal to 1")),
+        (("--workers", "0"), ("workers", "must be at least 1")),
         (("--workers", "2", "--ray", "auto"), ("--workers", "--ray", "one of them")),
         (("--ray", "nowhere"), ("HOST:PORT", "nowhere")),
         (("--ray", "127.0.0.1:1"), ("127.0.0.1:1", "refused")),
