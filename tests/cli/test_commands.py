@@ -103,6 +103,12 @@ def test_a_runs_folder_is_loaded_as_its_best_point(copy: Path) -> None:
     assert load(copy).path == load(copy / "best").path
 
 
+def test_a_certified_folder_is_loaded_itself_whatever_else_lies_in_it(copy: Path) -> None:
+    shutil.copytree(copy / "best", copy / "best" / "best")
+    shutil.copy(copy / "front.json", copy / "best")
+    assert load(copy / "best").path.parent == copy / "best"
+
+
 def test_report_draws_the_front(copy: Path) -> None:
     pytest.importorskip("matplotlib")
     result = tensmith("report", "out", "--figure", "front.svg", folder=copy.parent)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tensmith.data import Dataset, as_dataset, open_dataset
+from tensmith.data.dataset import DatasetPart, LazyParts
 from tensmith.errors import DataError, UsageError
 
 IMAGES = np.random.default_rng(2).integers(0, 256, (6, 5, 4, 3), np.uint8)
@@ -221,3 +222,10 @@ def test_samples_that_are_no_numbers_are_remarked_on() -> None:
     ids[2, 0], ids[4, 1] = np.nan, np.inf
     (said,) = as_dataset(({**NAMED, "ids": ids}, LABELS)).remarks()
     assert said == "part 'all' of the data has NaN or infinity in 2 of 6 samples of input 'ids', first in 2"
+
+
+def test_remarks_open_no_part() -> None:
+    def never() -> DatasetPart:
+        raise AssertionError
+
+    assert list(Dataset("d", "unlabelled", None, LazyParts({"train": never})).remarks()) == []

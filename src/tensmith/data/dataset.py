@@ -75,12 +75,12 @@ class LazyParts(Mapping[str, DatasetPart]):
 
     def __init__(self, openers: Mapping[str, Callable[[], DatasetPart]]) -> None:
         self._openers = dict(openers)
-        self._opened: dict[str, DatasetPart] = {}
+        self.opened: dict[str, DatasetPart] = {}
 
     def __getitem__(self, name: str) -> DatasetPart:
-        if name not in self._opened:
-            self._opened[name] = self._openers[name]()
-        return self._opened[name]
+        if name not in self.opened:
+            self.opened[name] = self._openers[name]()
+        return self.opened[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._openers)
@@ -112,8 +112,9 @@ class Dataset:
         return self.task in ("classification", "detection")
 
     def remarks(self) -> Iterator[str]:
-        """What is suspicious about its parts."""
-        for name, part in self.parts.items():
+        """What is suspicious about its parts, as far as they are open."""
+        parts = self.parts.opened if isinstance(self.parts, LazyParts) else self.parts
+        for name, part in parts.items():
             if found := part.remark():
                 yield f"part '{name}' of the data has {found}"
 

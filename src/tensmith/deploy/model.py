@@ -196,7 +196,7 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     a certificate is used unless it has the hash that is stated there; VerificationError if it has not.
     """
     path = Path(path)
-    if (path / FRONT).is_file() and (path / BEST).is_dir():
+    if not (path / NAME).exists() and (path / FRONT).is_file() and (path / BEST).is_dir():
         path = path / BEST
     if (path / NAME).exists():
         require_certified(path)

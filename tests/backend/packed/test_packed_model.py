@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from packed_samples import model_of, tensor, varied_model
 
-from tensmith.backend.packed import describe, pack, pack_file, unpack, unpack_file
+from tensmith.backend.packed import describe, pack, pack_file, scaled, unpack, unpack_file
 from tensmith.errors import ModelError, OutputError
 
 VERSION_3 = (
@@ -220,3 +220,14 @@ def test_importing_is_light() -> None:
     code = "import sys, tensmith.backend.packed; print('onnx' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
+
+
+def test_a_large_tensors_sample_holds_all_taps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stride that divides the taps would only see one: weights in the middle of kernels are larger."""
+    weights = np.random.default_rng(0).laplace(0, 1.2, (512, 512, 3, 3))
+    weights[:, :, 1, 1] *= 8
+    values, shape = np.clip(np.rint(weights), -127, 127).astype(np.int64).ravel(), weights.shape
+    assert values.size // scaled._SAMPLE == 9
+    sampled = scaled.encode(values, shape).bits
+    monkeypatch.setattr(scaled, "_SAMPLE", values.size)
+    assert sampled < 1.002 * scaled.encode(values, shape).bits

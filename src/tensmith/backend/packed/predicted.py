@@ -171,7 +171,7 @@ def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTens
     near = _nearest(shape[2:])
     weights = _weights(planes, near)
     flat = SpreadShape(0, (0,) * int(magnitude_bins(low, high).max() + 1))
-    stride = -(-values.size // _SAMPLE)  # of the kernels that the model is fitted to
+    stride = scaled.sampling_stride(planes.shape[1], max(1, _SAMPLE // len(planes)))
     *_, (rows, columns) = scaled.level_choices(np.abs(planes.T), shape[0], shape[1])
     base = int(np.median(rows))
     grid = scaled.level_grid(rows - base, columns, base)

@@ -9,6 +9,7 @@ most 1.4 % off MobileNetV2 and a small transformer, at 4 to 8 bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -139,6 +140,15 @@ def _contexts(grid: Integers, count: int, stride: int = 1) -> tuple[Integers, Co
     return present + lowest, index.repeat(each) if each > 1 else index
 
 
+def sampling_stride(count: int, most: int) -> int:
+    """Of `count` elements every so-manieth, about `most` in all: no factor of the count, so that all rows,
+    columns and taps are among them."""
+    stride = -(-count // most)
+    while math.gcd(stride, count) > 1:
+        stride += 1
+    return stride
+
+
 def level_choices(magnitudes: Integers, rows: int, columns: int) -> Iterator[tuple[Integers, Integers]]:
     """Levels of rows and columns to try: one spread for all, one a row, one a row and column."""
 
@@ -173,7 +183,7 @@ class _Choice:
         self.rows, self.columns = rows - self.base, columns
         self.levels = encode_levels(self.rows) + encode_levels(columns)
         self._low, self._high = low, high
-        stride = symbols.size // _SAMPLE | 1
+        stride = sampling_stride(symbols.size, _SAMPLE)
         self._present, contexts = _contexts(self.rows[:, None] + columns, symbols.size, stride)
         self.counts = counted(symbols[::stride], contexts, self._present.size, high - low + 1)
         self._share = symbols.size / contexts.size
