@@ -13,6 +13,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from benchmarks import ROOT, parts
+from tensmith.evaluate.task import Task
 from tensmith.files import write_text
 from tensmith.report.text import front_text
 
@@ -81,7 +82,7 @@ def front(found: Results) -> Iterator[str]:
     if row is None:
         return
     points = [point for point in row["front"]["points"] if point["id"] == row["chosen"]]
-    table = front_text({**row["front"], "points": points}, row["chosen"])
+    table = front_text({**row["front"], "points": points}, row["chosen"], Task(row["measure"]).title)
     yield (
         "What came out for ResNet-20 on CIFAR-10 in "
         f"{found['fronts']['settings']['time_budget'].replace('m', ' minutes')} "

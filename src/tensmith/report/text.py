@@ -63,11 +63,11 @@ def run_lines(report: Report) -> list[Table | str]:
     return [front, "", headline(report), *map(printable, report["notes"])]
 
 
-def front_text(front: FrontDocument, chosen: str = "", width: int = 160) -> str:
+def front_text(front: FrontDocument, chosen: str = "", measure: str = "", width: int = 160) -> str:
     """`front_table` as plain text without colours, at most `width` columns wide."""
     console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
     with console.capture() as capture:
-        console.print(front_table(front, chosen))
+        console.print(front_table(front, chosen, measure))
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 
