@@ -19,6 +19,7 @@ from tensmith.report.document import FrontDocument, PointRow, Report, marks_of, 
 from tensmith.report.stored import read_report
 from tensmith.rewrite.explain import near_misses
 from tensmith.rewrite.kept import layers_with_weights
+from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import simplify
@@ -43,11 +44,11 @@ def explain_model(path: Path, target: str, layer: str | None = None) -> Document
     return {
         "model": str(path),
         "nodes": {"read": len(program.nodes), "simplified": len(traced.program.nodes)},
-        "layers": [asdict(cost) for cost in layers if cost.name in sites],
+        "layers": [cost.document() for cost in layers if cost.name in sites],
         "tables": [
             {"name": node.output, "op": node.op}
             for node in layers_with_weights(traced.program)
-            if layer is None and node.output not in sites
+            if layer is None and node.output not in {cost.weights.node.output for cost in layers}
         ],
         "outlooks": [asdict(row) for row in layer_outlooks(traced.program, device) if row.layer in sites],
         "fired": _steps(_touching(program, traced.trail, layer)),
@@ -132,7 +133,7 @@ def _touching(program: Program, trail: Iterable[Step], layer: str | None) -> lis
     """
     if layer is None:
         return list(trail)
-    found = []
+    found, layer = [], _value(program, layer)
     for step in trail:
         after = rule_of(step).attempt(program, step.site) if step.rule in EXACT else None
         if after is None:
@@ -154,7 +155,7 @@ def _steps(steps: Iterable[Step]) -> list[Document]:
 
 def _around(program: Program, layer: str | None) -> set[str] | None:
     """A layer, what feeds it and what reads it; None for everywhere."""
-    if layer is None or layer not in program.producers:
+    if layer is None or (layer := _value(program, layer)) not in program.producers:
         return None
     readers = (node.output for node in program.consumers.get(layer, ()))
     feeders = (
@@ -163,6 +164,11 @@ def _around(program: Program, layer: str | None) -> set[str] | None:
         if name in program.producers
     )
     return {layer, *readers, *feeders}
+
+
+def _value(program: Program, layer: str) -> str:
+    """What a layer computes: it is called by that, unless it has several weights."""
+    return next((own.node.output for own in stored_weights(program) if own.site == layer), layer)
 
 
 def _misses(program: Program, around: set[str] | None) -> list[Document]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensmith.config import make_config
 from tensmith.request import judged_by, read_request
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.trail import simplify
 from tensmith.search.demands import SearchDemands
 from tensmith.search.describe import describe_plan
@@ -30,7 +30,7 @@ def preview(model: str | Path, data: Any = "", **options: Any) -> dict[str, Any]
         "nodes": {"read": len(request.program.nodes), "simplified": len(simplified.nodes)},
         "layers": [
             {"name": layer.site, "op": layer.op, "shape": list(layer.shape)}
-            for layer in weighted_layers(simplified)
+            for layer in stored_weights(simplified)
         ],
         "opaque": sorted({node.op for node in simplified.nodes if node.opaque is not None}),
         "data": request.title,

@@ -28,14 +28,14 @@ from tensmith.formula.arith import Array
 from tensmith.frontend.model import read_weights_open
 from tensmith.frontend.model_copy import refuse_own
 from tensmith.ir import Program
+from tensmith.ir.ops.recurrence import Recurrent
 from tensmith.ir.program import array_bytes
 from tensmith.progress import Progress, silent
 from tensmith.request import exported_module
 from tensmith.rewrite.calibration import WithoutData
 from tensmith.rewrite.kept import KEPT, Covered, kept_sites
 from tensmith.rewrite.lossy.block_int4 import BLOCK, products
-from tensmith.rewrite.lossy.recurrent_weights import recurrent_weights
-from tensmith.rewrite.lossy.weights import WeightedLayer, behind, weighted_layers
+from tensmith.rewrite.lossy.weights import WeightedLayer, behind, stored_weights, weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
@@ -182,7 +182,8 @@ class _Rounding:
         for layer in reversed(layers.values()):
             self.tell(f"weights in bytes: {layer.site}")
             self._round(layer, Step("weight_only", layer.site, params, "lossy"))
-        if recurrent_weights(self._uncovered):
+        uncovered = self._uncovered
+        if any(own.node.kind(Recurrent) is not None for own in stored_weights(uncovered)):
             self._apply(Step("weight_only", EVERYWHERE, params, "lossy"))
 
     @property

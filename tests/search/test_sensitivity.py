@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tensmith.data import Subset, as_dataset, split
+from tensmith.evaluate.calibrator import Calibrator
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType, make_node
+from tensmith.rewrite.lossy.weights import StoredWeights
+from tensmith.search import sensitivity
 from tensmith.search.sensitivity import Sensitivity, for_all_layers, layer_sensitivity
 
 WIDTHS = (8, 16, 32, 64, 8, 8)
@@ -36,8 +40,7 @@ def view() -> Subset:
 
 
 def probed(program: Program, view: Subset, seconds: float) -> dict[str, Sensitivity]:
-    nothing: Any = None
-    return layer_sensitivity(program, view, None, nothing, 1, seconds)
+    return layer_sensitivity(program, view, None, Calibrator(view, 40, None, 1), 1, seconds)
 
 
 def test_every_layer_is_probed_in_time(program: Program, view: Subset) -> None:
@@ -55,3 +58,20 @@ def test_what_was_not_probed_is_taken_for_as_sensitive_as_any(program: Program) 
     taken = for_all_layers(program, found)
     assert taken["h1"] == found["h1"]
     assert {taken[site] for site in ("h0", "h3", "h4")} == {found["h2"]}
+
+
+def test_layers_are_told_where_making_up_for_errors_does_harm(
+    program: Program, view: Subset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounded = sensitivity.on_grid
+
+    def harmful_in_h1(program: Program, layer: StoredWeights, bits: int, params: Any, data: Any) -> Any:
+        grid = rounded(program, layer, bits, params, data)
+        harmed = layer.site == "h1" and params["rounding"] == "compensated"
+        return replace(grid, codes=-grid.codes) if harmed else grid
+
+    monkeypatch.setattr(sensitivity, "on_grid", harmful_in_h1)
+    found = probed(program, view, 60.0)
+    assert found["h1"].plain and not found["h2"].plain
+    others = for_all_layers(program, {"h1": found["h1"]}).items()
+    assert not any(each.plain for site, each in others if site != "h1")

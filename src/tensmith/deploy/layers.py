@@ -38,16 +38,18 @@ def layer_rows(
     coded = _coded_bytes(packed) if packed is not None else {}
     rows: list[LayerRow] = []
     for before in layer_costs(simplified, run.target, run.threads, run.sizes):
-        node = _layer(final, before.name, simplified, taken)
+        weights = before.weights
+        node = _layer(final, weights.node.output, simplified, taken)
+        spent = None if node is None else taken.get(node.output)
         rows.append(
             {
                 "name": before.name,
-                "op": before.op,
+                "op": weights.op,
                 "shape": before.shape,
                 "bytes_before": before.bytes,
-                "bytes_after": 0 if node is None else _weight_bytes(final, node, coded),
+                "bytes_after": 0 if node is None else _weight_bytes(final, node.inputs[weights.place], coded),
                 "ms_before": before.ms,
-                "ms_after": None if node is None else taken.get(node.output),
+                "ms_after": None if spent is None else weights.share * spent,
                 "ms_evidence": before.ms_evidence,
                 "sensitivity": sensitivity[before.name].flips if before.name in sensitivity else None,
                 "sensitivity_evidence": "measured",
@@ -93,9 +95,9 @@ def _layer(program: Program, site: str, before: Program, products: Collection[st
     return None
 
 
-def _weight_bytes(program: Program, node: Node, coded: Mapping[str, float]) -> int:
-    """Bytes of the constants that the weights of a layer come from, dequantization included, as shipped."""
-    names, found = [node.inputs[1]], 0.0
+def _weight_bytes(program: Program, value: str, coded: Mapping[str, float]) -> int:
+    """Bytes of the constants that weights come from, dequantization included, as shipped."""
+    names, found = [value], 0.0
     while names:
         name = names.pop()
         if name in program.constants:

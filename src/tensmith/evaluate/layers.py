@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from tensmith.evaluate.count import node_costs, node_seconds
 from tensmith.hardware import Target
 from tensmith.ir import Program
 from tensmith.ir.program import array_bytes
 from tensmith.report.metric import Evidence
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.weights import StoredWeights, stored_weights
 
 
 @dataclass(frozen=True)
 class LayerCost:
-    """One layer by the name of its output: `bytes` of its weights, `ms` by the roofline; None if unknown."""
+    """One layer: `bytes` of its weights, `ms` by the roofline; None if unknown.
 
-    name: str
-    op: str
-    shape: str
+    A recurrent layer is two, each with the share of its multiply-adds that its weights are of them all.
+    """
+
+    weights: StoredWeights
     bytes: int
     multiply_adds: float | None
     ms: float | None
     ms_evidence: Evidence = "estimated"
+
+    @property
+    def name(self) -> str:
+        """What it is called in plans."""
+        return self.weights.site
+
+    @property
+    def shape(self) -> str:
+        """Of its weights, in words."""
+        return " x ".join(map(str, self.weights.shape))
+
+    def document(self) -> dict[str, Any]:
+        """It as plain values."""
+        words = {"name": self.name, "op": self.weights.op, "shape": self.shape}
+        return words | {each.name: getattr(self, each.name) for each in fields(self)[1:]}
 
 
 def roofline_ms(
@@ -42,12 +59,10 @@ def layer_costs(
     taken = roofline_ms(program, target, threads, sizes)
     return [
         LayerCost(
-            layer.site,
-            layer.op,
-            " x ".join(map(str, layer.shape)),
-            array_bytes(program.constants[layer.weight]),
-            costs[layer.site].macs if layer.site in costs else None,
-            taken.get(layer.site),
+            own,
+            array_bytes(program.constants[own.weight]),
+            own.share * costs[own.node.output].macs if own.node.output in costs else None,
+            own.share * taken[own.node.output] if own.node.output in taken else None,
         )
-        for layer in weighted_layers(program)
+        for own in stored_weights(program)
     ]

@@ -7,8 +7,9 @@ The C function of a routine, for one image:
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ import numpy as np
 from tensmith.kernel.buffer import Buffer
 
 Array = np.ndarray[Any, Any]
+
+# What a routine's name is followed by at most.
+_SAID = 4
 
 ROUTINE_SIGNATURE = "const float *const *in, const float *constants, float *out, void *scratch"
 
@@ -40,6 +44,13 @@ class Routine(ABC):
     def cycles(self, sources: tuple[Buffer, ...], target: Buffer) -> float:
         """An estimate: a vector read or written a cycle."""
         return sum(buffer.bytes for buffer in (*sources, target)) / 64
+
+    def __str__(self) -> str:
+        """Its name and what it says of itself in numbers and words, as kernels are called."""
+        name = re.sub("(?<!^)(?=[A-Z])", "_", type(self).__name__.removesuffix("Routine")).lower()
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        said = [f"{key} {value}" for key, value in values if type(value) in (int, str) and value != ""]
+        return f"{name} ({', '.join(said[:_SAID])})" if said else name
 
 
 @dataclass(frozen=True)

@@ -82,13 +82,17 @@ def _rounding(plan: Plan) -> set[str]:
     return {name for name, _ in plan.engine_settings}
 
 
+# Parameters that are lists of layers.
+_LISTS = ("skip", "plain")
+
+
 def without_layers(params: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
     """Parameters that say nothing of some layers."""
     said = {
         name: [site for site in value if site not in gone]
-        if name == "skip"
+        if name in _LISTS
         else {site: count for site, count in value.items() if site not in gone}
         for name, value in params.items()
-        if name == "skip" or (name in ("bits", "worth") and isinstance(value, Mapping))
+        if name in _LISTS or (name in ("bits", "worth") and isinstance(value, Mapping))
     }
     return {**params, **said}

@@ -6,7 +6,7 @@ import math
 
 from tensmith.ir import Program
 from tensmith.rewrite.lossy.grid import PROBE_BITS
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.weights import stored_weights
 
 
 def price(level: float) -> float:
@@ -20,7 +20,7 @@ def predicted_divergence(program: Program, level: float) -> float:
     At one price every weight costs the same, however sensitive its layer is: where a bit more takes three
     quarters of the damage D of a weight, the price of a bit is 2 ln 2 D.
     """
-    weights = sum(math.prod(layer.shape) for layer in weighted_layers(program))
+    weights = sum(math.prod(layer.shape) for layer in stored_weights(program))
     return weights * price(level) / 8e6 / (2 * math.log(2))
 
 

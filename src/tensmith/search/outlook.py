@@ -12,7 +12,7 @@ from tensmith.ir import Program
 from tensmith.ir.program import array_bytes
 from tensmith.report.metric import Evidence
 from tensmith.rewrite.lossy.grid import PROBE_BITS
-from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers
+from tensmith.rewrite.lossy.weights import StoredWeights, stored_weights
 from tensmith.rewrite.method import LOSSY, MethodOutlook
 from tensmith.search.bits import damage
 from tensmith.search.candidate import Candidate
@@ -70,8 +70,9 @@ def layer_outlooks(
     costs = {node.output: cost for node, cost in node_costs(program, sizes)}
     found = {name: method.outlooks(prospect) for name, method in LOSSY.items()}
     return [
-        _row(program, layer, name, of_layer[layer.site], costs.get(layer.site), target, threads, sensitivity)
-        for layer in weighted_layers(program)
+        _row(program, layer, name, of_layer[layer.site], cost, target, threads, sensitivity)
+        for layer in stored_weights(program)
+        for cost in (costs.get(layer.node.output),)
         for name, of_layer in found.items()
         if layer.site in of_layer
     ]
@@ -79,7 +80,7 @@ def layer_outlooks(
 
 def _row(
     program: Program,
-    layer: WeightedLayer,
+    layer: StoredWeights,
     method: str,
     outlook: MethodOutlook,
     cost: OpCost | None,
@@ -89,6 +90,7 @@ def _row(
 ) -> LayerOutlook:
     stored = array_bytes(program.constants[layer.weight])
     probed = (sensitivity or {}).get(layer.site)
+    milliseconds = 1e3 * layer.share
     known = probed is not None and outlook.bits is not None
     return LayerOutlook(
         layer.site,
@@ -96,8 +98,8 @@ def _row(
         outlook.words,
         stored,
         round(outlook.bytes),
-        None if cost is None else 1e3 * op_seconds(target, cost, threads),
-        None if cost is None else 1e3 * op_seconds(target, _after(cost, outlook, stored), threads),
+        None if cost is None else milliseconds * op_seconds(target, cost, threads),
+        None if cost is None else milliseconds * op_seconds(target, _after(cost, outlook, stored), threads),
         damage(probed.divergence, outlook.bits) if probed and outlook.bits is not None else None,
         ("measured" if outlook.bits == PROBE_BITS else "estimated") if known else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,8 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.progress import Progress, silent
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.grid import PROBE_BITS, on_grid
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.grid import PROBE_BITS, can_make_up, on_grid
+from tensmith.rewrite.lossy.weights import StoredWeights, stored_weights
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.run import RunDescription
 
@@ -34,10 +34,15 @@ _FACT = "sensitivity"
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What a layer at PROBE_BITS does to the answers: divergence in nats, flipped answers in per cent."""
+    """What a layer at PROBE_BITS does to the answers: divergence in nats, flipped answers in per cent.
+
+    plain: whether that is less than what it does where its weights make up for one another's errors, whose
+    objective is the layer's output and not the answers.
+    """
 
     divergence: float
     flips: float
+    plain: bool = False
 
 
 @dataclass
@@ -80,7 +85,7 @@ def known_sensitivities(checkpoint: Checkpoint) -> dict[str, Sensitivity]:
     """By site, as a run probed them; empty where it did not. OutputError where they are damaged."""
     try:
         return {
-            site: Sensitivity(float(each["divergence"]), float(each["flips"]))
+            site: Sensitivity(float(each["divergence"]), float(each["flips"]), bool(each["plain"]))
             for site, each in (checkpoint.fact(_FACT) or {}).items()
         }
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -98,27 +103,41 @@ def layer_sensitivity(
     """Sensitivity of layers by site, on as many samples as `seconds` allow.
 
     The largest layers come first, and one is always probed; those that time does not reach are left out.
-    Divergence is KL(original || probed) of the softmax of the first output (Kullback and Leibler 1951).
+    Divergence is KL(original || probed) of the softmax of the first output (Kullback and Leibler 1951). Then
+    it is found out, for as long again and the most sensitive first, where weights had better not make up for
+    one another.
     """
-    until = time.monotonic() + seconds
-    layers = sorted(weighted_layers(program), key=lambda layer: -math.prod(layer.shape))
+    layers = sorted(stored_weights(program), key=lambda layer: -math.prod(layer.shape))
     inputs, reference = _reference(program, view, preprocess, threads, seconds / (len(layers) + 1))
+
+    def probed(layer: StoredWeights, rounding: str) -> Sensitivity:
+        like = program.constants[layer.weight]
+        grid = on_grid(program, layer, PROBE_BITS, {"rounding": rounding}, calibration)
+        coarse = program.with_constants({layer.weight: grid.values(like)})
+        return _compare(reference, list(_answers(coarse, inputs, preprocess, threads)))
+
     found: dict[str, Sensitivity] = {}
+    until = time.monotonic() + seconds
     for layer in layers:
         if found and time.monotonic() > until:
             break
-        grid = on_grid(program, layer, PROBE_BITS, {}, calibration)
-        shape = tuple(-1 if axis == grid.axis else 1 for axis in range(grid.codes.ndim))
-        weights = (grid.codes * grid.scales.reshape(shape)).astype(program.constants[layer.weight].dtype)
-        answers = list(_answers(program.with_constants({layer.weight: weights}), inputs, preprocess, threads))
-        found[layer.site] = _compare(reference, answers)
+        found[layer.site] = probed(layer, "nearest")
+    until = time.monotonic() + seconds
+    made_up = [layer for layer in layers if layer.site in found and can_make_up(program, layer)]
+    for layer in sorted(made_up, key=lambda layer: -found[layer.site].divergence):
+        if time.monotonic() > until:
+            break
+        nearest = found[layer.site]
+        plain = probed(layer, "compensated").divergence > nearest.divergence
+        found[layer.site] = replace(nearest, plain=plain)
     return found
 
 
 def for_all_layers(program: Program, found: Mapping[str, Sensitivity]) -> dict[str, Sensitivity]:
     """A sensitivity for every layer: one that was not probed counts as the most sensitive of the others."""
     careful = max(found.values(), key=lambda each: each.divergence, default=Sensitivity(0.0, 0.0))
-    return {layer.site: found.get(layer.site, careful) for layer in weighted_layers(program)}
+    careful = replace(careful, plain=False)
+    return {layer.site: found.get(layer.site, careful) for layer in stored_weights(program)}
 
 
 def _reference(

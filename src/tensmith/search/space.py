@@ -17,7 +17,7 @@ from tensmith.engine.base import multiplies
 from tensmith.hardware import INT8_DOT, Target
 from tensmith.ir import Program
 from tensmith.rewrite.kept import changed_layer
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import LOSSY, Form, Prospect, Standing
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import in_phase
@@ -220,9 +220,11 @@ class Space:
 
     def _at_level(self, idea: Idea, step: Step, level: float) -> Idea:
         skip, found = set(step.params.get("skip", ())), self._sensitivities
-        sites = [layer.site for layer in weighted_layers(self.prospect.program) if layer.site not in skip]
+        sites = [each.site for each in stored_weights(self.prospect.program) if each.site not in skip]
+        plain = [site for site in sites if found[site].plain]
         params = {
             **{name: value for name, value in step.params.items() if name not in ("bits", "scales")},
+            **({"plain": plain} if plain else {}),
             "rounding": "coded",
             "price": price(level),
             "worth": {site: float(f"{max(found[site].divergence, _LEAST_WORTH):.4g}") for site in sites},
@@ -244,8 +246,8 @@ class Space:
     def _fit(self, plan: Plan, exact: Sequence[Step]) -> Plan:
         lossy = [step for step in plan.steps if step.kind == "lossy"]
         formed = self.regions.formed(self._leaving(exact) if lossy else exact)
-        gone = {layer.site for layer in weighted_layers(self.program)}
-        gone -= {layer.site for layer in weighted_layers(formed.program)}
+        gone = {each.site for each in stored_weights(self.program)}
+        gone -= {each.site for each in stored_weights(formed.program)}
         fitting = (replace(step, params=without_layers(step.params, gone)) for step in lossy)
         return Plan.of((*formed.steps, *fitting), plan.settings)
 

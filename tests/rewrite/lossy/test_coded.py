@@ -172,6 +172,18 @@ def test_a_layer_that_is_worth_more_is_rounded_more_finely() -> None:
     np.testing.assert_array_equal(untold.codes, coarse.codes, "it counts as the most sensitive of the others")
 
 
+def test_nothing_makes_up_for_errors_in_layers_that_are_rounded_plainly() -> None:
+    program = chain()
+    first = weighted_layers(program)[0]
+    given = params(program, 10.0)
+    codes = on_grid(program, first, 8, {**given, "plain": [first.site]}, DATA)
+    rows = first.rows(program.constants[first.weight])
+    assert abs(codes.values(rows) - rows).max() <= codes.scales.max()
+    assert (codes.codes != on_grid(program, first, 8, given, DATA).codes).any()
+    with pytest.raises(ProgramError, match="plain goes with"):
+        treated(program, "weight_only", stored="floats", plain=[first.site])
+
+
 @pytest.mark.parametrize("make", [chain, residual, mobile])
 def test_biases_give_the_means_of_outputs_back(make: Any) -> None:
     program = make()

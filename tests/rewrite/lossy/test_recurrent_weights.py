@@ -9,9 +9,13 @@ import pytest
 
 from lossy_samples import Interpreted
 from tensmith.backend.onnx import to_onnx
+from tensmith.backend.packed import pack
 from tensmith.errors import ProgramError
+from tensmith.evaluate.layers import layer_costs
 from tensmith.frontend.onnx import read_onnx
+from tensmith.hardware import load_target
 from tensmith.ir import Program, TensorType, interpret, make_node
+from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import LOSSY, Prospect, apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
@@ -54,9 +58,32 @@ def test_weights_on_a_grid(stored: str, head: bool) -> None:
         assert codes < 0.55 * floats
 
 
-def test_a_layer_can_be_skipped() -> None:
+@pytest.mark.parametrize("named", [["y", "tags"], ["y (element)", "y (state)", "tags"]])
+def test_weights_can_be_skipped_by_their_layer_and_on_their_own(named: list[str]) -> None:
     program = tagger()
-    assert moved(program, on_grid(program, stored="floats", skip=["y", "tags"])) == 0
+    assert moved(program, on_grid(program, stored="floats", skip=named)) == 0
+    assert moved(program, on_grid(program, stored="floats", skip=named[1:])) > 0
+
+
+@pytest.mark.parametrize("stored", ["codes", "floats"])
+def test_a_higher_price_makes_smaller_files(stored: str) -> None:
+    """Of weights that are rounded by the length of their codes, those of recurrent layers among them."""
+    program = tagger()
+    worth = {own.site: 0.01 for own in stored_weights(program)}
+    assert list(worth) == ["y (element)", "y (state)", "tags"]
+    rounding = {"stored": stored, "rounding": "coded", "worth": worth}
+    cheap, dear = (on_grid(program, **rounding, price=price) for price in (1.0, 1e3))
+    assert moved(program, cheap) < moved(program, dear) < 0.5
+    sizes = [len(pack(to_onnx(each).SerializeToString())) for each in (program, cheap, dear)]
+    assert sizes[0] > 1.5 * sizes[1] > 2 * sizes[2]
+
+
+def test_each_matrix_has_a_row_of_its_own() -> None:
+    """In what a report says of layers, with its share of what the layer computes."""
+    element, state, tags = layer_costs(tagger(), load_target("host"))
+    assert (element.shape, state.shape, tags.shape) == ("64 x 6", "64 x 8", "8 x 10")
+    assert element.multiply_adds and state.multiply_adds
+    assert element.multiply_adds / state.multiply_adds == pytest.approx(6 / 8)
 
 
 def test_bits_that_are_no_grid() -> None:

@@ -140,6 +140,16 @@ def test_compensated_rounding_is_optimal_brain_surgeon() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+def test_moments_of_inputs_that_hardly_vary_have_a_factor() -> None:
+    """About the mean nothing but rounding is left of them, and that may be negative."""
+    inputs = 1.0 + 1e-7 * np.random.default_rng(0).standard_normal((200, 16))
+    second = (inputs.T @ inputs / len(inputs)).astype(np.float32).astype(np.float64)
+    mean = inputs.mean(axis=0)
+    about = second - np.outer(mean, mean)
+    assert np.linalg.eigvalsh(damped(about)).min() < 0
+    assert np.isfinite(damped_cholesky(about)).all()
+
+
 def test_moments_that_are_not_finite_are_refused() -> None:
     with pytest.raises(ProgramError, match="not finite"):
         damped_cholesky(np.full((2, 2), np.nan))

@@ -24,9 +24,11 @@ TreatColumn: TypeAlias = Callable[[Array, int], Array]
 BeginBlock: TypeAlias = Callable[[Array, Array, Array], TreatColumn]
 
 _BLOCK = 128
+# Added to the diagonal of moments, as a share of its mean.
+_DAMPING = 0.01
 
 
-def damped(second: Array, damping: float = 0.01) -> Array:
+def damped(second: Array, damping: float = _DAMPING) -> Array:
     """second [d, d] with `damping` times its mean diagonal added to the diagonal: positive definite.
 
     An all-zero matrix (inputs never active) becomes the identity.
@@ -39,10 +41,19 @@ def damped(second: Array, damping: float = 0.01) -> Array:
 
 
 def damped_cholesky(second: Array) -> Array:
-    """U [d, d], upper triangular, with U^T U = damped(second)^-1."""
-    # The Cholesky factor of the reversed matrix is, reversed back, an upper factor V with V V^T = H.
-    reversed_factor = np.linalg.cholesky(damped(second)[::-1, ::-1])
-    return _upper_inverse(reversed_factor[::-1, ::-1])
+    """U [d, d], upper triangular, with U^T U = damped(second)^-1.
+
+    Damped more where little but rounding is left of the moments: those of inputs that hardly vary, about
+    their means.
+    """
+    damping = _DAMPING
+    while True:
+        try:
+            # The Cholesky factor of the reversed matrix is, reversed back, an upper factor V with V V^T = H.
+            reversed_factor = np.linalg.cholesky(damped(second, damping)[::-1, ::-1])
+            return _upper_inverse(reversed_factor[::-1, ::-1])
+        except np.linalg.LinAlgError:
+            damping *= 10
 
 
 def _upper_inverse(upper: Array) -> Array:

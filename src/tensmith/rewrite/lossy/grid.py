@@ -17,7 +17,7 @@ from tensmith.rewrite.lossy.bias_correction import LayerInputs, layer_inputs
 from tensmith.rewrite.lossy.coded import coded
 from tensmith.rewrite.lossy.compensation import compensated_rounding
 from tensmith.rewrite.lossy.tables import is_table
-from tensmith.rewrite.lossy.weights import WeightedLayer, shared_moment
+from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer, shared_moment
 
 # The grid on which a search finds out how sensitive a layer is.
 PROBE_BITS = 4
@@ -32,7 +32,7 @@ _MOST_COMPENSATED_GROUPS = 32
 
 @dataclass(frozen=True)
 class QuantizedWeights:
-    """codes: int8, the layout of the weights; scales: float32 [rows], one an output channel.
+    """codes: int8, the layout of the stored weights; scales: float32 [rows], one an output channel.
 
     shifts: what biases give back of the means of outputs [rows], by the site of each layer of these weights.
     """
@@ -41,6 +41,11 @@ class QuantizedWeights:
     scales: Array
     axis: int
     shifts: Mapping[str, Array] = field(default_factory=dict)
+
+    def values(self, like: Array) -> Array:
+        """What the codes stand for, as the constant that they are made of is."""
+        scales = self.scales.reshape(tuple(-1 if d == self.axis else 1 for d in range(self.codes.ndim)))
+        return np.asarray((self.codes * scales).reshape(like.shape).astype(like.dtype))
 
 
 def largest_code(bits: int) -> int:
@@ -51,31 +56,30 @@ def largest_code(bits: int) -> int:
 
 
 def on_grid(
-    program: Program, layer: WeightedLayer, bits: int, params: Mapping[str, Any], calibration: Calibration
+    program: Program, layer: StoredWeights, bits: int, params: Mapping[str, Any], calibration: Calibration
 ) -> QuantizedWeights:
     """The weights of a layer as codes within +-(2**(bits-1) - 1) and scales.
 
     params["rounding"]: "nearest", "compensated" (later columns make up for the error), or "coded" (codes are
     small, too, see `coded`): a megabyte is worth params["price"] nats, and rounding the layer to the nearest
     of PROBE_BITS costs params["worth"][site] nats. params["scales"]: "max" (the largest weight is
-    representable) or "mse" (least error, inputs weighed by their energy); "coded" finds its own. Rows of a
-    table stand for themselves as well, so nothing makes up for them.
+    representable) or "mse" (least error, inputs weighed by their energy); "coded" finds its own. Nothing
+    makes up for errors in rows of a table, which stand for themselves as well, in recurrent layers, and in
+    the layers that params["plain"] names.
     """
     top = largest_code(bits)
     rounding, choice = params.get("rounding", "nearest"), params.get("scales", "max")
     if rounding not in ("nearest", "compensated", "coded") or choice not in ("max", "mse"):
         raise ProgramError(f"unknown rounding '{rounding}' or scales '{choice}'")
-    table = is_table(program, layer)
-    alone = table or layer.groups > _MOST_COMPENSATED_GROUPS
     if rounding == "coded":
-        return _coded(program, layer, top, params, calibration, alone=alone, table=table)
-    if alone:
+        return _coded(program, layer, top, params, calibration)
+    if not _makes_up(program, layer, params):
         rounding = "nearest"
     if (rounding, choice) == ("nearest", "max") and (len(layer.shape) == 2 or not layer.transposed):
         return _nearest(program, layer, top)
-    rows = layer.rows(program.constants[layer.weight])
+    rows = layer.rows(layer.stored(program))
     needed = rounding == "compensated" or choice == "mse"
-    second = shared_moment(program, layer, calibration).second if needed else None
+    second = _second(program, layer, calibration) if needed else None
     scales = _scales(rows, top, None if choice == "max" or second is None else second)
     if rounding == "compensated" and second is not None:
         codes = np.stack([_compensated(r, s, h, top) for r, s, h in zip(rows, scales, second)])
@@ -84,9 +88,32 @@ def on_grid(
     return _quantized(program, layer, codes, scales)
 
 
-def _nearest(program: Program, layer: WeightedLayer, top: int) -> QuantizedWeights:
+def can_make_up(program: Program, layer: StoredWeights) -> bool:
+    """Whether weights of a layer may move to make up for the rounding of others."""
+    few = layer.groups <= _MOST_COMPENSATED_GROUPS
+    return isinstance(layer, WeightedLayer) and few and not is_table(program, layer)
+
+
+def _makes_up(program: Program, layer: StoredWeights, params: Mapping[str, Any]) -> bool:
+    return layer.site not in params.get("plain", ()) and can_make_up(program, layer)
+
+
+def _second(program: Program, layer: StoredWeights, calibration: Calibration) -> Array:
+    """Moments [groups, d, d] of what the weights multiply: all alike in a recurrent layer.
+
+    What looks rows of a table up sees all of their elements alike, too.
+    """
+    if not isinstance(layer, WeightedLayer):
+        return np.eye(layer.shape[-1])[None]
+    second = shared_moment(program, layer, calibration).second
+    if is_table(program, layer):
+        return np.stack([np.eye(len(h)) * max(float(np.trace(h)) / len(h), _TINY) for h in second])
+    return second
+
+
+def _nearest(program: Program, layer: StoredWeights, top: int) -> QuantizedWeights:
     """Each weight rounded to the nearest, some rows at a time: a table of tokens is large."""
-    weights = program.constants[layer.weight]
+    weights = layer.stored(program)
     codes = np.empty(weights.shape, np.int8)
     given, made = (weights.T, codes.T) if layer.transposed else (weights, codes)
     many = max(1, _AT_A_TIME * len(given) // weights.size)
@@ -103,36 +130,30 @@ def _nearest(program: Program, layer: WeightedLayer, top: int) -> QuantizedWeigh
 
 def _quantized(
     program: Program,
-    layer: WeightedLayer,
+    layer: StoredWeights,
     codes: Array,
     scales: Array,
     shifts: Mapping[str, Array] | None = None,
 ) -> QuantizedWeights:
-    weights = program.constants[layer.weight]
+    weights = layer.stored(program)
     axis = weights.ndim - 1 if layer.transposed else 0
     tensor = layer.tensor(codes, weights).astype(np.int8)
     return QuantizedWeights(tensor, scales.reshape(-1).astype(np.float32), axis, shifts or {})
 
 
 def _coded(
-    program: Program,
-    layer: WeightedLayer,
-    top: int,
-    params: Mapping[str, Any],
-    calibration: Calibration,
-    *,
-    alone: bool,
-    table: bool,
+    program: Program, layer: StoredWeights, top: int, params: Mapping[str, Any], calibration: Calibration
 ) -> QuantizedWeights:
-    rows = layer.rows(program.constants[layer.weight])
-    plain = shared_moment(program, layer, calibration).second
-    if table:  # what looks rows up sees all of their elements alike
-        plain = np.stack([np.eye(len(h)) * max(float(np.trace(h)) / len(h), _TINY) for h in plain])
-    inputs = LayerInputs(plain, {}) if table else layer_inputs(program, layer, calibration)
+    rows = layer.rows(layer.stored(program))
+    plain = _second(program, layer, calibration)
+    inputs = LayerInputs(plain, {})
+    if isinstance(layer, WeightedLayer) and not is_table(program, layer):
+        inputs = layer_inputs(program, layer, calibration)
     taps = math.prod(layer.shape[2:]) if len(layer.shape) > 2 else 1
     price = _price(rows, plain, params, layer.site)
     with np.errstate(over="ignore", invalid="ignore"):
-        codes, scales = coded(rows, inputs.second, price, taps, top, compensating=not alone)
+        making_up = _makes_up(program, layer, params)
+        codes, scales = coded(rows, inputs.second, price, taps, top, compensating=making_up)
     if not np.isfinite(scales).all():
         raise ProgramError(
             f"at the price of {params['price']} '{layer.site}' has no scales; give a lower one"

@@ -67,14 +67,16 @@ class Parameters:
         return frozenset(value)
 
     def grids(self) -> frozenset[str]:
-        """Checks what weights on grids take (bits, default_bits, scales, rounding, price, worth); the layers
-        to skip."""
+        """Checks what weights on grids take (bits, default_bits, scales, rounding, plain, price, worth); the
+        layers to skip."""
         bits = self._take("bits", {})
         if not isinstance(bits, Mapping) or not all(isinstance(site, str) for site in bits):
             raise self.wrong(f"bits is {bits!r}; give whole numbers by layer")
         self.count("default_bits")
         self.choice("scales", "max", "mse")
         rounding = self.choice("rounding", "nearest", "compensated", "coded")
+        if self.layers("plain") and rounding == "nearest":
+            raise self.wrong("plain goes with rounding 'compensated' or 'coded'")
         price, worth = self.number("price", low=0, high=math.inf), self._take("worth", {})
         if not isinstance(worth, Mapping) or not all(map(_positive, worth.values())):
             raise self.wrong(f"worth is {worth!r}; give positive numbers by layer")

@@ -14,7 +14,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.onnx_schema import ELEMENT_CODES
-from tensmith.rewrite.lossy.weights import WeightedLayer, layers_at
+from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer, layers_at
 from tensmith.rewrite.rule import EVERYWHERE
 
 
@@ -27,7 +27,7 @@ def lookups(program: Program, constant: str) -> list[Node]:
     ]
 
 
-def is_table(program: Program, layer: WeightedLayer) -> bool:
+def is_table(program: Program, layer: StoredWeights) -> bool:
     """Whether the rows of a layer's weights are looked up, too."""
     return bool(lookups(program, layer.weight))
 

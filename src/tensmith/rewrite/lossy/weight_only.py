@@ -9,15 +9,23 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.bias_correction import with_bias_shifts
 from tensmith.rewrite.lossy.grid import QuantizedWeights, largest_code, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.recurrent_weights import recurrent_weights, rounded
 from tensmith.rewrite.lossy.tables import is_table, looked_up_as_codes
-from tensmith.rewrite.lossy.weights import WeightedLayer, grid_bytes, layers_at, tied_layers, weighted_layers
+from tensmith.rewrite.lossy.weights import (
+    StoredWeights,
+    WeightedLayer,
+    find_layer,
+    grid_bytes,
+    layers_at,
+    recurrent_weights,
+    stored_weights,
+    tied_layers,
+    weighted_layers,
+)
 from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
@@ -28,14 +36,14 @@ class WeightOnly(Method):
 
     stored "codes": int8 (or int4 up to 4 bits) tensors and a dequantization in the program: small in memory
     where the engine keeps them so. "floats": the same values as floats: the graph and its speed unchanged,
-    and the packed file as small. Everywhere, weights of recurrent layers are rounded too, to the nearest.
+    and the packed file as small. Everywhere, weights of recurrent layers are rounded too.
     """
 
     graded = True
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All layers; and multiplied in bfloat16, where an engine does so fast."""
-        if weighted_layers(prospect.program) or recurrent_weights(prospect.program):
+        if stored_weights(prospect.program):
             steps = (self.step(stored="floats", default_bits=8),)
             yield Form(steps, self.name, order=20)
             if "bf16" in prospect.precisions:
@@ -50,7 +58,7 @@ class WeightOnly(Method):
         """All layers, smaller to ship."""
         return {
             layer.site: MethodOutlook("8-bit weights", grid_bytes(layer, 8), bits=8)
-            for layer in weighted_layers(prospect.program)
+            for layer in stored_weights(prospect.program)
         }
 
     def apply(
@@ -60,12 +68,8 @@ class WeightOnly(Method):
         reader = Parameters(self.name, params)
         stored, skip = reader.choice("stored", "codes", "floats"), reader.grids()
         reader.done()
-        recurrent = recurrent_weights(program) if site == EVERYWHERE else {}
-        for name, node in recurrent.items():
-            if node.output not in skip:
-                program = rounded(program, name, bits_of(params, node.output), stored)
-        for layer in layers_at(program, site) if weighted_layers(program) or not recurrent else ():
-            if skip.isdisjoint(tied.site for tied in tied_layers(program, layer)):
+        for layer in _rounded_at(program, site):
+            if skip.isdisjoint(_called(program, layer)):
                 grid = on_grid(program, layer, bits_of(params, layer.site), params, calibration)
                 shifted = with_bias_shifts(program, grid.shifts) if grid.shifts else program
                 written = _with_codes if stored == "codes" else _with_floats
@@ -73,29 +77,45 @@ class WeightOnly(Method):
         return program
 
 
-def _spread(scales: Array, codes: Array, axis: int) -> Array:
-    return scales.reshape(tuple(-1 if d == axis else 1 for d in range(codes.ndim)))
+def _rounded_at(program: Program, site: str) -> list[StoredWeights]:
+    """One of each constant, those of recurrent layers first."""
+    if site != EVERYWHERE:
+        return [find_layer(program, site)]
+    recurrent = [own for node in program.nodes for own in recurrent_weights(program, node)]
+    return [*recurrent, *(layers_at(program, site) if weighted_layers(program) or not recurrent else ())]
 
 
-def _with_floats(program: Program, layer: WeightedLayer, grid: QuantizedWeights) -> Program:
-    values = grid.codes.astype(np.float32) * _spread(grid.scales, grid.codes, grid.axis)
-    return program.with_constants({layer.weight: values.astype(program.constants[layer.weight].dtype)})
+def _called(program: Program, layer: StoredWeights) -> set[str]:
+    """All that `skip` may call the weights by."""
+    if isinstance(layer, WeightedLayer):
+        return {tied.site for tied in tied_layers(program, layer)}
+    return {layer.site, layer.node.output}
 
 
-def _with_codes(program: Program, layer: WeightedLayer, grid: QuantizedWeights) -> Program:
-    table = is_table(program, layer)  # ONNX gathers no int4
+def _with_floats(program: Program, layer: StoredWeights, grid: QuantizedWeights) -> Program:
+    return program.with_constants({layer.weight: grid.values(program.constants[layer.weight])})
+
+
+def _with_codes(program: Program, layer: StoredWeights, grid: QuantizedWeights) -> Program:
+    table = is_table(program, layer)
     few = int(np.abs(grid.codes).max()) <= largest_code(4)
-    codes = grid.codes.astype(ml_dtypes.int4) if few and not table else grid.codes
-    scales = grid.scales.astype(program.constants[layer.weight].dtype)
-    made = ("codes", "scale", "zero", "dequantized")
-    *names, opened = (program.unused(f"{layer.weight}.{part}") for part in made)
+    # ONNX gathers no int4, and nobody steps recurrent layers with it.
+    narrow = few and not table and isinstance(layer, WeightedLayer)
+    codes = grid.codes.astype(ml_dtypes.int4) if narrow else grid.codes
+    like = program.constants[layer.weight]
+    scales = grid.scales.astype(like.dtype)
+    made = ("codes", "scale", "zero", "dequantized", "shape", "opened")
+    *names, opened, shape, whole = (program.unused(f"{layer.weight}.{part}") for part in made)
     constants = dict(zip(names, (codes, scales, np.zeros(scales.shape, codes.dtype))))
     if table and grid.axis == 0:
         program = looked_up_as_codes(program.with_constants(constants), {layer.weight: (names[0], names[1])})
-    node = make_node("dequantize_linear", names, (opened,), {"axis": grid.axis})
-    nodes: list[Node] = [node]
+    nodes: list[Node] = [make_node("dequantize_linear", names, (opened,), {"axis": grid.axis})]
+    if layer.shape != like.shape:
+        constants[shape] = np.array(like.shape, np.int64)
+        nodes.append(make_node("reshape", (opened, shape), (whole,)))
+    made_of_it = nodes[-1].output
     for other in program.nodes:
-        inputs = tuple(opened if name == layer.weight else name for name in other.inputs)
+        inputs = tuple(made_of_it if name == layer.weight else name for name in other.inputs)
         nodes.append(replace(other, inputs=inputs) if inputs != other.inputs else other)
     kept = {name: array for name, array in program.constants.items() if name != layer.weight}
     return replace(program, nodes=tuple(nodes), constants={**kept, **constants})

@@ -4,6 +4,9 @@ A layer is a conv, gemm or matmul whose second input is a constant, or a constan
 heads have it that are tied to an embedding. Its weights as rows are [groups, rows, d]: one row an output
 channel, d what the row is multiplied with, in the order of `Moment`. A constant that several nodes read is
 one tensor and stays one: a new value reaches all of them.
+
+A recurrent layer has two matrices, one for the element and one for the state; nobody gathers moments of what
+they multiply. They are `StoredWeights`, as layers are: what only rounds takes all of them.
 """
 
 from __future__ import annotations
@@ -19,18 +22,22 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
+from tensmith.ir.ops.recurrence import Recurrent
 from tensmith.rewrite.calibration import Calibration, Moment
 from tensmith.rewrite.rule import EVERYWHERE, EXACT
 
+# Which inputs of a recurrent layer are weights, and what follows its name in theirs.
+_RECURRENT = {1: " (element)", 2: " (state)"}
 # Bits that entropy coding saves a weight on a grid that reaches as far as its largest.
 GRID_GAIN = 0.75
 
 
 @dataclass(frozen=True)
-class WeightedLayer:
-    """A conv, gemm or matmul node by its output `site`, and the constant that holds its weights.
+class StoredWeights:
+    """A constant that a node multiplies by: [rows, ...], or turned.
 
-    turned: whether a transpose lies between the two.
+    site: what it is called in plans. shape: that of `stored`. place: which input of the node it is. share: of
+    the node's weights.
     """
 
     site: str
@@ -39,18 +46,17 @@ class WeightedLayer:
     shape: tuple[int, ...]
     groups: int
     node: Node
-    product: Product
-    turned: bool = False
+    place: int
+    share: float
 
     @property
     def transposed(self) -> bool:
         """Whether the stored matrix is [d, rows] rather than [rows, d]."""
-        return (self.product.filters(self.node.attrs) != 0) != self.turned
+        return False
 
-    @property
-    def bias(self) -> str:
-        """The name of the bias input, "" without one."""
-        return self.node.inputs[2] if len(self.node.inputs) > 2 else ""
+    def stored(self, program: Program) -> Array:
+        """The constant, that of a recurrent layer as a matrix."""
+        return program.constants[self.weight].reshape(self.shape)
 
     def rows(self, weights: Array) -> Array:
         """A weight tensor as float64 rows [groups, rows, d]."""
@@ -62,6 +68,27 @@ class WeightedLayer:
         """Rows [groups, rows, d] back in the layout and the element type of `like`."""
         matrix = rows.reshape(rows.shape[0] * rows.shape[1], rows.shape[2])
         return (matrix.T if self.transposed else matrix).reshape(like.shape).astype(like.dtype)
+
+
+@dataclass(frozen=True)
+class WeightedLayer(StoredWeights):
+    """A conv, gemm or matmul node by its output `site`, and the constant that holds its weights.
+
+    turned: whether a transpose lies between the two.
+    """
+
+    product: Product
+    turned: bool = False
+
+    @property
+    def transposed(self) -> bool:
+        """See StoredWeights."""
+        return (self.product.filters(self.node.attrs) != 0) != self.turned
+
+    @property
+    def bias(self) -> str:
+        """The name of the bias input, "" without one."""
+        return self.node.inputs[2] if len(self.node.inputs) > 2 else ""
 
 
 def behind(program: Program, value: str) -> tuple[str, bool]:
@@ -96,7 +123,8 @@ def layer_of(program: Program, node: Node) -> WeightedLayer | None:
     shape = program.constants[name].shape
     if 0 in shape or (not product.windowed and len(shape) != 2):
         return None
-    return WeightedLayer(node.output, node.op, name, shape, node.attrs.get("group", 1), node, product, turned)
+    groups = node.attrs.get("group", 1)
+    return WeightedLayer(node.output, node.op, name, shape, groups, node, 1, 1.0, product, turned)
 
 
 def weighted_layers(program: Program) -> list[WeightedLayer]:
@@ -104,7 +132,32 @@ def weighted_layers(program: Program) -> list[WeightedLayer]:
     return [layer for node in program.nodes if (layer := layer_of(program, node)) is not None]
 
 
-def grid_bytes(layer: WeightedLayer, bits: int) -> float:
+def recurrent_weights(program: Program, node: Node) -> Iterator[StoredWeights]:
+    """The floating constants that weights of a recurrent layer are: a row is one gate of one state."""
+    if node.kind(Recurrent) is None:
+        return
+    named = {place: node.inputs[place] for place in _RECURRENT}
+    arrays = {
+        place: program.constants[name]
+        for place, name in named.items()
+        if name in program.constants and program.type(name).floating and program.constants[name].size
+    }
+    in_all = sum(array.size for array in arrays.values())
+    for place, array in arrays.items():
+        site, shape = f"{node.output}{_RECURRENT[place]}", (array.size // array.shape[-1], array.shape[-1])
+        yield StoredWeights(site, node.op, named[place], shape, 1, node, place, array.size / in_all)
+
+
+def stored_weights(program: Program) -> list[StoredWeights]:
+    """Of every layer and every recurrent one, in the order of the program."""
+    found: list[StoredWeights] = []
+    for node in program.nodes:
+        layer = layer_of(program, node)
+        found += recurrent_weights(program, node) if layer is None else [layer]
+    return found
+
+
+def grid_bytes(layer: StoredWeights, bits: int) -> float:
     """What the weights of a layer take on a grid: a Gaussian's entropy there, and a scale a row."""
     size, rows = math.prod(layer.shape), layer.shape[1 if layer.transposed else 0]
     return size * (bits - GRID_GAIN) / 8 + 4 * rows

@@ -7,6 +7,7 @@ bit is reproduced.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,8 @@ Floats = np.ndarray[Any, np.dtype[np.float32]]
 _MAX_STEPS = 1023
 # Magnitudes that are looked at to find the step, and their relative rounding errors (of value and of scale).
 _PROBED, _ROUNDING = 24, 2.0**-21
-_PER_TENSOR, _PER_ROW, _PER_COLUMN = range(3)  # which elements share a scale; columns are the last axis
+# Which elements share a scale: all, a row, a column (the last axis), or a pair of places on the first two.
+_PER_TENSOR, _PER_ROW, _PER_COLUMN, _PER_PAIR = _LAYOUTS = range(4)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class QuantizedCodec(Codec):
         """None unless every element is float32(integer * scale), |integer| < 1024."""
         if spec.type is not ELEMENT_TYPES[FLOAT]:
             return None
-        for layout in (_PER_TENSOR, _PER_ROW, _PER_COLUMN):
+        for layout in _LAYOUTS[: 4 if len(spec.shape) > 2 else 3]:
             rows = _rows(np.frombuffer(data, "<f4"), spec, layout)
             if rows.shape[1] > 1 and (found := _find(rows)) is not None:
                 steps = encode_integers(_elements(found.steps, layout).astype(np.int64), spec.shape)
@@ -54,7 +56,7 @@ class QuantizedCodec(Codec):
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`."""
-        layout = reader.parameters.number(_PER_TENSOR, _PER_COLUMN)
+        layout = reader.parameters.number(_PER_TENSOR, _PER_PAIR)
         signs = reader.parameters.number(0, spec.elements)
         count = _row_count(spec, layout)
         scales = np.frombuffer(reader.plain.take(4 * count), "<f4")
@@ -67,6 +69,8 @@ class QuantizedCodec(Codec):
 def _row_count(spec: PackedSpec, layout: int) -> int:
     if layout == _PER_TENSOR or not spec.shape:
         return 1
+    if layout == _PER_PAIR:
+        return math.prod(spec.shape[:2])
     return spec.shape[0] if layout == _PER_ROW else spec.shape[-1]
 
 
