@@ -63,7 +63,7 @@ def measured(name: str, python: str, count: int) -> parts.Found:
         words = [python, "-c", _THEIRS, str(file), str(texts), str(count), str(theirs)]
         ended = subprocess.run(words, capture_output=True, text=True, check=False)
         found = interpret(program, {"tokens": tokens[None]})["logits"][0]
-        row: dict[str, float | str] = {"ours_tokens_per_second": _rate(file, count)}
+        row: dict[str, float | str] = {"ours_tokens_per_second": decoding_rate(Model(file, "native"), count)}
         if ended.returncode:
             said = (ended.stderr.strip().splitlines() or [f"signal {-ended.returncode}"])[-1]
             return parts.Found(row=row | {"llama.cpp": f"ended with {ended.returncode}: {said}"})
@@ -73,9 +73,8 @@ def measured(name: str, python: str, count: int) -> parts.Found:
     return parts.Found(row=row)
 
 
-def _rate(file: Path, count: int) -> float:
-    """Tokens a second of our engine, one at a time."""
-    model = Model(file, "native")
+def decoding_rate(model: Model, count: int) -> float:
+    """Tokens a second of a decoder, one at a time."""
     list(model.stream([1], count))  # compiled
     steps = model.decoder.steps([1], count, Sampling())
     next(steps)

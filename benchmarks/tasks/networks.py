@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from benchmarks.models import Bert, Gpt2, Head, InvertedResidual, SqueezeExcite, TransformerBlock, conv_norm
+from tensmith.backend.gguf import TensorToWrite, entry, gguf_bytes
 
 
 class VisionTransformer(nn.Module):
@@ -124,7 +126,36 @@ class CharacterModel(Gpt2):
     """Characters [batch, length] to scores of the next one: GPT-2, small."""
 
     def __init__(self, vocabulary: int, context: int) -> None:
-        super().__init__(layers=6, size=224, heads=7, vocabulary=vocabulary, context=context)
+        super().__init__(layers=6, size=256, heads=8, vocabulary=vocabulary, context=context)
+
+    def gguf(self) -> bytes:
+        """The weights as a file for llama.cpp, without a tokenizer: a token is a character's number."""
+        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in self.state_dict().items()}
+        tensors = {_gguf_name(name): array.astype(np.float32) for name, array in arrays.items()}
+        vocabulary, size = arrays["words.weight"].shape
+        numbers = {
+            "context_length": len(arrays["positions.weight"]), "embedding_length": size,
+            "block_count": len(self.blocks), "feed_forward_length": 4 * size, "vocab_size": vocabulary,
+            "attention.head_count": self.blocks[0].attention.heads, "attention.layer_norm_epsilon": 1e-5,
+        }  # fmt: skip
+        told = {"general.architecture": "gpt2", "tokenizer.ggml.model": "none"}
+        entries = {**told, **{f"gpt2.{name}": number for name, number in numbers.items()}}
+        written = {name: TensorToWrite(a.shape, "F32", a.tobytes()) for name, a in tensors.items()}
+        return gguf_bytes({name: entry(value) for name, value in entries.items()}, written)
+
+
+# What llama.cpp calls a GPT-2's tensors, by what they are called here.
+_GGUF = {
+    "words": "token_embd", "positions": "position_embd", "norm": "output_norm",
+    "attention.project": "attn_qkv", "attention.out": "attn_output", "norm1": "attn_norm",
+    "norm2": "ffn_norm", "mlp.0": "ffn_up", "mlp.2": "ffn_down",
+}  # fmt: skip
+
+
+def _gguf_name(name: str) -> str:
+    *path, part = name.split(".")
+    block = f"blk.{path[1]}." if path[0] == "blocks" else ""
+    return f"{block}{_GGUF['.'.join(path[2:] if block else path)]}.{part}"
 
 
 def begun(network: nn.Module) -> nn.Module:

@@ -77,7 +77,7 @@ def test_a_bias_is_in_units_of_its_layers_scales() -> None:
     for name in biases:
         each = network.learning[name]
         assert isinstance(each, LearningBias) and each.of is not None
-        product = after.constants[each.of.values.name] * after.constants[each.of.weights.scale_name]
+        product = each.of.values * after.constants[each.of.weights.scale_name]
         np.testing.assert_array_equal(after.constants[each.scale_name], product)
 
 

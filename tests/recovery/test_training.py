@@ -22,7 +22,7 @@ from tensmith.evaluate.task import Task
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.recovery import training
-from tensmith.recovery.feed import Feed, LessonSamples, mirrored, shifted
+from tensmith.recovery.feed import Feed, Samples, mirrored, shifted
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.network import NetworkSession, TorchNetwork
 from tensmith.recovery.training import Outlook, Recipe, Training
@@ -72,7 +72,7 @@ def lessons(
         return TASK.outcome(session, splits.search, standard).drop(standard).value
 
     feed = Feed(splits.fitting, original.inputs, UNIT, 64, 0)
-    return Training(network, teacher, feed, True, True, lost, Recipe(0, rates=rates), path, 1)
+    return Training(network, teacher, feed, True, lost, Recipe(0, rates=rates), path, 1)
 
 
 def test_an_over_pruned_network_comes_back(
@@ -133,24 +133,24 @@ def test_what_is_no_number_ends_a_course(
     assert found.steps == 0 and all(np.isfinite(array).all() for array in found.arrays.values())
 
 
-# LessonSamples
+# Samples
 
 
 def test_a_step_sees_the_same_samples_every_time(splits: Splits, original: Program) -> None:
     feed = Feed(splits.fitting, original.inputs, UNIT, 16, 0, (mirrored, shifted))
     one, again, other = feed.at(3), feed.at(3), feed.at(4)
     (name,) = original.inputs
-    np.testing.assert_array_equal(one.inputs[name], again.inputs[name])
-    assert not np.array_equal(one.inputs[name], other.inputs[name])
-    assert one.inputs[name].shape == (16, 1, 8, 8)
+    np.testing.assert_array_equal(one[name], again[name])
+    assert not np.array_equal(one[name], other[name])
+    assert one[name].shape == (16, 1, 8, 8)
 
 
 def test_only_changes_that_the_original_bears_are_made(splits: Splits, original: Program) -> None:
     """Digits are no longer themselves in a mirror."""
     network = TorchNetwork(original, {}, "cpu")
 
-    def classes(samples: LessonSamples) -> np.ndarray:  # type: ignore[type-arg]
-        return NetworkSession(network).run(samples.inputs)[original.outputs[0]].argmax(1)
+    def classes(samples: Samples) -> np.ndarray:  # type: ignore[type-arg]
+        return NetworkSession(network).run(samples)[original.outputs[0]].argmax(1)
 
     feed = Feed(splits.fitting, original.inputs, UNIT, 16, 0)
     assert mirrored not in feed.changed_as_borne(classes).changes

@@ -37,8 +37,9 @@ def candidate(bits: int, drop: float, size: float, ms: float, status: Status = "
 def test_what_nothing_within_the_budget_beats_is_trained_the_most_promising_first() -> None:
     within = candidate(8, 0.1, 1000, 5, "accepted")
     beaten = candidate(7, 3.0, 1200, 5)
+    alike = candidate(6, 2.0, 950, 4.8)
     near, small, hopeless = candidate(4, 2.0, 500, 5), candidate(3, 4.0, 250, 5), candidate(2, 60.0, 100, 5)
-    found = promising([within, beaten, near, small, hopeless], OBJECTIVE, 4000)
+    found = promising([within, beaten, alike, near, small, hopeless], OBJECTIVE, 4000)
     assert [each.plan.steps[0].params["default_bits"] for each in found] == [3, 4]
 
 
@@ -55,12 +56,12 @@ def test_a_doubling_of_the_drop_weighs_as_much_as_one_of_size_and_speed() -> Non
     assert promise(candidate(4, 0.1, 1000, 5), OBJECTIVE, 4000) == pytest.approx(one + 1)
 
 
-@pytest.mark.parametrize("seconds", [30.0, 300.0, 1800.0])
+@pytest.mark.parametrize("seconds", [30.0, 1800.0, 7200.0])
 def test_rounds_halve_and_fill_the_time(seconds: float) -> None:
     found = rounds(seconds, 6)
     assert [count for count, _ in found] == [2**k for k in reversed(range(len(found)))]
     assert math.fsum(count * each for count, each in found) == pytest.approx(seconds)
-    assert len(found) == 1 or found[0][1] >= 60
+    assert len(found) == 1 or found[0][1] >= 180
     assert rounds(seconds, 0) == []
 
 

@@ -8,32 +8,22 @@ from typing import Any, TypeAlias
 import torch
 from torch.nn import functional
 
-from tensmith.formula.arith import Array
-
 Tensor: TypeAlias = Any
 
-_TEMPERATURE = 2.0
-# What squared differences of the answers, and the labels, weigh beside the divergence.
-_SQUARES, _LABELS = 0.5, 0.2
 _TINY = 1e-9
 
 
-def distillation(
-    answers: Sequence[Tensor], wanted: Sequence[Tensor], labels: Array | None, classes: bool
-) -> Tensor:
+def distillation(answers: Sequence[Tensor], wanted: Sequence[Tensor], classes: bool) -> Tensor:
     """The loss of answers, where the original gave the `wanted` ones.
 
-    classes: whether the first output tells classes (or tokens) apart; labels below 0 do not count.
+    classes: whether the first output tells classes (or tokens) apart. Then it is their divergence, which is
+    what flips answers: to soften them, or to ask for the very logits, spends what few bits can say on classes
+    that nobody would have chosen.
     """
     loss = sum((_squares(ours, theirs) for ours, theirs in zip(answers[1:], wanted[1:])), start=0.0)
     if not classes:
         return loss + _squares(answers[0], wanted[0])
-    ours, theirs = _logits(answers[0], wanted[0])
-    loss = loss + _divergence(ours, theirs) + _SQUARES * _squares(ours, theirs)
-    if labels is None:
-        return loss
-    truth = torch.as_tensor(labels.reshape(-1), device=ours.device).long()
-    return loss + _LABELS * functional.cross_entropy(ours, truth.clamp(min=-1), ignore_index=-1)
+    return loss + _divergence(*_logits(answers[0], wanted[0]))
 
 
 def _logits(ours: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,9 +39,9 @@ def _logits(ours: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _divergence(ours: Tensor, theirs: Tensor) -> Tensor:
-    """Kullback-Leibler divergence of softened answers, scaled so that gradients keep their size."""
-    soft = [functional.log_softmax(answer / _TEMPERATURE, -1) for answer in (ours, theirs)]
-    return _TEMPERATURE**2 * functional.kl_div(soft[0], soft[1], reduction="batchmean", log_target=True)
+    """The mean Kullback-Leibler divergence of rows."""
+    logs = [functional.log_softmax(answer, -1) for answer in (ours, theirs)]
+    return functional.kl_div(logs[0], logs[1], reduction="batchmean", log_target=True)
 
 
 def _squares(ours: Tensor, theirs: Tensor) -> Tensor:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from tensmith.data import Subset
-from tensmith.data.dataset import Batch
+from tensmith.data.dataset import Inputs
 from tensmith.formula.arith import Array
 from tensmith.ir import TensorType
 
+# By input of the model.
+Samples = Mapping[str, Array]
 Prepare = Callable[[Array], Array]
 # Images [n, channels, height, width] and a generator to images of that shape.
 Change = Callable[[Array, np.random.Generator], Array]
@@ -41,20 +42,9 @@ def shifted(images: Array, random: np.random.Generator) -> Array:
     return result
 
 
-class LessonSamples(NamedTuple):
-    """Samples by input of the model, and their labels if there are any."""
-
-    inputs: dict[str, Array]
-    labels: Array | None
-
-    def first(self, count: int) -> LessonSamples:
-        """So many of them."""
-        return self.between(0, count)
-
-    def between(self, start: int, stop: int) -> LessonSamples:
-        """Those from `start` on, before `stop`."""
-        inputs = {name: array[start:stop] for name, array in self.inputs.items()}
-        return LessonSamples(inputs, None if self.labels is None else self.labels[start:stop])
+def between(samples: Samples, start: int, stop: int) -> Samples:
+    """Those from `start` on, before `stop`."""
+    return {name: array[start:stop] for name, array in samples.items()}
 
 
 @dataclass(frozen=True)
@@ -71,37 +61,33 @@ class Feed:
     seed: int
     changes: Sequence[Change] = ()
 
-    def at(self, step: int) -> LessonSamples:
+    def at(self, step: int) -> Samples:
         """The samples of a step."""
         random = np.random.default_rng((self.seed, step))
         count = min(self.batch, len(self.view))
         chosen = self.view.indices[random.choice(len(self.view), count, replace=False)]
-        part = self.view.part
-        return self.prepared(Batch(part.inputs(chosen), part.labels(chosen)), self.changes, random)
+        return self.prepared(self.view.part.inputs(chosen), self.changes, random)
 
-    def prepared(self, batch: Batch, changes: Sequence[Change], random: np.random.Generator) -> LessonSamples:
+    def prepared(self, inputs: Inputs, changes: Sequence[Change], random: np.random.Generator) -> Samples:
         """A batch as the model takes it."""
-        if isinstance(batch.inputs, Mapping):
-            named = dict(batch.inputs)
+        if isinstance(inputs, Mapping):
+            named = dict(inputs)
         else:
-            samples = batch.inputs
             for change in changes:
-                samples = change(samples, random)
+                inputs = change(inputs, random)
             (name,) = self.types
-            named = {name: self.prepare(samples) if self.prepare else samples}
-        return LessonSamples(
-            {name: named[name].astype(t.numpy) for name, t in self.types.items()}, batch.labels
-        )
+            named = {name: self.prepare(inputs) if self.prepare else inputs}
+        return {name: named[name].astype(t.numpy) for name, t in self.types.items()}
 
-    def changed_as_borne(self, classes: Callable[[LessonSamples], Array]) -> Feed:
+    def changed_as_borne(self, classes: Callable[[Samples], Array]) -> Feed:
         """With the changes of images after which `classes` [n] are nearly all as before."""
         if self.prepare is None:
             return self
-        batch = next(iter(self.view.take(_LOOKED_AT).batches(_LOOKED_AT)))
+        images = next(iter(self.view.take(_LOOKED_AT).batches(_LOOKED_AT))).inputs
         random = np.random.default_rng(self.seed)
-        plain = classes(self.prepared(batch, (), random))
+        plain = classes(self.prepared(images, (), random))
 
         def borne(change: Change) -> bool:
-            return bool(np.mean(classes(self.prepared(batch, (change,), random)) == plain) >= _BORNE)
+            return bool(np.mean(classes(self.prepared(images, (change,), random)) == plain) >= _BORNE)
 
         return replace(self, changes=tuple(filter(borne, (mirrored, shifted))))

@@ -19,7 +19,7 @@ from tensmith.ir import Node, Program
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.normalization import Normalization
 from tensmith.ir.ops.product import Product
-from tensmith.ir.ops.quantization import decodes, encodes, over_axis
+from tensmith.ir.ops.quantization import decodes, over_axis
 from tensmith.recovery.meanings import onto_grid
 from tensmith.rewrite.lossy.weights import weighted_layers
 
@@ -140,25 +140,11 @@ class LearningGrid(Learning):
         return {self.codes_name: _array(codes).astype(np.int8), self.scale_name: _array(self.scales())}
 
 
-class LearningScale(Learning):
-    """The scale of a value's grid."""
-
-    def __init__(self, name: str, array: Array) -> None:
-        self.name = name
-        self.parameters = {"scale": LearnedTensor(_leaf(np.log(array)), _SCALE_UNIT)}
-
-    def value(self) -> Tensor:
-        return torch.exp(self.parameters["scale"].tensor)
-
-    def written(self) -> dict[str, Array]:
-        return {self.name: _array(self.value())}
-
-
 @dataclass(frozen=True)
 class _BiasScale:
     """A bias is stored in units of the product of two scales, where kernels add it to sums of products."""
 
-    values: LearningScale
+    values: Array
     weights: LearningGrid
 
 
@@ -176,7 +162,7 @@ class LearningBias(Learning):
     def written(self) -> dict[str, Array]:
         scales = self.fixed
         if self.of is not None:
-            scales = _array(self.of.values.value()) * _array(self.of.weights.scales()).reshape(scales.shape)
+            scales = self.of.values * _array(self.of.weights.scales()).reshape(scales.shape)
         wide = np.rint(_array(self.value()).astype(np.float64) / scales.astype(np.float64))
         codes = np.clip(wide, -(2**31) + 1, 2**31 - 1).astype(np.int32)
         return {self.codes_name: codes, self.scale_name: scales.astype(np.float32)}
@@ -204,9 +190,6 @@ def _array(value: Tensor) -> Array:
 def learning_constants(program: Program, zeros: bool) -> dict[str, Learning]:
     """By the constant whose numbers they are. zeros: whether those among the weights stay."""
     found: dict[str, Learning] = {}
-    for node in program.nodes:
-        if encodes(node) and _is_plain(program, node.inputs[1]):
-            found[node.inputs[1]] = LearningScale(node.inputs[1], program.constants[node.inputs[1]])
     biases = []
     for node in program.nodes:
         codes = program.constants.get(node.inputs[0]) if decodes(node) else None
@@ -236,18 +219,6 @@ def learning_constants(program: Program, zeros: bool) -> dict[str, Learning]:
     return found
 
 
-def _is_plain(program: Program, name: str) -> bool:
-    """Whether a constant is float32 and nothing but scales of grids."""
-    array = program.constants.get(name)
-    readers = program.consumers.get(name, ())
-    return (
-        array is not None
-        and array.dtype == np.float32
-        and name not in program.outputs
-        and all(encodes(node) or decodes(node) for node in readers)
-    )
-
-
 def _symmetric(program: Program, node: Node) -> bool:
     zero = node.inputs[2] if len(node.inputs) > 2 else ""
     return not zero or (zero in program.constants and not program.constants[zero].any())
@@ -261,10 +232,10 @@ def _bias_scale(program: Program, node: Node, found: Mapping[str, Learning]) -> 
     values, weights = (_decoded(program, name) for name in reader.inputs[:2])
     if values is None or weights is None:
         return None
-    scale, grid = found.get(values.inputs[1]), found.get(weights.inputs[0])
-    if not isinstance(scale, LearningScale) or not isinstance(grid, LearningGrid):
+    scale, grid = program.constants.get(values.inputs[1]), found.get(weights.inputs[0])
+    if scale is None or not isinstance(grid, LearningGrid):
         return None
-    product = program.constants[scale.name] * program.constants[grid.scale_name].reshape(-1)
+    product = scale * program.constants[grid.scale_name].reshape(-1)
     stated = program.constants[node.inputs[1]].reshape(-1)
     return _BiasScale(scale, grid) if np.allclose(product, stated, rtol=1e-5, atol=0) else None
 

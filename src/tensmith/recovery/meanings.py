@@ -1,7 +1,9 @@
 """What ops are in PyTorch. Codes are represented by the numbers that they stand for.
 
-So a dequantization of codes is the numbers themselves, and a quantization brings numbers onto its grid, with
-the gradients of learned step sizes (Esser et al. 2020): straight through where nothing saturates.
+So a dequantization of codes is the numbers themselves. Weights come onto their grids with the gradients of
+learned step sizes (Esser et al. 2020): straight through where nothing saturates. Activations are quantized
+where nobody asks for gradients; in a step of training they are only cut off at the ends of their grids, which
+have 256 levels: what rounding does there hardly matters, and it would take a third of the step.
 """
 
 from __future__ import annotations
@@ -318,4 +320,8 @@ def _on_grid(node: Node, inputs: Sequence[Any]) -> Tensor:
     if bounds is None or np.size(zero) != 1:
         raise ProgramError(f"{node.label} has no gradients here")
     offset = float(np.asarray(zero).reshape(-1)[0])
-    return onto_grid(x, scale, bounds[0] - offset, bounds[1] - offset)
+    low, high = bounds[0] - offset, bounds[1] - offset
+    if torch.is_grad_enabled():
+        step = float(_array(scale).reshape(-1)[0])
+        return functional.hardtanh(x, low * step, high * step)
+    return onto_grid(x, scale, low, high)

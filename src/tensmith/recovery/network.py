@@ -79,7 +79,9 @@ class TorchNetwork:
         """Floats as a tensor where the network is; anything else as it is."""
         if array.dtype.kind != "f":
             return array
-        return torch.tensor(array.astype(np.float32), device=self.device)
+        found = torch.tensor(array.astype(np.float32), device=self.device)
+        # As convolutions are fastest, by a fifth of a step; what follows keeps the order of its input.
+        return found.contiguous(memory_format=torch.channels_last) if found.ndim == 4 else found
 
     def written(self) -> dict[str, Array]:
         """The constants of the program that say what was learned."""

@@ -15,7 +15,7 @@ from tensmith.errors import ProgramError
 from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.recovery.feed import Feed, LessonSamples
+from tensmith.recovery.feed import Feed, Samples, between
 from tensmith.recovery.learning import Learning
 from tensmith.recovery.network import TorchNetwork, require_agreement, usual_device
 from tensmith.recovery.training import Outlook, Recipe, Training
@@ -52,12 +52,10 @@ class Teacher:
         ProgramError where the program has no gradients.
         """
         network = self._network(program, learning)
-        measure = self.task.measure
-        labelled = measure in ("accuracy", "loss")
+        classes = self.task.measure != "score"
         state = self.kept / f"{name}.npz"
         return Training(
-            network, self._itself, self._feed, measure != "score", labelled, lost, self.recipe, state,
-            self.threads,
+            network, self._itself, self._feed, classes, lost, self.recipe, state, self.threads,
         )  # fmt: skip
 
     def step(self, found: Outlook) -> Step:
@@ -77,7 +75,7 @@ class Teacher:
     def _network(self, program: Program, learning: Mapping[str, Learning]) -> TorchNetwork:
         """A program in PyTorch, compared with what it was made of."""
         network = TorchNetwork(program, learning, self.device)
-        require_agreement(network, self._plain_feed.at(0).first(_COMPARED).inputs)
+        require_agreement(network, between(self._plain_feed.at(0), 0, _COMPARED))
         return network
 
     @cached_property
@@ -96,7 +94,7 @@ class Teacher:
         """With all changes of images that leave the original's answers as they are."""
         return self._plain_feed.changed_as_borne(self._classes)
 
-    def _classes(self, samples: LessonSamples) -> Array:
+    def _classes(self, samples: Samples) -> Array:
         with torch.no_grad():
-            answers = self._itself(samples.inputs)[0]
+            answers = self._itself(samples)[0]
         return answers.flatten(1).argmax(1).cpu().numpy()  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ from tensmith.formula.arith import Array
 from tensmith.interrupt import postponed
 from tensmith.ir import Program
 from tensmith.recovery.distill import distillation
-from tensmith.recovery.feed import Feed, LessonSamples
+from tensmith.recovery.feed import Feed, Samples, between
 from tensmith.recovery.network import NetworkSession, TorchNetwork
 from tensmith.rewrite.archives import read_arrays, write_arrays
 
@@ -44,7 +44,7 @@ class Recipe:
 
     seed: int
     batch: int = 64
-    rates: tuple[float, ...] = (0.003, 0.01, 0.03)
+    rates: tuple[float, ...] = (0.0007, 0.002, 0.006)
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class _State:
 class Training:
     """One network that learns from another.
 
-    classes: whether the first output tells classes or tokens apart; labelled: whether labels say which.
-    judge: what a session loses on the search split. path: takes the state. threads: the most to use.
+    classes: whether the first output tells classes or tokens apart. judge: what a session loses on the search
+    split. path: takes the state. threads: the most to use.
     """
 
     def __init__(
@@ -87,15 +87,13 @@ class Training:
         original: TorchNetwork,
         feed: Feed,
         classes: bool,
-        labelled: bool,
         judge: Callable[[Session], float],
         recipe: Recipe,
         path: Path,
         threads: int,
     ) -> None:
         self._network, self._original, self._feed, self._classes = network, original, feed, classes
-        self._labelled, self._judge, self._recipe, self._path = labelled, judge, recipe, path
-        self._threads = threads
+        self._judge, self._recipe, self._path, self._threads = judge, recipe, path, threads
         groups = [{"params": [p.tensor], "unit": p.unit} for p in network.parameters.values()]
         self._adam = torch.optim.Adam(groups, lr=0.0, betas=_BETAS)
         self._state = self._loaded() if path.exists() else _State()
@@ -167,14 +165,13 @@ class Training:
             self._adam.step()
         return math.isfinite(loss)
 
-    def _gradients(self, samples: LessonSamples) -> float:
+    def _gradients(self, samples: Samples) -> float:
         """Adds the gradients of the loss on some samples, and gives it."""
         total, parts = 0.0, list(_parts(samples, self._network.program))
         for part in parts:
             with torch.no_grad():
-                wanted = self._original(part.inputs)
-            labels = part.labels if self._labelled else None
-            loss = distillation(self._network(part.inputs), wanted, labels, self._classes) / len(parts)
+                wanted = self._original(part)
+            loss = distillation(self._network(part), wanted, self._classes) / len(parts)
             loss.backward()
             total += float(loss.detach())
         return total
@@ -246,11 +243,11 @@ def _array(value: Tensor) -> Array:
     return np.array(value.detach().cpu().numpy())
 
 
-def _parts(samples: LessonSamples, program: Program) -> Iterator[LessonSamples]:
+def _parts(samples: Samples, program: Program) -> Iterator[Samples]:
     """The samples in as many at a time as the program takes."""
     sizes = [type_.dims[0] for type_ in program.inputs.values() if type_.dims]
     fixed = next((size for size in sizes if isinstance(size, int)), None)
-    count = min(map(len, samples.inputs.values()))
+    count = min(map(len, samples.values()))
     size = fixed or count
     for start in range(0, count - size + 1, size):
-        yield samples.between(start, start + size)
+        yield between(samples, start, start + size)

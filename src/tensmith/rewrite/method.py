@@ -18,8 +18,9 @@ from tensmith.rewrite.rule import EVERYWHERE, Kind, Step
 # The order in which methods act on one program, whatever order the search found them in.
 STRUCTURE, WEIGHTS, NUMBERS, TRAINING = 1, 2, 3, 4
 
-# Bits of all weights that are worth trying where training follows.
-_CHALLENGING_BITS = (4, 3, 2)
+# Bits of all weights that are worth trying where training follows; times the price of memory, where codes are
+# chosen by what they cost: at the size of 3 bits, those lose half as much before training.
+_CHALLENGING_BITS, _CHALLENGING_PRICES = (4, 3, 2), (2, 4, 8)
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,11 @@ class Method(ABC):
         """What a plan may become with so much of the method that only training brings it back."""
         step = plan.find(self.name) if self.graded else None
         if step is None or plan.graded is not step:
+            return
+        if (price := step.params.get("price")) is not None:
+            for times in _CHALLENGING_PRICES:
+                dearer = replace(step, params={**step.params, "price": times * price})
+                yield Form(plan.having(dearer), plan.family)
             return
         kept = {key: value for key, value in step.params.items() if key not in ("bits", "price", "worth")}
         for bits in _CHALLENGING_BITS:

@@ -1,4 +1,4 @@
-"""Training back what promises most: plans beyond the budget that are smaller or faster than any within.
+"""Training back what promises most: plans beyond the budget that are much smaller or faster than any within.
 
 Successive halving (Jamieson and Talwalkar 2016): in each round all that are left are trained as long as one
 another, judged as any candidate is, and the better half goes on with twice the time.
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 # What may be lost before training, in the budget's unit, and how many times less is expected after it.
 FARTHEST, _EXPECTED = 30.0, 8.0
-# The most that are trained, and the least time for one in the first round.
-_MOST, _LEAST_SECONDS = 8, 60.0
+# The most that are trained, and the least time for one in the first round, some hundred steps if it is small.
+_MOST, _LEAST_SECONDS = 8, 180.0
+# What is not so many times smaller or faster than what holds the budget is not worth training.
+_NOTICEABLE = 1.1
 # Without a drop budget, drops count against this.
 _SMALLEST_BUDGET = 0.1
 # What the checkpoint's facts about training are called.
@@ -55,12 +57,13 @@ def _in_reach(candidate: Candidate) -> bool:
 
 
 def promising(tried: Iterable[Candidate], objective: Objective, original_bytes: float) -> list[Candidate]:
-    """Candidates over the drop budget alone that none within it beats in size and latency, best first."""
+    """Candidates over the drop budget alone that none within it, or hardly, beats in size and latency."""
     measured = list(filter(_in_reach, tried))
     within = [c for c in measured if c.holds]
 
     def beaten(candidate: Candidate) -> bool:
-        return any(c.bytes <= candidate.bytes and c.latency <= candidate.latency for c in within)
+        near = (_NOTICEABLE * candidate.bytes, _NOTICEABLE * candidate.latency)
+        return any(c.bytes <= near[0] and c.latency <= near[1] for c in within)
 
     found = [
         candidate
