@@ -43,17 +43,25 @@ if kind != "-":
     params = llama_cpp.llama_model_quantize_default_params()
     params.nthread, params.ftype = 1, int(kind)
     assert llama_cpp.llama_model_quantize(source.encode(), file.encode(), ctypes.byref(params)) == 0
-model = llama_cpp.Llama(file, n_ctx=128, n_threads=1, logits_all=True, verbose=False, n_batch=1)
+options = {"n_ctx": 128, "n_threads": 1, "n_batch": 1, "verbose": False}
+model = llama_cpp.Llama(file, logits_all=True, **options)
 logits = []
 for row in np.load(windows):
     model.reset()
     model.eval(row.tolist())
     logits.append(np.array(model.scores[: len(row)]))
-model.reset()
-model.eval([1])
+model = llama_cpp.Llama(file, **options)
+
+def next_after(token):
+    batch = llama_cpp.llama_batch_get_one((ctypes.c_int32 * 1)(token), 1)
+    assert llama_cpp.llama_decode(model.ctx, batch) == 0
+    scores = llama_cpp.llama_get_logits_ith(model.ctx, -1)
+    return int(np.ctypeslib.as_array(scores, (model.n_vocab(),)).argmax())
+
+token = next_after(1)
 started = time.perf_counter()
 for _ in range(int(count)):
-    model.eval([int(model.scores[model.n_tokens - 1].argmax())])
+    token = next_after(token)
 np.savez(out, logits=np.array(logits), rate=int(count) / (time.perf_counter() - started))
 """
 
@@ -81,8 +89,7 @@ def compared(model: Path, spec: str, options: Namespace) -> parts.Found:
         kind: partial(_theirs, model, folder / f"{kind}.gguf", str(number), folder, options)
         for kind, number in _QUANTIZED.items()
     }
-    points = [each for each in sorted(out.iterdir()) if (each / "certificate.json").exists()]
-    points = [each for each in points if each.name != "best"]
+    points = sorted((out / "candidates").iterdir())
     files |= {each.name: partial(_ours, each, windows, options.tokens) for each in points}
     row: dict[str, Mapping[str, Any]] = {}
     for _ in range(ROUNDS):

@@ -16,11 +16,16 @@ from onnx import helper
 from command_line import refused, tensmith
 from decoders import HEAD, HEADS, MOST, VOCABULARY, decoder
 from tensmith import load
+from tensmith.backend.onnx import write_onnx
+from tensmith.data import as_dataset, split
 from tensmith.deploy.caching import CachedDecoder, apart, cached_decoder
 from tensmith.deploy.generation import TokenDecoder
 from tensmith.deploy.slots import SlotDecoders
 from tensmith.errors import ModelError
+from tensmith.evaluate.calibrator import Calibrator
 from tensmith.frontend.onnx import read_onnx
+from tensmith.rewrite.method import apply_lossy
+from tensmith.rewrite.rule import EVERYWHERE, Step
 
 
 def made(path: Path, target: Path) -> CachedDecoder:
@@ -38,6 +43,21 @@ def test_rows_are_computed_once(mask: str, merged: bool, tmp_path: Path) -> None
     program = read_onnx(tmp_path / "c.onnx")
     caches = [type_ for name, type_ in program.inputs.items() if name.startswith("past")]
     assert {tuple(map(str, type_.dims)) for type_ in caches} == {("batch", str(HEADS), "before", str(HEAD))}
+
+
+@pytest.mark.parametrize("stored", ["codes", "floats"])
+def test_rows_of_rounded_activations_are_computed_once(stored: str, tmp_path: Path) -> None:
+    """In int8, and in codes that are opened: what a row was quantized to does not change."""
+    program = read_onnx(decoder(tmp_path / "d.onnx", mask="triangle"))
+    methods = {"codes": ("weight_only", {"stored": "codes"}), "floats": ("int8", {"calibration": "minmax"})}
+    rule, params = methods[stored]
+    texts = np.random.default_rng(2).integers(0, VOCABULARY, (40, 9))
+    view = split(as_dataset((texts, np.zeros(40, int))), 8, 8).calibration
+    lossy = apply_lossy(program, Step(rule, EVERYWHERE, params, "lossy"), Calibrator(view, 8, None, 1))
+    write_onnx(lossy, tmp_path / "q.onnx")
+    found = made(tmp_path / "q.onnx", tmp_path / "c.onnx")
+    assert found.compared.apart < 1e-3 and not found.causality.late
+    assert len(found.caches) == 4
 
 
 def test_batches_and_parts_of_a_prompt(tmp_path: Path) -> None:

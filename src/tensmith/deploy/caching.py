@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from tensmith.engine.base import ENGINES
 from tensmith.errors import EngineError, ModelError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
+from tensmith.ir.ops.quantization import encodes
 from tensmith.rewrite.tokens.caching import with_caches
 from tensmith.rewrite.tokens.causal import Causality
 from tensmith.rewrite.trail import simplify
@@ -31,8 +33,9 @@ _LONG = (2, 1, 1, 12, 1, 40, 1, 1, 200, 1, 1)
 _FEWEST = 16
 # Tokens that are drawn where the model does not say how many it knows.
 _WORDS = 256
-# Of the range of logits, sums in another order; and those further below the best one say nothing.
-SAME, _RANGE = 1e-3, 30.0
+# Of the range of logits, sums in another order; where activations are rounded, one of two codes that they may
+# fall to. Those further below the best one say nothing.
+SAME, _ROUNDED, _RANGE = 1e-3, 0.05, 30.0
 
 
 @dataclass
@@ -45,9 +48,15 @@ class CachedDecoder(TokenDecoder):
     causality: Causality
     compared: CacheComparison = field(init=False)
 
+    @cached_property
+    def borne(self) -> float:
+        """How far logits may be apart."""
+        rounds = any(map(encodes, self.causality.rows.program.nodes))
+        return _ROUNDED if rounds else SAME
+
     def fed(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
         """See TokenDecoder."""
-        if self.compared.apart > SAME:
+        if self.compared.apart > self.borne:
             return self.original.rows(known)[-1], {}
         row, after = self.last(known, fed, state)
         if len(known) < 2 * self.compared.tokens or not self.causality.late:
@@ -86,7 +95,7 @@ def cached_decoder(
     made = CachedDecoder(ENGINES[engine].prepare(path, threads), original, Causality.of(plain))
     found = [compared_on(made, text, seed) for seed, text in enumerate((*_SHORT, _LONG))]
     made.compared = CacheComparison(max(each.apart for each in found), max(each.tokens for each in found))
-    if not made.compared.apart <= SAME:
+    if not made.compared.apart <= made.borne:
         raise ModelError(
             f"with caches its logits are {made.compared.apart:.1e} of their range apart: rows look at later "
             "ones, or a position is not told by what came before"

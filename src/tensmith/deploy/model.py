@@ -144,8 +144,11 @@ class Model:
     @cached_property
     def _slot_decoders(self) -> SlotDecoders | None:
         """The decoder compiled for one token at a time, for our engine; None for others, and where it has
-        caches of its own, takes a fixed length, or has nothing to keep."""
-        if self._engine != NATIVE or self._compiled is not None:
+        caches of its own, takes a fixed length, or has nothing to keep.
+
+        What a run compiled computes a whole text at a time: its file is compiled again for single tokens.
+        """
+        if self._engine != NATIVE:
             return None
         reference = Model(self.path, threads=self._threads)
         if self._gguf:  # ONNX Runtime rounds what it multiplies with codes

@@ -13,6 +13,7 @@ from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.gather import Gather
 from tensmith.ir.ops.matmul import Gemm, MatMul
 from tensmith.ir.ops.normalization import LpNormalization, RowNormalization
+from tensmith.ir.ops.quantization import OnGrid
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.shape import Expand, Renaming, Reshape, Transpose
 from tensmith.ir.ops.shared import normal_axis
@@ -177,11 +178,20 @@ def gathered(c: RowValues, node: Node, rows: dict[int, str]) -> list[str]:
     return cut_along(c, node, rows)
 
 
+def on_grid(c: RowValues, node: Node, rows: dict[int, str]) -> list[str]:
+    """Numbers to codes and back, by scales that have no rows and are not one a row."""
+    scales = c.rows.program.type(node.inputs[1]).dims
+    if scales and normal_axis(node.attrs["axis"], len(c.rows.program.type(node.output).dims)) in rows:
+        raise ModelError(f"{node.label}: each row of tokens has a scale of its own")
+    return first_alone(c, node, rows)
+
+
 Rule = Callable[[RowValues, Node, dict[int, str]], list[str]]
 # How the rows of an output are those of the inputs, by kind of op.
 _RULES: tuple[tuple[Any, Rule], ...] = (
     (Elementwise, broadcast),
     (Cast, broadcast),
+    (OnGrid, on_grid),
     (MatMul, multiplied),
     (Gemm, affine),
     (AlongAxis, along),
