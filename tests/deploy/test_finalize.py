@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,9 +41,10 @@ def gate(
     seconds: float = -1.0,
     by: float = 9.0,
     elsewhere: Collection[str] = (),
+    each: float = 0.0,
 ) -> Any:
-    """What is (kept, lost) of points, some of which lose so much, judged for so many seconds; a worker built
-    the ones `elsewhere`, and otherwise than this machine."""
+    """What is (kept, lost) of points, some of which lose so much, judged for so many seconds, less those that
+    measuring takes of `each`; a worker built the ones `elsewhere`, and otherwise than this machine."""
 
     def outcome(contender: Contender, *_: Any) -> Any:
         lost = by if contender.path.name in breaking else 0.0
@@ -58,13 +59,22 @@ def gate(
     judge: Any = SimpleNamespace(outcome=outcome)
     nothing: Any = None
     hearing = Hearing(judge, nothing, Contender("e", Path("original")))
-    until = time.monotonic() + seconds
+    start = time.monotonic()
+
+    def until(points: Sequence[Candidate]) -> float:
+        return start + seconds - each * len(points)
+
     kept, lost = _through_the_gate(builder, hearing, points, Objective(0.5), lambda _: None, until)
     return [candidate.id for candidate in kept if candidate.status == "accepted"], lost
 
 
 def test_late_the_best_product_is_judged() -> None:
     assert gate(FRONT)[0] == ["balanced"]
+
+
+def test_as_many_are_judged_as_can_be_measured() -> None:
+    kept, lost = gate(FRONT, seconds=50, each=20)
+    assert len(kept) == 2 and [point.reason for point in lost] == [LATE]
 
 
 def test_late_judging_goes_on_until_a_point_is_kept() -> None:

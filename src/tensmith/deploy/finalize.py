@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -86,9 +86,12 @@ def finalize(
     untouched = replace(next(c for c in candidates if c.plan == UNTOUCHED), status="accepted", reason="")
     progress("accuracy of the original on held-out data")
     hearing = Hearing(judge, held_out, run.baseline)
-    until = schedule.judged_by(finalists(candidates))
+
+    def until(points: Sequence[Candidate]) -> float:
+        return schedule.judged_by([untouched, *points])
+
     kept, lost = _through_the_gate(builder, hearing, candidates, run.objective, progress, until)
-    peers = _judged_peers(run, builder, hearing, candidates, progress, until)
+    peers = _judged_peers(run, builder, hearing, candidates, progress, until(kept))
     standing = {_contender(builder, c): c for c in [untouched, *kept]}
     timed = _timed(run, standing, peers, progress, schedule)
     progress("memory and energy of all points")
@@ -166,13 +169,14 @@ def _through_the_gate(
     candidates: Sequence[Candidate],
     objective: Objective,
     progress: Progress,
-    until: float,
+    until: Callable[[Sequence[Candidate]], float],
 ) -> tuple[list[Candidate], list[Candidate]]:
     """(points that stay, points that leave), judging as few as possible.
 
     Those surely within the budget come first, then those that may be, then what is exact, the best products
     of size and latency before others; but when points fell and none of the lossy ones stands yet, the safest
-    is next. After `until` (time.monotonic) no further point is judged, unless none is within the budget yet.
+    is next. `until` (of time.monotonic) says when judging ends so that all of some points can be measured;
+    one more after that is judged only where none is within the budget yet.
     """
     judged: dict[str, Candidate] = {}
 
@@ -182,25 +186,26 @@ def _through_the_gate(
     def unjudged(points: Sequence[Candidate]) -> list[Candidate]:
         return [point for point in points if point.plan != UNTOUCHED and point.id not in judged]
 
-    def late() -> bool:
-        found = any(point.status == "accepted" for point in judged.values())
-        return found and time.monotonic() > until
+    def late(one_more: Candidate) -> bool:
+        staying = [point for point in judged.values() if point.status != "rejected"]
+        found = any(point.status == "accepted" for point in staying)
+        return found and time.monotonic() > until([*staying, one_more])
 
     def empty_handed() -> bool:
         lossy = [point.status for point in judged.values() if not point.plan.is_exact]
         return bool(lossy) and "accepted" not in lossy
 
-    while len(judged) < _MOST_JUDGED and not late():
-        waiting = unjudged(shortlist(standing()))
-        if not waiting:
-            break
+    why = _MANY
+    while len(judged) < _MOST_JUDGED and (waiting := unjudged(shortlist(standing()))):
         candidate = min(waiting, key=_safety if empty_handed() else _turn)
+        if late(candidate):
+            why = LATE
+            break
         progress(f"accuracy of {candidate.id} on held-out data")
         if builder.confirmed(candidate.plan):
             judged[candidate.id] = _gated(candidate, hearing.drop(_contender(builder, candidate)), objective)
         else:
             judged[candidate.id] = replace(candidate, status="rejected", reason=_ELSEWHERE)
-    why = LATE if late() else _MANY
     lost = [point for point in judged.values() if point.status == "rejected"]
     lost += [replace(point, status="not judged", reason=why) for point in unjudged(front(standing()))]
     return [point for point in judged.values() if point.status != "rejected"], lost
