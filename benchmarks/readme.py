@@ -123,6 +123,30 @@ def _fronts_table(rows: Rows, peers: Rows) -> str:
     return _table(("model", "reached", "lost", *(["area, ours and theirs"] if peers else [])), lines)
 
 
+def language(found: Results) -> Iterator[str]:
+    """A language model's points beside llama.cpp's files of the same weights."""
+    rows = _rows(found, "characters").get("characters")
+    if rows is None:
+        return
+    minutes = found["characters"]["settings"]["time_budget"].replace("m", " minutes")
+    yield (
+        "A language model of 4.8 million weights (GPT-2 on characters, trained by a script here), compressed "
+        f"from its GGUF file in {minutes} and quantized by llama.cpp: the same held-out text, one thread, "
+        "single tokens in turns."
+    )
+    lines = [
+        (
+            f"ours, {row['words']}" if "words" in row else f"llama.cpp {name}",
+            f"{row['bytes'] / 1e6:.2f}",
+            f"{row['loss']:.4f}",
+            f"{row['tokens_per_second']:,.0f}",
+        )
+        for name, row in sorted(rows.items(), key=lambda item: item[1]["bytes"])
+    ]
+    yield _table(("file", "MB", "nats a character", "tokens a second"), lines)
+    yield _provenance(found, "characters")
+
+
 def native(found: Results) -> Iterator[str]:
     """Whole networks over the fastest of the others."""
     columns = [_rows(found, name) for name in ("native", "native_int8", "native_memory")]
@@ -178,6 +202,7 @@ def lifting(found: Results) -> Iterator[str]:
 BLOCKS: dict[str, Callable[[Results], Iterator[str]]] = {
     "front": front,
     "fronts": fronts,
+    "language": language,
     "native": native,
     "native more": native_more,
     "lifting": lifting,

@@ -110,6 +110,13 @@ BENCHES = (
     Bench("workers", "compress.workers", 3, (), ("--turns", "2", "--samples", "500"), readme=False),
     Bench("import_speed", "compress.import_speed", 5, (), ("--only", "resnet18"), readme=False),
     Bench("keras_twins", "compress.keras_twins", 5, (), (*_BRIEF, "--time-budget", "30s"), readme=False),
+    Bench(
+        "characters",
+        "compress.characters",
+        45,
+        (),
+        ("--minutes", "0.5", "--time-budget", "1m", "--windows", "5", "--tokens", "20"),
+    ),
     Bench("gguf", "compress.gguf", 2, (), ("--only", "llama-F32"), readme=False),
     Bench("calibration_memory", "compress.calibration_memory", 3, readme=False),
     Bench("large_model", "compress.large_model", 8, (), ("--layers", "2"), readme=False),

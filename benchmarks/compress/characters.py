@@ -5,8 +5,9 @@
 The model is that of `benchmarks.tasks` (GPT-2, 4.8 million weights, on tinyshakespeare), trained for
 --minutes where --model is not given. Each file answers the same windows of held-out text, which no search has
 seen; rates are of single tokens in one thread, the best of ROUNDS in which files take turns. Bytes are those
-of the file that is shipped. Needs the package llama-cpp-python, here or in the Python that --python names; it
-quantizes without an importance matrix, as its tool does by default.
+of the file that is shipped. What is in FOLDER already is only measured. Needs the package llama-cpp-python,
+here or in the Python that --python names; it quantizes without an importance matrix, as its tool does by
+default.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from benchmarks import DATA, ROOT, parts
 from benchmarks.compress.gguf import decoding_rate
@@ -79,8 +81,8 @@ def compared(model: Path, spec: str, options: Namespace) -> parts.Found:
     folder = options.folder / "characters"
     out = folder / "out"
     words = ["--data", spec, "--max-drop", "1", "--time-budget", options.time_budget, "--output", str(out)]
-    again = ["--resume"] if (out / "run.sqlite").exists() else []
-    subprocess.run([sys.executable, "-m", "tensmith", "compress", str(model), *words, *again], check=True)
+    if not (out / "front.json").exists():
+        subprocess.run([sys.executable, "-m", "tensmith", "compress", str(model), *words], check=True)
     part = open_dataset(spec).part("test")
     rows = np.linspace(0, len(part) - 1, min(options.windows, len(part))).astype(int)
     windows = np.asarray(part.inputs(rows.tolist()))
@@ -113,7 +115,10 @@ def _ours(folder: Path, windows: np.ndarray, tokens: int) -> Mapping[str, Any]:
     logits = np.concatenate([model(window[None]) for window in windows])
     shipped = next(folder / name for name in ("model.packed", "model.onnx") if (folder / name).exists())
     rate = decoding_rate(load(folder, engine="native"), tokens)
-    return {"bytes": shipped.stat().st_size, "loss": loss(logits, windows), _RATE: rate}
+    steps = yaml.safe_load((folder / "plan.yaml").read_text())["steps"]
+    lossy = [step["rule"] for step in steps if step.get("kind", "lossy") == "lossy"]
+    words = " and ".join(lossy) or "exact rewrites alone"
+    return {"bytes": shipped.stat().st_size, "loss": loss(logits, windows), _RATE: rate, "words": words}
 
 
 def _undominated(kind: str, theirs: Mapping[str, Any], ours: Sequence[Mapping[str, Any]]) -> str:
