@@ -89,6 +89,19 @@ def test_floats_that_are_codes_keep_few_values_a_row() -> None:
     assert all(len(np.unique(row)) <= 7 for row in rows)
 
 
+def test_rows_of_zeros_stay_zeros_while_little_moves() -> None:
+    program = lossy("weight_only", default_bits=3, stored="floats")
+    name = next(of_kind(moved(program)[0], LearningGrid))
+    emptied = program.constants[name].copy()
+    emptied[2] = 0
+    network = TorchNetwork(program.with_constants({name: emptied}), {}, "cpu")
+    learning = learning_constants(network.program, False)
+    with torch.no_grad():
+        for tensor, unit in learning[name].parameters.values():
+            tensor += 0.01 * unit
+    assert not learning[name].written()[name][2].any()
+
+
 def test_a_codebook_keeps_its_size() -> None:
     network, after = moved(lossy("weight_clustering", bits=3, criterion="weights"))
     names = list(of_kind(network, LearningCodebook))

@@ -276,21 +276,26 @@ def _has_few_values(array: Array) -> bool:
 
 
 def _as_grid(rows: Array) -> Array | None:
-    """The scales [rows] of rows [groups, rows, d] that are whole multiples of one number each, or None."""
+    """The scales [rows] of rows [groups, rows, d] that are whole multiples of one number each, or None.
+
+    Rows of zeros have the others' mean scale: on a finer grid the first step would make weights of them.
+    """
     flat = rows.reshape(-1, rows.shape[-1])
     largest = np.abs(flat).max(1)
     if flat.shape[1] < 2 or not largest.any():
         return None
     some = flat[:, np.argsort(-np.abs(flat).sum(0))[:_LOOKED_AT]]
-    scales = np.where(largest > 0, 0.0, largest.mean() / _MOST_CODE)
+    used = largest > 0
+    scales = np.zeros(largest.shape)
     for code in range(1, _MOST_CODE + 1):
-        missing = scales == 0
+        missing = used & (scales == 0)
         if not missing.any():
             break
         tried = largest[missing] / code
         fits = np.asarray((abs(_rest(some[missing], tried)) < _NEAR).all(1))
         fits[fits] = (abs(_rest(flat[missing][fits], tried[fits])) < _NEAR).all(1)
         scales[missing] = np.where(fits, tried, 0.0)
+    scales[~used] = scales[used].mean()
     return scales.astype(np.float32) if scales.all() else None
 
 
