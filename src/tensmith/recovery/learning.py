@@ -30,6 +30,8 @@ _SCALE_UNIT, _SMALLEST_UNIT = 0.3, 1e-2
 # Floats are codes in disguise where every row is whole multiples, up to this many times, of one number.
 _MOST_CODE, _NEAR = 127, 1e-3
 _LOOKED_AT = 64
+# How far scales are apart that were one before they were rounded.
+_SAME = 1e-6
 # Floats are of a codebook where they have so few values, each shared by so many.
 _MOST_VALUES, _FEWEST_SHARING = 256, 8
 
@@ -90,7 +92,7 @@ class LearningCodebook(Learning):
 
 
 class LearningGrid(Learning):
-    """Codes times scales, both learned (Esser et al. 2020).
+    """Codes times scales, both learned (Esser et al. 2020). A scale that all rows share stays shared.
 
     scales: as broadcast to the codes they are read. codes_name and scale_name: of the constants that hold
     them; without a scale's name the products are held.
@@ -105,14 +107,18 @@ class LearningGrid(Learning):
         self.top = float(2 ** np.ceil(np.log2(max(whole.max(), -whole.min() - 1, 1) + 1)) - 1)
         self.low = min(-self.top, float(whole.min()))
         self.mask = torch.as_tensor(whole != 0) if zeros and not whole.all() else None
+        self._stored = scales.shape
+        shared = np.allclose(scales, scales.flat[0], rtol=_SAME, atol=0)
+        learned = scales.reshape(-1)[:1] if shared else scales
         self.parameters = {
             "weights": _parameter(whole * over_axis(scales, whole, attrs)),
-            "scale": LearnedTensor(_leaf(np.log(np.maximum(scales, 1e-12))), _SCALE_UNIT),
+            "scale": LearnedTensor(_leaf(np.log(np.maximum(learned, 1e-12))), _SCALE_UNIT),
         }
 
     def scales(self) -> Tensor:
         """The scales, in the shape in which they are stored."""
-        return torch.exp(self.parameters["scale"].tensor)
+        scales = torch.exp(self.parameters["scale"].tensor)
+        return scales.expand(self._stored) if self._stored else scales.reshape(())
 
     def value(self) -> Tensor:
         return onto_grid(self._weights(), self._spread(), self.low, self.top)
@@ -134,7 +140,8 @@ class LearningGrid(Learning):
 
     def written(self) -> dict[str, Array]:
         with torch.no_grad():
-            codes = torch.clamp(torch.round(self._weights() / self._spread()), self.low, self.top)
+            # No zero is negative: a file would have to say which.
+            codes = torch.clamp(torch.round(self._weights() / self._spread()), self.low, self.top) + 0.0
             if not self.scale_name:
                 return {self.codes_name: _array(codes * self._spread())}
         return {self.codes_name: _array(codes).astype(np.int8), self.scale_name: _array(self.scales())}
