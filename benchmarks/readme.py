@@ -132,7 +132,7 @@ def language(found: Results) -> Iterator[str]:
     yield (
         "A language model of 4.8 million weights (GPT-2 on characters, trained by a script here), compressed "
         f"from its GGUF file in {minutes} and quantized by llama.cpp: the same held-out text, one thread, "
-        "single tokens in turns."
+        "single tokens in turns, each through its Python package."
     )
     lines = [
         (
