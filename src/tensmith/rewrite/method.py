@@ -168,7 +168,8 @@ class Method(ABC):
         step = plan.find(self.name) if self.graded else None
         if step is None or plan.graded is not step or plan.on_line:
             return
-        sites = prospect.divergence().keys()
+        treated = self.outlooks(prospect)
+        sites = [site for site in prospect.divergence() if site in treated]
         skip = prospect.most_sensitive(sites, len(step.params.get("skip", ())))
         if skip is not None:
             yield Form(plan.having(replace(step, params={**step.params, "skip": skip})), plan.family)

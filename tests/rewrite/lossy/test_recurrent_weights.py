@@ -19,6 +19,8 @@ from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import LOSSY, Prospect, apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
+SITES = ["y (element)", "y (state)", "tags"]
+
 
 def tagger(head: bool = True) -> Program:
     """Two directions over a sequence, and a product behind them."""
@@ -70,7 +72,7 @@ def test_a_higher_price_makes_smaller_files(stored: str) -> None:
     """Of weights that are rounded by the length of their codes, those of recurrent layers among them."""
     program = tagger()
     worth = {own.site: 0.01 for own in stored_weights(program)}
-    assert list(worth) == ["y (element)", "y (state)", "tags"]
+    assert list(worth) == SITES
     rounding = {"stored": stored, "rounding": "coded", "worth": worth}
     cheap, dear = (on_grid(program, **rounding, price=price) for price in (1.0, 1e3))
     assert moved(program, cheap) < moved(program, dear) < 0.5
@@ -84,6 +86,16 @@ def test_each_matrix_has_a_row_of_its_own() -> None:
     assert (element.shape, state.shape, tags.shape) == ("64 x 6", "64 x 8", "8 x 10")
     assert element.multiply_adds and state.multiply_adds
     assert element.multiply_adds / state.multiply_adds == pytest.approx(6 / 8)
+
+
+def test_static_int8_leaves_them_as_they_are() -> None:
+    """A search names them to it, as it probed them with the others."""
+    program = tagger()
+    rounding = {"rounding": "coded", "price": 10.0, "worth": dict.fromkeys(SITES, 0.01), "skip": [SITES[1]]}
+    step = Step("int8", EVERYWHERE, {"calibration": "minmax", **rounding}, "lossy")
+    treated = apply_lossy(program, step, Interpreted())
+    assert {name: treated.constants[name].dtype for name in "wr"} == dict.fromkeys("wr", np.dtype("f4"))
+    assert 0 < moved(program, treated) < 0.5
 
 
 def test_bits_that_are_no_grid() -> None:

@@ -28,7 +28,13 @@ from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.placement import Placement, place
 from tensmith.rewrite.lossy.ranges import METHODS, choose_range
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
-from tensmith.rewrite.lossy.weights import WeightedLayer, grid_bytes, weighted_layers, without_unused
+from tensmith.rewrite.lossy.weights import (
+    WeightedLayer,
+    grid_bytes,
+    stored_weights,
+    weighted_layers,
+    without_unused,
+)
 from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
 
 _LEVELS = 255
@@ -87,7 +93,7 @@ class Int8(Method):
         reader.number("percentile", low=50, high=101)
         reader.done()
         named = skip.union(params.get("bits", {}), params.get("worth", {}))
-        unknown = named - {layer.site for layer in weighted_layers(program)}
+        unknown = named - {own.site for own in stored_weights(program)}
         if unknown:
             raise ProgramError(f"'{min(unknown)}' is not a layer of the program")
         placement = place(program, skip)
