@@ -13,6 +13,7 @@ from tensmith.ir.program import array_bytes
 from tensmith.report.document import LayerRow
 from tensmith.rewrite.kept import KEPT
 from tensmith.rewrite.lossy.int8 import WEIGHT_SUFFIX
+from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.plan import Plan
@@ -53,23 +54,26 @@ def layer_rows(
                 "ms_evidence": before.ms_evidence,
                 "sensitivity": sensitivity[before.name].flips if before.name in sensitivity else None,
                 "sensitivity_evidence": "measured",
-                "treatment": treatment(plan, before.name),
+                "treatment": treatment(plan, weights),
             }
         )
     return rows
 
 
-def treatment(plan: Plan, site: str) -> str:
-    """What a plan does to one layer, in words."""
-    words = []
+def treatment(plan: Plan, weights: StoredWeights) -> str:
+    """What a plan does to one layer, or to weights of a recurrent one, in words."""
+    site, called, words = weights.site, {weights.site, weights.node.output}, []
     for step in plan.steps:
-        if step.site not in (EVERYWHERE, site):
+        if step.site != EVERYWHERE and step.site not in called:
             continue
-        if site in step.params.get("skip", ()):
+        lossy = LOSSY[step.rule] if step.kind == "lossy" else None
+        if lossy is not None and not (lossy.recurrent or isinstance(weights, WeightedLayer)):
+            continue
+        if called & set(step.params.get("skip", ())):
             words.append(f"left in float by {step.rule}")
         elif step.kind == "exact":
             words.append(step.rule)
-        elif site in step.params.get(KEPT, ()):
+        elif called & set(step.params.get(KEPT, ())):
             words += [] if _KEPT_WORD in words else [_KEPT_WORD]
         else:
             own = {name: value for name, value in step.params.items() if name != KEPT}

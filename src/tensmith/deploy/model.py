@@ -161,7 +161,8 @@ class Model:
             with_slots(program, _FEW)
         except TensmithError:
             return None
-        return SlotDecoders(plain.session, program, self._threads)
+        whole = None if self._compiled is None else self._decoder
+        return SlotDecoders(plain.session, program, self._threads, whole)
 
     @cached_property
     def _cached_decoder(self) -> TokenDecoder | None:

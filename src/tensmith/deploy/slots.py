@@ -58,14 +58,22 @@ class SlotDecoder(CachedDecoder):
 @dataclass
 class SlotDecoders(TokenDecoder):
     """Compiles a step of `program`, which is simplified, for every capacity that texts ask for, and compares
-    each with the decoder that `session` is; where they differ, that goes on alone."""
+    each with the decoder that `session` is; where they differ, that goes on alone. Where nothing can be
+    compiled here, `whole` computes whole texts, if it is given."""
 
     program: Program
     threads: int = 1
+    whole: TokenDecoder | None = None
     made: dict[int, SlotDecoder] = field(default_factory=dict)
 
     def _said(self, known: list[int], most: int, sampling: Sampling) -> Iterator[int]:
-        return self._of(len(known) + most - 1)._said(known, most, sampling)
+        try:
+            decoder: TokenDecoder = self._of(len(known) + most - 1)
+        except TensmithError:
+            if self.whole is None:
+                raise
+            decoder = self.whole
+        return decoder._said(known, most, sampling)
 
     def _of(self, tokens: int) -> SlotDecoder:
         """The decoder for so many tokens: their number is a power of two, or where the model takes no text of

@@ -222,6 +222,9 @@ class Training:
 
     def _loaded(self) -> _State:
         found = read_arrays(self._path, gate.most_decompressed(self._path.stat().st_size), "training")
+        shapes = {name: tuple(p.tensor.shape) for name, p in self._network.parameters.items()}
+        if {name: array.shape for name, array in _under("now", found).items()} != shapes:
+            return _State()  # of another network, or an older form of this one
         self._set(_under("now", found))
         for key in ("step", "exp_avg", "exp_avg_sq"):
             for name, array in _under(key, found).items():

@@ -18,7 +18,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.recurrence import Recurrent
 from tensmith.rewrite.calibration import Calibration, Histogram, Moment
-from tensmith.rewrite.lossy.weights import layer_of
+from tensmith.rewrite.lossy.weights import layer_of, recurrent_weights
 
 # The parameter by which any lossy step names the layers that it leaves alone.
 KEPT = "kept"
@@ -60,7 +60,8 @@ def named_layers(original: Program, simplified: Program) -> list[NamedLayer]:
 
 
 def _names(program: Program, node: Node) -> Iterable[str]:
-    return filter(None, (node.output, node.name, *_constants(program, node)))
+    own = (weights.site for weights in recurrent_weights(program, node))
+    return filter(None, (node.output, node.name, *_constants(program, node), *own))
 
 
 def _became(original: Program, node: Node, sites: Collection[str]) -> str:

@@ -120,6 +120,8 @@ class Method(ABC):
     zeros: ClassVar[bool] = False
     # Its steps settle the bits of weights: no line is walked beside them.
     settles_bits: ClassVar[bool] = False
+    # It acts on weights of recurrent layers, too.
+    recurrent: ClassVar[bool] = False
     # It rounds activations, each to one grid for all channels.
     rounds_activations: ClassVar[bool] = False
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tensmith.rewrite.lossy.weights import stored_weights
+from tensmith.rewrite.lossy.weights import StoredWeights, stored_weights
 from tensmith.rewrite.method import LOSSY, bits_of
 from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.search.candidate import Candidate
@@ -206,15 +206,21 @@ def _other_levels(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
     for change in (-1, 1):
         bits = {
             layer.site: min(max(bits_of(step.params, layer.site) + change, _LEAST_BITS), space.prospect.bits)
-            for layer in stored_weights(space.prospect.program)
+            for layer in _treated(space, step)
         }
         yield _with(idea, idea.plan.having(replace(step, params=_params(step.params, bits, skip))).steps)
+
+
+def _treated(space: Space, step: Step) -> list[StoredWeights]:
+    """What the method of a step acts on."""
+    outlooks = LOSSY[step.rule].outlooks(space.prospect)
+    return [own for own in stored_weights(space.prospect.program) if own.site in outlooks]
 
 
 def _other_layers(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
     """Each layer with a bit more, a bit less, another worth, or left in floats (no longer)."""
     skip = frozenset(step.params.get("skip", ()))
-    sites = [layer.site for layer in stored_weights(space.prospect.program)]
+    sites = [layer.site for layer in _treated(space, step)]
     bits = {site: bits_of(step.params, site) for site in sites}
     for site in sites:
         changed = [(bits, skip ^ {site})]

@@ -106,7 +106,7 @@ class Recovering:
 
         left = self._chosen(space, _LOOKING * seconds)
         if not left:
-            self.tell("there was nothing to recover: no plan beyond the drop budget is smaller or faster")
+            self.tell("nothing to recover: no plan beyond the drop budget is much smaller or faster")
         lessons: Lessons | None = None
         for turn, (count, share) in enumerate(rounds((1 - _LOOKING) * seconds, len(left))):
             standing: list[tuple[float, Candidate]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.data import Subset
 from tensmith.data.dataset import Inputs
 from tensmith.engine.base import ENGINES
+from tensmith.errors import ProgramError
 from tensmith.evaluate.accuracy import Preprocess, as_model
 from tensmith.evaluate.likelihood import log_softmax
 from tensmith.files import TemporaryFolder
@@ -85,7 +87,7 @@ def known_sensitivities(checkpoint: Checkpoint) -> dict[str, Sensitivity]:
     """By site, as a run probed them; empty where it did not. OutputError where they are damaged."""
     try:
         return {
-            site: Sensitivity(float(each["divergence"]), float(each["flips"]), bool(each["plain"]))
+            site: Sensitivity(float(each["divergence"]), float(each["flips"]), bool(each.get("plain", False)))
             for site, each in (checkpoint.fact(_FACT) or {}).items()
         }
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -103,9 +105,9 @@ def layer_sensitivity(
     """Sensitivity of layers by site, on as many samples as `seconds` allow.
 
     The largest layers come first, and one is always probed; those that time does not reach are left out.
-    Divergence is KL(original || probed) of the softmax of the first output (Kullback and Leibler 1951). Then
-    it is found out, for as long again and the most sensitive first, where weights had better not make up for
-    one another.
+    Divergence is KL(original || probed) of the softmax of the first output (Kullback and Leibler 1951).
+    In the time left it is found out, the most sensitive first, where weights had better not make up for one
+    another.
     """
     layers = sorted(stored_weights(program), key=lambda layer: -math.prod(layer.shape))
     inputs, reference = _reference(program, view, preprocess, threads, seconds / (len(layers) + 1))
@@ -122,14 +124,14 @@ def layer_sensitivity(
         if found and time.monotonic() > until:
             break
         found[layer.site] = probed(layer, "nearest")
-    until = time.monotonic() + seconds
-    made_up = [layer for layer in layers if layer.site in found and can_make_up(program, layer)]
-    for layer in sorted(made_up, key=lambda layer: -found[layer.site].divergence):
+    compensated = [layer for layer in layers if layer.site in found and can_make_up(program, layer)]
+    for layer in sorted(compensated, key=lambda layer: -found[layer.site].divergence):
         if time.monotonic() > until:
             break
         nearest = found[layer.site]
-        plain = probed(layer, "compensated").divergence > nearest.divergence
-        found[layer.site] = replace(nearest, plain=plain)
+        with contextlib.suppress(ProgramError):  # moments that are no numbers
+            plain = probed(layer, "compensated").divergence > nearest.divergence
+            found[layer.site] = replace(nearest, plain=plain)
     return found
 
 

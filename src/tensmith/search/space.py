@@ -97,13 +97,19 @@ class Space:
             self.allowed.covered(self.program),
             7 if self.narrow else 8,
             frozenset({"bf16"} if fast else ()),
-            self.layer_seconds,
+            self._seconds_of_weights,
             lambda: {
                 site: found.divergence
                 for site, found in self._sensitivities.items()
                 if site not in self.allowed.kept
             },
         )
+
+    @property
+    def _seconds_of_weights(self) -> Mapping[str, float]:
+        """The roofline time of each layer, a recurrent one's shared out to its weights."""
+        known, found = self.layer_seconds, stored_weights(self.program)
+        return {**known, **{w.site: w.share * known[w.node.output] for w in found if w.node.output in known}}
 
     def seeds(self) -> Iterator[Idea]:
         """Where every search starts: the model as it came, its exact rewrite, and the methods' plain forms.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,17 @@ import pytest
 from lossy_samples import Interpreted
 from tensmith.backend.onnx import to_onnx
 from tensmith.backend.packed import pack
+from tensmith.deploy.layers import treatment
 from tensmith.errors import ProgramError
 from tensmith.evaluate.layers import layer_costs
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import load_target
 from tensmith.ir import Program, TensorType, interpret, make_node
+from tensmith.rewrite.kept import kept_sites
 from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import LOSSY, Prospect, apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
+from tensmith.search.plan import Plan
 
 SITES = ["y (element)", "y (state)", "tags"]
 
@@ -86,6 +90,35 @@ def test_each_matrix_has_a_row_of_its_own() -> None:
     assert (element.shape, state.shape, tags.shape) == ("64 x 6", "64 x 8", "8 x 10")
     assert element.multiply_adds and state.multiply_adds
     assert element.multiply_adds / state.multiply_adds == pytest.approx(6 / 8)
+
+
+@pytest.mark.parametrize("stored", ["codes", "floats"])
+def test_weights_that_two_layers_share_are_rounded_once(stored: str) -> None:
+    program = tagger(False)
+    again = make_node("lstm", ("x", "w", "r", "b"), ("z",), program.nodes[0].attrs)
+    twice = replace(program, nodes=(*program.nodes, again), outputs=("y", "z"))
+    assert moved(twice, on_grid(twice, stored=stored, skip=["y"])) == 0
+    assert 0 < moved(twice, on_grid(twice, stored=stored)) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("rule", "params", "said"),
+    [
+        ("weight_only", {"stored": "codes"}, "weight_only, 8-bit weights"),
+        ("weight_only", {"stored": "codes", "skip": ["y"]}, "left in float by weight_only"),
+        ("weight_only", {"stored": "codes", "kept": ["y"]}, "kept as it is"),
+        ("int8", {"calibration": "minmax"}, "exact rewrites only"),
+    ],
+)
+def test_a_report_says_what_became_of_them(rule: str, params: dict[str, Any], said: str) -> None:
+    element = stored_weights(tagger())[0]
+    assert treatment(Plan((Step(rule, EVERYWHERE, params, "lossy"),)), element) == said
+
+
+def test_they_are_kept_by_any_of_their_names() -> None:
+    program = tagger()
+    for name in ("y", "w", "y (state)"):
+        assert kept_sites(program, program, [name]) == ("y",)
 
 
 def test_static_int8_leaves_them_as_they_are() -> None:

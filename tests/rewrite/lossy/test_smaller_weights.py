@@ -147,7 +147,8 @@ def test_moments_of_inputs_that_hardly_vary_have_a_factor() -> None:
     mean = inputs.mean(axis=0)
     about = second - np.outer(mean, mean)
     assert np.linalg.eigvalsh(damped(about)).min() < 0
-    assert np.isfinite(damped_cholesky(about)).all()
+    for noise in (about, -1e3 * np.eye(4), np.zeros((4, 4))):
+        assert np.isfinite(damped_cholesky(noise)).all()
 
 
 def test_moments_that_are_not_finite_are_refused() -> None:

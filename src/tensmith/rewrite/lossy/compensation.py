@@ -46,14 +46,15 @@ def damped_cholesky(second: Array) -> Array:
     Damped more where little but rounding is left of the moments: those of inputs that hardly vary, about
     their means.
     """
-    damping = _DAMPING
+    moments, more = damped(second), _DAMPING * float(np.abs(second).max(initial=0.0))
     while True:
         try:
             # The Cholesky factor of the reversed matrix is, reversed back, an upper factor V with V V^T = H.
-            reversed_factor = np.linalg.cholesky(damped(second, damping)[::-1, ::-1])
+            reversed_factor = np.linalg.cholesky(moments[::-1, ::-1])
             return _upper_inverse(reversed_factor[::-1, ::-1])
         except np.linalg.LinAlgError:
-            damping *= 10
+            moments = moments + more * np.eye(len(moments))
+            more *= 10
 
 
 def _upper_inverse(upper: Array) -> Array:

@@ -30,6 +30,8 @@ class Half(Method):
     speed stays.
     """
 
+    recurrent = True
+
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All weights, in float16 where that holds them: the safest of all, and so the first."""
         if stored := _stored(prospect.program):

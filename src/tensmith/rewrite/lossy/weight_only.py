@@ -32,7 +32,8 @@ from tensmith.rewrite.rule import EVERYWHERE
 
 @lossy("weight_only", stage=NUMBERS, promise="weights on a grid of few levels, activations untouched")
 class WeightOnly(Method):
-    """params: as int8 for weights (bits, default_bits, scales, rounding, skip), and `stored`.
+    """params: as int8 for weights (bits, default_bits, scales, rounding, price, worth, plain, skip), and
+    `stored`.
 
     stored "codes": int8 (or int4 up to 4 bits) tensors and a dequantization in the program: small in memory
     where the engine keeps them so. "floats": the same values as floats: the graph and its speed unchanged,
@@ -40,6 +41,7 @@ class WeightOnly(Method):
     """
 
     graded = True
+    recurrent = True
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All layers; and multiplied in bfloat16, where an engine does so fast."""
@@ -81,15 +83,18 @@ def _rounded_at(program: Program, site: str) -> list[StoredWeights]:
     """One of each constant, those of recurrent layers first."""
     if site != EVERYWHERE:
         return [find_layer(program, site)]
-    recurrent = [own for node in program.nodes for own in recurrent_weights(program, node)]
-    return [*recurrent, *(layers_at(program, site) if weighted_layers(program) or not recurrent else ())]
+    stored = [own for node in program.nodes for own in recurrent_weights(program, node)]
+    recurrent = list({own.weight: own for own in stored}.values())
+    layers = layers_at(program, site) if weighted_layers(program) or not recurrent else ()
+    return [*recurrent, *layers]
 
 
 def _called(program: Program, layer: StoredWeights) -> set[str]:
     """All that `skip` may call the weights by."""
     if isinstance(layer, WeightedLayer):
         return {tied.site for tied in tied_layers(program, layer)}
-    return {layer.site, layer.node.output}
+    tied = [own for own in stored_weights(program) if own.weight == layer.weight]
+    return {name for own in tied for name in (own.site, own.node.output)}
 
 
 def _with_floats(program: Program, layer: StoredWeights, grid: QuantizedWeights) -> Program:

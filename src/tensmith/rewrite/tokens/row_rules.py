@@ -181,7 +181,10 @@ def gathered(c: RowValues, node: Node, rows: dict[int, str]) -> list[str]:
 def on_grid(c: RowValues, node: Node, rows: dict[int, str]) -> list[str]:
     """Numbers to codes and back, by scales that have no rows and are not one a row."""
     scales = c.rows.program.type(node.inputs[1]).dims
-    if scales and normal_axis(node.attrs["axis"], len(c.rows.program.type(node.output).dims)) in rows:
+    if (
+        scales not in ((), (1,))
+        and normal_axis(node.attrs["axis"], len(c.rows.program.type(node.output).dims)) in rows
+    ):
         raise ModelError(f"{node.label}: each row of tokens has a scale of its own")
     return first_alone(c, node, rows)
 
