@@ -144,6 +144,14 @@ def language(found: Results) -> Iterator[str]:
         for name, row in sorted(rows.items(), key=lambda item: item[1]["bytes"])
     ]
     yield _table(("file", "MB", "nats a character", "tokens a second"), lines)
+    theirs = [name for name, row in rows.items() if "words" not in row]
+    said = " ".join(found["characters"]["wrong"].get("characters", ()))
+    ahead = [name for name in theirs if f"beats {name} " in said]
+    yield " ".join(
+        f"{verb} in all three columns: {_and(names)}."
+        for verb, names in (("Beaten", [name for name in theirs if name not in ahead]), ("Not beaten", ahead))
+        if names
+    )
     yield _provenance(found, "characters")
 
 
