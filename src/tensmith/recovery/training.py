@@ -44,7 +44,7 @@ class Recipe:
 
     seed: int
     batch: int = 64
-    rates: tuple[float, ...] = (0.002, 0.006)
+    rates: tuple[float, ...] = (0.002, 0.006, 0.02)
 
 
 @dataclass(frozen=True)
