@@ -41,6 +41,7 @@ def explain_model(path: Path, target: str, layer: str | None = None) -> Document
     layers = layer_costs(traced.program, device)
     sites = _chosen([cost.name for cost in layers], layer, str(path))
     around = _around(traced.program, layer)
+    listed = {cost.weights.node.output for cost in layers}
     return {
         "model": str(path),
         "nodes": {"read": len(program.nodes), "simplified": len(traced.program.nodes)},
@@ -48,7 +49,7 @@ def explain_model(path: Path, target: str, layer: str | None = None) -> Document
         "tables": [
             {"name": node.output, "op": node.op}
             for node in layers_with_weights(traced.program)
-            if layer is None and node.output not in {cost.weights.node.output for cost in layers}
+            if layer is None and node.output not in listed
         ],
         "outlooks": [asdict(row) for row in layer_outlooks(traced.program, device) if row.layer in sites],
         "fired": _steps(_touching(program, traced.trail, layer)),

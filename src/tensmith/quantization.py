@@ -28,7 +28,6 @@ from tensmith.formula.arith import Array
 from tensmith.frontend.model import read_weights_open
 from tensmith.frontend.model_copy import refuse_own
 from tensmith.ir import Program
-from tensmith.ir.ops.recurrence import Recurrent
 from tensmith.ir.program import array_bytes
 from tensmith.progress import Progress, silent
 from tensmith.request import exported_module
@@ -182,8 +181,7 @@ class _Rounding:
         for layer in reversed(layers.values()):
             self.tell(f"weights in bytes: {layer.site}")
             self._round(layer, Step("weight_only", layer.site, params, "lossy"))
-        uncovered = self._uncovered
-        if any(own.node.kind(Recurrent) is not None for own in stored_weights(uncovered)):
+        if any(not isinstance(own, WeightedLayer) for own in stored_weights(self._uncovered)):
             self._apply(Step("weight_only", EVERYWHERE, params, "lossy"))
 
     @property

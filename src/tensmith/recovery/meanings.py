@@ -317,11 +317,11 @@ def _on_grid(node: Node, inputs: Sequence[Any]) -> Tensor:
             raise ProgramError(f"{node.label} is of codes that do not learn")
         return x
     bounds = None if zero is None else integer_range(TensorType.of(zero).dtype)
-    if bounds is None or np.size(zero) != 1 or np.size(_array(scale)) != 1:
+    steps = _array(scale).reshape(-1)
+    if bounds is None or np.size(zero) != 1 or steps.size != 1:
         raise ProgramError(f"{node.label} has no gradients here")
     offset = float(np.asarray(zero).reshape(-1)[0])
     low, high = bounds[0] - offset, bounds[1] - offset
     if torch.is_grad_enabled():
-        step = float(_array(scale).reshape(-1)[0])
-        return functional.hardtanh(x, low * step, high * step)
+        return functional.hardtanh(x, low * float(steps[0]), high * float(steps[0]))
     return onto_grid(x, scale, low, high)

@@ -53,8 +53,8 @@ WEIGHT_SUFFIX = ".weight"
 @lossy("int8", stage=NUMBERS, promise="8-bit weights and activations, scales from calibration data")
 class Int8(Method):
     """params: calibration (minmax, percentile, mse, entropy), percentile; bits {site: 2..8}, default_bits;
-    scales (max, mse); rounding (nearest, compensated, coded with price and worth, see `grid`); skip [sites
-    that stay in float]."""
+    scales (max, mse); rounding (nearest, compensated, coded with price and worth, see `grid`); plain [sites
+    where nothing makes up for errors of rounding]; skip [sites that stay in float]."""
 
     graded = True
     rounds_activations = True

@@ -180,11 +180,9 @@ def gathered(c: RowValues, node: Node, rows: dict[int, str]) -> list[str]:
 
 def on_grid(c: RowValues, node: Node, rows: dict[int, str]) -> list[str]:
     """Numbers to codes and back, by scales that have no rows and are not one a row."""
-    scales = c.rows.program.type(node.inputs[1]).dims
-    if (
-        scales not in ((), (1,))
-        and normal_axis(node.attrs["axis"], len(c.rows.program.type(node.output).dims)) in rows
-    ):
+    scales, rank = c.rows.program.type(node.inputs[1]).dims, len(c.rows.program.type(node.output).dims)
+    along_rows = scales not in ((), (1,)) and normal_axis(node.attrs["axis"], rank) in rows
+    if len(scales) > 1 or along_rows:
         raise ModelError(f"{node.label}: each row of tokens has a scale of its own")
     return first_alone(c, node, rows)
 
