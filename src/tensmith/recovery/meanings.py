@@ -3,7 +3,7 @@
 So a dequantization of codes is the numbers themselves. Weights come onto their grids with the gradients of
 learned step sizes (Esser et al. 2020): straight through where nothing saturates. Activations are quantized
 where nobody asks for gradients; in a step of training they are only cut off at the ends of their grids, which
-have 256 levels: what rounding does there hardly matters, and it would take a third of the step.
+have 256 levels: what rounding does there hardly matters, and it takes time.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class TorchNetwork:
         if array.dtype.kind != "f":
             return array
         found = torch.tensor(array.astype(np.float32), device=self.device)
-        # As convolutions are fastest, by a fifth of a step; what follows keeps the order of its input.
+        # As convolutions are fastest; what follows keeps the order of its input.
         return found.contiguous(memory_format=torch.channels_last) if found.ndim == 4 else found
 
     def written(self) -> dict[str, Array]:

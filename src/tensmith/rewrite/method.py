@@ -19,7 +19,7 @@ from tensmith.rewrite.rule import EVERYWHERE, Kind, Step
 STRUCTURE, WEIGHTS, NUMBERS, TRAINING = 1, 2, 3, 4
 
 # Bits of all weights that are worth trying where training follows; times the price of memory, where codes are
-# chosen by what they cost: at the size of 3 bits, those lose half as much before training.
+# chosen by what they cost: at one size, those lose less before training.
 _CHALLENGING_BITS, _CHALLENGING_PRICES = (4, 3, 2), (2, 4, 8)
 
 
