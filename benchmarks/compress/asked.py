@@ -36,6 +36,7 @@ def compressed_as_asked(
     front = json.loads((out / "front.json").read_text())
     points = [
         {key: point["metrics"][key]["value"] for key in ("speedup", "size_ratio", "accuracy_drop")}
+        | {"lossy": sorted({step["rule"] for step in point["trail"] if step["kind"] == "lossy"})}
         for point in front["points"]
         if point["within_budget"]
     ]

@@ -1,0 +1,53 @@
+"""CIFAR networks compressed with training: `tensmith compress --recover`, an hour each.
+
+    python -m benchmarks.compress.recovered [--models resnet20_cifar10] [--time-budget 8m] [--recover 48m]
+
+A row has the original's accuracy, what was asked for, and the points within the budget, all on held-out images;
+a point that was trained has the lossy step "recover". Runs stay in FOLDER/MODEL.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+
+from benchmarks import DATA, ROOT, parts
+from benchmarks.compress.asked import Asked, compressed_as_asked
+from benchmarks.compress.stock.cases import CASES
+
+ASKED = {
+    "resnet20_cifar10": Asked(budget=0.5, faster=9, smaller=20),
+    "resnet56_cifar10": Asked(budget=0.5, faster=10, smaller=20),
+    "resnet8_wide_cifar10": Asked(budget=0.5, faster=6, smaller=20),
+}
+
+
+def measured(name: str, options: Namespace) -> parts.Found:
+    """What its front holds."""
+    case, asked, out = CASES[name], ASKED[name], options.folder / name
+    kind, _, path = case.data.partition(":")
+    data = f"{kind}:{DATA / path}"
+    found = compressed_as_asked(
+        case.model(DATA), data, out, options.time_budget, asked, "--recover", options.recover
+    )
+    row = {**found.row, "asked": f"{asked.faster}x and {asked.smaller}x"}
+    return parts.Found(row=row, wrong=found.wrong)
+
+
+def main() -> int:
+    """1 where a run failed, or no point is as asked."""
+    parser = parts.arguments(__doc__)
+    parser.add_argument("--models", nargs="+", choices=ASKED, default=list(ASKED), metavar="NAME")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "recovered", help="of the runs")
+    parser.add_argument("--time-budget", default="8m")
+    parser.add_argument("--recover", default="48m")
+    options = parser.parse_args()
+    settings = {"bench": "recovered", "time_budget": options.time_budget, "recover": options.recover}
+    work = partial(measured, options=options)
+    return parts.ended(parts.run({name: name for name in options.models}, work, options.output, settings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
