@@ -2,7 +2,7 @@
 
     python -m benchmarks.compress.recovered [--models resnet20_cifar10] [--time-budget 8m] [--recover 48m]
 
-A row has the original's accuracy, what was asked for, and the points within the budget, all on held-out images;
+A row has the original's accuracy, what was asked for, and the points within the budget, on held-out images;
 a point that was trained has the lossy step "recover". Runs stay in FOLDER/MODEL.
 """
 
