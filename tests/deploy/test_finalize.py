@@ -18,6 +18,7 @@ from tensmith.deploy.finalize import (
     finalists,
 )
 from tensmith.deploy.write import _tried
+from tensmith.errors import EngineError
 from tensmith.evaluate.contender import Contender
 from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
@@ -42,11 +43,15 @@ def gate(
     by: float = 9.0,
     elsewhere: Collection[str] = (),
     each: float = 0.0,
+    dying: Collection[str] = (),
 ) -> Any:
     """What is (kept, lost) of points, some of which lose so much, judged for so many seconds, less those that
-    measuring takes of `each`; a worker built the ones `elsewhere`, and otherwise than this machine."""
+    measuring takes of `each`; a worker built the ones `elsewhere`, and otherwise than this machine, and what
+    is `dying` does not answer all."""
 
     def outcome(contender: Contender, *_: Any) -> Any:
+        if contender.path.name in dying:
+            raise EngineError("its loss is not finite")
         lost = by if contender.path.name in breaking else 0.0
         return SimpleNamespace(drop=lambda _: exact(lost, "points"))
 
@@ -111,6 +116,14 @@ def test_what_a_worker_built_otherwise_is_no_point() -> None:
     assert sorted(kept) == ["balanced", "small"]
     assert [(each.id, each.status) for each in lost] == [("fast", "rejected")]
     assert "another file" in lost[0].reason
+
+
+def test_what_fails_on_held_out_data_costs_the_run_one_point() -> None:
+    kept, lost = gate(FRONT, seconds=60, dying={"fast"})
+    assert sorted(kept) == ["balanced", "small"]
+    assert [(each.id, each.status, each.reason) for each in lost] == [
+        ("fast", "rejected", "its loss is not finite, when measured for good")
+    ]
 
 
 def test_what_breaks_the_budget_a_little_on_held_out_data_is_beyond_it() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,3 +163,36 @@ def test_one_that_cannot_run_is_named(linear: Path) -> None:
     with pytest.raises(EngineError, match=r"nosuch\.onnx"):
         missing = Contender("onnxruntime", linear.with_name("nosuch.onnx"))
         compare([Contender("onnxruntime", linear), missing], {"x": np.ones((1, 4), np.float32)})
+
+
+def test_one_that_cannot_be_loaded_is_left_out(linear: Path) -> None:
+    there, missing = (
+        Contender("onnxruntime", linear),
+        Contender("onnxruntime", linear.with_name("nosuch.onnx")),
+    )
+    refusals: dict[Contender, str] = {}
+    found = compare([there, missing], {"x": np.ones((1, 4), np.float32)}, seconds=0.1, refusals=refusals)
+    assert found == () and "nosuch.onnx" in refusals[missing]
+
+
+def test_one_that_dies_in_its_turn_costs_the_others_nothing(
+    linear: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["original", "first", "dying", "last"]
+    contenders = [Contender("onnxruntime", tmp_path / name) for name in names]
+
+    def start(contender: Contender, *_: Any) -> Any:
+        def time(count: int) -> Turn:
+            if contender.path.name == "dying":
+                raise EngineError("it died")
+            return Turn(np.full(count, 1e6), 0)
+
+        return nullcontext(SimpleNamespace(time=time))
+
+    monkeypatch.setattr(Contender, "start", start)
+    refusals: dict[Contender, str] = {}
+    found = compare(contenders, {}, seconds=0.1, refusals=refusals)
+    assert [latency.contender.path.name for latency in found] == ["original", "first", "last"]
+    assert refusals == {contenders[2]: "it died"}
+    with pytest.raises(EngineError, match="it died"):
+        compare(contenders, {}, seconds=0.1)

@@ -48,7 +48,8 @@ class Finalized:
     """The front, smallest first; the status of its points says which hold every budget.
 
     lost: candidates of the front on the search split that others beat on held-out data, that lost too much
-    there, or were not judged. held_out: how many samples they were judged on. `busy`: as in `latency.Rounds`.
+    there, did not run to the end, or were not judged. held_out: how many samples they were judged on. `busy`:
+    as in `latency.Rounds`.
     """
 
     points: list[Point]
@@ -93,25 +94,34 @@ def finalize(
     kept, lost = _through_the_gate(builder, hearing, candidates, run.objective, progress, until)
     peers = _judged_peers(run, builder, hearing, candidates, progress, until(kept))
     standing = {_contender(builder, c): c for c in [untouched, *kept]}
-    timed = _timed(run, standing, peers, progress, schedule)
+    timed, refused = _timed(run, standing, peers, progress, schedule)
     progress("memory and energy of all points")
     processes = schedule.processes(list(standing.values()))
     measured: list[Point] = []
     for contender, candidate in standing.items():
-        built, compiled = builder.built(candidate.plan), contender.compiled(run.example, run.threads)
-        drop = hearing.drop(contender)
+        built = builder.built(candidate.plan)
+        try:
+            if contender in refused:
+                raise EngineError(refused[contender])
+            compiled = contender.compiled(run.example, run.threads)
+            taken = run.taken(contender, built.program, processes, schedule.a_contender)
+        except EngineError as error:
+            if candidate.plan == UNTOUCHED:
+                raise
+            lost.append(_fallen(candidate, error))
+            continue
         metrics = {
             "accuracy": hearing.outcome(contender).metric(),
-            "accuracy_drop": drop,
+            "accuracy_drop": hearing.drop(contender),
             **_sizes(candidate),
             "latency_ms": timed[contender].latency,
             "speedup": timed[contender].ratio,
             "size_ratio": _size_ratio(untouched, candidate),
-            **run.taken(contender, built.program, processes, schedule.a_contender),
+            **taken,
             **({"native_bytes": size.native_bytes(contender.engine, compiled)} if compiled else {}),
         }
-        final = _weighed(replace(candidate, metrics=metrics, drop=drop), run.objective)
-        measured.append(Point(final, built, compiled))
+        final = replace(candidate, metrics=metrics, drop=metrics["accuracy_drop"])
+        measured.append(Point(_weighed(final, run.objective), built, compiled))
     best = shortlist(p.candidate for p in measured)
     points = [p for p in measured if p.candidate in best]
     lost += [p.candidate for p in measured if p.candidate not in best]
@@ -127,6 +137,7 @@ def finalize(
             "speedup": timed[peer.contender].ratio,
         }
         for peer in peers
+        if peer.contender in timed
     }
     return Finalized(
         sorted(points, key=lambda p: (p.candidate.bytes, p.candidate.latency)),
@@ -202,10 +213,13 @@ def _through_the_gate(
             why = LATE
             break
         progress(f"accuracy of {candidate.id} on held-out data")
-        if builder.confirmed(candidate.plan):
-            judged[candidate.id] = _gated(candidate, hearing.drop(_contender(builder, candidate)), objective)
-        else:
+        if not builder.confirmed(candidate.plan):
             judged[candidate.id] = replace(candidate, status="rejected", reason=_ELSEWHERE)
+            continue
+        try:
+            judged[candidate.id] = _gated(candidate, hearing.drop(_contender(builder, candidate)), objective)
+        except EngineError as error:
+            judged[candidate.id] = _fallen(candidate, error)
     lost = [point for point in judged.values() if point.status == "rejected"]
     lost += [replace(point, status="not judged", reason=why) for point in unjudged(front(standing()))]
     return [point for point in judged.values() if point.status != "rejected"], lost
@@ -229,6 +243,11 @@ def _gated(candidate: Candidate, drop: Metric, objective: Objective) -> Candidat
     if status == "accepted":
         return replace(candidate, status=status, reason="") if candidate.status == "unsure" else candidate
     return replace(candidate, status=status, reason=f"{reason}, on held-out data")
+
+
+def _fallen(candidate: Candidate, error: EngineError) -> Candidate:
+    """A candidate that did not run to the end, which costs the run this one point."""
+    return replace(candidate, status="rejected", reason=f"{error}, when measured for good")
 
 
 def _weighed(candidate: Candidate, objective: Objective) -> Candidate:
@@ -299,20 +318,19 @@ def _is_plain_int8(candidate: Candidate) -> bool:
 def _timed(
     run: RunDescription,
     standing: Mapping[Contender, Candidate],
-    peers: list[_Peer],
+    peers: Sequence[_Peer],
     progress: Progress,
     schedule: Schedule,
-) -> dict[Contender, Latency]:
-    """Latency and speed-up of each point and peer, in one run that takes turns; the baseline leads."""
+) -> tuple[dict[Contender, Latency], dict[Contender, str]]:
+    """Latency and speed-up of each point and peer, in one run that takes turns, the baseline first; and why
+    some have none.
+    """
     progress("latency of all points, taking turns")
     contenders = list(dict.fromkeys((run.baseline, *standing, *(peer.contender for peer in peers))))
     limit = schedule.timed_within(list(standing.values()))
     seconds = min(schedule.a_contender * len(contenders), limit)
-    try:
-        results = compare(contenders, run.example, run.threads, seconds, run.seed, limit)
-    except EngineError:
-        if not peers:
-            raise
-        peers.clear()  # a reference that one engine cannot run must not cost the run
-        return _timed(run, standing, peers, progress, schedule)
-    return {latency.contender: latency for latency in results}
+    refused: dict[Contender, str] = {}
+    results = compare(contenders, run.example, run.threads, seconds, run.seed, limit, refusals=refused)
+    if not results:  # nothing but the baseline runs
+        results = compare(contenders[:1], run.example, run.threads, seconds, run.seed, limit)
+    return {latency.contender: latency for latency in results}, refused

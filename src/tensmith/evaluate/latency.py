@@ -98,33 +98,46 @@ def compare(
     seed: int = 0,
     limit: float = math.inf,
     turn_seconds: float | None = None,
-    refusals: list[str] | None = None,
+    refusals: dict[Contender, str] | None = None,
 ) -> tuple[Latency, ...]:
     """Latencies of all contenders on `threads` threads each; the first one is the baseline.
 
     `inputs` are one set for all, or one for each. Takes about `seconds` after loading, less when the ratios
     are known to half a per cent, more (see `take_turns`) on a busy machine. EngineError if a contender cannot
-    be loaded or run; where there is a list of `refusals`, those behind the baseline that cannot be loaded are
-    left out, and why is added to it. Where these are all, nothing is timed.
+    be loaded or run; where there are `refusals`, those behind the baseline are left out for it, and why is
+    noted there; one that dies in its turn has the others timed again, each alone against the baseline. Where
+    these are all, nothing is timed.
     """
     fed = [inputs] * len(contenders) if isinstance(inputs, Mapping) else list(inputs)
     with ExitStack() as stack:
-        timers: list[Callable[[int], Turn]] = []
-        there: list[Contender] = []
+        timers: dict[Contender, Callable[[int], Turn]] = {}
         for contender, arrays in zip(contenders, fed, strict=True):
             try:
-                worker = stack.enter_context(contender.start(arrays, threads))
+                timers[contender] = stack.enter_context(contender.start(arrays, threads)).time
             except EngineError as error:
-                if refusals is None or not there:
+                if refusals is None or not timers:
                     raise
-                refusals.append(str(error))
-                continue
-            timers.append(worker.time)
-            there.append(contender)
-        if len(there) == 1 < len(contenders):
+                refusals[contender] = str(error)
+        if len(timers) == 1 < len(contenders):
             return ()
-        rounds = take_turns(timers, seconds, seed, limit, turn_seconds=turn_seconds)
-    return summarize(there, rounds, seed)
+        try:
+            rounds = take_turns(list(timers.values()), seconds, seed, limit, turn_seconds=turn_seconds)
+            return summarize(tuple(timers), rounds, seed)
+        except EngineError as error:
+            if refusals is None or len(timers) == 1:
+                raise
+            died = str(error)
+    (baseline, given), *others = (pair for pair in zip(contenders, fed, strict=True) if pair[0] in timers)
+    if len(others) == 1:
+        refusals[others[0][0]] = died
+        return ()
+    share = 2 / len(timers)
+    found: dict[Contender, Latency] = {}
+    for contender, arrays in others:
+        pair, sets = (baseline, contender), (given, arrays)
+        alone = compare(pair, sets, threads, seconds * share, seed, limit * share, turn_seconds, refusals)
+        found = {latency.contender: latency for latency in alone} | found
+    return tuple(found[contender] for contender in timers if contender in found)
 
 
 @dataclass(frozen=True)

@@ -112,23 +112,20 @@ class Race:
         return found
 
     def _timed(self, entrants: Sequence[Contender], errors: list[str]) -> list[Latency]:
-        """Latencies of those entrants that can be loaded, all against one baseline; one by one where one of
-        them cannot run."""
+        """Latencies of those entrants that can be loaded and run, all against one baseline."""
         if not entrants:
             return []
         run, contenders = self.run, list(dict.fromkeys((self.run.baseline, *entrants)))
-        refusals: list[str] = []
+        refusals: dict[Contender, str] = {}
+        seconds = self._seconds * len(contenders) / 2
         try:
-            seconds = self._seconds * len(contenders) / 2
             found = compare(
                 contenders, run.example, run.threads, seconds, turn_seconds=_TURN_SECONDS, refusals=refusals
             )
         except EngineError as error:
-            if len(entrants) > 1:
-                return [latency for entrant in entrants for latency in self._timed([entrant], errors)]
             errors.append(str(error))
             return []
-        errors += refusals
+        errors += refusals.values()
         return [latency for latency in found if latency.contender in entrants]
 
     @property
