@@ -11,7 +11,7 @@ import numpy as np
 
 from tensmith.errors import DataError
 from tensmith.evaluate.detection import Detections
-from tensmith.evaluate.statistics import Z_95, bootstrap, tango, wilson
+from tensmith.evaluate.statistics import Z_95, estimate, tango, wilson
 from tensmith.report.metric import Metric, exact, spread
 
 Array = np.ndarray[Any, Any]
@@ -99,15 +99,15 @@ class LanguageModel:
     def metric(self) -> Metric:
         """Nats a token over all rows, bootstrap by row: the tokens of one story are not independent."""
         rows = np.stack([self.nats, self.tokens], axis=1)
-        return spread(float(_ratio(rows)), *bootstrap(rows, _ratio), "nats/token")
+        return spread(*estimate(rows, _ratio), "nats/token")
 
     def drop(self, original: Self, z: float = Z_95) -> Metric:
         """Per cent more nats a token than the original, paired bootstrap by row."""
         if not np.array_equal(self.tokens, original.tokens):
             raise _not_paired()
         rows = np.stack([self.nats - original.nats, original.nats], axis=1)
-        low, high = bootstrap(rows, _ratio, z=z)
-        return spread(100 * float(_ratio(rows)), 100 * low, 100 * high, "%")
+        value, low, high = estimate(rows, _ratio, z)
+        return spread(100 * value, 100 * low, 100 * high, "%")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,8 @@ class Outputs:
         noise = np.square(np.where(np.isfinite(difference), difference, np.inf)).sum(axis=2)
         signal = np.square(np.where(known, truth, 0), dtype=np.float64).sum(axis=2)
         energies = np.stack([noise, signal], axis=-1)
-        return float(_worst_error(energies)), *bootstrap(energies, _worst_error, z=z)
+        error, low, high = estimate(energies, _worst_error, z)
+        return error, max(0.0, low), high
 
 
 def decibels(error: float) -> float:
