@@ -42,20 +42,34 @@ class FrontPoint:
     folder: Path
 
     def save(self, path: str | Path) -> Path:
-        """Copies the model to `path`: the packed file if `path` ends in .packed, else the ONNX file.
+        """Copies the model to `path`: the packed file if `path` ends in .packed, else the ONNX file, and data
+        that lies outside of it to `path`.data.
 
         OutputError if a file is missing or is not the one that was measured.
         """
+        from tensmith.frontend.model_copy import copy_model
+        from tensmith.frontend.model_files import model_files
+
         target = Path(path)
         name = "model.packed" if target.suffix == ".packed" else "model.onnx"
         if name not in self.files:
             raise OutputError(f"point {self.id} has no {name}; it has {', '.join(self.files)}")
-        source = self.folder / name
-        if not source.exists() or sha256_file(source) != self.files[name]:
-            raise OutputError(f"{source} is missing or is not the file that was measured; run again")
+        source = self._measured(name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        if name == "model.packed":
+            shutil.copyfile(source, target)
+        else:
+            for file in model_files(source)[1:]:
+                self._measured(str(file.relative_to(self.folder)))
+            copy_model(source, target)
         return target
+
+    def _measured(self, name: str) -> Path:
+        """One of its files; OutputError if it is not there, or not as it was."""
+        source = self.folder / name
+        if not source.exists() or sha256_file(source) != self.files.get(name):
+            raise OutputError(f"{source} is missing or is not the file that was measured; run again")
+        return source
 
 
 @dataclass(frozen=True)

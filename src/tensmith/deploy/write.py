@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +20,7 @@ from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
 from tensmith.engine.base import ENGINES
 from tensmith.files import sha256_file, write_text
+from tensmith.frontend.model_copy import copy_model
 from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
 from tensmith.report.document import Metrics
@@ -36,7 +39,7 @@ from tensmith.verify.certificate import make_certificate, write_certificate
 from tensmith.verify.files import PLAN_FILE
 from tensmith.verify.library import prepared_in
 from tensmith.verify.runs import Checker
-from tensmith.verify.schema import Deployed, Judged
+from tensmith.verify.schema import FILE_NAME, Deployed, Judged
 from tensmith.verify.statistics import collect, write_statistics
 
 
@@ -146,6 +149,20 @@ def _write_points(
     return points
 
 
+def _copy_plainly(source: Path, place: Path) -> None:
+    """The model at `source` as model.onnx of a folder: byte for byte, but weights in folders or in many files
+    come together in one.
+    """
+    model, *data = model_files(source)
+    plain = all(file.parent == model.parent and re.match(FILE_NAME, file.name) for file in data)
+    if len(data) > 1 or not plain:
+        copy_model(model, place / "model.onnx")
+        return
+    shutil.copyfile(model, place / "model.onnx")
+    for file in data:
+        shutil.copyfile(file, place / file.name)
+
+
 def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> dict[str, str]:
     """Fills `place`, which will become `final`: the model, packed where that is smaller, its plan, its
     certificate.
@@ -156,10 +173,7 @@ def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> d
     candidate, built, allowed = point.candidate, point.built, writing.allowed
     allowed.demand(candidate.plan)
     place.mkdir(exist_ok=True)
-    (source, *data) = model_files(built.path)
-    shutil.copyfile(source, place / "model.onnx")
-    for file in data:
-        shutil.copyfile(file, place / file.name)
+    _copy_plainly(built.path, place)
     for file in cache.files_of(point.compiled) if point.compiled else ():
         shutil.copy2(file, place / file.name)
     write_text(place / PLAN_FILE, plan_text(candidate.plan, allowed.kept, allowed.only))
@@ -228,6 +242,7 @@ def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Stor
     config, task = story.config, run.task
     original = finalized.original["accuracy"]
     engines = {name: ENGINES[name].version() for name in run.engines}
+    repeated = shlex.quote(str(run.folder.parent / "config.yaml"))
     return {
         "model": run.model.name,
         "data": story.data,
@@ -235,7 +250,7 @@ def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Stor
         "threads": run.threads,
         "batch": 1,
         "seed": run.seed,
-        "command": f"tensmith compress --config {run.folder.parent / 'config.yaml'} --output NEW",
+        "command": f"tensmith compress --config {repeated} --output NEW",
         "versions": {"tensmith": __version__, "python": sys.version.split()[0], **engines},
         "chosen": chosen,
         "prefer": config.prefer,

@@ -24,7 +24,7 @@ from tensmith.engine.base import CompilingEngine, compiler, first_line
 from tensmith.errors import EngineError, ModelError, OutputError
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.fork_server import run_module
-from tensmith.frontend.model_files import model_files
+from tensmith.frontend.model_files import file_identity
 
 # The engine that compiles whole models, which some things are asked of by name.
 NATIVE = "native"
@@ -101,14 +101,13 @@ def _limits() -> Limits:
 
 def _of(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> dict[str, str]:
     """What a compiled folder depends on: the file and those it names, sizes, this CPU, code and tools."""
-    by, digest = compiling(options.engine), hashlib.sha256()
+    by = compiling(options.engine)
     try:
-        for part in model_files(path):
-            digest.update(bytes.fromhex(sha256_file(part)))
+        model = file_identity(path)
     except (ModelError, OSError) as error:
         raise EngineError(f"{options.engine} cannot load {path}: {error}") from error
     return {
-        "model": digest.hexdigest(),
+        "model": model,
         "sizes": json.dumps(dict(sorted(sizes.items()))),
         "options": json.dumps([options.engine, options.settings, options.threads]),
         "processor": sha256_bytes(" ".join(sorted(loader.cpu_flags())).encode()),

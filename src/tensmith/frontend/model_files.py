@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 
 from tensmith import gate
+from tensmith.data.gguf import is_gguf
 from tensmith.errors import ModelError
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.frontend.onnx_file import parse_onnx
@@ -19,9 +20,9 @@ def model_files(path: Path) -> list[Path]:
 
 
 def file_identity(path: Path) -> str:
-    """SHA-256 of a model file and of the data file beside it, if there is one."""
-    beside = path.with_name(path.name + ".data")
-    hashes = [sha256_file(file) for file in (path, beside) if file.exists()]
+    """SHA-256 of a model file, and of the data files it names; ModelError if one lies elsewhere."""
+    named = [path] if is_gguf(path) else model_files(path)
+    hashes = [sha256_file(file) for file in named if file.exists()]
     return hashes[0] if len(hashes) == 1 else sha256_bytes("".join(hashes).encode())
 
 

@@ -99,7 +99,7 @@ def check_trail(
         )
     after = found[-1].after if found else start
     if prefix == len(trail):
-        yield _written(certificate, after, "")
+        yield _written(folder, certificate, after, "")
     else:
         yield from _lossy(folder, certificate, after, trail[prefix:], calibration)
 
@@ -192,7 +192,7 @@ def _lossy(
     elif compared.other:
         yield Finding(_DEPLOYED, "not checked", f"{compared.other[0]} comes out otherwise on this machine")
     else:
-        yield _written(certificate, after, other_arithmetic(certificate.machine))
+        yield _written(folder, certificate, after, other_arithmetic(certificate.machine))
     if trained:
         why = "the trail replays from the weights that training found; it is not trained again"
         yield Finding("training finds these weights", "not checked", why)
@@ -220,13 +220,15 @@ def _of_data(compared: Compared) -> Finding:
     return Finding(claim, "not checked", f"{compared.other[0]} comes out otherwise on this machine")
 
 
-def _written(certificate: Certificate, program: Program, otherwise: str) -> Finding:
+def _written(folder: Path, certificate: Certificate, program: Program, otherwise: str) -> Finding:
     """The file is the program as it is written, or the original. otherwise: why it may yet be another."""
     expected = certificate.files.get(MODEL)
     if expected is None:
         return Finding(_DEPLOYED, "does not hold", f"there is no {MODEL}")
     if not certificate.trail and expected == certificate.original.sha256:
         return Finding(_DEPLOYED, "holds", "the original file itself")
+    if not certificate.trail and read_onnx(folder / MODEL).digest == program.digest:
+        return Finding(_DEPLOYED, "holds", "the original, its weights in one file")
     made = written_hash(program)
     if not made:
         return Finding(_DEPLOYED, "not checked", "the program does not fit into one file")

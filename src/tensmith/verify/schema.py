@@ -30,7 +30,8 @@ _Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _Key = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 _Text = Annotated[str, StringConstraints(max_length=4000)]
 # Names of files beside the certificate: no folders, no way out of the folder.
-_FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
+FILE_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"
+_FileName = Annotated[str, StringConstraints(pattern=FILE_NAME)]
 
 
 def _metric(fields: object) -> Metric:
