@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib.util
 import math
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,7 +20,7 @@ from tensmith.search.candidate import Candidate, Status
 from tensmith.search.describe import describe_plan
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
-from tensmith.search.recovering import promise, promising, rounds
+from tensmith.search.recovering import Recovering, promise, promising, rounds
 
 OBJECTIVE = Objective(max_drop=0.5)
 WEIGHTS = "0123456789abcdef" * 4
@@ -63,6 +66,27 @@ def test_rounds_halve_and_fill_the_time(seconds: float) -> None:
     assert math.fsum(count * each for count, each in found) == pytest.approx(seconds)
     assert len(found) == 1 or found[0][1] >= 180
     assert rounds(seconds, 0) == []
+
+
+def test_what_took_one_plan_out_of_reach_is_not_tried_on_another() -> None:
+    ruin, halve = (Step(name, kind="lossy") for name in ("channel_pruning", "magnitude_pruning"))
+    trials: Any = SimpleNamespace(tried=[candidate(4, 2.0, 500, 5), candidate(3, 4.0, 400, 5)])
+    trials.race = SimpleNamespace(run=SimpleNamespace(objective=OBJECTIVE, model=Path(__file__)))
+
+    def attempt(plan: Plan) -> Candidate:
+        lost = 60.0 if ruin in plan.steps else 5.0
+        trials.tried.append(replace(candidate(4, lost, 300, 5), plan=plan, id=plan.id))
+        return trials.tried[-1]
+
+    trials.attempt = attempt
+    space: Any = SimpleNamespace(
+        challenges=lambda plan: (plan.having(step) for step in (ruin, halve) if len(plan.steps) == 1)
+    )
+    Recovering(trials, Path(), lambda said: None)._challenge(space, math.inf)
+    added = [
+        [step.rule for step in each.plan.steps if step.rule != "weight_only"] for each in trials.tried[2:]
+    ]
+    assert sorted(added) == [["channel_pruning"], ["magnitude_pruning"], ["magnitude_pruning"]]
 
 
 def test_a_trained_plan_is_described_without_hashes() -> None:

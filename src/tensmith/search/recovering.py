@@ -17,6 +17,7 @@ from tensmith.errors import ProgramError
 from tensmith.rewrite.lossy.recover import Recover
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
+from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.front import pareto
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
@@ -92,6 +93,11 @@ def _share(seconds: float, count: int) -> float:
     return seconds / (count * count.bit_length())
 
 
+def has_recovered(checkpoint: Checkpoint) -> bool:
+    """Whether plans of a run were chosen to be trained."""
+    return checkpoint.fact(_CHOSEN) is not None
+
+
 @dataclass(frozen=True)
 class Recovering:
     """Trains candidates of one run. kept: the folder of what training finds and where it stands."""
@@ -150,14 +156,20 @@ class Recovering:
         return [tried.get(plan.key) or trials.attempt(plan) for plan in plans]
 
     def _challenge(self, space: Space, until: float) -> None:
-        """Tries plans that lose much, next to the most promising ones so far, as long as there is time."""
+        """Tries plans that lose much, next to the most promising ones so far, as long as there is time.
+
+        What took one plan out of reach is not tried on another.
+        """
         opened: set[Plan] = set()
+        hopeless: set[str] = set()
         while waiting := [c for c in self.trials.tried if c.plan not in opened and _in_reach(c)]:
             best = max(waiting, key=lambda c: promise(c, self._objective, self._original_bytes, _EXPECTED))
             opened.add(best.plan)
             for plan in space.challenges(best.plan):
-                if all(candidate.plan != plan for candidate in self.trials.tried):
-                    self.trials.attempt(plan)
+                change = Plan(tuple(step for step in plan.steps if step not in best.plan.steps)).key
+                tried = any(candidate.plan == plan for candidate in self.trials.tried)
+                if not tried and change not in hopeless and not _in_reach(self.trials.attempt(plan)):
+                    hopeless.add(change)
                 if time.monotonic() > until:
                     return
 
