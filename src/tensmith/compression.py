@@ -58,8 +58,8 @@ from tensmith.search.objective import Objective
 from tensmith.search.plan import BASELINE_ENGINE, Plan
 from tensmith.search.plan_file import demand_fitting
 from tensmith.search.race import Race
-from tensmith.search.recovering import Recovering
-from tensmith.search.resume import engine_versions, forget_other_engines
+from tensmith.search.recovering import Recovering, has_recovered
+from tensmith.search.resume import engine_versions, forget_other_engines, with_earlier
 from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import BUDGET_SHARE, Sensitivities
 from tensmith.search.space import Space, space_of
@@ -169,7 +169,8 @@ def compress(
         builder = Builder(run.model, run.program, run.folder, _calibrator(run, kept), judge.pace)
         trials = Trials(builder, Race(run, folder.checkpoint), standard, folder.checkpoint, voice.progress)
         start = builder.program(Plan())
-        builder.allowed = demands.allowed(run.program, start.program, bool(config.recover))
+        recovers = bool(config.recover) or has_recovered(folder.checkpoint)
+        builder.allowed = demands.allowed(run.program, start.program, recovers)
         begun = _begun(demands, builder, kept)
         for sentence in demands.told(builder.allowed):
             voice.tell(sentence)
@@ -191,10 +192,11 @@ def compress(
             stopped = _recovered(Recovering(trials, kept, voice.tell), space, config.recover, voice)
             schedule = replace(schedule, deadline=schedule.deadline + time.monotonic() - began)
             spent.on("training")
-        _tell_of_samples(trials.tried, voice)
+        tried = with_earlier(trials.tried, folder.checkpoint)
+        _tell_of_samples(tried, voice)
         with unmissed(), _until_written(stopped) as interrupted:
-            held_out = _held_out(run, trials.tried, schedule, voice)
-            finalized = finalize(run, builder, judge, trials.tried, held_out, voice.progress, schedule)
+            held_out = _held_out(run, tried, schedule, voice)
+            finalized = finalize(run, builder, judge, tried, held_out, voice.progress, schedule)
             spent.on(f"measuring {len(finalized.points)} points for good")
             voice.tell(str(spent))
             _tell_of(finalized, run.objective, voice)
@@ -202,7 +204,7 @@ def compress(
             story = Story(
                 config,
                 request.title,
-                trials.tried,
+                tried,
                 start.program,
                 sensitivities.found,
                 voice.notes,

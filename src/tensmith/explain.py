@@ -121,10 +121,14 @@ def _beside(front: FrontDocument, other: PointRow, chosen: PointRow) -> Document
 
 
 def _chosen(names: Sequence[str], layer: str | None, where: str) -> set[str]:
-    if layer is not None and layer not in names:
+    """The rows of a layer: one that holds several weights has a row for each, "y (element)" of y."""
+    if layer is None:
+        return set(names)
+    found = {name for name in names if layer in (name, name.partition(" (")[0])}
+    if not found:
         some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise UsageError(f"{where} has no layer '{layer}'; its layers: {some or 'none'}")
-    return set(names) if layer is None else {layer}
+    return found
 
 
 def _touching(program: Program, trail: Iterable[Step], layer: str | None) -> list[Step]:

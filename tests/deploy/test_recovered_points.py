@@ -46,15 +46,16 @@ def run(out: Path, **options: Any) -> Front:
         max_drop=20,
         preprocess="unit",
         search_samples=300,
-        recover=1200,
-        **options,
+        **{"recover": 1200, **options},
     )
 
 
 def trained_point(front: Front) -> Any:
-    """The point of the front whose weights were trained."""
-    (point,) = (p for p in front.points if any(step["rule"] == "recover" for step in p.trail))
-    return point
+    """The point of the front whose weights were trained, the longest if there are several."""
+    steps = {
+        step["params"]["steps"]: p for p in front.points for step in p.trail if step["rule"] == "recover"
+    }
+    return steps[max(steps)]
 
 
 def outcomes(folder: Path) -> dict[str, str]:
@@ -85,6 +86,10 @@ def test_a_stopped_run_goes_on_to_a_point_that_verifies(
     before = next(each for each in tried if each["id"] == COARSE.id)
     assert before["metrics"]["accuracy_drop"]["value"] > 40
 
+    again = run(tmp_path / "out", resume=True, recover=0)
+    assert trained_point(again).id == point.id
+
+    point = trained_point(again)
     found = outcomes(point.folder)
     assert found["model.onnx is what the trail leads to"] == "holds"
     assert found["training finds these weights"] == "not checked"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from study_sample import EXPECTED, GAINED, LOST, MODELS, results
 
-from tensmith.study.observations import observations
+from tensmith.study.observations import _rank_correlations, observations
 from tensmith.study.results import CellResult
-from tensmith.study.tables import elbows, figures, reached, tables, write_figures, write_tables
+from tensmith.study.tables import StudyTable, elbows, figures, reached, tables, write_figures, write_tables
 
 # What the sample was made to say, by the number of the observation.
 SAID = {
@@ -99,3 +100,14 @@ def test_figures_hold_what_was_measured(tmp_path: Path) -> None:
     write_figures(results(), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"figure-{n}.png" for n in (3, 4, 5, 6)]
     assert (tmp_path / "figure-3.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_equal_values_share_their_rank() -> None:
+    rows = np.array([[[1, 5], [1, 5], [2, 5], [3, 6]], [[1, 4], [2, 3], [3, 2], [4, 1]]], float)
+    # By scipy.stats.spearmanr.
+    assert _rank_correlations(rows) == pytest.approx([0.8164965809, -1.0])
+
+
+def test_what_a_plan_calls_itself_is_no_html_in_markdown() -> None:
+    told = StudyTable(1, "<script>", ("a",), (("b",),), "<img>").markdown()
+    assert "<" not in told and "&lt;script>" in told

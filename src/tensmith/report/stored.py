@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -26,4 +27,10 @@ def read_report(folder: Path) -> Report:
         render(document)
     except (LookupError, TypeError, ValueError, AttributeError, OutputError) as error:
         raise OutputError(f"{path} is damaged: a field is missing or wrong ({error}); {advice}") from error
+    front = folder / "front.json"
+    with suppress(ValueError, RecursionError):  # whoever reads a damaged front says so
+        if front.exists() and json.loads(gate.read_text(front, gate.FRONT)) != document["front"]:
+            raise OutputError(
+                f"{path} tells of another front than {front}, as a run that was stopped; {advice}"
+            )
     return document

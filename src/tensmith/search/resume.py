@@ -6,10 +6,11 @@ kept: they only guide the search, and the front is judged again in the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tensmith.engine.base import ENGINES
+from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.plan import BASELINE_ENGINE
 from tensmith.search.race import RACED, RACES
@@ -18,6 +19,13 @@ from tensmith.search.race import RACED, RACES
 def engine_versions(names: Iterable[str]) -> dict[str, str]:
     """Versions of the engines of a run, the baseline's among them."""
     return {name: ENGINES[name].version() for name in sorted({*names, BASELINE_ENGINE})}
+
+
+def with_earlier(tried: Sequence[Candidate], checkpoint: Checkpoint) -> list[Candidate]:
+    """What this start tried, and after it what an earlier one measured and this one did not come to."""
+    known, measured = {candidate.plan.key for candidate in tried}, RACED | {"accuracy"}
+    earlier = (each for each in checkpoint.candidates() if each.plan.key not in known)
+    return [*tried, *(each for each in earlier if each.metrics.keys() >= measured)]
 
 
 def forget_other_engines(checkpoint: Checkpoint, versions: dict[str, str]) -> str | None:

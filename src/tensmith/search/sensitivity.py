@@ -63,12 +63,10 @@ class Sensitivities:
 
     def of_all_layers(self) -> dict[str, Sensitivity]:
         """By site, from the checkpoint or measured now."""
-        known = self.checkpoint.fact(_FACT)
-        if known is None:
+        if self.checkpoint.fact(_FACT) is None:
             self.progress("sensitivity of each layer")
-            known = {site: asdict(each) for site, each in self._measured().items()}
-            self.checkpoint.note(_FACT, known)
-        self.found.update((site, Sensitivity(**each)) for site, each in known.items())
+            self.checkpoint.note(_FACT, {site: asdict(each) for site, each in self._measured().items()})
+        self.found |= known_sensitivities(self.checkpoint)
         return for_all_layers(self.program, self.found)
 
     def _measured(self) -> dict[str, Sensitivity]:

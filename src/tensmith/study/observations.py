@@ -134,9 +134,8 @@ def _uncorrelated(results: Sequence[CellResult]) -> tuple[str, str]:
 
 
 def _rank_correlations(rows: Array) -> Array:
-    """Spearman's, of [resamples, n, 2]; 0 where all ranks are one."""
-    ranks = rows.argsort(axis=1).argsort(axis=1).astype(np.float64)
-    ranks -= ranks.mean(axis=1, keepdims=True)
+    """Spearman's, of [resamples, n, 2], equal values with the mean of their ranks; 0 where all are one."""
+    ranks = np.sign(rows[:, :, None] - rows[:, None]).sum(axis=2) / 2  # less their mean
     scale = np.sqrt((ranks**2).sum(axis=1).prod(axis=1))
     found: Array = ranks.prod(axis=2).sum(axis=1) / np.maximum(scale, 1e-12)
     return found

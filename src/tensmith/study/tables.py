@@ -52,7 +52,7 @@ class StudyTable:
         """As Markdown."""
         lines = [self.columns, ("---",) * len(self.columns), *self.rows]
         table = "\n".join(f"| {' | '.join(map(_markdown, line))} |" for line in lines)
-        return f"**Table {self.number}: {self.title}.** {self.note}\n\n{table}\n"
+        return f"**Table {self.number}: {_markdown(self.title)}.** {_markdown(self.note)}\n\n{table}\n"
 
     def latex(self) -> str:
         """As a LaTeX table."""
