@@ -26,8 +26,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 # What the prover is made of: folders, and files of others.
 _PROVER = (
     "formula", "ir", "equality/regions.py", "verify/rules.py", "verify/instances.py",
-    *(f"rewrite/{name}.py" for name in ("case", "instance", "law", "match", "pattern")),
-    *(f"rewrite/{name}.py" for name in ("rule", "term", "values")),
+    *(f"rewrite/{name}.py" for name in ("case", "instance", "law", "match", "rule", "term", "values")),
 )  # fmt: skip
 # It stands a floor above, so it is asked for by its name.
 _JUDGE = "tensmith.verify.rules"

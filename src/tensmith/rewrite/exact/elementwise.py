@@ -9,18 +9,15 @@ import numpy as np
 
 from tensmith.formula.poly import Dim
 from tensmith.ir import Node, Program
-from tensmith.ir.op import OPS
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.shared import broadcast_shapes
-from tensmith.rewrite.law import Instance, law, lemma
+from tensmith.rewrite.law import ELEMENTWISE, Instance, law, lemma
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import AnyElementwise, Var, ops
 
 X, Y = Var("x"), Var("y")
 C, D = Var("c", static=True), Var("d", static=True)
-
-ELEMENTWISE = frozenset(name for name, op in OPS.items() if isinstance(op, Elementwise))
 
 
 def pointwise_source(program: Program, node: Node) -> str | None:
