@@ -83,6 +83,11 @@ class Moment:
     second: Array
     count: int
 
+    @property
+    def about_mean(self) -> Array:
+        """The second moments about the mean."""
+        return np.asarray(self.second - self.first[..., :, None] * self.first[..., None, :])
+
 
 class Calibration(Protocol):
     """Statistics of a program's values over the calibration split, computed when asked for."""
