@@ -41,7 +41,7 @@ def demand(rule: Rule, home: Path) -> None:
     of = {"rule": rule.name, "hash": digest}
     room = user_cache("proofs")
     if find(room, of) is None:
-        problems = importlib.import_module(_JUDGE).unsound([rule])
+        problems = importlib.import_module(_JUDGE).judged(rule).problems
         if problems:
             raise UsageError(f"exact rule '{rule.name}' is not used, for it has no proof: {problems[0]}")
         fetch(room, of, lambda folder: _note(folder, rule))
