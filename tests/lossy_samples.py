@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -172,16 +172,6 @@ class Interpreted:
 
     def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
         return {name: Histogram.of(self._value(program, name)) for name in values}
-
-    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
-        found: dict[str, Array] = {}
-        for name in values:
-            array = self._value(program, name)
-            axes: Sequence[int] = [
-                d for d in range(array.ndim) if d != (1 if array.ndim > 2 else array.ndim - 1)
-            ]
-            found[name] = array.mean(axis=tuple(axes), dtype=np.float64)
-        return found
 
     def moment(self, program: Program, site: str) -> Moment:
         node = program.producers[site]

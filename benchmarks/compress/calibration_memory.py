@@ -58,7 +58,6 @@ def calibrate(program: Program) -> int:
     calibrator = Calibrator(Subset(noise, np.arange(_SAMPLES)), _SAMPLES, None, 1)
     values = [name for node in program.nodes for name in node.outputs]
     calibrator.histograms(program, values)
-    calibrator.means(program, values)
     for layer in weighted_layers(program):
         calibrator.moment(program, layer.site)
     return noise.largest_batch

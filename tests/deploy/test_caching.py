@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from command_line import refused, tensmith
 from decoders import HEAD, HEADS, MOST, VOCABULARY, decoder
@@ -78,6 +78,23 @@ def test_batches_and_parts_of_a_prompt(tmp_path: Path) -> None:
         rows.append(found["logits"])
         state = {name: found[name.replace("past_key_values", "present")] for name in state}
     np.testing.assert_allclose(np.concatenate(rows, axis=1), whole, rtol=1e-4, atol=1e-4)
+
+
+def test_words_chosen_by_ones_and_zeros(tmp_path: Path) -> None:
+    """An op that nothing but its formula is known of."""
+    model = onnx.load(decoder(tmp_path / "d.onnx", mask="triangle"))
+    (place,) = (n for n, node in enumerate(model.graph.node) if list(node.input) == ["words", "ids"])
+    chosen = [
+        helper.make_node("OneHot", ["ids", "depth", "off and on"], ["hot"]),
+        helper.make_node("MatMul", ["hot", "words"], model.graph.node[place].output),
+    ]
+    del model.graph.node[place]
+    for node in reversed(chosen):
+        model.graph.node.insert(place, node)
+    numbers = {"depth": np.array([VOCABULARY]), "off and on": np.array([0, 1], np.float32)}
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in numbers.items())
+    onnx.save(model, tmp_path / "hot.onnx")
+    assert made(tmp_path / "hot.onnx", tmp_path / "c.onnx").compared.apart < 1e-5
 
 
 def test_what_looks_ahead_is_refused(tmp_path: Path) -> None:

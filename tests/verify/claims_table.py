@@ -15,7 +15,7 @@ import numpy as np
 from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Dim, Poly
 from tensmith.rewrite.case import Case
-from tensmith.rewrite.pattern import claim
+from tensmith.rewrite.law import claim
 from tensmith.rewrite.rule import FormulaObligation
 from tensmith.rewrite.term import Const, Term, Use, Var, ops
 

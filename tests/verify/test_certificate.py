@@ -20,12 +20,14 @@ from tensmith.backend.packed import pack
 from tensmith.deploy.model import load
 from tensmith.errors import VerificationError
 from tensmith.frontend.onnx import read_onnx
+from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.document import Metrics
+from tensmith.rewrite.rule import EVERYWHERE, EXACT
 from tensmith.rewrite.trail import simplify
 from tensmith.verify import checker
 from tensmith.verify.certificate import make_certificate, write_certificate
 from tensmith.verify.folder import VerifyResult, verify_folder
-from tensmith.verify.runs import Checker, fold_error, stretches
+from tensmith.verify.runs import Checker, FoldError, fold_error, stretches
 from tensmith.verify.schema import MAX_BYTES, read_certificate, seal
 
 METRICS: Metrics = {
@@ -118,6 +120,29 @@ def test_folding_is_within_half_a_unit_in_the_last_place_and_a_wrong_constant_is
     wrong = fold.after.constants[name].copy()
     wrong.flat[0] = np.nextafter(np.nextafter(wrong.flat[0], np.float32(9)), np.float32(9))
     assert fold_error(fold.before, fold.after.with_constants({name: wrong})).ulps > 1
+
+
+@pytest.mark.parametrize("last", ["cast", "quantize_linear"])
+def test_a_fold_is_held_against_what_rounds_its_inputs_as_declared(last: str) -> None:
+    """1 over the f32 beside 1/3 is 3 in f32, and less than 3 in f64: an integer, or a code, another."""
+    constants = {
+        "one": np.float32([1]), "third": np.float32([1]) / np.float32([3]),
+        "scale": np.array(2, np.float32), "zero": np.array(0, np.int8),
+    }  # fmt: skip
+    rounding = {
+        "cast": make_node("cast", ("quotient",), ("whole",), {"to": 6}),
+        "quantize_linear": make_node("quantize_linear", ("quotient", "scale", "zero"), ("whole",)),
+    }[last]
+    nodes = (
+        make_node("div", ("one", "third"), ("quotient",)),
+        rounding,
+        make_node("cast", ("x",), ("given",), {"to": 6 if last == "cast" else 3}),
+        make_node("equal", ("given", "whole"), ("y",)),
+    )
+    before = Program("border", {"x": TensorType("f32", (1,))}, ("y",), nodes, constants)
+    after = EXACT["fold_constants"].apply(before, EVERYWHERE)
+    assert after.constants["whole"] == (3 if last == "cast" else 2)
+    assert fold_error(before, after) == FoldError(1, 0.0, "whole")
 
 
 # What is refused

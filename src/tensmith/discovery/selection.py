@@ -17,8 +17,7 @@ from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.rewrite.case import Case
 from tensmith.rewrite.instance import numbers
-from tensmith.rewrite.law import Law, lemma
-from tensmith.rewrite.pattern import claim
+from tensmith.rewrite.law import Law, claim, lemma
 from tensmith.rewrite.rule import Rule
 from tensmith.rewrite.term import Term, Use, Var, show
 from tensmith.rewrite.trail import Traced, exhaust, in_phase

@@ -68,7 +68,8 @@ class Vocabulary:
     def case(self) -> Case:
         """The variables in the proof."""
         everything = Use("max", tuple(self.variables))
-        return next(iter(lemma(self.name, everything, everything, 0, given=(self.instance,)).cases()))
+        given = (self.instance,)
+        return next(lemma(self.name, everything, everything, 0, given=given).cases(given))
 
 
 def variables_of(term: Term) -> list[str]:

@@ -8,12 +8,11 @@ of fixed size.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -60,30 +59,16 @@ class Calibrator:
     ) -> None:
         self._view, self._samples, self._kept = view, max(1, samples), kept
         self._preprocess, self._threads = preprocess, threads
-        self._cache: dict[tuple[str, str, str], Any] = {}
+        self._histograms: dict[str, dict[str, Histogram]] = {}  # by program and value
         self._spill = TemporaryFolder()
         self._activations = Activations(partial(self._run, most=_MOMENT_SAMPLES), threads)
 
     def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
         """See Calibration."""
-
-        def update(name: str, array: Array, before: Histogram | None) -> Histogram:
-            now = Histogram.of(array)
-            return now if before is None else before.merged(now)
-
-        return self._over_data(program, "histogram", list(values), update)
-
-    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
-        """See Calibration."""
-
-        def update(name: str, array: Array, before: tuple[Array, int] | None) -> tuple[Array, int]:
-            axis = 1 if array.ndim >= 3 else -1
-            others = tuple(i for i in range(array.ndim) if i != axis % array.ndim)
-            sums, count = array.sum(axis=others, dtype=np.float64), array.size // max(1, array.shape[axis])
-            return (sums, count) if before is None else (before[0] + sums, before[1] + count)
-
-        totals = self._over_data(program, "mean", list(values), update)
-        return {name: sums / max(count, 1) for name, (sums, count) in totals.items()}
+        names, known = list(values), self._histograms.setdefault(program.digest, {})
+        for group in _groups(program, [name for name in dict.fromkeys(names) if name not in known]):
+            known.update(self._gathered(program, group))
+        return {name: known[name] for name in names}
 
     def moment(self, program: Program, site: str) -> Moment:
         """See Calibration. Positions are drawn evenly over the samples.
@@ -121,25 +106,12 @@ class Calibrator:
         depth = int(np.prod((program.type(node.inputs[1]).static or (0, 1))[1:]))
         return min(_MOST_POSITIONS, max(_FEWEST_POSITIONS, _POSITIONS_A_DEPTH * depth))
 
-    def _over_data(
-        self, program: Program, kind: str, values: list[str], update: Callable[[str, Array, Any], Any]
-    ) -> dict[str, Any]:
-        digest = program.digest
-        wanted = [name for name in dict.fromkeys(values) if (digest, kind, name) not in self._cache]
-        for group in _groups(program, wanted):
-            found = self._gathered(program, group, update)
-            for name, result in found.items():
-                self._cache[digest, kind, name] = result
-        return {name: self._cache[digest, kind, name] for name in values}
-
-    def _gathered(
-        self, program: Program, values: list[str], update: Callable[[str, Array, Any], Any]
-    ) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-
+    def _gathered(self, program: Program, values: list[str]) -> dict[str, Histogram]:
+        found: dict[str, Histogram] = {}
         for arrays in self._run(program, values):
             for name, array in arrays.items():
-                found[name] = update(name, array, found.get(name))
+                now = Histogram.of(array)
+                found[name] = found[name].merged(now) if name in found else now
             del arrays, array  # before the next batch is made
         return found
 

@@ -1,7 +1,7 @@
 """Integer polynomials over named sizes and index variables: the arithmetic of shapes and subscripts.
 
 A `Poly` is kept in one canonical form, so two equal polynomials are the same value. Division and remainder
-by a non-unit are atoms of their own (`Div`), simplified where the ranges given prove it.
+by a non-unit are atoms of their own (`FloorDiv`), simplified where the ranges given prove it.
 """
 
 from __future__ import annotations

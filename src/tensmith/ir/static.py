@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.ir.interpreter import interpret
+from tensmith.ir.part import alive
 from tensmith.ir.program import Program
 
 Array = np.ndarray[Any, Any]
@@ -42,10 +43,7 @@ class StaticValues(Mapping[str, Array]):
         return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
     def _computed(self, value: str) -> Array:
-        program, nodes, names = self._program, [], {value}
-        for node in reversed(program.nodes):
-            if names.intersection(node.outputs):
-                nodes.append(node)
-                names.update(node.inputs)
-        alone = Program("constant", {}, (value,), tuple(nodes[::-1]), program.constants)
+        program = self._program
+        nodes = tuple(alive(program.nodes, (value,)))
+        alone = Program("constant", {}, (value,), nodes, program.constants)
         return np.asarray(interpret(alone, {})[value], program.type(value).numpy)

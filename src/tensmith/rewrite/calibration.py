@@ -5,9 +5,9 @@ The methods see only this protocol; who runs the program (an engine, floors abov
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -83,6 +83,11 @@ class Moment:
     second: Array
     count: int
 
+    @property
+    def about_mean(self) -> Array:
+        """The second moments about the mean."""
+        return np.asarray(self.second - self.first[..., :, None] * self.first[..., None, :])
+
 
 class Calibration(Protocol):
     """Statistics of a program's values over the calibration split, computed when asked for."""
@@ -93,16 +98,13 @@ class Calibration(Protocol):
     def moment(self, program: Program, site: str) -> Moment:
         """Moments of the first input of the conv, gemm or matmul node that defines `site`."""
 
-    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
-        """Per-channel means (axis 1; the last axis where the rank is below 3) of the named values: [C]."""
-
     def trained(self, weights: str) -> Mapping[str, Array]:
         """The arrays of that hash that training found, by the constants they replace; ProgramError if they
         are not at hand."""
 
 
-Kind: TypeAlias = Literal["histogram", "moment", "mean"]
-Statistic: TypeAlias = "Histogram | Moment | Array"
+Kind: TypeAlias = Literal["histogram", "moment"]
+Statistic: TypeAlias = Histogram | Moment
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,38 +119,45 @@ class Question:
         """The answer."""
         if self.kind == "moment":
             return calibration.moment(self.program, self.name)
-        if self.kind == "mean":
-            return calibration.means(self.program, [self.name])[self.name]
         return calibration.histograms(self.program, [self.name])[self.name]
 
 
 @dataclass
-class Listening:
-    """A calibration that passes questions on to `source` and notes them."""
+class RelayedCalibration:
+    """A calibration that answers from `source`; what another does besides, it does in `answers`."""
 
     source: Calibration
-    asked: list[Question] = field(default_factory=list)
+
+    def answers(self, program: Program, kind: Kind, names: Sequence[str]) -> Mapping[str, Any]:
+        """The statistics of one kind, by the values or sites that they are of."""
+        if kind == "moment":
+            return {name: self.source.moment(program, name) for name in names}
+        return self.source.histograms(program, names)
 
     def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
         """See Calibration."""
-        names = list(values)
-        self.asked += [Question(program, "histogram", name) for name in names]
-        return self.source.histograms(program, names)
+        return self.answers(program, "histogram", list(values))
 
     def moment(self, program: Program, site: str) -> Moment:
         """See Calibration."""
-        self.asked.append(Question(program, "moment", site))
-        return self.source.moment(program, site)
-
-    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
-        """See Calibration."""
-        names = list(values)
-        self.asked += [Question(program, "mean", name) for name in names]
-        return self.source.means(program, names)
+        found: Moment = self.answers(program, "moment", [site])[site]
+        return found
 
     def trained(self, weights: str) -> Mapping[str, Array]:
-        """See Calibration; no statistic, and so not noted."""
+        """See Calibration; this is no statistic, and the step that asks knows its hash."""
         return self.source.trained(weights)
+
+
+@dataclass
+class Listening(RelayedCalibration):
+    """A calibration that notes what it is asked."""
+
+    asked: list[Question] = field(default_factory=list)
+
+    def answers(self, program: Program, kind: Kind, names: Sequence[str]) -> Mapping[str, Any]:
+        """See RelayedCalibration."""
+        self.asked += [Question(program, kind, name) for name in names]
+        return super().answers(program, kind, names)
 
 
 class WithoutData:
@@ -159,10 +168,6 @@ class WithoutData:
         raise _no_data()
 
     def moment(self, program: Program, site: str) -> Moment:
-        """See Calibration."""
-        raise _no_data()
-
-    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
         """See Calibration."""
         raise _no_data()
 

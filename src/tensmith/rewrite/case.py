@@ -53,10 +53,6 @@ class Case:
         """The known value of a variable, where the case fixes one."""
         return self.values.get(var.name)
 
-    def number(self, value: float, like: Var) -> Const:
-        """A scalar constant."""
-        return Const(np.asarray(value))
-
 
 def formula(term: Term, case: Case) -> Formula:
     """The formula of a term in a symbolic instance; nothing of it is left for later."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from tensmith.errors import ProgramError, UsageError, nearest
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.recurrence import Recurrent
-from tensmith.rewrite.calibration import Calibration, Histogram, Moment
+from tensmith.rewrite.calibration import Kind, RelayedCalibration
 from tensmith.rewrite.lossy.weights import layer_of, recurrent_weights
 
 # The parameter by which any lossy step names the layers that it leaves alone.
@@ -129,28 +130,15 @@ class Covered:
         return replace(treated, inputs=inputs, constants={**in_order, **constants})
 
 
-@dataclass(frozen=True)
-class UncoveredCalibration:
+@dataclass
+class UncoveredCalibration(RelayedCalibration):
     """A calibration that is asked of a covered program, and answers for the whole one."""
 
-    source: Calibration
     uncovered: Callable[[Program], Program]
 
-    def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
-        """See Calibration."""
-        return self.source.histograms(self.uncovered(program), values)
-
-    def moment(self, program: Program, site: str) -> Moment:
-        """See Calibration."""
-        return self.source.moment(self.uncovered(program), site)
-
-    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
-        """See Calibration."""
-        return self.source.means(self.uncovered(program), values)
-
-    def trained(self, weights: str) -> Mapping[str, Array]:
-        """See Calibration."""
-        return self.source.trained(weights)
+    def answers(self, program: Program, kind: Kind, names: Sequence[str]) -> Mapping[str, Any]:
+        """See RelayedCalibration."""
+        return super().answers(self.uncovered(program), kind, names)
 
 
 def changed_layer(before: Program, after: Program, sites: Iterable[str]) -> str | None:

@@ -19,15 +19,16 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
+from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Formula, Scalar, call, compute, tensor
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program
 from tensmith.ir.edits import Edit, facts_after
 from tensmith.ir.interpreter import interpret
-from tensmith.ir.op import Attrs
-from tensmith.rewrite.case import Case, constant
-from tensmith.rewrite.match import Match, build
-from tensmith.rewrite.pattern import PatternRule, claim
+from tensmith.ir.op import OPS, Attrs
+from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.rewrite.case import Case, constant, formula
+from tensmith.rewrite.match import Match, build, match
 from tensmith.rewrite.rule import EXACT, FormulaObligation, NodeRule, Phase, Rule
 from tensmith.rewrite.term import (
     AnyElementwise,
@@ -48,6 +49,8 @@ Condition: TypeAlias = Callable[[Match], str | None]
 
 _X = Var("x")
 
+# The ops that act on each element alone.
+ELEMENTWISE = frozenset(name for name, op in OPS.items() if isinstance(op, Elementwise))
 # What an attribute that is left out stands for, one number an axis.
 _NEUTRAL = {"pads": 0, "strides": 1, "dilations": 1}
 
@@ -82,64 +85,51 @@ MATRIX: Given = (Instance("matrix", {"": "M N"}),)
 NOT_EMPTY: Given = (Instance("not empty", {}, lower=dict.fromkeys("BIJKLN", 1)),)
 
 
-class Law(PatternRule):
-    """left = right, in every instance of `given`, where the shapes named and `when` hold."""
+@dataclass(eq=False)
+class Law(NodeRule):
+    """left = right, in every instance of `given`, where the shapes named and `when` hold; see `lemma`."""
 
-    def __init__(
-        self,
-        name: str,
-        left: Term,
-        right: Term,
-        wrong: Term,
-        given: Given,
-        twin: Given,
-        shapes: Mapping[str, str],
-        when: Condition | None,
-        values: Sequence[Mapping[str, Any]],
-        sample: Mapping[str, Attrs],
-    ) -> None:
-        self.name = name
-        self._left, self._right, self._wrong = left, right, wrong
-        self._given, self._twin, self._shapes, self._when = given, twin, shapes, when
-        self._values, self._sample = values, sample
-        self._variables = list(dict.fromkeys(v for side in (left, right, wrong) for v in _variables(side)))
+    name: str
+    left: Term
+    right: Term
+    wrong: Term
+    given: Given
+    twin: Given
+    shapes: Mapping[str, str]
+    when: Condition | None
+    values: Sequence[Mapping[str, Any]]
+    sample: Mapping[str, Attrs]
+
+    def __post_init__(self) -> None:
+        sides = (self.left, self.right, self.wrong)
+        self._variables = list(dict.fromkeys(v for side in sides for v in _variables(side)))
+        root = frozenset({self.left.op}) if isinstance(self.left, Use) else frozenset[str]()
+        self.roots = ELEMENTWISE if isinstance(self.left, AnyElementwise) else root  # type: ignore[misc]
 
     @property
     def statement(self) -> str:
         """The law as a line."""
-        return f"{show(self._left)} = {show(self._right)}"
+        return f"{show(self.left)} = {show(self.right)}"
 
     @property
     def conditions(self) -> list[str]:
         """The shapes that are asked for, and what else is, where it says so."""
-        when = (getattr(self._when, "__doc__", None) or "").strip()
-        return [*(f"{name}: [{words}]" for name, words in self._shapes.items()), *([when] if when else [])]
+        when = (getattr(self.when, "__doc__", None) or "").strip()
+        return [*(f"{name}: [{words}]" for name, words in self.shapes.items()), *([when] if when else [])]
 
-    def left(self) -> Term:
-        """The pattern."""
-        return self._left
-
-    def right(self, m: Bindings) -> Term:
-        """What replaces it."""
-        return resolve(self._right, m)
-
-    def wrong(self, m: Bindings) -> Term:
-        """The twin."""
-        return resolve(self._wrong, m)
-
-    def check(self, m: Match) -> str | None:
-        """The law's own condition, and the shapes and attributes of some instance."""
-        try:
-            reason = self._when(m) if self._when is not None else None
-        except ProgramError as error:  # an axis that what was matched does not have
-            reason = str(error)
+    def rewrite(self, program: Program, node: Node) -> Edit | str:
+        """The matched nodes replaced."""
+        found = match(self.left, program, node.output)
+        if isinstance(found, str):
+            return found
+        reason = self._refused(found)
         if reason is not None:
             return reason
-        for instance in self._given:
-            reason = self._fits(instance, m)
-            if reason is None:
-                break
-        return reason
+        replacement = resolve(self.right, found)
+        if isinstance(replacement, Var):
+            return Edit(remove=(node,), alias={node.output: found.values[replacement.name]})
+        nodes, constants, _ = build(replacement, found, node.outputs)
+        return Edit(remove=tuple(found.nodes), add=tuple(nodes), constants=constants)
 
     def edit(self, program: Program, site: str) -> Edit | str:
         """The edit at a site, where whoever read the value reads one of the same type."""
@@ -149,31 +139,33 @@ class Law(PatternRule):
         after = facts_after(program, found)[found.alias.get(site, site)]
         return found if after.type == program.facts[site].type else ""
 
-    def cases(self) -> Iterator[Case]:
-        """Every instance, with every choice of values, ones in front of a shape kept and left out."""
-        return self._cases(self._given)
+    def obligations(self) -> Iterator[FormulaObligation]:
+        """left = right in every case."""
+        for case in self.cases(self.given):
+            yield claim(f"{self.name}/{case.name}", self.left, resolve(self.right, case), case)
 
     def twins(self) -> Iterator[FormulaObligation]:
         """left = wrong, to be refuted in every case of the twin's instances."""
-        for case in self._cases(self._twin):
-            yield claim(f"{self.name}/{case.name}", self.pattern, self.wrong(case), case)
+        for case in self.cases(self.twin):
+            yield claim(f"{self.name}/{case.name}", self.left, resolve(self.wrong, case), case)
 
-    def _cases(self, given: Given) -> Iterator[Case]:
+    def cases(self, given: Given) -> Iterator[Case]:
+        """Every instance, with every choice of values, ones in front of a shape kept and left out."""
         for instance in given:
-            for choice in self._values or ({},):
-                for short in sorted({False, any(t.startswith("1 ") for t in self._shapes.values())}):
+            for choice in self.values or ({},):
+                for short in sorted({False, any(t.startswith("1 ") for t in self.shapes.values())}):
                     yield self._case(instance, {**instance.values, **choice}, short)
 
     def _case(self, instance: Instance, values: Mapping[str, Any], short: bool) -> Case:
         tensors: dict[str, Formula] = {}
         for var in self._variables:
-            if var.optional and var.name not in {*instance.shapes, *self._shapes, *values}:
+            if var.optional and var.name not in {*instance.shapes, *self.shapes, *values}:
                 continue
             if np.ndim(values.get(var.name, 0)):
                 tensors[var.name] = constant(np.asarray(values[var.name]))
                 continue
             other = "" if var.name in values else instance.shapes.get("", "")
-            words = self._shapes.get(var.name) or instance.shapes.get(var.name, other)
+            words = self.shapes.get(var.name) or instance.shapes.get(var.name, other)
             sizes = tuple(map(_size, _words(words.removeprefix("1 ") if short else words, instance.dims)))
             if var.name in values:
                 tensors[var.name] = compute(sizes, lambda *_, number=values[var.name]: number)
@@ -183,15 +175,29 @@ class Law(PatternRule):
                 tensors[var.name] = truth(tensor(var.name, *sizes))
             else:
                 tensors[var.name] = tensor(var.name, *sizes)
-        shaped = {*instance.shapes, *self._shapes}
+        shaped = {*instance.shapes, *self.shapes}
         known = {name: np.asarray(value) for name, value in values.items() if name not in shaped}
         details = [instance.name, *(f"{k} = {v}" for k, v in values.items()), *(["short"] if short else [])]
-        sources = (instance.attrs, instance.sample, self._sample)
+        sources = (instance.attrs, instance.sample, self.sample)
         captures = {name for source in sources for name in source}
         attrs = {
             name: {k: v for source in sources for k, v in source.get(name, {}).items()} for name in captures
         }
         return Case(", ".join(details), tensors, attrs, known, instance.lower, instance.dtypes)
+
+    def _refused(self, m: Match) -> str | None:
+        """Why a match is not enough: the own condition, or the shapes and attributes of every instance."""
+        try:
+            reason = self.when(m) if self.when is not None else None
+        except ProgramError as error:  # an axis that what was matched does not have
+            reason = str(error)
+        if reason is not None:
+            return reason
+        for instance in self.given:
+            reason = self._fits(instance, m)
+            if reason is None:
+                break
+        return reason
 
     def _fits(self, instance: Instance, m: Match) -> str | None:
         for capture, wanted in instance.attrs.items():
@@ -199,16 +205,22 @@ class Law(PatternRule):
                 if capture in m.attrs and not _agrees(name, value, m.attrs[capture].get(name)):
                     return f"the {capture} has {name}={m.attrs[capture].get(name)}"
         sizes: dict[str, Dim] = {}
-        shapes = self._shapes if instance.example else {**instance.shapes, **self._shapes}
+        shapes = self.shapes if instance.example else {**instance.shapes, **self.shapes}
         for name, words in shapes.items():
             if not name or not m.values.get(name):
                 continue
             shape = m.type(Var(name)).shape
             if shape is None:
                 return f"the shape of {name} is not known"
-            if not _bind(_words(words, instance.dims), shape, sizes, name in self._shapes):
+            if not _bind(_words(words, instance.dims), shape, sizes, name in self.shapes):
                 return f"{name} of shape {list(map(str, shape))} is not {words}"
         return None
+
+
+def claim(name: str, left: Term, right: Term, case: Case) -> FormulaObligation:
+    """The obligation that two terms are equal in a symbolic instance."""
+    sides = (left, right, case)
+    return FormulaObligation(name, formula(left, case), formula(right, case), Ranges(lower=case.lower), sides)
 
 
 class Family(NodeRule):

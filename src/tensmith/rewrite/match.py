@@ -48,10 +48,6 @@ class Match:
             return None
         return self.program.constants.get(name, self.program.facts[name].value)
 
-    def number(self, value: float, like: Var) -> Const:
-        """A scalar constant in the element type of a variable."""
-        return Const(np.asarray(value, dtype=self.type(like).numpy))
-
 
 # What is still to be matched: parts of a pattern, each against a value.
 _Pending: TypeAlias = tuple[tuple[Term, str], ...]

@@ -26,8 +26,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 # What the prover is made of: folders, and files of others.
 _PROVER = (
     "formula", "ir", "equality/regions.py", "verify/rules.py", "verify/instances.py",
-    *(f"rewrite/{name}.py" for name in ("case", "instance", "law", "match", "pattern")),
-    *(f"rewrite/{name}.py" for name in ("rule", "term", "values")),
+    *(f"rewrite/{name}.py" for name in ("case", "instance", "law", "match", "rule", "term", "values")),
 )  # fmt: skip
 # It stands a floor above, so it is asked for by its name.
 _JUDGE = "tensmith.verify.rules"
@@ -42,7 +41,7 @@ def demand(rule: Rule, home: Path) -> None:
     of = {"rule": rule.name, "hash": digest}
     room = user_cache("proofs")
     if find(room, of) is None:
-        problems = importlib.import_module(_JUDGE).unsound([rule])
+        problems = importlib.import_module(_JUDGE).judged(rule).problems
         if problems:
             raise UsageError(f"exact rule '{rule.name}' is not used, for it has no proof: {problems[0]}")
         fetch(room, of, lambda folder: _note(folder, rule))

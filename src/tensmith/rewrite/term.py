@@ -147,10 +147,6 @@ class Bindings(Protocol):
         """The value of a variable, where it is known before running."""
         ...
 
-    def number(self, value: float, like: Var) -> Const:
-        """A scalar constant in the element type of a variable."""
-        ...
-
 
 def resolve(term: Term, m: Bindings) -> Term:
     """A right side with nothing left for later, captured attributes in place, and absent inputs gone.

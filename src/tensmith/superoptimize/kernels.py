@@ -20,6 +20,7 @@ from tensmith.errors import EngineError
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import F64
 from tensmith.ir import Program, TensorType
+from tensmith.ir.part import without_dead
 from tensmith.ir.types import DTYPES
 from tensmith.kernel.isa import host_isa
 from tensmith.kernel.toolchain import compile_library
@@ -56,19 +57,14 @@ Run = Callable[..., int]
 
 def part_of(program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> Program:
     """The part of a program that computes some values from others."""
-    wanted, nodes = set(outputs), []
-    for node in reversed(program.nodes):
-        if node.output in wanted and node.output not in inputs:
-            nodes.append(node)
-            wanted.update(filter(None, node.inputs))
-    read = {name for node in nodes for name in node.inputs} | set(outputs)
-    return replace(
+    cut = replace(
         program,
         inputs={name: program.type(name) for name in inputs},
         outputs=tuple(outputs),
-        nodes=tuple(reversed(nodes)),
-        constants={name: array for name, array in program.constants.items() if name in read - set(inputs)},
+        nodes=tuple(node for node in program.nodes if node.output not in inputs),
+        constants={name: array for name, array in program.constants.items() if name not in inputs},
     )
+    return without_dead(cut)
 
 
 def kernel_text(part: Program, name: str) -> str:

@@ -24,19 +24,17 @@ def _permuted(t: Trace, x: Any, perm: Sequence[int]) -> str:
     return t.node("transpose", named(t, x), perm=tuple(int(axis) for axis in perm))
 
 
-@means(np.reshape, np.ravel, np.expand_dims, np.squeeze, np.atleast_1d, np.atleast_2d, view=True)
+_METHODS = ("reshape", "ravel", "flatten", "squeeze")
+
+
+@means(np.reshape, np.ravel, np.expand_dims, np.squeeze, np.atleast_1d, np.atleast_2d, *_METHODS, view=True)
 def _same_order(t: Trace, out: Any, x: Any, *args: Any, order: str = "C", **named: Any) -> str:
     if order != "C":
         raise NotTraceable("it reads arrays in Fortran's order")
     return _reshaped(t, x, np.shape(out))
 
 
-@means("reshape", "ravel", "flatten", "squeeze", view=True)
-def _method_same_order(t: Trace, out: Any, x: Any, *args: Any) -> str:
-    return _reshaped(t, x, np.shape(out))
-
-
-METHODS.update({name: name for name in ("reshape", "ravel", "flatten", "squeeze")})
+METHODS.update({name: name for name in _METHODS})
 
 
 @means(np.transpose, view=True)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Literal
 
 from tensmith.rewrite.rule import EXACT, Step
-from tensmith.verify.rules import judge_rule
+from tensmith.verify.rules import judged
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,12 @@ class RuleProof:
 def prove_rule(name: str) -> RuleProof:
     """The proof of a registered rule, made once a process."""
     rule = EXACT[name]
-    judgements = list(judge_rule(rule))
-    failed = [f"{j.obligation} is {j.verdict}: {j.how}" for j in judgements if j.verdict != "proved"]
-    if failed:
-        return RuleProof(name, "not proved", len(judgements), failed[0])
-    if not judgements:
-        verdict: Literal["structural", "not proved"] = "structural" if rule.structural else "not proved"
-        return RuleProof(name, verdict, 0, rule.structural or "the rule has no obligations")
-    return RuleProof(name, "proved", len(judgements), "; ".join(sorted({j.how for j in judgements})))
+    found = judged(rule, twins=False)
+    if found.problems:
+        return RuleProof(name, "not proved", len(found.claims), found.problems[0])
+    if not found.claims:
+        return RuleProof(name, "structural", 0, rule.structural)
+    return RuleProof(name, "proved", len(found.claims), "; ".join(sorted({j.how for j in found.claims})))
 
 
 def prove_rules(trail: Iterable[Step]) -> list[RuleProof]:

@@ -12,7 +12,7 @@ from typing import Any
 from tensmith.files import write_text
 from tensmith.rewrite.proved import TABLE, rule_digest, table
 from tensmith.rewrite.rule import EXACT, Rule
-from tensmith.verify.rules import judge
+from tensmith.verify.rules import judged
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,13 @@ def prove_all() -> Iterator[Proved]:
     """Every exact rule, by family and name."""
     for rule in sorted(EXACT.unproved().values(), key=lambda rule: (family(rule), rule.name)):
         started = time.perf_counter()
-        claims, twins = map(list, (map(judge, rule.obligations()), map(judge, rule.twins())))
-        problems = [f"{j.obligation} is {j.verdict}: {j.how}" for j in claims if j.verdict != "proved"]
-        problems += [f"wrong twin {j.obligation} is {j.verdict}" for j in twins if j.verdict != "refuted"]
-        if not claims and not rule.structural:
-            problems.append(f"{rule.name} has no obligations")
-        proved = sum(j.verdict == "proved" for j in claims)
-        refuted = sum(j.verdict == "refuted" for j in twins)
-        seconds = time.perf_counter() - started
+        found = judged(rule)
+        proved = sum(j.verdict == "proved" for j in found.claims)
+        refuted = sum(j.verdict == "refuted" for j in found.twins)
+        cases, twins, seconds = len(found.claims), len(found.twins), time.perf_counter() - started
         yield Proved(
-            rule.name, family(rule), bool(rule.structural), len(claims), proved, len(twins), refuted, seconds,
-            tuple(problems),
+            rule.name, family(rule), bool(rule.structural), cases, proved, twins, refuted, seconds,
+            found.problems,
         )  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,7 +17,7 @@ from tensmith.formula.normal import explain_difference
 from tensmith.formula.poly import Poly
 from tensmith.formula.reals import Reals, same_fraction
 from tensmith.formula.smt import prove_equal
-from tensmith.rewrite.rule import EXACT, FormulaObligation, Rule
+from tensmith.rewrite.rule import FormulaObligation, Rule
 from tensmith.verify.instances import run_instances
 
 Verdict = Literal["proved", "refuted", "open"]
@@ -98,27 +97,24 @@ def _without_unit_loops(expr: Expr) -> Expr:
     return rebuilt(expr, _without_unit_loops)
 
 
-def judge_rule(rule: Rule) -> Iterator[Judgement]:
-    """Judgements of all obligations of a rule."""
-    for obligation in rule.obligations():
-        yield judge(obligation)
+@dataclass(frozen=True)
+class JudgedRule:
+    """What is known of a rule's obligations and wrong twins, and what is wrong with it, as sentences."""
+
+    claims: tuple[Judgement, ...]
+    twins: tuple[Judgement, ...]
+    problems: tuple[str, ...]
 
 
-def unsound(rules: Iterable[Rule] | None = None) -> list[str]:
-    """Rules with an obligation that is not proved or a twin that is not refuted, as sentences."""
-    found = []
-    for rule in EXACT.values() if rules is None else rules:
-        found += [
-            f"{j.obligation} is {j.verdict}: {j.how}"
-            for j in map(judge, rule.obligations())
-            if j.verdict != "proved"
-        ]
-        found += [
-            f"wrong twin {j.obligation} is {j.verdict}, not refuted"
-            for j in map(judge, rule.twins())
-            if j.verdict != "refuted"
-        ]
-    return found
+def judged(rule: Rule, twins: bool = True) -> JudgedRule:
+    """A rule's obligations, to be proved, and its wrong twins, if they are asked for, to be refuted."""
+    claims = tuple(map(judge, rule.obligations()))
+    wrong = tuple(map(judge, rule.twins() if twins else ()))
+    problems = [f"{j.obligation} is {j.verdict}: {j.how}" for j in claims if j.verdict != "proved"]
+    problems += [f"wrong twin {j.obligation} is {j.verdict}" for j in wrong if j.verdict != "refuted"]
+    if not claims and not rule.structural:
+        problems.append(f"{rule.name} has no obligations")
+    return JudgedRule(claims, wrong, tuple(problems))
 
 
 def counterexample(obligation: FormulaObligation, attempts: int) -> str | None:

@@ -6,7 +6,7 @@ folding, which rounds. Each is checked between the program before it and the pro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
@@ -14,11 +14,10 @@ from typing import Literal
 import numpy as np
 
 from tensmith.equality.programs import FieldCheck, compare_programs
-from tensmith.errors import ProgramError
-from tensmith.formula.arith import Array, Floats
+from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.ir.op import Node, Run
 from tensmith.ir.part import alive
+from tensmith.rewrite.exact.fold import values_of_constants
 from tensmith.rewrite.rule import EXACT, Step
 from tensmith.rewrite.trail import replay_exact
 
@@ -40,7 +39,8 @@ class Stretch:
 class FoldError:
     """How far folded constants are from what they replace, in units in the last place of their own type.
 
-    The reference is the unfolded expression in float64. `constant` is the worst of `count`.
+    The reference is the unfolded expression in float64, rounded only where the expression itself rounds or
+    casts. `constant` is the worst of `count`.
     """
 
     count: int
@@ -100,42 +100,12 @@ def fold_error(before: Program, after: Program) -> FoldError:
     folded = [
         name for name in after.constants if name not in before.constants and name in before.producers
     ]  # fmt: skip
-    worst = FoldError(len(folded), 0.0, "")
-    references = _references(before, folded)
-    for name in folded:
-        distance = _ulps(after.constants[name], references[name])
-        if distance > worst.ulps or not worst.constant:
-            worst = FoldError(len(folded), distance, name)
-    return worst
-
-
-def _references(program: Program, names: Collection[str]) -> dict[str, Array]:
-    """What constants alone compute, among it `names`, floats in float64 throughout."""
-    nodes = alive(program.nodes, names)
-    read = {*names, *(name for node in nodes for name in node.inputs)}
-    values = {
-        name: array.astype(np.float64) if program.type(name).floating else array
-        for name, array in program.constants.items()
-        if name in read
+    distances = {
+        name: _ulps(after.constants[name], value)
+        for name, value in values_of_constants(before, alive(before.nodes, folded), folded)
     }
-    for node in nodes:
-        missing = next((name for name in node.inputs if name and name not in values), "")
-        if missing or node.opaque is not None:
-            raise ProgramError(f"'{node.output}' was folded, but {missing or 'its node'} is no constant")
-        values.update(zip(node.outputs, _run(program, node, values)))
-    return values
-
-
-def _run(program: Program, node: Node, values: dict[str, Array]) -> tuple[Array, ...]:
-    types = tuple(program.type(n) if n else None for n in node.inputs)
-    out_types = tuple(program.type(n) if n else None for n in node.outputs)
-    inputs = tuple(values[n] if n else None for n in node.inputs)
-    with np.errstate(all="ignore"):
-        arrays = node.definition.run(Run(node.attrs, inputs, types, out_types), Floats())
-    return tuple(
-        array.astype(np.float64) if t is not None and t.floating else array
-        for array, t in zip(arrays, out_types)
-    )
+    worst = max(folded, key=distances.__getitem__, default="")
+    return FoldError(len(folded), distances.get(worst, 0.0), worst)
 
 
 def _ulps(constant: Array, reference: Array) -> float:

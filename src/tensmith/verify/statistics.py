@@ -6,9 +6,10 @@ With them, or with others of the same hashes, a trail replays to the very file.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,15 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.archives import digest_of, read_arrays, read_trained, write_arrays
-from tensmith.rewrite.calibration import Calibration, Histogram, Kind, Moment, Question, Statistic
+from tensmith.rewrite.calibration import (
+    Calibration,
+    Histogram,
+    Kind,
+    Moment,
+    Question,
+    RelayedCalibration,
+    Statistic,
+)
 
 FILE = "calibration.npz"
 # More than this is not kept beside a model: the data gives it again.
@@ -32,11 +41,9 @@ def arrays_of(statistic: Statistic) -> dict[str, Array]:
     """A statistic as arrays by name, without loss."""
     if isinstance(statistic, Histogram):
         return {"histogram": np.concatenate([[statistic.low, statistic.high], statistic.counts])}
-    if isinstance(statistic, Moment):
-        narrow = statistic.second.astype(np.float32)
-        second = narrow if np.array_equal(narrow, statistic.second) else statistic.second
-        return {"first": statistic.first, "second": second, "count": np.array(statistic.count, np.int64)}
-    return {"mean": statistic}
+    narrow = statistic.second.astype(np.float32)
+    second = narrow if np.array_equal(narrow, statistic.second) else statistic.second
+    return {"first": statistic.first, "second": second, "count": np.array(statistic.count, np.int64)}
 
 
 @dataclass(frozen=True)
@@ -104,10 +111,6 @@ class KeptStatistics:
         )
         return Moment(first, second.astype(np.float64), int(count))
 
-    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
-        """See Calibration."""
-        return {name: self._array(program, "mean", name, "mean") for name in values}
-
     def trained(self, weights: str) -> Mapping[str, Array]:
         """See Calibration."""
         return read_trained(self.folder, weights)
@@ -120,42 +123,24 @@ class KeptStatistics:
 
 
 @dataclass
-class Compared:
+class Compared(RelayedCalibration):
     """A calibration whose answers are held against stated hashes, and against those that are `kept`.
 
     other: what has another hash, or none; far: what of that is not near the kept one.
     """
 
-    source: Calibration
     hashes: Mapping[str, str]
     kept: KeptStatistics | None = None
     met: set[str] = field(default_factory=set)
     other: list[str] = field(default_factory=list)
     far: list[str] = field(default_factory=list)
 
-    def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
-        """See Calibration."""
-        found = self.source.histograms(program, values)
-        for name, histogram in found.items():
-            self._compare(program, "histogram", name, histogram)
+    def answers(self, program: Program, kind: Kind, names: Sequence[str]) -> Mapping[str, Any]:
+        """See RelayedCalibration."""
+        found = super().answers(program, kind, names)
+        for name, statistic in found.items():
+            self._compare(program, kind, name, statistic)
         return found
-
-    def moment(self, program: Program, site: str) -> Moment:
-        """See Calibration."""
-        found = self.source.moment(program, site)
-        self._compare(program, "moment", site, found)
-        return found
-
-    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
-        """See Calibration."""
-        found = self.source.means(program, values)
-        for name, mean in found.items():
-            self._compare(program, "mean", name, mean)
-        return found
-
-    def trained(self, weights: str) -> Mapping[str, Array]:
-        """See Calibration; the step itself knows their hash."""
-        return self.source.trained(weights)
 
     def _compare(self, program: Program, kind: Kind, name: str, statistic: Statistic) -> None:
         key = key_of(program, kind, name)

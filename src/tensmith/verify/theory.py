@@ -151,9 +151,11 @@ class Prefix:
 def window(
     first: Prefix, second: Prefix, given: Sequence[Given], shift: str, reverse: bool, k: str = "k0"
 ) -> str:
-    """What makes two folds of one kind equal, about an arbitrary position k >= 0 that occurs nowhere else
-    (see obligation.Window): the second's elements are the first's from `shift` on, all others are the unit of
-    joining, the starts are the same. Of maxima and minima, whatever does not exceed the start is a unit."""
+    """What makes two folds of one kind equal, about an arbitrary position k >= 0 that occurs nowhere else.
+
+    See obligation.FoldWindow: the second's elements are the first's from `shift` on, all others are the unit
+    of joining, the starts are the same. Of maxima and minima, whatever does not exceed the start is a unit.
+    """
     (arguments, extent), (others, length) = given
     inner = k if shift == "0" else f"(- {k} {shift})"
     if reverse:

@@ -1,4 +1,4 @@
-"""Matrix products: matmul with batch broadcasting, gemm, and Einstein sums."""
+"""Matrix products: matmul with batch broadcasting, and gemm."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.rewrite.exact.products import B, W, X, conv, gemm
+from tensmith.rewrite.exact.products import B, W, X, conv, gemm, unpadded
 from tensmith.rewrite.law import along, attribute, conv_instances, gemm_instances, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Later, Term, Use, Var, ops
@@ -62,10 +62,8 @@ def _seen(offset: Callable[..., Use]) -> Later:
 
 
 def _unpadded(m: Match) -> str | None:
-    attrs = m.attrs["conv"]
-    if attrs["auto_pad"] in ("NOTSET", "VALID") and not any(attrs["pads"] or ()):
-        return None
-    return "the convolution pads with zeros, which a batch norm does not map to zeros"
+    padded = "the convolution pads with zeros, which a batch norm does not map to zeros"
+    return None if unpadded(m.attrs["conv"]) else padded
 
 
 law("batch_norm_before_conv",

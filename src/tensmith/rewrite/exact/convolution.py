@@ -14,7 +14,18 @@ from typing import Any
 import numpy as np
 
 from tensmith.formula.poly import Poly
-from tensmith.rewrite.exact.products import CONV, B, W, X, conv, pointwise, shift_law, sign_laws
+from tensmith.rewrite.exact.products import (
+    CONV,
+    B,
+    W,
+    X,
+    alike,
+    conv,
+    pointwise,
+    shift_law,
+    sign_laws,
+    unpadded,
+)
 from tensmith.rewrite.exact.shortcut import cuts, slice_operands
 from tensmith.rewrite.law import Instance, along, conv_instances, family, floating, join, law
 from tensmith.rewrite.match import Match
@@ -32,16 +43,11 @@ _W_TWICE = Later(lambda m: ops.conv(X, W + V, B, attrs=m.attrs["conv"]), "conv(x
 _W_LESS = Later(lambda m: ops.conv(X, W - V, B, attrs=m.attrs["conv"]), "conv(x, w - v, b)")
 
 
-def _alike(m: Match) -> str | None:
-    same = {**m.attrs["conv"], "kernel_shape": None} == {**m.attrs["other"], "kernel_shape": None}
-    return None if same else "the convolutions have other attributes"
-
-
 def _two(instances: Any) -> list[Instance]:
     return [replace(i, attrs={**i.attrs, "other": i.attrs["conv"]}) for i in instances]
 
 
-_sum_of_two = partial(family, given=_two(_TWO), when=_alike, order=32)
+_sum_of_two = partial(family, given=_two(_TWO), when=alike("conv"), order=32)
 _OTHER = ops.conv(X, V, attrs="other")
 _sum_of_two(
     "common_image",
@@ -72,12 +78,18 @@ law(
     y="N D *H",
     w="K C *R",
     v="K D *R",
-    when=_alike,
+    when=alike("conv"),
     phase="form",
     says="conv(x, w, b) + conv(y, v) = conv(concat(x, y), concat(w, v), b), of equal attributes.",
 )
 
 # Signs, scales and shifts
+
+
+def _plain(m: Match) -> str | None:
+    plain = unpadded(m.attrs["conv"]) and m.attrs["conv"]["group"] == 1
+    return None if plain else "it pads with zeros, or has groups"
+
 
 sign_laws("conv", conv, CONV)
 law(
@@ -87,7 +99,7 @@ law(
     conv(X, W * along(C, 1, W), B),
     given=BARE,
     c="1 C *1",
-    when=lambda m: _unpadded(m),
+    when=_plain,
     order=24,
 )
 law(
@@ -95,27 +107,12 @@ law(
     conv(X * C, W, B),
     conv(X, W * along(C, 0, W), B),
     conv(X, W / along(C, 0, W), B),
-    given=[
-        Instance(
-            f"{n}d",
-            {"x": "N G *H", "w": f"G 1{' R' * 0} *R", "b": "G"},
-            n,
-            {"conv": {**i.attrs["conv"]}},
-            i.lower,
-        )
-        for n, i in ((j.dims, j) for j in conv_instances((1, 2)))
-    ],
+    given=[replace(i, shapes={"x": "N G *H", "w": "G 1 *R", "b": "G"}) for i in conv_instances((1, 2))],
     w="G 1 *R",
     c="1 G *1",
     order=24,
     says="A depthwise convolution of scaled channels scales its filters.",
 )
-
-
-def _unpadded(m: Match) -> str | None:
-    attrs = m.attrs["conv"]
-    plain = attrs["auto_pad"] in ("NOTSET", "VALID") and not any(attrs["pads"] or ())
-    return None if plain and attrs["group"] == 1 else "it pads with zeros, or has groups"
 
 
 def _seen(m: Bindings) -> Term:
@@ -130,7 +127,7 @@ shift_law(
     _SEEN,
     given=BARE,
     c="1 C *1",
-    when=_unpadded,
+    when=_plain,
     says="conv(x + c, w, b) = conv(x, w, b + sum(w * c)), without padding, which puts zeros.",
 )
 
@@ -326,7 +323,7 @@ law(
 
 
 def _covers(m: Match) -> str | None:
-    plain = _unpadded(m) is None and all(d == 1 for d in m.attrs["conv"]["dilations"] or ())
+    plain = _plain(m) is None and all(d == 1 for d in m.attrs["conv"]["dilations"] or ())
     whole = m.type(X).static is not None and m.shape(X)[1:] == m.shape(W)[1:] and 0 not in m.shape(X)
     return None if plain and whole else "the filters do not cover the whole image"
 
@@ -425,8 +422,7 @@ law(
     when=lambda m: (
         _dense(m)
         if all(s == 1 for s in (*m.shape(W)[2:], *(m.attrs["conv"]["strides"] or ())))
-        and not any(m.attrs["conv"]["pads"] or ())
-        and m.attrs["conv"]["auto_pad"] in ("NOTSET", "VALID")
+        and unpadded(m.attrs["conv"])
         else "not of size 1"
     ),
     says="A depthwise convolution of size 1 is a scale and a shift of channels.",

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
-from tensmith.formula.poly import Dim
 from tensmith.ir import Node, Program
-from tensmith.ir.op import OPS
 from tensmith.ir.ops.elementwise import Elementwise
-from tensmith.ir.ops.shared import broadcast_shapes
-from tensmith.rewrite.law import Instance, law, lemma
+from tensmith.ir.ops.shared import broadcast_shapes, surely_broadcast
+from tensmith.rewrite.law import ELEMENTWISE, Instance, law, lemma
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import AnyElementwise, Var, ops
 
 X, Y = Var("x"), Var("y")
 C, D = Var("c", static=True), Var("d", static=True)
-
-ELEMENTWISE = frozenset(name for name, op in OPS.items() if isinstance(op, Elementwise))
 
 
 def pointwise_source(program: Program, node: Node) -> str | None:
@@ -78,7 +74,8 @@ class ExpandBeforeElementwise(NodeRule):
             if source is None or source.shape is None:
                 continue
             others = [shapes[other] or () for p, other in enumerate(inputs) if p != position]
-            if broadcast_shapes(source.shape, *others) == out.shape and _sure(source.shape, *others):
+            met = (source.shape, *others)
+            if broadcast_shapes(*met) == out.shape and surely_broadcast(*met):
                 inputs[position] = made.inputs[0]
                 shapes[made.inputs[0]] = source.shape
         if tuple(inputs) == node.inputs:
@@ -92,10 +89,3 @@ class ExpandBeforeElementwise(NodeRule):
             for x in (ops.expand(X, np.array([1, 1])), X, ops.expand(X, np.array([4, 1, 1])))
         )
         yield lemma("any function", *sides, given=[Instance("column", {"x": "N 1", "y": "N C"})])
-
-
-def _sure(*shapes: Sequence[Dim]) -> bool:
-    """Whether sizes that meet are equal or 1 for sure, whatever their symbols stand for."""
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    return all(len({size for size in sizes if size != 1}) <= 1 for sizes in zip(*padded))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -43,7 +43,7 @@ class FoldConstants(ProgramRule):
         if not roots:
             return None
         constants = dict(program.constants)
-        for name, array in _values(program, nodes, roots):
+        for name, array in values_of_constants(program, nodes, roots):
             constants[name] = _rounded(array, program.type(name))
         gone = set(nodes)
         return replace(
@@ -107,19 +107,27 @@ def _bits(program: Program, name: str) -> int:
     return int(np.prod(type_.static or (0,))) * type_.bits
 
 
-def _values(program: Program, nodes: list[Node], roots: list[str]) -> Iterator[tuple[str, Array]]:
-    """The roots' values, floats in 64 bits; values no later node needs are let go."""
-    wanted = set(roots)
+def values_of_constants(
+    program: Program, nodes: Sequence[Node], wanted: Collection[str]
+) -> Iterator[tuple[str, Array]]:
+    """What nodes compute from constants alone, for the values wanted: floats in 64 bits, never rounded.
+
+    What no later node needs is let go. ProgramError where a node reads anything else.
+    """
     last = {name: node for node in nodes for name in node.inputs}
     values: dict[str, Array] = {}
     for node in nodes:
         for name in node.inputs:
-            if name and name not in values:
+            if name and name not in values and name in program.constants:
                 values[name] = _widened(program.constants[name], program.type(name))
+        missing = next((name for name in node.inputs if name and name not in values), "")
+        if missing or node.opaque is not None:
+            raise ProgramError(f"'{node.output}' was folded, but {missing or 'its node'} is no constant")
         for name, array in zip(node.outputs, _run(program, node, values)):
+            if name:
+                values[name] = _widened(array, program.type(name))
             if name in wanted:
-                yield name, array
-            values[name] = _widened(array, program.type(name)) if name else array
+                yield name, values[name]
         for name in node.inputs:
             if last[name] is node:
                 values.pop(name, None)

@@ -61,8 +61,8 @@ def _zeros(m: Match) -> str | None:
 law(
     "expand_of_expand",
     ops.expand(ops.expand(X, S), MORE),
-    Later(lambda m: _wider(m, 0), "expand(x)"),
-    Later(lambda m: ops.neg(_wider(m, 0)), "-expand(x)"),
+    Later(lambda m: _wider(m), "expand(x)"),
+    Later(lambda m: ops.neg(_wider(m)), "-expand(x)"),
     order=12,
     given=[
         Instance(
@@ -86,7 +86,7 @@ def _meet(first: np.ndarray, second: np.ndarray) -> np.ndarray | None:
     return np.where(a == 1, b, a) if np.all((a == b) | (a == 1) | (b == 1)) else None
 
 
-def _wider(m: Bindings, _: int) -> Term:
+def _wider(m: Bindings) -> Term:
     shape = _wider_shape(m)
     assert shape is not None
     return ops.expand(X, shape)

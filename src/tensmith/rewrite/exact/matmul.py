@@ -9,7 +9,7 @@ import numpy as np
 
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.product import Product
-from tensmith.rewrite.exact.products import B, W, X, gemm
+from tensmith.rewrite.exact.products import B, W, X, a_column, gemm
 from tensmith.rewrite.law import Instance, along, attribute, law, lemma, matmul_instances
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
@@ -40,19 +40,11 @@ law("associate_weights", (X @ W) @ V, X @ (W @ V), X @ (V @ W),
 )  # fmt: skip
 
 
-def _a_column(m: Match) -> str | None:
-    shape = m.shape(C)
-    if len(m.shape(W)) != 2 or any(d != 1 for d in shape[:-1]) or len(shape) > 2:
-        return "the constant is not one number a column"
-    if not owned(m.program, m.values["w"]):
-        return "the weights are used elsewhere"
-    return None if not shape or shape[-1] in (1, m.shape(W)[1]) else "the constant is not one number a column"
-
-
 law("scale_into_weights", (X @ W) * C, X @ (W * ops.reshape(C, np.array([1, -1]))),
     X @ (W * ops.reshape(C, np.array([-1, 1]))),
     given=[i for size in ("K", "1", "") for i in matmul_instances(w="C K", c=size)],
-    twin=matmul_instances(w="C C", c="C"), when=_a_column, order=33,
+    twin=matmul_instances(w="C C", c="C"), order=33,
+    when=lambda m: a_column(m) if owned(m.program, m.values["w"]) else "the weights are used elsewhere",
     says="(x @ w) * c = x @ (w * c), c one number, or one a column.")  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tensmith.formula.expr import Expr, Read, guard
 from tensmith.formula.poly import Dim, Poly, product
 from tensmith.ir.ops.shared import broadcast_shapes
-from tensmith.rewrite.exact.products import GEMM, B, W, gemm, shift_law, sign_laws
+from tensmith.rewrite.exact.products import GEMM, B, W, a_column, gemm, shift_law, sign_laws
 from tensmith.rewrite.law import (
     Instance,
     along,
@@ -213,17 +213,10 @@ law(
     X @ (W / ops.reshape(C, np.array([1, -1]))),
     X @ (W * C),
     given=[i for size in ("K", "1", "") for i in matmul_instances(w="C K", c=size)],
-    when=lambda m: _a_column(m),
+    when=lambda m: a_column(m) if floating(m) is None else "",
     order=33,
     says="(x @ w) / c = x @ (w / c), c one number, or one a column.",
 )
-
-
-def _a_column(m: Match) -> str | None:
-    shape, columns = m.shape(C), m.shape(W)[-1]
-    plain = len(m.shape(W)) == 2 and floating(m) is None
-    return None if plain and shape in ((), (1,), (columns,)) else "the constant is not one number a column"
-
 
 # gemm
 

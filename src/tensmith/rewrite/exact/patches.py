@@ -10,16 +10,16 @@ says where that pays: the rules are in the phase "patch", which no search tries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tensmith.errors import ProgramError
-from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
-from tensmith.ir import Node, Program, make_node
+from tensmith.ir import Node, Program
+from tensmith.ir.builder import ProgramBuilder
 from tensmith.ir.edits import Edit
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.op import OPS
@@ -128,24 +128,11 @@ def span_of(program: Program, node: Node) -> Span | None:
     return {axis: cut for axis, cut in found.items() if cut != (0, shape[axis])}
 
 
-class _Added:
-    """Slices, and other nodes, that a rewrite adds."""
-
-    def __init__(self, program: Program, base: str) -> None:
-        self._names = program.fresh(base)
-        self.nodes: list[Node] = []
-        self.constants: dict[str, Array] = {}
-
-    def fresh(self) -> str:
-        """A new name."""
-        return next(self._names)
-
-    def slice(self, name: str, span: Span, output: str) -> None:
-        """These positions of a value."""
-        columns = ([cut[0] for cut in span.values()], [cut[1] for cut in span.values()], list(span))
-        given = [self.fresh() for _ in columns]
-        self.constants.update((n, np.array(c, np.int64)) for n, c in zip(given, columns))
-        self.nodes.append(make_node("slice", (name, *given), (output,)))
+def _sliced(added: ProgramBuilder, names: Iterator[str], name: str, span: Span, output: str) -> str:
+    """These positions of a value."""
+    columns = ([cut[0] for cut in span.values()], [cut[1] for cut in span.values()], list(span))
+    given = [added.constant(next(names), np.array(column, np.int64)) for column in columns]
+    return added.add("slice", (name, *given), output)
 
 
 @exact("slice_earlier", phase="patch")
@@ -169,13 +156,11 @@ class SliceEarlier(NodeRule):
         found = part_of(program, source, span)
         if isinstance(found, str):
             return found
-        added, inputs = _Added(program, source.inputs[0]), []
+        added, names, inputs = ProgramBuilder(program), program.fresh(source.inputs[0]), []
         for name, read in zip(source.inputs, found.reads):
             shape = program.type(name).dims if name else ()
             cut = {axis: where for axis, where in read.items() if where != (0, shape[axis])}
-            inputs.append(added.fresh() if cut else name)
-            if cut:
-                added.slice(name, cut, inputs[-1])
+            inputs.append(_sliced(added, names, name, cut, next(names)) if cut else name)
         made = replace(source, inputs=tuple(inputs), outputs=node.outputs, attrs=found.attrs)
         unread = (source,) if program.uses(source.output) == 1 else ()
         return Edit(remove=(node, *unread), add=(*added.nodes, made), constants=added.constants)
@@ -223,19 +208,19 @@ class InPatches(ToldRule):
         pieces = (self.rows, self.columns)[: len(shape) - 2]
         if self.rows * self.columns < 2 or any(n > size for n, size in zip(pieces, shape[2:])):
             return ""
-        added = _Added(program, node.output)
-        whole = added.fresh()
+        added, names = ProgramBuilder(program, node.outputs), program.fresh(node.output)
+        whole = next(names)
 
-        def make(axis: int, span: Span, output: str) -> None:
+        def make(axis: int, span: Span, output: str) -> str:
             """The patches inside a span, joined along this axis and those behind it."""
             if axis == len(shape):
-                return added.slice(whole, span, output)
+                return _sliced(added, names, whole, span, output)
             if pieces[axis - 2] == 1:
                 return make(axis + 1, span, output)
-            patches = {added.fresh(): cut for cut in shares(shape[axis], pieces[axis - 2])}
+            patches = {next(names): cut for cut in shares(shape[axis], pieces[axis - 2])}
             for patch, cut in patches.items():
                 make(axis + 1, {**span, axis: cut}, patch)
-            added.nodes.append(make_node("concat", tuple(patches), (output,), {"axis": axis}))
+            return added.add("concat", tuple(patches), output, axis=axis)
 
         make(2, {}, node.output)
         again = replace(node, outputs=(whole,))

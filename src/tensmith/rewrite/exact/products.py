@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tensmith.rewrite.law import Given, conv_instances, family, gemm_instances, law
+from tensmith.ir.op import Attrs
+from tensmith.rewrite.law import Condition, Given, conv_instances, family, gemm_instances, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Term, Use, Var, ops
 
@@ -23,14 +24,29 @@ CONV, GEMM = conv_instances(), gemm_instances()
 def pointwise(m: Match, capture: str, weights: Var) -> bool:
     """Whether a convolution is of size 1 in one group, and reads every position once."""
     attrs = m.attrs[capture]
-    sizes = m.shape(weights)[2:]
-    plain = all(s == 1 for s in attrs["strides"] or ()) and not any(attrs["pads"] or ())
-    return (
-        all(s == 1 for s in sizes)
-        and plain
-        and attrs["group"] == 1
-        and attrs["auto_pad"] in ("NOTSET", "VALID")
-    )
+    sizes = (*m.shape(weights)[2:], *(attrs["strides"] or ()))
+    return all(size == 1 for size in sizes) and attrs["group"] == 1 and unpadded(attrs)
+
+
+def unpadded(attrs: Attrs) -> bool:
+    """Whether a convolution puts no zeros around its image."""
+    return attrs["auto_pad"] in ("NOTSET", "VALID") and not any(attrs["pads"] or ())
+
+
+def alike(capture: str) -> Condition:
+    """None if a convolution and the one captured as `other` do the same with their own filters."""
+
+    def check(m: Match) -> str | None:
+        same = {**m.attrs[capture], "kernel_shape": None} == {**m.attrs["other"], "kernel_shape": None}
+        return None if same else "the convolutions have other attributes"
+
+    return check
+
+
+def a_column(m: Match) -> str | None:
+    """None if c is one number, or one a column of w."""
+    fits = m.shape(C) in ((), (1,), m.shape(W)[-1:])
+    return None if fits else "the constant is not one number a column"
 
 
 def sign_laws(name: str, product: Callable[..., Use], given: Given) -> None:

@@ -52,21 +52,23 @@ def with_bias_shifts(program: Program, shifts: Mapping[str, Array]) -> Program:
 class LayerInputs:
     """Moments of what a layer's weights multiply, in all layers that read them.
 
-    second: [groups, d, d], about the mean where biases can give that back; means: by site [groups, d], empty
-    where they cannot.
+    second: [groups, d, d], about the mean where biases give that back; means: by site [groups, d], empty
+    where they do not.
     """
 
     second: Array
     means: Mapping[str, Array]
 
 
-def layer_inputs(program: Program, layer: WeightedLayer, calibration: Calibration) -> LayerInputs:
-    """The moments to fit changed weights by."""
+def layer_inputs(
+    program: Program, layer: WeightedLayer, calibration: Calibration, biases: bool = True
+) -> LayerInputs:
+    """The moments to fit changed weights by. biases: they give means back, where they can."""
     tied = tied_layers(program, layer)
     moments = {own.site: calibration.moment(program, own.site) for own in tied}
     count = sum(moment.count for moment in moments.values())
     second = np.asarray(sum(moment.second * (moment.count / count) for moment in moments.values()))
-    if not all(takes_bias(program, own) for own in tied):
+    if not biases or not all(takes_bias(program, own) for own in tied):
         return LayerInputs(second, {})
     for moment in moments.values():
         second = second - moment.first[:, :, None] * moment.first[:, None, :] * (moment.count / count)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.calibration import Calibration, Moment
 from tensmith.rewrite.lossy.bias_correction import takes_bias, with_bias_shifts
 from tensmith.rewrite.lossy.compensation import damped
 from tensmith.rewrite.lossy.dependency import ChannelGroup, ChannelUse
@@ -20,22 +20,19 @@ from tensmith.rewrite.lossy.weights import WeightedLayer, find_layer, sole_reade
 class Reading:
     """One group of a consumer: rows [rows, d] against inputs with these moments, d positions of channels.
 
-    first: the mean of the inputs [d]; second: their second moments [d, d]; channels: the channel of each of
-    the d positions, -1 for inputs that stay whatever is removed; biased: a bias can give back a mean.
+    moment: of this group's inputs, [d] and [d, d]; channels: the channel of each of the d positions, -1 for
+    inputs that stay whatever is removed; biased: a bias can give back a mean.
     """
 
     rows: Array
-    first: Array
-    second: Array
+    moment: Moment
     channels: Array
     biased: bool
 
     @property
     def moments(self) -> Array:
         """Second moments, about the mean where a bias can give that back."""
-        if not self.biased:
-            return self.second
-        return np.asarray(self.second - np.outer(self.first, self.first))
+        return self.moment.about_mean if self.biased else self.moment.second
 
 
 def readings(program: Program, use: ChannelUse, calibration: Calibration) -> list[Reading]:
@@ -45,7 +42,8 @@ def readings(program: Program, use: ChannelUse, calibration: Calibration) -> lis
     rows = layer.rows(program.constants[layer.weight])
     channels = np.repeat(use.channels.reshape(layer.groups, -1), _taps(layer), axis=1)
     biased = takes_bias(program, layer)
-    return [Reading(*parts, biased) for parts in zip(rows, moment.first, moment.second, channels)]
+    groups = zip(rows, moment.first, moment.second, channels)
+    return [Reading(w, Moment(m, h, moment.count), places, biased) for w, m, h, places in groups]
 
 
 def _taps(layer: WeightedLayer) -> int:
@@ -70,9 +68,9 @@ def activity(group: ChannelGroup, read: list[list[Reading]], centred: bool) -> A
     """
     scores = np.zeros(group.size)
     for parts in read:
-        energy = sum(float(np.einsum("rd,rd->", p.rows @ p.second, p.rows)) for p in parts)
+        energy = sum(float(np.einsum("rd,rd->", p.rows @ p.moment.second, p.rows)) for p in parts)
         for part in parts:
-            power = np.diag(part.moments if centred else part.second).clip(0)
+            power = np.diag(part.moments if centred else part.moment.second).clip(0)
             costs = (part.rows**2).sum(axis=0) * power / max(energy, 1e-30)
             scores += _gathered(costs, part.channels, group.size)
     return scores
@@ -104,7 +102,8 @@ class _Elimination:
     """The weights and the inverse covariance of one reading while channels go."""
 
     def __init__(self, part: Reading, groups: int) -> None:
-        self._energy = max(float(np.einsum("rd,rd->", part.rows @ part.second, part.rows)) * groups, 1e-30)
+        energy = float(np.einsum("rd,rd->", part.rows @ part.moment.second, part.rows)) * groups
+        self._energy = max(energy, 1e-30)
         self._weights = part.rows.copy()
         self._inverse = np.linalg.inv(damped(part.moments))
         order = np.argsort(part.channels, kind="stable")
@@ -149,7 +148,7 @@ def refitted(program: Program, read: dict[str, list[Reading]], removed: Array) -
         fits = [_fit(part, removed) for part in parts]
         rows[layer] = np.stack(fits)
         if parts[0].biased:
-            shifts[site] = np.concatenate([(p.rows - fit) @ p.first for p, fit in zip(parts, fits)])
+            shifts[site] = np.concatenate([(p.rows - fit) @ p.moment.first for p, fit in zip(parts, fits)])
     return with_bias_shifts(with_rows(program, rows), shifts)
 
 

@@ -112,16 +112,9 @@ class Compensation:
         return restored
 
 
-def compensated(
-    weights: Array,
-    second: Array,
-    begin_block: BeginBlock,
-    block: int = _BLOCK,
-) -> Array:
-    """weights [rows, d], whose inputs have the moment `second` [d, d], with every column treated."""
-    return Compensation.of(second).applied(weights, begin_block, block)
-
-
 def compensated_rounding(weights: Array, second: Array, round_column: TreatColumn) -> Array:
-    """weights [rows, d] with `round_column(column [rows], index)` applied to every column (GPTQ)."""
-    return compensated(weights, second, lambda *_: round_column)
+    """weights [rows, d] with `round_column(column [rows], index)` applied to every column (GPTQ).
+
+    second: the moment [d, d] of the inputs.
+    """
+    return Compensation.of(second).applied(weights, lambda *_: round_column)

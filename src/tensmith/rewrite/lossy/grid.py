@@ -17,7 +17,7 @@ from tensmith.rewrite.lossy.bias_correction import LayerInputs, layer_inputs
 from tensmith.rewrite.lossy.coded import coded
 from tensmith.rewrite.lossy.compensation import compensated_rounding
 from tensmith.rewrite.lossy.tables import is_table
-from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer, shared_moment
+from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer
 
 # The grid on which a search finds out how sensitive a layer is.
 PROBE_BITS = 4
@@ -105,7 +105,7 @@ def _second(program: Program, layer: StoredWeights, calibration: Calibration) ->
     """
     if not isinstance(layer, WeightedLayer):
         return np.eye(layer.shape[-1])[None]
-    second = shared_moment(program, layer, calibration).second
+    second = layer_inputs(program, layer, calibration, biases=False).second
     if is_table(program, layer):
         return np.stack([np.eye(len(h)) * max(float(np.trace(h)) / len(h), _TINY) for h in second])
     return second

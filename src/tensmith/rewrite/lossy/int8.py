@@ -30,6 +30,7 @@ from tensmith.rewrite.lossy.ranges import METHODS, choose_range
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import (
     WeightedLayer,
+    dequantized,
     grid_bytes,
     stored_weights,
     weighted_layers,
@@ -181,9 +182,9 @@ class _Writer:
         self.operands[layer.site] = tuple(inputs)
 
     def _dequantized(self, base: str, codes: Array, scales: Array, axis: int) -> str:
-        names = [self._made(base, part) for part in ("codes", "scale", "zero")]
-        self.constants |= dict(zip(names, (codes, scales, np.zeros(scales.shape, codes.dtype))))
-        self.weight_nodes.append(make_node("dequantize_linear", names, (base,), {"axis": axis}))
+        node, constants = dequantized(self.program, base, base, codes, scales, axis)
+        self.constants |= constants
+        self.weight_nodes.append(node)
         return base
 
     def program_with_pairs(self) -> Program:

@@ -125,10 +125,9 @@ class _Factoring:
         second = np.broadcast_to(np.eye(d), (groups, d, d))
         if calibration is not None:
             moment = calibration.moment(program, layer.site)
-            second = moment.second
-            if takes_bias(program, layer):  # a bias makes up for the mean of the error
-                self._first = moment.first
-                second = second - moment.first[:, :, None] * moment.first[:, None, :]
+            biased = takes_bias(program, layer)  # which makes up for the mean of the error
+            self._first = moment.first if biased else None
+            second = moment.about_mean if biased else moment.second
         self._second = second
 
     def split(self, rank: int | None, energy: float | None) -> list[Array]:

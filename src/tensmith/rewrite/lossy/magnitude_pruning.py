@@ -16,7 +16,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_rows
-from tensmith.rewrite.lossy.compensation import TreatColumn, compensated, damped_cholesky
+from tensmith.rewrite.lossy.compensation import Compensation, TreatColumn, damped_cholesky
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
 from tensmith.rewrite.lossy.weights import WeightedLayer, layer_sites, weighted_layers, with_rows
@@ -155,7 +155,7 @@ def surgeon(weights: Array, second: Array, quota: Quota) -> Array:
         mask = dict(zip(columns.tolist(), gone.reshape(block.shape).T))
         return lambda column, index: np.where(mask[index], 0, column)
 
-    return compensated(weights, second, begin, _BLOCK)
+    return Compensation.of(second).applied(weights, begin, _BLOCK)
 
 
 def _relative_costs(rows: Array, second: Array) -> Array:

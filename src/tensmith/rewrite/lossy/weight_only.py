@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tensmith.ir import Node, Program, make_node
+from tensmith.ir import Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.bias_correction import with_bias_shifts
 from tensmith.rewrite.lossy.grid import QuantizedWeights, largest_code, on_grid
@@ -18,6 +18,7 @@ from tensmith.rewrite.lossy.tables import is_table, looked_up_as_codes
 from tensmith.rewrite.lossy.weights import (
     StoredWeights,
     WeightedLayer,
+    dequantized,
     find_layer,
     grid_bytes,
     layers_at,
@@ -109,12 +110,13 @@ def _with_codes(program: Program, layer: StoredWeights, grid: QuantizedWeights) 
     codes = grid.codes.astype(ml_dtypes.int4) if narrow else grid.codes
     like = program.constants[layer.weight]
     scales = grid.scales.astype(like.dtype)
-    made = ("codes", "scale", "zero", "dequantized", "shape", "opened")
-    *names, opened, shape, whole = (program.unused(f"{layer.weight}.{part}") for part in made)
-    constants = dict(zip(names, (codes, scales, np.zeros(scales.shape, codes.dtype))))
+    made = ("dequantized", "shape", "opened")
+    opened, shape, whole = (program.unused(f"{layer.weight}.{part}") for part in made)
+    node, constants = dequantized(program, layer.weight, opened, codes, scales, grid.axis)
     if table and grid.axis == 0:
-        program = looked_up_as_codes(program.with_constants(constants), {layer.weight: (names[0], names[1])})
-    nodes: list[Node] = [make_node("dequantize_linear", names, (opened,), {"axis": grid.axis})]
+        pair = (node.inputs[0], node.inputs[1])
+        program = looked_up_as_codes(program.with_constants(constants), {layer.weight: pair})
+    nodes = [node]
     if layer.shape != like.shape:
         constants[shape] = np.array(like.shape, np.int64)
         nodes.append(make_node("reshape", (opened, shape), (whole,)))

@@ -19,11 +19,10 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
-from tensmith.ir import Node, Program
+from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.recurrence import Recurrent
-from tensmith.rewrite.calibration import Calibration, Moment
 from tensmith.rewrite.rule import EVERYWHERE, EXACT
 
 # Which inputs of a recurrent layer are weights, and what follows its name in theirs.
@@ -219,15 +218,13 @@ def without_unused(program: Program) -> Program:
     return EXACT["dead_code"].attempt(program, EVERYWHERE) or program
 
 
-def shared_moment(program: Program, layer: WeightedLayer, calibration: Calibration) -> Moment:
-    """The moments of what the weights multiply, over all layers tied to them."""
-    moments = [calibration.moment(program, tied.site) for tied in tied_layers(program, layer)]
-    if len(moments) == 1:
-        return moments[0]
-    count = sum(moment.count for moment in moments)
-    first = sum(moment.first * (moment.count / count) for moment in moments)
-    second = sum(moment.second * (moment.count / count) for moment in moments)
-    return Moment(np.asarray(first), np.asarray(second), count)
+def dequantized(
+    program: Program, base: str, output: str, codes: Array, scales: Array, axis: int
+) -> tuple[Node, dict[str, Array]]:
+    """The node that opens codes of zero point 0, a scale a slice of an axis, and its constants by name."""
+    names = [program.unused(f"{base}.{part}") for part in ("codes", "scale", "zero")]
+    constants = dict(zip(names, (codes, scales, np.zeros(scales.shape, codes.dtype))))
+    return make_node("dequantize_linear", names, (output,), {"axis": axis}), constants
 
 
 def with_rows(program: Program, changed: Mapping[WeightedLayer, Array]) -> Program:

@@ -5,8 +5,8 @@ rows. Whatever works row by row is computed for the new rows alone; where all ro
 values are by an attention, those from before come in as a cache and go out with the new ones behind them.
 So the same program fills the caches from a prompt and goes on with single tokens.
 
-That is right where no row depends on a later one (tokens.causal). How rows pass through an op is not proved:
-whoever makes such a program compares it with what it was made of (deploy.caching).
+That is right where no row depends on a later one (tokens.causal). How rows pass through an op is read off its
+formula, and not proved: whoever makes such a program compares it with what it was made of (deploy.caching).
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class _Caching:
 
     def _passed(self, node: Node, name: str, rows: Rows) -> str:
         """A node whose output has those rows, with what it reads chosen alike."""
-        return self._again(node, name, inputs_for(self, node, dict(zip(self._axes(name), rows))))
+        return self._again(node, name, inputs_for(self, node, name, dict(zip(self._axes(name), rows))))
 
     def _again(self, node: Node, name: str, inputs: Sequence[str]) -> str:
         """The node on other inputs."""
