@@ -146,8 +146,7 @@ def main() -> int:
     spec = TASKS["characters"].spec(DATA / TASKS["characters"].data, folder)
     model = options.model or _trained(folder, options.minutes)
     settings = {"bench": "characters", "time_budget": options.time_budget, "context": CONTEXT}
-    work = partial(compared, spec=spec, options=options)
-    return parts.ended(parts.run({"characters": model}, work, options.output, settings))
+    return parts.main({"characters": model}, compared, options.output, settings, spec=spec, options=options)
 
 
 def _trained(folder: Path, minutes: float) -> Path:

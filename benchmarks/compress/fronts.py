@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +95,7 @@ def main() -> int:
     options = parser.parse_args()
     cases = {name: CASES[name] for name in options.models}
     settings = {"bench": "fronts", "time_budget": options.time_budget, "engines": options.engines}
-    work = partial(measured, options=options)
-    return parts.ended(parts.run(cases, work, options.output, settings))
+    return parts.main(cases, measured, options.output, settings, options=options)
 
 
 if __name__ == "__main__":

@@ -229,7 +229,7 @@ def main() -> int:
     if "resnet8" in options.only:
         every["resnet8 front"] = partial(by_search, "resnet8", options.time_budget, options.folder)
     settings = {"bench": "keras_twins", "seconds": options.seconds, "time_budget": options.time_budget}
-    return parts.ended(parts.run(every, lambda part: part(), options.output, settings))
+    return parts.main(every, lambda part: part(), options.output, settings)
 
 
 if __name__ == "__main__":

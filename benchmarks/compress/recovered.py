@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
 
 from benchmarks import DATA, ROOT, parts
@@ -45,8 +44,7 @@ def main() -> int:
     parser.add_argument("--recover", default="48m")
     options = parser.parse_args()
     settings = {"bench": "recovered", "time_budget": options.time_budget, "recover": options.recover}
-    work = partial(measured, options=options)
-    return parts.ended(parts.run({name: name for name in options.models}, work, options.output, settings))
+    return parts.main(options.models, measured, options.output, settings, options=options)
 
 
 if __name__ == "__main__":

@@ -284,7 +284,7 @@ def main() -> int:
         "replayed": "from plans that were measured once",
     }  # fmt: skip
     work: Callable[[str], parts.Found] = partial(compared, options=options)
-    document = parts.run({name: name for name in options.models}, work, options.output, settings)
+    document = parts.run(options.models, work, options.output, settings)
     print("\n".join(lines(document["rows"])))
     return parts.ended(document)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import sys
 import time
-from functools import partial
 
 import numpy as np
 from kernel_runs import aligned, copy, sample
@@ -110,9 +109,11 @@ def main() -> int:
     parser.add_argument("--cold", action="store_true", help="weights from memory")
     options = parser.parse_args()
     isa = host_isa()
-    work = partial(measured, peak=measured_peak(isa), cold=options.cold)
+    peak = measured_peak(isa)
     settings = {"bench": "native_kernels", "isa": isa.name, "cold": options.cold}
-    return parts.ended(parts.run({str(p): p for p in LAYERS}, work, options.output, settings))
+    return parts.main(
+        {str(p): p for p in LAYERS}, measured, options.output, settings, peak=peak, cold=options.cold
+    )
 
 
 if __name__ == "__main__":

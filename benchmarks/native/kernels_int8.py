@@ -141,10 +141,11 @@ def main() -> int:
     parser.add_argument("--candidates", type=int, default=1, help="how many of each algorithm's to try")
     parser.add_argument("--seconds", type=float, default=0.3, help="how long to measure a shape's candidates")
     options = parser.parse_args()
-    work = functools.partial(measured, count=options.candidates, seconds=options.seconds)
     layers = {str(problem): (times, problem) for times, problem in resnet50()}
     settings = {"bench": "native_kernels_int8", "candidates": options.candidates}
-    return parts.ended(parts.run(layers, work, options.output, settings))
+    return parts.main(
+        layers, measured, options.output, settings, count=options.candidates, seconds=options.seconds
+    )
 
 
 if __name__ == "__main__":
