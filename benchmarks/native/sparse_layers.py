@@ -18,7 +18,7 @@ from itertools import product
 from typing import Any
 
 from benchmarks import parts
-from benchmarks.native.kernels_int8 import resnet50
+from benchmarks.native.kernels import resnet50
 from tensmith.kernel import ConvolutionProblem, Kernel, candidates, host_isa
 from tensmith.tune.timer import Timer
 
