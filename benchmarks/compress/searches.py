@@ -34,6 +34,7 @@ from benchmarks.compress.hypervolume import hypervolume
 from benchmarks.compress.stock.cases import CASES, Case
 from tensmith.compression import compress
 from tensmith.egraph.explore import price
+from tensmith.evaluate.statistics import bootstrap
 from tensmith.files import write_text
 from tensmith.frontend.onnx import read_onnx
 from tensmith.report.metric import Metric
@@ -240,10 +241,8 @@ def compared(model: str, options: Namespace) -> parts.Found:
 
 
 def mean_with_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean and its 95% bootstrap interval."""
-    drawn = np.random.default_rng(0).choice(values, (10_000, len(values))).mean(axis=1)
-    low, high = np.percentile(drawn, (2.5, 97.5))
-    return float(np.mean(values)), float(low), float(high)
+    """The mean and its 95% interval."""
+    return float(np.mean(values)), *bootstrap(np.array(values), lambda rows: rows.mean(axis=1))
 
 
 def lines(rows: Mapping[str, Any]) -> Iterator[str]:
