@@ -26,11 +26,8 @@ ASKED = {
 def measured(name: str, options: Namespace) -> parts.Found:
     """What its front holds."""
     case, asked, out = CASES[name], ASKED[name], options.folder / name
-    kind, _, path = case.data.partition(":")
-    data = f"{kind}:{DATA / path}"
-    found = compressed_as_asked(
-        case.model(DATA), data, out, options.time_budget, asked, "--recover", options.recover
-    )
+    words = (options.time_budget, asked, "--recover", options.recover)
+    found = compressed_as_asked(case.model(DATA), case.spec(DATA), out, *words)
     row = {**found.row, "asked": f"{asked.faster}x and {asked.smaller}x"}
     return parts.Found(row=row, wrong=found.wrong)
 

@@ -227,11 +227,10 @@ def compared(model: str, options: Namespace) -> parts.Found:
     table = Table.read(options.folder / f"{model}.json", options.table, model)
     comparison = Comparison(case, table, options)
     name = strategy(f"compared on {model}")(comparison.run).name
-    kind, _, path = case.data.partition(":")
     known = len(table.plans)
     with contextlib.suppress(Compared):
         compress(
-            str(case.model(DATA)), f"{kind}:{DATA / path}", output=folder, max_drop=case.budget,
+            str(case.model(DATA)), case.spec(DATA), output=folder, max_drop=case.budget,
             measure=case.measure, time_budget=options.time_budget, search=name,
             resume=(folder / "run.sqlite").exists(),
             **({"engines": options.engines.split(",")} if options.engines else {}),
