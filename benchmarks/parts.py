@@ -21,12 +21,14 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 from benchmarks import ROOT
 from tensmith.errors import TensmithError
@@ -59,7 +61,7 @@ def names(text: str) -> list[str]:
 
 
 def run(
-    parts: Mapping[str, Part],
+    parts: Mapping[str, Part] | Sequence[str],
     work: Callable[[Part], Found],
     output: Path | None,
     settings: Mapping[str, Any],
@@ -67,13 +69,15 @@ def run(
 ) -> Document:
     """The document of all parts, of which those that `output` holds are not done again.
 
-    Figures and faults are printed as they come. Ends the program where the output is of other settings.
+    Names alone are parts too. Figures and faults are printed as they come. Ends the program where the output
+    is of other settings.
     """
+    every = parts if isinstance(parts, Mapping) else {name: name for name in parts}
     document = _begun(output, settings)
-    document["of"] = len(parts)
+    document["of"] = len(every)
     this = _this_run()
     wrong = {name for name in document["wrong"] if document["runs"][-1]["commit"] != this["commit"]}
-    left = {name: part for name, part in parts.items() if name not in document["done"] or name in wrong}
+    left = {name: part for name, part in every.items() if name not in document["done"] or name in wrong}
     document["runs"] += [this] if left else []
     began = time.perf_counter()
     with contextlib.ExitStack() as stack:
@@ -85,9 +89,26 @@ def run(
                 output.parent.mkdir(parents=True, exist_ok=True)
                 write_text(output, json.dumps(document, indent=1) + "\n")
             print(told(name, found), end="", flush=True)
-            done = f"{len(document['done'])} of {len(parts)} parts, {len(document['wrong'])} wrong"
+            done = f"{len(document['done'])} of {len(every)} parts, {len(document['wrong'])} wrong"
             print(done, end="\r", file=sys.stderr, flush=True)
     return document
+
+
+def main(
+    parts: Mapping[str, Part] | Sequence[str],
+    work: Callable[..., Found],
+    output: Path | None,
+    settings: Mapping[str, Any],
+    /,
+    processes: int = 1,
+    **given: Any,
+) -> int:
+    """Runs all parts and says how it ended: the exit status. given: what `work` takes beside a part.
+
+    NumPy says nothing of overflows and the like: what comes of them is compared.
+    """
+    with np.errstate(all="ignore"):
+        return ended(run(parts, functools.partial(work, **given), output, settings, processes))
 
 
 def told(name: str, found: Found | str) -> str:

@@ -1,11 +1,22 @@
-"""Rows of latencies: contenders that took turns, the first one ours."""
+"""Rows of latencies: contenders that took turns, the first one ours; what their ratios come to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tensmith.evaluate.latency import Latency
+from tensmith.evaluate.statistics import bootstrap
+
+
+def geometric(ratios: Sequence[float]) -> tuple[float, float, float]:
+    """The geometric mean of ratios, and its 95 % interval over them."""
+    logs = np.log(ratios)
+    low, high = np.exp(bootstrap(logs, lambda rows: rows.mean(axis=1)))
+    return math.exp(logs.mean()), float(low), float(high)
 
 
 def row(found: Mapping[str, Latency], others: tuple[str, ...] = ()) -> dict[str, Any]:

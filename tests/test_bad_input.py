@@ -215,6 +215,7 @@ def test_data_that_is_no_archive(place: Path) -> None:
         (("--preprocess", "sepia"), "sepia"),
         (("--target", "toaster"), "toaster"),
         (("--engines", "steam"), "steam"),
+        (("--engines", " ,"), "--engines names no engine"),
         (("--threads", "0"), "--threads must be"),
         (("--seed", "-1"), "--seed must be"),
     ],

@@ -132,6 +132,7 @@ def test_means_are_over_inferences_whatever_each_executed() -> None:
         (("--seconds", "0"), 2, "positive"),
         (("--fix", "tiny.onnx"), 1, "is there already"),
         (("--engines", "no"), 2, "unknown engine"),
+        (("--engines", ""), 2, "names no engine"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(tiny: Path, arguments: tuple[str, ...], code: int, said: str) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import parts
+from benchmarks.compress.command import compress, within_budget
 
 
 @dataclass(frozen=True)
@@ -25,20 +22,12 @@ def compressed_as_asked(
     model: Path, data: str, out: Path, time_budget: str, asked: Asked, *options: str
 ) -> parts.Found:
     """What the front of `tensmith compress` holds; wrong where no point is as asked."""
-    shutil.rmtree(out, ignore_errors=True)
-    subprocess.run(
-        [
-            sys.executable, "-m", "tensmith", "compress", str(model), "--data", data,
-            "--max-drop", str(asked.budget), "--time-budget", time_budget, "--output", str(out), *options,
-        ],
-        check=True,
-    )  # fmt: skip
-    front = json.loads((out / "front.json").read_text())
+    words = ("--max-drop", str(asked.budget), "--time-budget", time_budget, *options)
+    front = compress(model, data, out, *words)
     points = [
         {key: point["metrics"][key]["value"] for key in ("speedup", "size_ratio", "accuracy_drop")}
         | {"lossy": sorted({step["rule"] for step in point["trail"] if step["kind"] == "lossy"})}
-        for point in front["points"]
-        if point["within_budget"]
+        for point in within_budget(front)
     ]
     best = max(points, key=lambda p: min(p["speedup"] / asked.faster, p["size_ratio"] / asked.smaller))
     reached = best["speedup"] >= asked.faster and best["size_ratio"] >= asked.smaller

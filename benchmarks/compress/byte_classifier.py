@@ -16,7 +16,6 @@ import random
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -158,8 +157,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     settings = {"bench": "byte_classifier", "time_budget": options.time_budget}
-    works = {"byte classifier": partial(compressed, options)}
-    return parts.ended(parts.run(works, lambda work: work(), options.output, settings))
+    return parts.main({"byte classifier": options}, compressed, options.output, settings)
 
 
 if __name__ == "__main__":

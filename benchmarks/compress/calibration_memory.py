@@ -111,7 +111,7 @@ def main() -> int:
         print(json.dumps(measured(options.models[0])))
         return 0
     models = {path.name: path for path in options.models}
-    return parts.ended(parts.run(models, apart, options.output, {"bench": "calibration_memory"}))
+    return parts.main(models, apart, options.output, {"bench": "calibration_memory"})
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import numpy as np
 import yaml
 
 from benchmarks import DATA, ROOT, parts
+from benchmarks.compress.command import compress
 from benchmarks.compress.gguf import decoding_rate
 from benchmarks.tasks.networks import CharacterModel
 from benchmarks.tasks.tasks import CONTEXT, TASKS
@@ -80,9 +81,8 @@ def compared(model: Path, spec: str, options: Namespace) -> parts.Found:
     """All files of one model."""
     folder = options.folder / "characters"
     out = folder / "out"
-    words = ["--data", spec, "--max-drop", "1", "--time-budget", options.time_budget, "--output", str(out)]
     if not (out / "front.json").exists():
-        subprocess.run([sys.executable, "-m", "tensmith", "compress", str(model), *words], check=True)
+        compress(model, spec, out, "--max-drop", "1", "--time-budget", options.time_budget)
     part = open_dataset(spec).part("test")
     rows = np.linspace(0, len(part) - 1, min(options.windows, len(part))).astype(int)
     windows = np.asarray(part.inputs(rows.tolist()))
@@ -146,8 +146,7 @@ def main() -> int:
     spec = TASKS["characters"].spec(DATA / TASKS["characters"].data, folder)
     model = options.model or _trained(folder, options.minutes)
     settings = {"bench": "characters", "time_budget": options.time_budget, "context": CONTEXT}
-    work = partial(compared, spec=spec, options=options)
-    return parts.ended(parts.run({"characters": model}, work, options.output, settings))
+    return parts.main({"characters": model}, compared, options.output, settings, spec=spec, options=options)
 
 
 def _trained(folder: Path, minutes: float) -> Path:

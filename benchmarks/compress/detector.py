@@ -30,8 +30,7 @@ def main() -> int:
         )  # fmt: skip
 
     settings = {"bench": "detector", "time_budget": options.time_budget}
-    works = {name: name for name in ("fastestdet_coco",)}
-    return parts.ended(parts.run(works, compressed, options.output, settings))
+    return parts.main(["fastestdet_coco"], compressed, options.output, settings)
 
 
 if __name__ == "__main__":

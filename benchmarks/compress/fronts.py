@@ -9,18 +9,15 @@ figures are those of front.json. The front of one model is drawn beside OUTPUT.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import DATA, ROOT, parts
+from benchmarks.compress.command import compress, within_budget
 from benchmarks.compress.stock.cases import CASES, Case
 from tensmith.report.figure import save_figure
 from tensmith.report.stored import read_report
@@ -28,30 +25,22 @@ from tensmith.report.stored import read_report
 DRAWN = "resnet20_cifar10"  # the model whose front README shows
 
 
-def compress(case: Case, folder: Path, options: Namespace, *more: str) -> float:
-    """One run of the command line, as a user would first start it, with more options; its seconds.
+def compress_case(case: Case, folder: Path, options: Namespace, *more: str) -> float:
+    """One run of the command line, with more options; its seconds.
 
     Its cache is its own: what was tuned on this machine before counts for nothing.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    kind, _, path = case.data.partition(":")
-    command = [
-        sys.executable, "-m", "tensmith", "compress", str(case.model(DATA)),
-        "--data", f"{kind}:{DATA / path}", "--max-drop", str(case.budget),
-        "--measure", case.measure, "--time-budget", options.time_budget, "--output", str(folder),
-        *(["--engines", options.engines] if options.engines else []),
-        *more,
-    ]  # fmt: skip
+    words = ["--max-drop", str(case.budget), "--measure", case.measure, "--time-budget", options.time_budget]
+    words += ["--engines", options.engines] if options.engines else []
     with tempfile.TemporaryDirectory() as cache:
         began = time.monotonic()
-        subprocess.run(command, check=True, env={**os.environ, "XDG_CACHE_HOME": cache})
+        compress(case.model(DATA), case.spec(DATA), folder, *words, *more, XDG_CACHE_HOME=cache)
         return time.monotonic() - began
 
 
 def verdicts(case: Case, front: dict[str, Any]) -> dict[str, str]:
     """What was reached by goal within the budget, "NOT MET" before it where it is not."""
-    points = [point["metrics"] for point in front["points"] if point["within_budget"]]
+    points = [point["metrics"] for point in within_budget(front)]
     found = {}
     for speed, size in case.goals:
         fitting = [m for m in points if m["speedup"]["value"] >= speed and m["size_ratio"]["value"] >= size]
@@ -69,7 +58,7 @@ def verdicts(case: Case, front: dict[str, Any]) -> dict[str, str]:
 def measured(case: Case, options: Namespace) -> parts.Found:
     """One model: goals and seconds, and of its front the figures of every point."""
     folder = options.folder / case.name
-    seconds = compress(case, folder, options)
+    seconds = compress_case(case, folder, options)
     front = json.loads((folder / "front.json").read_text())
     if options.output is not None and case.name == DRAWN:
         save_figure(read_report(folder), options.output.with_suffix(".png"))
@@ -96,8 +85,7 @@ def main() -> int:
     options = parser.parse_args()
     cases = {name: CASES[name] for name in options.models}
     settings = {"bench": "fronts", "time_budget": options.time_budget, "engines": options.engines}
-    work = partial(measured, options=options)
-    return parts.ended(parts.run(cases, work, options.output, settings))
+    return parts.main(cases, measured, options.output, settings, options=options)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks import ROOT, parts
-from benchmarks.compress.fronts import compress
+from benchmarks.compress.fronts import compress_case
 from benchmarks.compress.stock.cases import CASES
 from tensmith.report.stored import read_report
 from tensmith.search.candidate import Candidate
@@ -47,7 +47,7 @@ def measured(part: tuple[str, int], options: Namespace) -> parts.Found:
     """One run: what stood before the gate, and what came of it."""
     name, seed = part
     folder = options.folder / f"{name}-{seed}"
-    seconds = compress(CASES[name], folder, options, "--seed", str(seed))
+    seconds = compress_case(CASES[name], folder, options, "--seed", str(seed))
     checkpoint = Checkpoint(folder / "run.sqlite")
     tried = list(checkpoint.candidates())
     checkpoint.close()

@@ -95,9 +95,10 @@ def main() -> int:
     parser.add_argument("--only", type=parts.names, default=every, help="files, as A,B")
     parser.add_argument("--tokens", type=int, default=50, help="single ones that are timed")
     options = parser.parse_args()
-    work = partial(measured, python=options.python, count=options.tokens)
     settings = {"bench": "gguf", "tokens": options.tokens}
-    return parts.ended(parts.run({name: name for name in options.only}, work, options.output, settings))
+    return parts.main(
+        options.only, measured, options.output, settings, python=options.python, count=options.tokens
+    )
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--only", type=parts.names, default=[*models.NAMES], help="networks, as A,B")
     options = parser.parse_args()
     settings = {"bench": "import_speed"}
-    return parts.ended(parts.run({name: name for name in options.only}, measured, options.output, settings))
+    return parts.main(options.only, measured, options.output, settings)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,6 @@ A Keras twin that is over SLACK slower or larger, or answers otherwise, is wrong
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,6 +27,7 @@ import numpy as np
 import onnx
 
 from benchmarks import DATA, ROOT, cache, parts, timing
+from benchmarks.compress.command import compress, within_budget
 from benchmarks.native import sensor_node
 from benchmarks.native.quantized_files import SAMPLES, quantized
 from benchmarks.trust.exported import of_keras
@@ -197,17 +195,9 @@ def by_search(name: str, budget: str, folder: Path) -> parts.Found:
     pair, row = twins(name), {}
     for key, path in (("first", pair.first), ("last", pair.last)):
         out = folder / f"{name}-{key}"
-        shutil.rmtree(out, ignore_errors=True)
-        subprocess.run(
-            [
-                sys.executable, "-m", "tensmith", "compress", str(path),
-                "--data", f"cifar10:{DATA / 'cifar10'}", "--preprocess", "raw",
-                "--only", "int8", "--time-budget", budget, "--output", str(out),
-            ],
-            check=True,
-        )  # fmt: skip
-        front = json.loads((out / "front.json").read_text())
-        points = [point["metrics"] for point in front["points"] if point["within_budget"]]
+        words = ("--preprocess", "raw", "--only", "int8", "--time-budget", budget)
+        front = compress(path, f"cifar10:{DATA / 'cifar10'}", out, *words)
+        points = [point["metrics"] for point in within_budget(front)]
         row[key] = {"accuracy": front["original"]["metrics"]["accuracy"]["value"]} | {
             metric: max(point[metric]["value"] for point in points) for metric in ("speedup", "size_ratio")
         }
@@ -229,7 +219,7 @@ def main() -> int:
     if "resnet8" in options.only:
         every["resnet8 front"] = partial(by_search, "resnet8", options.time_budget, options.folder)
     settings = {"bench": "keras_twins", "seconds": options.seconds, "time_budget": options.time_budget}
-    return parts.ended(parts.run(every, lambda part: part(), options.output, settings))
+    return parts.main(every, lambda part: part(), options.output, settings)
 
 
 if __name__ == "__main__":

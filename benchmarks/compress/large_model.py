@@ -114,7 +114,7 @@ def main() -> int:
         _answer(options.answer, options.model)
         return 0
     chosen = {f"gpt2 of {layers} layers": int(layers) for layers in options.layers}
-    return parts.ended(parts.run(chosen, measured, options.output, {"bench": "large_model"}))
+    return parts.main(chosen, measured, options.output, {"bench": "large_model"})
 
 
 if __name__ == "__main__":

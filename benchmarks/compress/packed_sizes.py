@@ -20,7 +20,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ def of_codes(model: bytes, spans: list[wire.TensorSpan]) -> bytes:
     return alone
 
 
-def measured(nncodec: str | None, part: tuple[str, int]) -> parts.Found:
+def measured(part: tuple[str, int], nncodec: str | None) -> parts.Found:
     """A model's figures."""
     model = quantized(*part)
     made: list[bytes] = []
@@ -169,7 +169,7 @@ def main() -> int:
     options = parser.parse_args()
     chosen = {f"{name} {bits} bits": (name, bits) for name in options.only for bits in MODELS[name]}
     settings = {"bench": "packed sizes", "format": container.VERSION, "nncodec": options.nncodec is not None}
-    return parts.ended(parts.run(chosen, partial(measured, options.nncodec), options.output, settings))
+    return parts.main(chosen, measured, options.output, settings, nncodec=options.nncodec)
 
 
 if __name__ == "__main__":

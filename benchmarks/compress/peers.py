@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -75,12 +74,11 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_SAMPLES} test samples")
     options = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 180)
-    settings = {name: getattr(options, name) for name in ("seconds", "limit", "seed", "quick")}
     versions = {tool: importlib.metadata.version(tool) for tool in TOOLS}
-    work = partial(measured, options=options, console=console)
+    given = {name: getattr(options, name) for name in ("seconds", "limit", "seed", "quick")}
+    settings = {"bench": "peers", **given, "versions": versions}
     cases = {name: CASES[name] for name in options.models}
-    document = parts.run(cases, work, options.output, {"bench": "peers", **settings, "versions": versions})
-    return parts.ended(document)
+    return parts.main(cases, measured, options.output, settings, options=options, console=console)
 
 
 if __name__ == "__main__":

@@ -75,8 +75,7 @@ def main() -> int:
     dot = sorted(feature for feature in detect_cpu().features if "vnni" in feature)
     settings = {"bench": "portability", "samples": options.samples, "vnni": ", ".join(dot) or "none"}
     works = {name: CASES[name] for name in options.only}
-    document = parts.run(works, lambda case: measured(case, options.samples), options.output, settings)
-    return parts.ended(document)
+    return parts.main(works, measured, options.output, settings, samples=options.samples)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
 
 from benchmarks import DATA, ROOT, parts
@@ -27,11 +26,8 @@ ASKED = {
 def measured(name: str, options: Namespace) -> parts.Found:
     """What its front holds."""
     case, asked, out = CASES[name], ASKED[name], options.folder / name
-    kind, _, path = case.data.partition(":")
-    data = f"{kind}:{DATA / path}"
-    found = compressed_as_asked(
-        case.model(DATA), data, out, options.time_budget, asked, "--recover", options.recover
-    )
+    words = (options.time_budget, asked, "--recover", options.recover)
+    found = compressed_as_asked(case.model(DATA), case.spec(DATA), out, *words)
     row = {**found.row, "asked": f"{asked.faster}x and {asked.smaller}x"}
     return parts.Found(row=row, wrong=found.wrong)
 
@@ -45,8 +41,7 @@ def main() -> int:
     parser.add_argument("--recover", default="48m")
     options = parser.parse_args()
     settings = {"bench": "recovered", "time_budget": options.time_budget, "recover": options.recover}
-    work = partial(measured, options=options)
-    return parts.ended(parts.run({name: name for name in options.models}, work, options.output, settings))
+    return parts.main(options.models, measured, options.output, settings, options=options)
 
 
 if __name__ == "__main__":

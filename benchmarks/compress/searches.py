@@ -34,6 +34,7 @@ from benchmarks.compress.hypervolume import hypervolume
 from benchmarks.compress.stock.cases import CASES, Case
 from tensmith.compression import compress
 from tensmith.egraph.explore import price
+from tensmith.evaluate.statistics import bootstrap
 from tensmith.files import write_text
 from tensmith.frontend.onnx import read_onnx
 from tensmith.report.metric import Metric
@@ -226,11 +227,10 @@ def compared(model: str, options: Namespace) -> parts.Found:
     table = Table.read(options.folder / f"{model}.json", options.table, model)
     comparison = Comparison(case, table, options)
     name = strategy(f"compared on {model}")(comparison.run).name
-    kind, _, path = case.data.partition(":")
     known = len(table.plans)
     with contextlib.suppress(Compared):
         compress(
-            str(case.model(DATA)), f"{kind}:{DATA / path}", output=folder, max_drop=case.budget,
+            str(case.model(DATA)), case.spec(DATA), output=folder, max_drop=case.budget,
             measure=case.measure, time_budget=options.time_budget, search=name,
             resume=(folder / "run.sqlite").exists(),
             **({"engines": options.engines.split(",")} if options.engines else {}),
@@ -240,10 +240,8 @@ def compared(model: str, options: Namespace) -> parts.Found:
 
 
 def mean_with_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean and its 95% bootstrap interval."""
-    drawn = np.random.default_rng(0).choice(values, (10_000, len(values))).mean(axis=1)
-    low, high = np.percentile(drawn, (2.5, 97.5))
-    return float(np.mean(values)), float(low), float(high)
+    """The mean and its 95% interval."""
+    return float(np.mean(values)), *bootstrap(np.array(values), lambda rows: rows.mean(axis=1))
 
 
 def lines(rows: Mapping[str, Any]) -> Iterator[str]:
@@ -284,7 +282,7 @@ def main() -> int:
         "replayed": "from plans that were measured once",
     }  # fmt: skip
     work: Callable[[str], parts.Found] = partial(compared, options=options)
-    document = parts.run({name: name for name in options.models}, work, options.output, settings)
+    document = parts.run(options.models, work, options.output, settings)
     print("\n".join(lines(document["rows"])))
     return parts.ended(document)
 

@@ -127,7 +127,7 @@ def main() -> int:
     works = {f"ceiling/{work}": partial(ceiling, work) for work in ("numpy", "onnxruntime")}
     engines = {f"judge/{name}": partial(judged, name) for name in ("onnxruntime", "native")}
     settings = {"bench": "workers", "samples": options.samples, "workers": options.workers}
-    return parts.ended(parts.run({**works, **engines}, lambda part: part(options), options.output, settings))
+    return parts.main({**works, **engines}, lambda part: part(options), options.output, settings)
 
 
 if __name__ == "__main__":

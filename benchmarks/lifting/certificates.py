@@ -50,7 +50,7 @@ def main() -> int:
     options = arguments(__doc__).parse_args()
     on_one_core()
     settings = {"bench": "lifting_certificates"}
-    return parts.ended(parts.run(files(options), checked, options.output, settings))
+    return parts.main(files(options), checked, options.output, settings)
 
 
 if __name__ == "__main__":

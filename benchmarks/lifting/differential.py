@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 import tempfile
 import zlib
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +96,9 @@ def main() -> int:
     on_one_core()
     targets = [name for name in options.targets if not TARGETS[name].missing()]
     settings = {"bench": "lifting_differential", "inputs": options.inputs, "targets": targets}
-    work = partial(compared, targets=targets, count=options.inputs)
-    return parts.ended(parts.run(files(options), work, options.output, settings))
+    return parts.main(
+        files(options), compared, options.output, settings, targets=targets, count=options.inputs
+    )
 
 
 if __name__ == "__main__":

@@ -231,7 +231,7 @@ def main() -> int:
     first = options.seed * 1_000_003
     every = {str(n): range(n, n + PART) for n in range(first, first + options.mutants, PART)}
     settings = {"bench": "lifting_mutants", "solver": options.solver, "inputs": options.inputs}
-    return parts.ended(parts.run(every, drawn, options.output, settings))
+    return parts.main(every, drawn, options.output, settings)
 
 
 if __name__ == "__main__":

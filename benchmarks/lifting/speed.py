@@ -11,7 +11,6 @@ says that the emitted code is faster.
 from __future__ import annotations
 
 import functools
-import random
 import statistics
 import sys
 import tempfile
@@ -23,7 +22,7 @@ import harness
 import numpy as np
 from harness_targets import TARGETS
 
-from benchmarks import parts
+from benchmarks import parts, timing
 from benchmarks.lifting.files import SourceFile, arguments, files, on_one_core
 from tensmith.engine.stopwatch import time_calls
 from tensmith.evaluate.latency import take_turns
@@ -41,7 +40,6 @@ FLAGS = {SOURCE: ("-O3",), NATIVE: ("-O3", "-march=native")}
 MUST_WIN = ("numpy", "torch", "c")
 VECTOR = 1_000_000
 CLOSE, CLOSE_SHARE = 1.2, 0.9  # how near `auto` comes to the best, and in how many kernels
-RESAMPLES = 1000
 
 
 def measured(file: SourceFile, targets: list[str], seconds: float) -> parts.Found:
@@ -133,19 +131,6 @@ def turns(
     return {name: times[:, index].tolist() for index, name in enumerate(runs)}
 
 
-def interval(seconds: Mapping[str, Mapping[str, float]], name: str) -> tuple[float, float]:
-    """The 95 % interval of a target's mean, kernels resampled."""
-    kernels = [kernel for kernel in seconds if name in seconds[kernel]]
-    rng = random.Random(0)
-
-    def once() -> float:
-        drawn = dict(enumerate(rng.choices(kernels, k=len(kernels))))
-        return means({str(n): seconds[kernel] for n, kernel in drawn.items()})[name]
-
-    resampled = sorted(once() for _ in range(RESAMPLES))
-    return resampled[int(0.025 * RESAMPLES)], resampled[int(0.975 * RESAMPLES)]
-
-
 def near(least: Mapping[str, float], pick: str, targets: Sequence[str]) -> bool:
     """Whether a pick is about as fast as the fastest, by the least times: noise only adds."""
     return pick in least and least[pick] <= CLOSE * min(least[name] for name in targets if name in least)
@@ -168,8 +153,9 @@ def main() -> int:
         {k: v for row in rows for k, v in row[part].items()} for part in ("seconds", "least", "auto")
     )
     found = means(seconds)
-    for name, value in found.items():
-        low, high = interval(seconds, name)
+    for name in found:
+        ratios = [times[SOURCE] / times[name] for times in seconds.values() if name in times]
+        value, low, high = timing.geometric(ratios)
         print(f"{name:22} {value:6.2f}x of {SOURCE}, 95 % interval {low:.2f} to {high:.2f}")
     close = sum(near(least[kernel], auto[kernel], targets) for kernel in seconds)
     print(f"auto is within {CLOSE}x of the best target on {close} of {len(seconds)}")

@@ -18,11 +18,8 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-import numpy as np
-
-from benchmarks import ROOT, parts
+from benchmarks import ROOT, parts, timing
 from tensmith.errors import MissingExtra
-from tensmith.evaluate.statistics import bootstrap
 from tensmith.study.tables import StudyCurve, StudyFigure, StudyTable, draw, write_as
 
 NAME = "tenspiler"
@@ -132,11 +129,10 @@ def _our_speed(
     if reason:
         text = f"not possible here, because {reason}"
         return "not possible here, as said" if text in told else text
-    values = np.array(ours[suite][target])
-    mean, among = geometric_mean(values), f"measured, {len(values)} kernels"
+    values = ours[suite][target]
+    (mean, low, high), among = timing.geometric(values), f"measured, {len(values)} kernels"
     if len(values) < _FEWEST:
         return f"{mean:.3g}x ({among})"
-    low, high = np.exp(bootstrap(np.log(values), lambda rows: np.mean(rows, axis=1)))
     return f"{mean:.3g}x ({low:.3g} to {high:.3g}, {among})"
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -89,8 +88,7 @@ def main() -> int:
     options = parser.parse_args()
     cases = {f"{size}, {rows} rows": (size, rows) for size, rows in product(options.sizes, options.rows)}
     settings = {"bench": "native_codes", "seconds": options.seconds}
-    work = partial(measured, seconds=options.seconds)
-    return parts.ended(parts.run(cases, work, options.output, settings))
+    return parts.main(cases, measured, options.output, settings, seconds=options.seconds)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +93,7 @@ def main() -> int:
     options = parser.parse_args()
     cases = {f"{tokens} tokens": int(tokens) for tokens in options.tokens}
     settings = {"bench": "native_generation", "seconds": options.seconds}
-    return parts.ended(parts.run(cases, partial(measured, seconds=options.seconds), options.output, settings))
+    return parts.main(cases, measured, options.output, settings, seconds=options.seconds)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def main() -> int:
     """1 where a network could not be measured."""
     options = arguments(__doc__).parse_args()
     settings = {"bench": "native_memory"}
-    return parts.ended(parts.run({name: name for name in options.only}, measured, options.output, settings))
+    return parts.main(options.only, measured, options.output, settings)
 
 
 if __name__ == "__main__":

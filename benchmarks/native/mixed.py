@@ -10,7 +10,6 @@ run time only. One thread, taking turns. Figures are the latencies, and the rati
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -91,8 +90,7 @@ def main() -> int:
     options = parser.parse_args()
     how = {"seconds": options.seconds, "size": options.size}
     settings = {"bench": "native_mixed"} | how
-    cases = {name: name for name in options.only}
-    return parts.ended(parts.run(cases, partial(measured, **how), options.output, settings))
+    return parts.main(options.only, measured, options.output, settings, **how)
 
 
 if __name__ == "__main__":

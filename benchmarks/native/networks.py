@@ -14,10 +14,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from benchmarks import DATA, cache, parts, timing
 from tensmith.engine import ENGINES, read_signature
@@ -105,15 +102,8 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     how = {"seconds": options.seconds, "precision": options.precision, "threads": options.threads}
-    document = parts.run(
-        {name: name for name in options.only},
-        partial(measured, **how),
-        options.output,
-        {"bench": "native"} | how,
-    )
-    return parts.ended(document)
+    return parts.main(options.only, measured, options.output, {"bench": "native"} | how, **how)
 
 
 if __name__ == "__main__":
-    np.seterr(all="ignore")
     sys.exit(main())

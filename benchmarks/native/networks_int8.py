@@ -11,10 +11,7 @@ quantizers (quantized_files.py). An engine that dies on a file is left out, and 
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from benchmarks import cache, parts, timing
 from benchmarks.compress.stock.ir import IrContender
@@ -67,10 +64,8 @@ def main() -> int:
     """1 where a network could not be measured."""
     options = arguments(__doc__).parse_args()
     settings = {"bench": "native_int8", "seconds": options.seconds}
-    work = partial(measured, seconds=options.seconds)
-    return parts.ended(parts.run({name: name for name in options.only}, work, options.output, settings))
+    return parts.main(options.only, measured, options.output, settings, seconds=options.seconds)
 
 
 if __name__ == "__main__":
-    np.seterr(all="ignore")
     sys.exit(main())

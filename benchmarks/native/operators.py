@@ -64,7 +64,7 @@ def main() -> int:
         if not options.only or use.op in options.only:
             by_operator.setdefault(use.op, []).append(use)
     settings = {"bench": "native_operators", "uses": options.uses}
-    return parts.ended(parts.run(by_operator, measured, options.output, settings))
+    return parts.main(by_operator, measured, options.output, settings)
 
 
 if __name__ == "__main__":

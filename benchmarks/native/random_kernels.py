@@ -203,7 +203,7 @@ def main() -> int:
     options = parser.parse_args()
     numbers = range(options.seed, options.seed + -(-options.count // (PART + BYTES)))
     every = {str(number): number for number in numbers}
-    return parts.ended(parts.run(every, compared_part, options.output, {"bench": "native_random"}))
+    return parts.main(every, compared_part, options.output, {"bench": "native_random"})
 
 
 if __name__ == "__main__":

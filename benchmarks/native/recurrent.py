@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -102,8 +101,7 @@ def main() -> int:
         for kind, bits, hidden, steps in product(GATES, options.bits, options.hidden, options.steps)
     }
     settings = {"bench": "native_recurrent", "seconds": options.seconds}
-    work = partial(measured, seconds=options.seconds)
-    return parts.ended(parts.run(cases, work, options.output, settings))
+    return parts.main(cases, measured, options.output, settings, seconds=options.seconds)
 
 
 if __name__ == "__main__":

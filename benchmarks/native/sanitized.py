@@ -9,7 +9,6 @@ under the thread sanitizer, too. MODELs are ONNX files; sizes that they leave op
 
 from __future__ import annotations
 
-import functools
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -116,10 +115,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first one")
     parser.add_argument("--optimize", action="store_true", help="compile as it is shipped, at -O2")
     options = parser.parse_args()
-    work = functools.partial(judged, level=() if options.optimize else UNOPTIMIZED)
+    level = () if options.optimize else UNOPTIMIZED
     every = {str(case): case for case in cases(options.models, options.seed, options.count)}
     settings = {"bench": "native_sanitized", "optimize": options.optimize}
-    return parts.ended(parts.run(every, work, options.output, settings))
+    return parts.main(every, judged, options.output, settings, level=level)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def main() -> int:
     parser.add_argument("--only", type=parts.names, default=list(NETWORKS))
     options = parser.parse_args()
     settings = {"bench": "sensor_node", "ram": RAM, "flash": FLASH}
-    return parts.ended(parts.run({name: name for name in options.only}, measured, options.output, settings))
+    return parts.main(options.only, measured, options.output, settings)
 
 
 if __name__ == "__main__":

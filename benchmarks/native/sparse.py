@@ -11,7 +11,6 @@ of weights with a share `density` left is 1 / density.
 from __future__ import annotations
 
 import sys
-from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -64,10 +63,8 @@ def main() -> int:
     options = parser.parse_args()
     cases = {f"{name} {zeros}%": (name, int(zeros)) for name, zeros in product(options.only, options.zeros)}
     settings = {"bench": "native_sparse", "seconds": options.seconds}
-    work = partial(measured, seconds=options.seconds)
-    return parts.ended(parts.run(cases, work, options.output, settings))
+    return parts.main(cases, measured, options.output, settings, seconds=options.seconds)
 
 
 if __name__ == "__main__":
-    np.seterr(all="ignore")
     sys.exit(main())

@@ -12,10 +12,7 @@ Runtime's answer to the same file, of the answer's range.
 from __future__ import annotations
 
 import sys
-from functools import partial
 from itertools import product
-
-import numpy as np
 
 from benchmarks import cache, parts, timing
 from benchmarks.compress.stock.ir import IrContender
@@ -58,10 +55,8 @@ def main() -> int:
         for name, zeros, run in product(options.only, options.zeros, options.runs)
     }
     settings = {"bench": "native_sparse_int8", "seconds": options.seconds}
-    work = partial(measured, seconds=options.seconds)
-    return parts.ended(parts.run(cases, work, options.output, settings))
+    return parts.main(cases, measured, options.output, settings, seconds=options.seconds)
 
 
 if __name__ == "__main__":
-    np.seterr(all="ignore")
     sys.exit(main())

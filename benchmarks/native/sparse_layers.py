@@ -14,12 +14,11 @@ from __future__ import annotations
 import statistics
 import sys
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Any
 
 from benchmarks import parts
-from benchmarks.native.kernels_int8 import resnet50
+from benchmarks.native.kernels import resnet50
 from tensmith.kernel import ConvolutionProblem, Kernel, candidates, host_isa
 from tensmith.tune.timer import Timer
 
@@ -84,7 +83,7 @@ def main() -> int:
     cases = {" ".join(case): case for case in product(options.dtype, options.pattern)}
     settings = {"bench": "native_sparse_layers", "zeros": options.zeros, "turns": options.turns}
     how = {"density": 1 - options.zeros / 100, "turns": options.turns, "span": options.seconds}
-    return parts.ended(parts.run(cases, partial(measured, **how), options.output, settings))
+    return parts.main(cases, measured, options.output, settings, **how)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from benchmarks import cache, parts, timing
 from benchmarks.native.networks import arguments, file_of, inputs_of
@@ -53,11 +50,9 @@ def main() -> int:
     parser.add_argument("--int8", action="store_true", help="their 8-bit forms")
     options = parser.parse_args()
     how = {"int8": options.int8, "budget": options.budget, "seconds": options.seconds}
-    cases = {name: name for name in options.only}
     settings = {"bench": "native_tuning"} | how
-    return parts.ended(parts.run(cases, partial(measured, **how), options.output, settings))
+    return parts.main(options.only, measured, options.output, settings, **how)
 
 
 if __name__ == "__main__":
-    np.seterr(all="ignore")
     sys.exit(main())

@@ -11,7 +11,6 @@ function itself comes back, the ratio is 1.
 from __future__ import annotations
 
 import functools
-import math
 import os
 import sys
 import time
@@ -26,8 +25,7 @@ if __name__ == "__main__" and "OPENBLAS_NUM_THREADS" not in os.environ:
 
 import numpy as np
 
-from benchmarks import parts
-from tensmith.evaluate.statistics import RESAMPLES
+from benchmarks import parts, timing
 from tensmith.superoptimize.admit import admit
 from tensmith.superoptimize.domain import read_domain
 from tensmith.superoptimize.pipeline import superoptimize
@@ -342,15 +340,6 @@ def measured(case: Case, seconds: float) -> parts.Found:
     return parts.Found({"programs": 1, "optimized": int(faster is not None)}, tuple(wrong), row)
 
 
-def geometric_mean(ratios: Sequence[float]) -> tuple[float, float, float]:
-    """The mean, and its 95 % interval over the programs."""
-    logs = np.log(ratios)
-    rng = np.random.default_rng(0)
-    means = [rng.choice(logs, len(logs)).mean() for _ in range(RESAMPLES)]
-    low, high = np.quantile(means, (0.025, 0.975))
-    return math.exp(logs.mean()), math.exp(low), math.exp(high)
-
-
 def main() -> int:
     """1 if a figure is not reached."""
     parser = parts.arguments(__doc__)
@@ -364,7 +353,7 @@ def main() -> int:
         {"bench": "numpy_programs", "seconds": options.seconds},
     )
     rows = document["rows"]
-    value, low, high = geometric_mean([row["ratio"] for row in rows.values()])
+    value, low, high = timing.geometric([row["ratio"] for row in rows.values()])
     slower = [name for name, row in rows.items() if row["high"] < 1]
     print(f"{len(rows)} programs: {value:.2f}x of NumPy, 95 % interval {low:.2f} to {high:.2f}", end="; ")
     print(f"slower: {', '.join(slower) or 'none'}")

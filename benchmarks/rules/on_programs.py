@@ -10,7 +10,6 @@ by the interpreter in 64 bits, and one in ten by ONNX Runtime.
 from __future__ import annotations
 
 import sys
-from functools import partial
 
 from rule_instances import applied, difference, instances, runtime_difference
 
@@ -39,9 +38,8 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    work = partial(compared, count=options.count, seed=options.seed)
     settings = {"bench": "rules_on_programs", "count": options.count, "seed": options.seed}
-    return parts.ended(parts.run(dict(EXACT), work, options.output, settings))
+    return parts.main(dict(EXACT), compared, options.output, settings, count=options.count, seed=options.seed)
 
 
 if __name__ == "__main__":

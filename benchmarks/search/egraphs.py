@@ -301,7 +301,7 @@ def main() -> int:
     options = parser.parse_args()
     settings = {"bench": "egraphs", **{n: getattr(options, n) for n in ("target", "seconds", "timing")}}
     work = partial(row, options=options)
-    document = parts.run({name: name for name in options.names}, work, options.output, settings)
+    document = parts.run(options.names, work, options.output, settings)
     print("\n".join(lines(document["rows"])))
     return parts.ended(document)
 

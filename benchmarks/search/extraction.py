@@ -8,7 +8,6 @@ thread. "optimal" stands only where the bound meets the cost; CPU is what this p
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import time
@@ -46,9 +45,8 @@ def main() -> int:
     graphs = {path.name.partition(".")[0]: path for path in options.graphs or sorted(folder.glob("*.json*"))}
     if not graphs:
         sys.exit(f"{folder} has no graphs; give some, or set TENSMITH_DATA")
-    work = functools.partial(measured, seconds=options.seconds)
     settings = {"bench": "extraction", "seconds": options.seconds}
-    return parts.ended(parts.run(graphs, work, options.output, settings))
+    return parts.main(graphs, measured, options.output, settings, seconds=options.seconds)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import math
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from benchmarks import parts
@@ -113,9 +112,9 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := set(options.names) - set(SPACES):
         parser.error(f"no space {', '.join(sorted(unknown))}")
-    cases = {name: name for name in options.names or ("pairs", "gates", "sums", "bert")}
+    names = options.names or ("pairs", "gates", "sums", "bert")
     settings = {"bench": "growth", "depths": options.depths, "widths": options.widths, "target": _TARGET}
-    return parts.ended(parts.run(cases, partial(grown, options=options), options.output, settings))
+    return parts.main(names, grown, options.output, settings, options=options)
 
 
 if __name__ == "__main__":

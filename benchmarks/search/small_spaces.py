@@ -177,8 +177,8 @@ def main() -> int:
     settings = {
         "bench": "small_spaces", "tries": options.tries, "seeds": options.seeds, "timing": options.timing,
     }  # fmt: skip
-    cases = {name: name for name in options.names or SPACES}
-    document = parts.run(cases, partial(compared, options=options), options.output, settings)
+    names = options.names or list(SPACES)
+    document = parts.run(names, partial(compared, options=options), options.output, settings)
     for search in options.searches:
         losses = [row[search] for row in document["rows"].values()]
         if losses:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +83,7 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     settings = {"bench": "tasks", "time_budget": options.time_budget}
-    works = {name: name for name in options.only}
-    return parts.ended(parts.run(works, partial(compressed, options=options), options.output, settings))
+    return parts.main(options.only, compressed, options.output, settings, options=options)
 
 
 if __name__ == "__main__":

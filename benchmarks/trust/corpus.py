@@ -281,7 +281,7 @@ def main() -> int:
         models = sorted((DATA / "models").glob("*.onnx"))
         every |= {path.stem: partial(file_model, path) for path in models}
     with Commands() as commands:
-        return parts.ended(parts.run(every, lambda part: part(commands), options.output, {"bench": "corpus"}))
+        return parts.main(every, lambda part: part(commands), options.output, {"bench": "corpus"})
 
 
 if __name__ == "__main__":

@@ -229,7 +229,7 @@ def main() -> int:
     works |= {f"mutants/{name}": partial(hunted, name, options) for name in MODELS}
     chosen = {name: work for name, work in works.items() if not options.names or name in options.names}
     settings = {"bench": "differences", "mutants": options.mutants, "seed": options.seed}
-    return parts.ended(parts.run(chosen, lambda work: work(), options.output, settings))
+    return parts.main(chosen, lambda work: work(), options.output, settings)
 
 
 if __name__ == "__main__":

@@ -174,11 +174,10 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="Alter every so many of the fields.")
     options = parser.parse_args()
     settings = {"bench": "forge", "every": options.every}
-    kinds = {kind: kind for kind in options.only}
     with tempfile.TemporaryDirectory(prefix="tensmith-forge-") as name:
         compile_once(Path(name))
         work = functools.partial(altered, root=Path(name), every=options.every)
-        document = parts.run(kinds, work, options.output, settings)
+        document = parts.run(options.only, work, options.output, settings)
     table = document["counts"]
     print(f"{'':<8}" + "".join(f"{name:>13}" for name in OUTCOMES))
     for kind in table:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -256,9 +256,7 @@ def main() -> int:
     end = options.first + options.files
     every = {str(start): range(start, min(start + PART, end)) for start in range(options.first, end, PART)}
     with Commands() as commands:
-        work = partial(found, commands=commands)
-        document = parts.run(every, work, options.output, {"bench": "fuzz_commands"})
-    return parts.ended(document)
+        return parts.main(every, found, options.output, {"bench": "fuzz_commands"}, commands=commands)
 
 
 if __name__ == "__main__":

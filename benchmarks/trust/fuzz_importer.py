@@ -313,7 +313,7 @@ def main() -> int:
         assert check(data) == "imported", check(data)
     end = options.first + options.mutants
     every = {str(n): range(n, min(n + BATCH, end)) for n in range(options.first, end, BATCH)}
-    return parts.ended(parts.run(every, part, options.output, {"bench": "fuzz_importer"}))
+    return parts.main(every, part, options.output, {"bench": "fuzz_importer"})
 
 
 if __name__ == "__main__":

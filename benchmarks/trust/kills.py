@@ -19,7 +19,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 from benchmarks import ROOT, parts
@@ -137,7 +136,7 @@ def main() -> int:
         for start in range(0, options.moments, PART)
     }
     settings = {"bench": "kills", "seed": options.seed}
-    return parts.ended(parts.run(every, partial(killed, seed=options.seed), options.output, settings))
+    return parts.main(every, killed, options.output, settings, seed=options.seed)
 
 
 if __name__ == "__main__":

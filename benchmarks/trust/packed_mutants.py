@@ -101,7 +101,7 @@ def main() -> int:
     options = parser.parse_args()
     numbers = {str(number): number for number in range(-(-options.mutants // A_PART))}
     settings = {"bench": "packed mutants", "format": container.VERSION, "a part": A_PART}
-    return parts.ended(parts.run(numbers, tried, options.output, settings, options.processes))
+    return parts.main(numbers, tried, options.output, settings, options.processes)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import simplify
 from tensmith.search.checkpoint import DATABASE, Checkpoint
+from tensmith.search.front import TAKEN
 from tensmith.search.outlook import MethodFound, layer_outlooks, methods_found
 from tensmith.search.sensitivity import Sensitivity, known_sensitivities
 
@@ -108,14 +109,13 @@ def _beside(front: FrontDocument, other: PointRow, chosen: PointRow) -> Document
     """What another point of the front would give and cost, against the chosen one."""
     ours, theirs = chosen["metrics"], other["metrics"]
     lost = [metric_of(metrics, "accuracy_drop") for metrics in (theirs, ours)]
-    taken = ("packed_bytes", "latency_ms", "peak_bytes", "energy_mj")
     return {
         "id": other["id"],
         "marks": marks_of(front, other, chosen["id"]),
         "loses_more": lost[0].value - lost[1].value,
         "unit": lost[0].unit,
         "times_less": {
-            name: metric_of(ours, name).value / max(metric_of(theirs, name).value, 1e-9) for name in taken
+            name: metric_of(ours, name).value / max(metric_of(theirs, name).value, 1e-9) for name in TAKEN
         },
     }
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,12 @@ from tensmith.ir.program import array_bytes
 from tensmith.progress import Progress, silent
 from tensmith.request import exported_module
 from tensmith.rewrite.calibration import WithoutData
-from tensmith.rewrite.kept import KEPT, Covered, kept_sites
+from tensmith.rewrite.kept import kept_sites
 from tensmith.rewrite.lossy.block_int4 import BLOCK, products
 from tensmith.rewrite.lossy.weights import WeightedLayer, behind, stored_weights, weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
+from tensmith.search.allowed import Allowed
 
 BITS = (4, 8)
 # Weights that take more lie in a file beside the model, into which they can be streamed.
@@ -133,7 +134,7 @@ def quantize(
             program = read_weights_open(Path(model), shelf.put)
         else:
             program = exported_module(model, example_inputs)
-        rounding = _Rounding(program, shelf, kept_sites(program, program, keep), tell)
+        rounding = _Rounding(program, shelf, Allowed(kept_sites(program, program, keep)), tell)
         if bits == 4:
             rounding.in_blocks(block)
         rounding.in_bytes()
@@ -147,7 +148,7 @@ def quantize(
         _weight_bytes(rounding.program),
         _weight_bytes(program),
         tuple(rounding.found),
-        rounding.kept,
+        rounding.allowed.kept,
     )
 
 
@@ -161,7 +162,7 @@ class _Rounding:
 
     program: Program
     shelf: Shelf
-    kept: tuple[str, ...]
+    allowed: Allowed
     tell: Progress
     found: list[RoundedTensor] = field(default_factory=list)
 
@@ -186,8 +187,7 @@ class _Rounding:
 
     @property
     def _uncovered(self) -> Program:
-        """The program as methods see it: kept layers have no weights there."""
-        return Covered.of(self.program, self.kept).program if self.kept else self.program
+        return self.allowed.covered(self.program)
 
     def _round(self, layer: WeightedLayer, step: Step) -> None:
         """One step, whose codes are compared with what they stand for."""
@@ -207,11 +207,11 @@ class _Rounding:
             let_go(array)
 
     def _apply(self, step: Step) -> None:
-        if self.kept:
-            step = replace(step, params={**step.params, KEPT: list(self.kept)})
+        fitted = self.allowed.fitted_step(step)
+        assert fitted is not None
         before = self.program.constants
         with np.errstate(all="ignore"):  # of what is no number; whoever rounded it looks at the scales
-            after = apply_lossy(self.program, step, WithoutData())
+            after = apply_lossy(self.program, fitted, WithoutData())
         made = {name: array for name, array in after.constants.items() if before.get(name) is not array}
         self.program = after.with_constants({name: self.shelf.put(array) for name, array in made.items()})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import parts
@@ -97,3 +98,16 @@ def test_a_part_that_fails_says_why_and_is_tried_again(tmp_path: Path) -> None:
     document = parts.run(every, work, output, SETTINGS)
     assert document["rows"] == {"a": {"ms": 0}, "c": {"ms": 2}, "b": {"ms": 1}}
     assert document["failed"] == {} and parts.ended(document) == 0
+
+
+def test_main_gives_work_what_it_takes_and_says_how_it_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "found.json"
+
+    def work(name: str, options: int) -> parts.Found:
+        return parts.Found(row={"ms": float(np.float32(1e30) * np.float32(1e30)), "options": options})
+
+    assert parts.main(["a", "b"], work, output, SETTINGS, options=7) == 0
+    assert parts.read(output)["rows"]["b"]["options"] == 7 and parts.read(output)["done"] == ["a", "b"]
+    assert "0 wrong, 0 failed" in capsys.readouterr().out

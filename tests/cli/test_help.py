@@ -18,7 +18,7 @@ COMMANDS = (
     "report", "targets", "diff", "generate", "quantize",
     "doctor",
 )  # fmt: skip
-HEAVY = {"numpy", "onnx", "onnxruntime", "pydantic", "rich", "yaml", "scipy", "torch", "plotly"}
+HEAVY = {"numpy", "onnx", "onnxruntime", "pydantic", "rich", "yaml", "scipy", "torch", "plotly", "jsonschema"}
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -46,7 +46,7 @@ def test_what_is_not_there_is_told_before_anything_heavy_is_imported(
     )
     result = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
     assert "does not exist" in result.stderr
-    assert {"onnx", "onnxruntime", "plotly", "z3"}.isdisjoint(result.stdout.split())
+    assert {"onnx", "onnxruntime", "plotly", "z3", "jsonschema"}.isdisjoint(result.stdout.split())
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -74,11 +74,13 @@ def test_every_form_of_a_batch_reads_the_same(tmp_path: Path, name: str) -> None
 def test_batches_follow_each_other_across_files(tmp_path: Path) -> None:
     (tmp_path / "data_batch_1.bin").write_bytes(binary())
     (tmp_path / "data_batch_2.bin.xz").write_bytes(lzma.compress(binary(255 - PIXELS)))
+    (tmp_path / "data_batch_3").write_bytes(python3_pickle(4))
     (tmp_path / "test_batch.bin").write_bytes(binary(PIXELS[:1], [8]))
     dataset = open_dataset(f"cifar10:{tmp_path}")
-    assert {name: len(part) for name, part in dataset.parts.items()} == {"train": 14, "test": 1}
-    both = dataset.part("train").inputs([13, 6])
-    assert np.array_equal(both[0], 255 - both[1])
+    assert {name: len(part) for name, part in dataset.parts.items()} == {"train": 21, "test": 1}
+    found = dataset.part("train").inputs([13, 6, 20])
+    assert np.array_equal(found[0], 255 - found[1]) and np.array_equal(found[1], found[2])
+    assert dataset.part("train").labels([13, 6, 14]).tolist() == [2, 2, 3]
 
 
 def test_a_batch_in_two_forms_counts_once(tmp_path: Path) -> None:
@@ -101,6 +103,7 @@ def test_listing_parts_reads_nothing(tmp_path: Path) -> None:
         ("test_batch.bin.xz", lzma.compress(binary())[:-20], "damaged or cut off"),
         ("test_batch.bin.xz", b"no xz at all", "damaged or cut off"),
         ("test_batch", pickle.dumps({"data": PIXELS, "labels": LABELS[:3]}), "one label an image"),
+        ("test_batch", pickle.dumps({"data": PIXELS[:0], "labels": []}), "one label an image"),
         ("test_batch", pickle.dumps({"data": PIXELS, "labels": ["cat"] * 7}), "not integers"),
         ("test_batch", pickle.dumps([PIXELS]), "holds a list"),
         ("test_batch", python2_pickle()[:-4000], "not a plain pickle"),

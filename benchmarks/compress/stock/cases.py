@@ -34,10 +34,14 @@ class Case:
         """The file as delivered."""
         return root / "models" / f"{self.name}.onnx"
 
+    def spec(self, root: Path) -> str:
+        """What `tensmith compress --data` takes."""
+        kind, _, path = self.data.partition(":")
+        return f"{kind}:{root / path}"
+
     def views(self, root: Path) -> Splits:
         """The very splits that `tensmith compress` makes with seed 0."""
-        kind, _, path = self.data.partition(":")
-        return split(open_dataset(f"{kind}:{root / path}"))
+        return split(open_dataset(self.spec(root)))
 
     def inputs(self, images: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """What the model takes, from what the dataset gives."""

@@ -10,7 +10,7 @@ import typer
 
 from tensmith.cli.command import Answer, command
 from tensmith.cli.engine_file import engine_file
-from tensmith.cli.options import Batch, InferenceThreads, MeasuringSeconds, OpenSizes
+from tensmith.cli.options import Batch, InferenceThreads, MeasuringSeconds, OpenSizes, engine_names
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 from tensmith.files import TemporaryFolder
@@ -64,9 +64,7 @@ def bench(
         raise UsageError(f"--max-p99 is a positive number of ms, not {max_p99:g}")
     if seed < 0:
         raise UsageError(f"--seed is a whole number from 0, not {seed}")
-    names = [name.strip() for name in engines.split(",") if name.strip()] if engines is not None else None
-    if names == []:
-        raise UsageError("--engines names no engine; give some as A,B, or leave it out")
+    names = engine_names(engines)
     with TemporaryFolder() as folder, progress("reading the models") as tell:
         files = {
             engine_file(path, Path(folder) / str(n)): path for n, path in enumerate(dict.fromkeys(models))

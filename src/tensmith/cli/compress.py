@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import INTERRUPTED, Answer, command
-from tensmith.cli.options import DryRun
+from tensmith.cli.options import DryRun, engine_names
 from tensmith.cli.progress import progress
 
 if TYPE_CHECKING:
     from tensmith.config import Config
     from tensmith.deploy.front import Front
 
-# Every option is None unless it is given: the defaults are those of tensmith.config.Config.
+# Every option is None unless it is given: the defaults are those of tensmith.config.Config, which has all but
+# these by the same names.
+_OWN = ("output", "resume", "config", "dry_run")
 
 
 @command(example="tensmith compress model.onnx --data cifar10:DIR --max-drop 0.5 --time-budget 10m")
@@ -134,19 +136,9 @@ def compress(
     Writes a folder: report.html, front.json, best/ (the model to deploy) and candidates/ (the whole front).
     Ctrl-C ends the search and writes what it found (exit code 130); a second one stops at once.
     """
-    given = {
-        "model": model, "data": data, "preprocess": preprocess, "measure": measure, "decode": decode,
-        "target": target,
-        "engines": None if engines is None else _names(engines), "threads": threads,
-        "max_drop": max_drop, "max_size": max_size, "max_latency": max_latency,
-        "max_memory": max_memory, "max_energy": max_energy, "prefer": prefer,
-        "time_budget": time_budget, "recover": recover, "search": search, "keep": keep or None,
-        "only": only or None, "plan": plan, "hardware": hardware,
-        "alpha": alpha, "beta": beta,
-        "calibration_samples": calibration_samples, "search_samples": search_samples,
-        "held_out_samples": held_out_samples, "seed": seed, "workers": workers, "ray": ray,
-    }  # fmt: skip
-    settings = _configuration({name: value for name, value in given.items() if value is not None}, config)
+    given = {**locals(), "engines": engine_names(engines)}
+    given = {name: x for name, x in given.items() if name not in _OWN and x not in (None, [])}
+    settings = _configuration(given, config)
     _demand_files(settings)
     if dry_run:
         return _preview(settings)
@@ -160,10 +152,6 @@ def compress(
         except Interrupted as stop:
             front, interrupted = stop.front, True
     return _answer(front, settings, interrupted)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _configuration(given: dict[str, Any], file: Path | None) -> Config:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tensmith.cli.command import Answer, command
-from tensmith.cli.writing import Force, refuse_source, write_unless_other
+from tensmith.cli.writing import Force, refuse_existing, refuse_source, write_unless_other
 
 
 @command(example="tensmith convert out/best small.gguf --like model.gguf")
@@ -34,13 +34,12 @@ def convert(
     from tensmith.data.gguf import is_gguf
     from tensmith.deploy.as_gguf import as_gguf
     from tensmith.deploy.model import load
-    from tensmith.errors import OutputError, UsageError
+    from tensmith.errors import UsageError
 
     refuse_source(target, source, *([like] if like else []))
     model = load(source)
     if target.suffix == ".onnx":
-        if target.exists() and not force:
-            raise OutputError(f"{target} exists; name another DST, or replace it by --force")
+        refuse_existing(target, force)
         model.save(target)
         return Answer({"path": str(target)}, [f"{target}: {target.stat().st_size} bytes"])
     if target.suffix != ".gguf":

@@ -11,7 +11,7 @@ import typer
 
 from tensmith.cli.command import Answer, command
 from tensmith.cli.engine_file import engine_file
-from tensmith.cli.options import InferenceThreads, MeasuringSeconds, OpenSizes
+from tensmith.cli.options import InferenceThreads, MeasuringSeconds, OpenSizes, engine_names
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 from tensmith.files import TemporaryFolder
@@ -50,7 +50,7 @@ def diagnose(
         raise UsageError(f"--seconds is a positive number, not {seconds:g}")
     if fix is not None and fix.exists():
         raise OutputError(f"{fix} is there already; name another file")
-    names = [name.strip() for name in engines.split(",") if name.strip()] if engines is not None else None
+    names = engine_names(engines)
     given = parse_sizes(sizes)
     with TemporaryFolder() as folder, progress("reading the model") as tell:
         found = examine(engine_file(model, Path(folder)), names, threads, seconds, given, tell)

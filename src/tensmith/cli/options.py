@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tensmith.errors import UsageError
+
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx or .gguf file.")]
 CompiledFolder = Annotated[
     Path | None,
@@ -24,3 +26,13 @@ OpenSizes = Annotated[
     str | None,
     typer.Option(metavar="NAME=N,...", help="Sizes that the file leaves open, by their names in it."),
 ]
+
+
+def engine_names(text: str | None) -> tuple[str, ...] | None:
+    """The engines of --engines A,B; None where it is left out. UsageError where it names none."""
+    if text is None:
+        return None
+    found = tuple(filter(None, map(str.strip, text.split(","))))
+    if not found:
+        raise UsageError("--engines names no engine; give some as A,B, or leave it out")
+    return found

@@ -10,7 +10,7 @@ import typer
 
 from tensmith.cli.command import Answer, command
 from tensmith.cli.progress import progress
-from tensmith.cli.writing import Force, refuse_source
+from tensmith.cli.writing import Force, refuse_existing, refuse_source
 
 if TYPE_CHECKING:
     from tensmith.quantization import Quantization
@@ -36,12 +36,10 @@ def quantize(
     weights moved is measured, what that costs is not: `tensmith diff SRC DST` says how far outputs are apart,
     and `tensmith compress` judges by your data.
     """
-    from tensmith.errors import OutputError
     from tensmith.quantization import quantize as run
 
     refuse_source(target, source)
-    if target.exists() and not force:
-        raise OutputError(f"{target} exists; name another DST, or replace it by --force")
+    refuse_existing(target, force)
     with progress("reading the model") as tell:
         found = run(source, target, bits=bits, block=block, keep=keep or (), progress=tell)
     return Answer(found.to_json(), list(_shown(found)))

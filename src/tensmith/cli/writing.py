@@ -30,12 +30,16 @@ def refuse_source(place: Path, *sources: Path) -> None:
             raise OutputError(f"{place} is the file that is read, which would be lost; name another DST")
 
 
+def refuse_existing(place: Path, force: bool, found: str = "exists") -> None:
+    """OutputError where a file stands at a place, unless it may be replaced."""
+    if place.exists() and not force:
+        raise OutputError(f"{place} {found}; name another DST, or replace it by --force")
+
+
 def write_unless_other(place: Path, content: bytes, force: bool) -> str:
     """Writes a file, unless it is there already; its SHA-256. OutputError if another is, without `force`."""
     digest = sha256_bytes(content)
-    same = place.exists() and sha256_file(place) == digest
-    if place.exists() and not same and not force:
-        raise OutputError(f"{place} exists and is another file; name another DST, or replace it by --force")
-    if not same:
+    if not place.exists() or sha256_file(place) != digest:
+        refuse_existing(place, force, "exists and is another file")
         write_bytes(place, content)
     return digest

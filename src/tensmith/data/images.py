@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.data.dataset import Array
-from tensmith.data.preprocess import Preprocess
+from tensmith.data.preprocess import Preprocess, parse_preprocess
 from tensmith.errors import DataError
 
 FIRST, LAST, PLANE, FLAT = "channels first", "channels last", "no channels", "flat"
@@ -93,20 +93,15 @@ class ImageInput:
         return self.preprocess.name
 
     def to_json(self) -> dict[str, Any]:
-        """{"preprocess": {"name", "mean", "std", "reversed"}, "form": {"order", "channels", "dtype"}}."""
-        return {
-            "preprocess": asdict(self.preprocess),
-            "form": asdict(self.form) | {"dtype": self.form.dtype.name},
-        }
+        """{"preprocess": its name, "form": {"order", "channels", "dtype"}}."""
+        return {"preprocess": self.name, "form": asdict(self.form) | {"dtype": self.form.dtype.name}}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> ImageInput:
         """What `to_json` wrote."""
-        map_, form = document["preprocess"], document["form"]
-        return ImageInput(
-            Preprocess(map_["name"], tuple(map_["mean"]), tuple(map_["std"]), map_["reversed"]),
-            ImageForm(form["order"], form["channels"], np.dtype(form["dtype"])),
-        )
+        form = document["form"]
+        placed = ImageForm(form["order"], form["channels"], np.dtype(form["dtype"]))
+        return ImageInput(parse_preprocess(document["preprocess"]), placed)
 
     def __call__(self, images: Array) -> Array:
         """Images [n, channels, height, width] in 0..255 as the model's input takes them."""

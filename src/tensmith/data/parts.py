@@ -1,15 +1,13 @@
-"""The three ways a part is stored: arrays, fixed-size records of a file, or one item at a time."""
+"""The two ways a part is stored: arrays, in memory or mapped, or one item at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from tensmith.data.dataset import Array, DatasetPart, Indices, Inputs, by_name, sample_count
-from tensmith.data.storage import RandomFile
 from tensmith.errors import DataError
 
 Labels = npt.NDArray[np.int64]
@@ -106,43 +104,6 @@ class ArrayPart(DatasetPart):
 
     def labels(self, indices: Indices) -> Array | None:
         return None if self._labels is None else self._labels[checked_indices(indices, len(self))]
-
-
-@dataclass(frozen=True)
-class Records:
-    """`count` records of `size` bytes in a file: record i starts at `offset + i * stride`."""
-
-    file: RandomFile
-    offset: int
-    stride: int
-    size: int
-    count: int
-
-    def read(self, index: int) -> bytes:
-        return self.file.read_at(self.offset + index * self.stride, self.size)
-
-
-class RecordPart(DatasetPart):
-    """uint8 images [channels, height, width] in the records of one or more files, labels beside them."""
-
-    def __init__(self, files: Sequence[Records], shape: tuple[int, int, int], labels: Labels) -> None:
-        self._files, self._shape, self._labels = tuple(files), shape, labels
-        self._starts = np.cumsum([0, *(records.count for records in files)])
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def inputs(self, indices: Indices) -> Array:
-        chosen = checked_indices(indices, len(self))
-        which = np.searchsorted(self._starts, chosen, side="right") - 1
-        images = np.empty((len(chosen), int(np.prod(self._shape))), np.uint8)
-        for row, (file, index) in enumerate(zip(which, chosen)):
-            record = self._files[file].read(int(index - self._starts[file]))
-            images[row] = np.frombuffer(record, np.uint8)
-        return images.reshape(-1, *self._shape).astype(np.float32)
-
-    def labels(self, indices: Indices) -> Array:
-        return self._labels[checked_indices(indices, len(self))]
 
 
 class ItemPart(DatasetPart):

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+
 from tensmith import gate
+from tensmith.data.dataset import Array
 from tensmith.errors import DataError
 
 PIECE = 1 << 20
@@ -44,6 +47,10 @@ class RandomFile:
         """The whole contents in order, `size` bytes at a time."""
         for offset in range(0, self.size, size):
             yield self.read_at(offset, min(size, self.size - offset))
+
+    def mapped(self, offset: int, shape: tuple[int, ...]) -> Array:
+        """Bytes from `offset`, uint8 of that shape, mapped for reading; they outlive this object."""
+        return np.memmap(self._file, np.uint8, "r", offset, shape)
 
     def stream(self) -> IO[bytes]:
         """The underlying file at its start, for a library that reads a stream."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tensmith import gate
+from tensmith.data.dataset import Array
 from tensmith.data.storage import open_random
 from tensmith.errors import DataError
 
@@ -34,6 +35,10 @@ class FileTree:
     def text(self, name: str) -> str:
         """The contents of one UTF-8 file."""
         return decoded(self.read(name), f"{self.root}/{name}")
+
+    def reader(self, names: Sequence[str], decode: Callable[[bytes, str], Array]) -> Callable[[int], Array]:
+        """What reads the i-th of these files; `decode` takes the contents, and how messages call the file."""
+        return lambda index: decode(self.read(names[index]), f"{self.root}/{names[index]}")
 
     def having(self, *suffixes: str) -> list[str]:
         """The names that end in one of `suffixes` (compared in lower case)."""

@@ -50,6 +50,17 @@ class Sharing:
         if left_out := self.workers.admit(Job(RUNNER, request), here):
             self.tell(f"workers that are not used: {'; '.join(sorted(set(left_out)))}")
 
+    def described(self, view: Subset, path: Path) -> tuple[dict[str, Any], tuple[Path, ...]] | None:
+        """What workers are told of a view's data, and the files of a model, which lie in one folder.
+
+        None where the view is of no part that they know, or the files lie apart.
+        """
+        part = next((name for name, part in self.parts.items() if part is view.part), None)
+        files = tuple(model_files(path))
+        if part is None or any(file.parent != path.parent for file in files):
+            return None
+        return {"data": self.source, "part": part, "task": self.task}, files
+
     def answers(
         self, contender: Contender, view: Subset, sizes: dict[str, int] | None, threads: int
     ) -> tuple[Answers, float] | None:
@@ -57,11 +68,10 @@ class Sharing:
 
         That is where there are few samples, nobody to share them with, or nothing that workers could read.
         """
-        part = next((name for name, part in self.parts.items() if part is view.part), None)
-        files = tuple(model_files(contender.path))
-        together = all(file.parent == contender.path.parent for file in files)
-        if not len(self.workers) or len(view) < 2 * MOST_SAMPLES or part is None or not together:
+        described = self.described(view, contender.path)
+        if not len(self.workers) or len(view) < 2 * MOST_SAMPLES or described is None:
             return None
+        request, files = described
         model = {
             "file": contender.path.name,
             "engine": contender.engine,
@@ -70,14 +80,8 @@ class Sharing:
             "sizes": sizes,
             "threads": threads,
         }
-        request = {
-            "data": self.source,
-            "part": part,
-            "task": self.task,
-            "model": model,
-        }
         try:
-            found = self.workers.map(self._jobs(request, view, files))
+            found = self.workers.map(self._jobs({**request, "model": model}, view, files))
         except WorkersLost:
             self.tell("all workers were lost, and this process went on alone")
             return None

@@ -27,7 +27,7 @@ from tensmith.report.tables import evenly
 # What is told of a point under the pointer, and what a reader may choose as axes; the first two are shown
 # first.
 HOVERED = AXES = (
-    *("speedup", "size_ratio", "accuracy_drop", "accuracy"),
+    *("speedup", "size_ratio", "accuracy", "accuracy_drop"),
     *("latency_ms", "packed_bytes", "peak_bytes", "energy_mj"),
 )
 # Axes on which more is better, beside accuracy where that holds.

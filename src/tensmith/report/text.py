@@ -11,13 +11,8 @@ from rich.text import Text
 from tensmith.report.document import FrontDocument, Metrics, PointRow, Report, marks_of, metric_of
 from tensmith.report.escape import printable
 from tensmith.report.headline import headline
-from tensmith.report.plots import start_metrics
+from tensmith.report.plots import AXES, start_metrics
 from tensmith.report.quantity import LABELS, quantity, value_parts
-
-COLUMNS = (
-    *("speedup", "size_ratio", "accuracy", "accuracy_drop"),
-    *("latency_ms", "packed_bytes", "peak_bytes", "energy_mj"),
-)
 
 
 def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Table:
@@ -32,7 +27,7 @@ def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Ta
     )
     start = start_metrics(front)
     everything = [start, *(point["metrics"] for point in points)]
-    columns = {name: _shared_word(everything, name) for name in COLUMNS if _known(everything, name)}
+    columns = {name: _shared_word(everything, name) for name in AXES if _known(everything, name)}
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("model", overflow="fold", min_width=12)

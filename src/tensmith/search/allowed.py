@@ -52,9 +52,10 @@ class Allowed:
         if self.everything:
             return plan
         settings = {name: value for name, value in plan.settings.items() if name not in _rounding(plan)}
-        return Plan.of(filter(None, map(self._fitted, plan.steps)), settings)
+        return Plan.of(filter(None, map(self.fitted_step, plan.steps)), settings)
 
-    def _fitted(self, step: Step) -> Step | None:
+    def fitted_step(self, step: Step) -> Step | None:
+        """The step, with kept layers named if it is lossy; None where it is not allowed."""
         if step.kind == "exact":
             return step
         if step.site in self.kept or (self.only is not None and step.rule not in self.only):

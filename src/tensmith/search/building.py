@@ -52,17 +52,11 @@ class Building:
 
     def deliver(self, plans: Sequence[Plan]) -> dict[str, Delivered]:
         """What workers made of plans, by key; nothing of those that fail, or are several files."""
-        part = next((name for name, part in self.sharing.parts.items() if part is self.view.part), None)
-        files = tuple(model_files(self.model))
-        if part is None or len(plans) < 2 or any(file.parent != self.model.parent for file in files):
+        described = self.sharing.described(self.view, self.model)
+        if described is None or len(plans) < 2:
             return {}
-        request = {
-            "model": self.model.name,
-            "data": self.sharing.source,
-            "part": part,
-            "task": self.sharing.task,
-            "threads": self.threads,
-        }
+        request, files = described
+        request |= {"model": self.model.name, "threads": self.threads}
         indices = {"indices": self.view.indices}
         jobs = [Job(RUNNER, {**request, "plan": plan.to_json()}, indices, files) for plan in plans]
         try:

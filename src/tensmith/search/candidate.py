@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from tensmith.report.metric import Metric
@@ -60,18 +60,7 @@ class Candidate:
 
     def to_json(self) -> dict[str, Any]:
         """The candidate as a JSON object."""
-        return {
-            "id": self.id,
-            "plan": self.plan.to_json(),
-            "status": self.status,
-            "reason": self.reason,
-            "engine": self.engine,
-            "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
-            "drop": self.drop.to_json() if self.drop else None,
-            "samples": self.samples,
-            "at_most": self.at_most,
-            "changed": self.changed,
-        }
+        return asdict(self)
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Candidate:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 MOST_POINTS, FEWEST_UNSURE, MOST_BEYOND = 8, 3, 3
 
 # What is to be small, beside the accuracy lost; compared by ratios.
-_TAKEN = ("packed_bytes", "latency_ms", "peak_bytes", "energy_mj")
+TAKEN = ("packed_bytes", "latency_ms", "peak_bytes", "energy_mj")
 # Ratios of a hundredth apart are the same. So are losses a tenth of their interval apart: it speaks of other
 # samples, and on these the two were paired.
 _SAME_RATIO, _SAME_LOSS = 0.01, 0.1
@@ -45,7 +45,7 @@ def costs(candidate: Candidate) -> tuple[float, ...]:
     """
     drop = candidate.drop or exact(0.0, "")
     lost = max(drop.value, 0.0) + (drop.high - drop.low) / 2
-    known = (candidate.metrics.get(name) for name in _TAKEN)
+    known = (candidate.metrics.get(name) for name in TAKEN)
     return lost, *(math.log(max(metric.value, 1e-9)) if metric else 0.0 for metric in known)
 
 
@@ -55,7 +55,7 @@ def _same(candidate: Candidate) -> tuple[float, ...]:
     That is what measurement tells apart; intervals of estimates are alike for all, and hide nothing.
     """
     lost = _SAME_LOSS * (candidate.drop.high - candidate.drop.low) / 2 if candidate.drop else 0.0
-    known = (candidate.metrics.get(name) for name in _TAKEN)
+    known = (candidate.metrics.get(name) for name in TAKEN)
     widths = (
         math.log(max(metric.high, 1e-9) / max(metric.low, 1e-9)) / 2
         if metric and metric.evidence == "measured"
@@ -142,12 +142,7 @@ def best(candidates: Sequence[Candidate], prefer: str) -> Candidate:
 
 
 def _preferred(candidates: Iterable[Candidate], prefer: str) -> Candidate:
-    keys: dict[str, Callable[[Candidate], float]] = {
-        "size": lambda c: c.bytes,
-        "latency": lambda c: c.latency,
-        "balanced": lambda c: c.bytes * c.latency,
-    }
-    return min(candidates, key=keys[prefer])
+    return min(candidates, key=lambda c: PREFERENCES[prefer](c.bytes, c.latency))
 
 
 def shortlist(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tensmith.report.metric import CONFIDENCE, Metric
 from tensmith.search.candidate import Candidate, Status
 
-PREFERENCES = ("size", "latency", "balanced")
+# What is to be least, of bytes and milliseconds, in the point to deploy.
+PREFERENCES: dict[str, Callable[[float, float], float]] = {
+    "size": lambda size, latency: size,
+    "latency": lambda size, latency: latency,
+    "balanced": lambda size, latency: size * latency,
+}
 # What lies beyond the drop budget is looked at up to so many times the budget; without one, up to a point
 # of accuracy, or a per cent of a loss.
 _BEYOND, _WITHOUT_BUDGET = 4.0, 1.0

@@ -43,9 +43,7 @@ class CellResult:
 
     def to_json(self) -> dict[str, Any]:
         """The result as a JSON object."""
-        figures = {name: metric.to_json() for name, metric in self.figures.items()}
-        rest = {"model": self.model, "seconds": self.seconds, "reason": self.reason}
-        return {"cell": asdict(self.cell), **rest, "figures": figures, "notes": list(self.notes)}
+        return asdict(self)
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> CellResult:

@@ -6,15 +6,15 @@ https://www.cs.toronto.edu/~kriz/cifar.html
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from tensmith.data.dataset import TEST, TRAIN, Dataset, DatasetPart, LazyParts
+from tensmith.data.dataset import TEST, TRAIN, Array, Dataset, DatasetPart, LazyParts
 from tensmith.data.opening import reader
-from tensmith.data.parts import Labels, RecordPart, Records, checked_labels
+from tensmith.data.parts import ArrayPart, checked_labels
 from tensmith.data.storage import COMPRESSED_SUFFIXES, RandomFile, open_random, spilled
 from tensmith.data.unpickle import load_arrays
 from tensmith.errors import DataError
@@ -38,7 +38,7 @@ def open_cifar10(path: str, /) -> Dataset:
     """
     root = Path(path).expanduser()
     files = _batch_files(root)
-    openers = {part: _opener(paths) for part, paths in files.items() if paths}
+    openers = {part: partial(_open_part, paths) for part, paths in files.items() if paths}
     if not openers:
         raise DataError(
             f"no CIFAR-10 batches at {root}: expected data_batch_*.bin and test_batch.bin (or the python "
@@ -62,33 +62,35 @@ def _batch_files(root: Path) -> dict[str, list[Path]]:
     return parts
 
 
-def _opener(paths: list[Path]) -> Callable[[], DatasetPart]:
-    return lambda: _open_part(paths)
-
-
 def _open_part(paths: list[Path]) -> DatasetPart:
     with ThreadPoolExecutor() as pool:  # decompressing takes a second a file and runs outside Python's lock
-        batches = list(
-            pool.map(lambda path: _binary(path) if ".bin" in path.suffixes else _python(path), paths)
-        )
-    labels = np.concatenate([labels for _, labels in batches])
-    return RecordPart([records for records, _ in batches], SHAPE, labels)
+        batches = list(pool.map(lambda path: (_binary if ".bin" in path.suffixes else _python)(path), paths))
+    records, *others = batches
+    if others:
+        records = _mapped(spilled(map(np.ndarray.tobytes, batches), str(paths[0].parent)))
+    return ArrayPart(records[:, 1:].reshape(-1, *SHAPE), records[:, 0].astype(np.int64))
 
 
-def _binary(path: Path) -> tuple[Records, Labels]:
+def _mapped(file: RandomFile) -> Array:
+    """Its records, uint8 [n, RECORD]: a label, then the pixels."""
+    return file.mapped(0, (file.size // RECORD, RECORD))
+
+
+def _binary(path: Path) -> Array:
+    """The records of a binary batch."""
     file = open_random(path)
     if file.size == 0 or file.size % RECORD:
         raise DataError(
             f"{path} holds {file.size} bytes, not a whole number of {RECORD}-byte CIFAR-10 records; "
             "it is cut off or of another dataset"
         )
-    firsts = [np.frombuffer(piece, np.uint8)[::RECORD] for piece in file.pieces(RECORD * 340)]
-    labels = checked_labels(np.concatenate(firsts), 10, path)
-    return Records(file, 1, RECORD, PIXELS, len(labels)), labels
+    records = _mapped(file)
+    checked_labels(records[:, 0], 10, path)
+    return records
 
 
-def _python(path: Path) -> tuple[Records, Labels]:
-    """A python batch; its pixels go to a temporary file, so that both versions are read alike."""
+def _python(path: Path) -> Array:
+    """The records of a python batch; they go to a temporary file, so that both versions are read alike."""
     file = open_random(path)
     if file.size > PICKLE_LIMIT:
         raise DataError(f"{path} holds {file.size} bytes, too many for a CIFAR-10 batch; check the path")
@@ -96,12 +98,11 @@ def _python(path: Path) -> tuple[Records, Labels]:
     pixels, numbers = content.get("data"), content.get("labels")
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 2:
         raise DataError(f"{path} has no uint8 array [n, {PIXELS}] called 'data'; it is not a CIFAR-10 batch")
-    if pixels.shape[1] != PIXELS or not isinstance(numbers, list) or len(numbers) != len(pixels):
+    if pixels.shape[1] != PIXELS or not isinstance(numbers, list) or not 0 < len(numbers) == len(pixels):
         raise DataError(
             f"{path} must hold {PIXELS} pixels and one label an image; it is not a CIFAR-10 batch"
         )
     if not all(isinstance(number, int) for number in numbers):
         raise DataError(f"{path} holds labels that are not integers; it is not a CIFAR-10 batch")
-    labels = checked_labels(np.array(numbers, np.int64), 10, path)
-    spill: RandomFile = spilled(iter([pixels.tobytes()]), str(path))
-    return Records(spill, 0, PIXELS, PIXELS, len(labels)), labels
+    labels = checked_labels(np.array(numbers, np.int64), 10, path).astype(np.uint8)
+    return _mapped(spilled(iter([np.column_stack([labels, pixels]).tobytes()]), str(path)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -55,10 +56,8 @@ def open_coco(path: str, /, *, size: int = 0, letterbox: int = 0) -> Dataset:
     trees = tuple(_trees(root))
     first = next(iter(files.values()))
     classes = _categories(_document(first), first)
-    openers: dict[str, Callable[[], DatasetPart]] = {
-        part: lambda part=part, file=file: _part(part, file, trees, classes, _Canvas(size, letterbox))  # type: ignore[misc]
-        for part, file in files.items()
-    }
+    canvas = _Canvas(size, letterbox)
+    openers = {part: partial(_part, part, file, trees, classes, canvas) for part, file in files.items()}
     return Dataset("coco", "detection", len(classes), LazyParts(openers), "image", tuple(classes.values()))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -82,16 +83,11 @@ def _first_words(text: str, where: str) -> list[str]:
 
 def _part(tree: FileTree, names: Sequence[str], numbers: dict[str, int], size: int) -> DatasetPart:
     labels = np.array([numbers[PurePosixPath(name).parent.name] for name in names], np.int64)
-    return ItemPart(
-        len(names), _image_reader(tree, names, size), labels, ragged=False, remedy="add ?size=224"
-    )
+    read = tree.reader(names, partial(decode_image, size=size))
+    return ItemPart(len(names), read, labels, ragged=False, remedy="add ?size=224")
 
 
-def _image_reader(tree: FileTree, names: Sequence[str], size: int) -> Callable[[int], Array]:
-    return lambda index: decode_image(tree.read(names[index]), size, f"{tree.root}/{names[index]}")
-
-
-def decode_image(data: bytes, size: int, where: str) -> Array:
+def decode_image(data: bytes, where: str, size: int) -> Array:
     """A JPEG or PNG file as float32 RGB [3, height, width] in 0..255.
 
     `size` > 0: short side to size*256/224 (bicubic), then the centre size x size, as for ImageNet. Refuses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -54,13 +54,8 @@ def _part_of(name: str, tree: FileTree) -> str:
 
 def _part(tree: FileTree, names: Sequence[str], transcripts: dict[str, str]) -> DatasetPart:
     labels = np.array([transcripts[PurePosixPath(name).stem] for name in names])
-    return ItemPart(
-        len(names), _flac_reader(tree, names), labels, ragged=True, remedy="read one utterance at a time"
-    )
-
-
-def _flac_reader(tree: FileTree, names: Sequence[str]) -> Callable[[int], Array]:
-    return lambda index: decode_flac(tree.read(names[index]), f"{tree.root}/{names[index]}")
+    read = tree.reader(names, decode_flac)
+    return ItemPart(len(names), read, labels, ragged=True, remedy="read one utterance at a time")
 
 
 def decode_flac(data: bytes, where: str) -> Array:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from tensmith.data.dataset import Dataset, DatasetPart, LazyParts, part_name
+from tensmith.data.dataset import Array, Dataset, DatasetPart, LazyParts, part_name
 from tensmith.data.opening import reader
-from tensmith.data.parts import RecordPart, Records, checked_labels
-from tensmith.data.storage import RandomFile, open_random
+from tensmith.data.parts import ArrayPart, checked_labels
+from tensmith.data.storage import open_random
 from tensmith.errors import DataError
 
 CLASSES = 10
@@ -31,9 +32,8 @@ def open_idx(path: str, /) -> Dataset:
     openers: dict[str, Callable[[], DatasetPart]] = {}
     for name in names:
         if match := _IMAGES.fullmatch(name):
-            openers.setdefault(
-                str(part_name(match["part"])), _opener(root / name, _labels_beside(root, name))
-            )
+            opener = partial(_open_part, root / name, _labels_beside(root, name))
+            openers.setdefault(str(part_name(match["part"])), opener)
     if not openers:
         raise DataError(
             f"no IDX images at {root}: expected train-images-idx3-ubyte or t10k-images-idx3-ubyte (or .gz)"
@@ -51,34 +51,28 @@ def _labels_beside(root: Path, images: str) -> Path:
     raise DataError(f"{root / images} has no labels beside it; put {wanted} (or .gz) there")
 
 
-def _opener(images: Path, labels: Path) -> Callable[[], DatasetPart]:
-    return lambda: _open_part(images, labels)
-
-
 def _open_part(images: Path, labels: Path) -> DatasetPart:
-    pixels, (count, height, width) = _open_idx(images, 3)
-    numbers, (label_count,) = _open_idx(labels, 1)
-    if count != label_count:
+    pixels, numbers = _open_idx(images, 3), _open_idx(labels, 1)
+    if len(pixels) != len(numbers):
         raise DataError(
-            f"{images} has {count} images but {labels} has {label_count} labels; they do not belong together"
+            f"{images} has {len(pixels)} images but {labels} has {len(numbers)} labels; they do not belong "
+            "together"
         )
-    data = np.frombuffer(numbers.read_at(8, label_count), np.uint8)
-    size = height * width
-    records = Records(pixels, 16, size, size, count)
-    return RecordPart([records], (1, height, width), checked_labels(data, CLASSES, labels))
+    return ArrayPart(pixels, checked_labels(numbers, CLASSES, labels))
 
 
-def _open_idx(path: Path, dimensions: int) -> tuple[RandomFile, list[int]]:
-    """An IDX file of bytes: magic 0x00 0x00 0x08 dimensions, then big-endian int32 sizes, then the data."""
+def _open_idx(path: Path, dimensions: int) -> Array:
+    """An IDX file of bytes, mapped: magic 0 0 8 dimensions, then big-endian int32 sizes, then the data."""
     file = open_random(path)
     header = 4 + 4 * dimensions
     if file.size < header or file.read_at(0, 4) != bytes((0, 0, 8, dimensions)):
         raise DataError(
             f"{path} is not an IDX file of bytes with {dimensions} dimensions (wrong magic number)"
         )
-    shape = [int(size) for size in np.frombuffer(file.read_at(4, 4 * dimensions), ">u4")]
+    shape = tuple(np.frombuffer(file.read_at(4, 4 * dimensions), ">u4").tolist())
     if header + math.prod(shape) != file.size or not math.prod(shape):
         raise DataError(
-            f"{path} should hold {shape} bytes after its header, but has {file.size - header}; get it again"
+            f"{path} should hold {list(shape)} bytes after its header, but has {file.size - header}; "
+            "get it again"
         )
-    return file, shape
+    return file.mapped(header, shape)

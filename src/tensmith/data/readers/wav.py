@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 import wave
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -63,20 +64,15 @@ def _by_folder(sounds: Sequence[str]) -> list[tuple[str, str]]:
 
 def _part(tree: FileTree, members: Sequence[tuple[str, int]], length: int) -> DatasetPart:
     labels = np.array([label for _, label in members], np.int64)
-    read = _sound_reader(tree, [name for name, _ in members], length)
+    read = tree.reader([name for name, _ in members], partial(decode_wav, length=length))
     return ItemPart(len(members), read, labels, ragged=length == 0, remedy="add ?length=SAMPLES")
 
 
-def _sound_reader(tree: FileTree, names: Sequence[str], length: int) -> Callable[[int], Array]:
-    def read(index: int) -> Array:
-        sound = decode_wav(tree.read(names[index]), f"{tree.root}/{names[index]}")
-        return np.pad(sound[:length], (0, max(0, length - len(sound)))) if length else sound
+def decode_wav(data: bytes, where: str, length: int = 0) -> Array:
+    """A PCM WAVE file of 8, 16, 24 or 32 bits as float32 [frames] in -1..1, channels averaged.
 
-    return read
-
-
-def decode_wav(data: bytes, where: str) -> Array:
-    """A PCM WAVE file of 8, 16, 24 or 32 bits as float32 [frames] in -1..1, channels averaged."""
+    `length` > 0: cut or padded with silence to so many frames.
+    """
     try:
         with wave.open(io.BytesIO(data)) as file:
             width, channels, frames = file.getsampwidth(), file.getnchannels(), file.getnframes()
@@ -86,7 +82,7 @@ def decode_wav(data: bytes, where: str) -> Array:
     if len(raw) != frames * width * channels or not frames:
         raise DataError(f"{where} should hold {frames} frames, but ends early; get it again")
     mono: Array = _pcm(raw, width, where).reshape(-1, channels).mean(axis=1, dtype=np.float32)
-    return mono
+    return np.pad(mono[:length], (0, max(0, length - len(mono)))) if length else mono
 
 
 def _pcm(raw: bytes, width: int, where: str) -> Array:
