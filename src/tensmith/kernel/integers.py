@@ -58,7 +58,7 @@ static inline vi dot_narrow(vi sums, vi x, vi w)
 {{
     {narrow}
 }}
-/* x rounded, halves to even, as floats and as integers. */
+/* x rounded, halves to even, as floats and as integers; what is beyond 2^22 stays that large at least. */
 static inline vf rint_f(vf x) {{ {round} }}
 static inline vi rint_i(vf x) {{ {rint} }}
 /* Lane c: the bytes p[c], p[{lanes} + c], p[2 * {lanes} + c], p[3 * {lanes} + c], lowest first. */
@@ -115,10 +115,11 @@ _AVX2_NARROW_DOT = """\
 __m256i pairs = _mm256_maddubs_epi16((__m256i)x, (__m256i)w);
     return sums + (vi)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));"""
 
+# What is too large for 32 bits would be converted to the least number.
 # Packing twice within 128-bit lanes leaves four bytes of each vector in turn; one permutation sorts them.
 _AVX2 = Integers(
     dot=_AVX2_DOT,
-    rint="return (vi)_mm256_cvtps_epi32((__m256)x);",
+    rint="return (vi)_mm256_cvtps_epi32((__m256)vmin(splat(0x1p30f), x));",
     round="return (vf)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);",
     widen="return (vf)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));",
     taps="""\
@@ -145,7 +146,7 @@ _AVX512_DOT = _AVX2_DOT.replace("256", "512")
 
 _AVX512 = Integers(
     dot=_AVX512_DOT,
-    rint="return (vi)_mm512_cvtps_epi32((__m512)x);",
+    rint="return (vi)_mm512_cvtps_epi32((__m512)vmin(splat(0x1p30f), x));",
     round="return (vf)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);",
     widen="return (vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));",
     taps="""\
