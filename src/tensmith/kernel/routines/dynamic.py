@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.quantized import FIELDS, HEADER
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routines.strided import Strided, StridedOperand, StridedStatement
+from tensmith.kernel.view import StridedView
 
 
 @dataclass(frozen=True)
@@ -54,30 +56,12 @@ static void {name}({ROUTINE_SIGNATURE})
 """
 
 
-@dataclass(frozen=True)
-class DynamicQuantize(Routine):
+def dynamic_quantize(size: int, lanes: int) -> Strided:
     """y = clamp(round(x / scale) + zero_point) of `size` floats x, in bytes; reads x and its range."""
-
-    size: int
-    lanes: int
-
-    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
-        """A vector at a time."""
-        n, lanes = self.size, self.lanes
-        whole = n - n % lanes
-        value = "vmin(splat(255), vmax(splat(0), rint_f({} / scale) + zero))"
-        part = value.format(f"load_part(in[0] + {whole}, {n - whole})")
-        rest = f"    to_bytes_step(y + {whole}, {part}, 1, {n - whole});\n" if whole < n else ""
-        return f"""\
-/* {n} numbers onto their own grid. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants; (void)scratch;
-    uint8_t *y = (uint8_t *)out;
-    vf scale = splat(in[1][0]), zero = splat(in[1][1]);
-    for (int j = 0; j < {whole}; j += {lanes}) to_bytes(y + j, {value.format("load(in[0] + j)")});
-{rest}}}
-"""
+    every = StridedView.dense((size,))
+    scale, zero = (StridedOperand(1, StridedView((size,), (0,), place)) for place in range(2))
+    codes = "vmin(splat(255), vmax(splat(0), rint_f({0} / {1}) + {2}))"
+    return Strided((StridedStatement(codes, (StridedOperand(0, every), scale, zero), every),), lanes, "u8")
 
 
 @dataclass(frozen=True)

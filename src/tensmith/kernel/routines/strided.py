@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from tensmith.ctext.dialect import PLAIN_C
 from tensmith.ctext.names import Names
 from tensmith.ctext.scalar import CBlock, CUnit
-from tensmith.formula.expr import Expr
-from tensmith.kernel.buffer import C_TYPES, Buffer
+from tensmith.formula.expr import Expr, Read
+from tensmith.kernel.buffer import C_TYPES, ELEMENT_BYTES, Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 from tensmith.kernel.squares import turn
 from tensmith.kernel.view import Shape, StridedView, collapsed
@@ -49,6 +49,11 @@ class StridedStatement:
     def vector(self) -> bool:
         """Whether it is computed over vectors."""
         return isinstance(self.expression, str)
+
+    def copies(self, dtype: str) -> bool:
+        """Whether elements of this type are written as they are read."""
+        same = self.expression == "{0}" or isinstance(self.expression, Read)
+        return same and self.operands[0].dtype == dtype
 
     def over(self, values: Sequence[str]) -> str:
         """The C of one vector of it."""
@@ -152,7 +157,9 @@ static void {name}({ROUTINE_SIGNATURE})
         }}"""
 
     def _run(self, part: StridedStatement, unit: CUnit, length: int, steps: list[int]) -> str:
-        """One run: whole vectors and a part of one, or number by number."""
+        """One run: whole vectors and a part of one, or number by number; all at once where it is a copy."""
+        if part.copies(self.dtype) and steps == [1, 1]:
+            return f"        memcpy(y, x0, {length * ELEMENT_BYTES[self.dtype]});\n"
         if not isinstance(part.expression, str):
             values = {str(index): f"x{index}[j * {step}]" for index, step in enumerate(steps[1:])}
             scope = CBlock(replace(unit, scalars=values))
