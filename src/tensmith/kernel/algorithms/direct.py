@@ -12,12 +12,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tensmith.formula.expr import Formula
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Cost, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import laid
 from tensmith.kernel.nest import LANE, Based, Fetched, Operand, Registers, SumOver, apart, printed
 from tensmith.kernel.planes import (
     PlaneKernel,
@@ -104,10 +102,6 @@ class Direct(PlaneKernel):
         c, u, v = self._taps()
         taps = SumOver(v, (Based("t", x), e, self._products(e)), (self._weights(),))
         return SumOver(c, (SumOver(u, (taps,)),), (x,))
-
-    def formula(self) -> Formula:
-        """The nest's, of a tile at every position."""
-        return self._read_back(self._nest(self.isa.lanes), "x", laid(self.problem, 1))
 
     def _tile(
         self, name: str, count: int, width: int, source: Buffer, target: Buffer, epilogue: Epilogue

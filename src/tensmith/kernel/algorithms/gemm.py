@@ -13,12 +13,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Cost, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import laid, tap
 from tensmith.kernel.nest import LANE, Axis, Fetched, Operand, Registers, SumOver, apart, printed
 from tensmith.kernel.planes import (
     PlaneKernel,
@@ -136,18 +134,6 @@ static void {name}_product_{count}(const float *restrict t, const float *restric
         e = Registers("vf", "e", (apart("p", self.vectors),), Fetched(t, "load({0} + {1})"))
         n = Axis("n", self.problem.depth, "UNROLL_4", joins=self._taps())
         return SumOver(n, (e, self._products(e)), (t, self._weights()))
-
-    def formula(self) -> Formula:
-        """The nest's, of a tile at every position."""
-        p = self.problem
-        x, channels = laid(p, 1), p.channels // p.groups
-
-        def gathered(group: Poly, c: Poly, u: Poly, v: Poly, i: Poly, j: Poly) -> Expr:
-            return x[group * channels + c, *tap(p, i, j, u, v), 0]
-
-        return self._read_back(
-            self._nest(), "t", compute((p.groups, channels, *p.window, *p.output), gathered)
-        )
 
     def _columns(
         self, name: str, tile: Extent, parts: list[tuple[int, int]], target: Buffer, epilogue: Epilogue

@@ -22,12 +22,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tensmith.formula.expr import Expr, Formula, compute, guard, total
-from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import filters, laid, tap
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.planes import OverPlanes
 from tensmith.kernel.problem import ConvolutionProblem
@@ -149,22 +146,6 @@ class SparseKernel(OverPlanes):
     def _chains(self) -> int:
         """Sums that run beside each other for one filter and position."""
         return max(1, _CHAINS // (self.strip * len(pieces(self.positions, self.isa.lanes))))
-
-    def formula(self) -> Formula:
-        """Blocks of gathered rows, every place of a filter: over the reals, zeros add nothing."""
-        p = self.problem
-        x, w = laid(p, 1), filters(p)
-        channels, count = p.channels // p.groups, p.filters // p.groups
-
-        def element(k: Poly, i: Poly, j: Poly) -> Expr:
-            def product(block: Poly, row: Poly, u: Poly, v: Poly) -> Expr:
-                c = block * self.block + row
-                read = x[k // count * channels + c, *tap(p, i, j, u, v), 0]
-                return guard([channels - 1 - c], read * w[k, c, u, v])
-
-            return total((self._blocks, self.block, *p.window), product)
-
-        return compute((p.filters, *p.output), element)
 
     def cost(self) -> Cost:
         """Cycles of every tile: gathering, weights, filters; rows beyond the first cache are slower."""

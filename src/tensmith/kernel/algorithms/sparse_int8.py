@@ -22,12 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.formula.expr import Expr, Formula, compute, guard, total
-from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import filters, laid, started, tap
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quads import quad_functions
@@ -118,22 +115,6 @@ class SparseInt8(Kernel):
     def scratch_bytes(self) -> int:
         """The rows of a tile."""
         return self._rows * self._pitch
-
-    def formula(self) -> Formula:
-        """Fours of channels at each tap; those past the channels meet weights of zero."""
-        p = self.problem
-        x, w = laid(p, 1, self.isa.byte_offset), filters(p)
-        channels, count = p.channels // p.groups, p.filters // p.groups
-
-        def element(k: Poly, i: Poly, j: Poly) -> Expr:
-            def product(four: Poly, u: Poly, v: Poly, place: Poly) -> Expr:
-                c = 4 * four + place
-                read = x[k // count * channels + c, *tap(p, i, j, u, v), 0]
-                return guard([channels - 1 - c], read * w[k, c, u, v])
-
-            return total((-(-channels // 4), *p.window, min(4, channels)), product)
-
-        return started(compute((p.filters, *p.output), element), p, self.isa.byte_offset)
 
     def cost(self) -> Cost:
         """Cycles of every tile: gathering, sorting, fours of products, filters."""
