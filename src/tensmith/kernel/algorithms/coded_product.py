@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.codes import CODE_BITS, code_bytes, per_vector
 from tensmith.kernel.epilogue import Epilogue
@@ -175,15 +175,9 @@ class CodedProduct(Kernel):
             for tile, _ in tiles(image, self.positions)
         ]
         text.append(f"""\
-/* {p.dense}; {epilogue}.
-   {self}. */
-static void {name}({SIGNATURE})
-{{
-    const float *x = (const float *)in + {source.address(0, 0, 0)}, *b = bias;
-    const char *w = weights;
-    float *y = (float *)out + {target.address(0, 0, 0)}, *t = scratch;
-    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
-    (void)residual; (void)t;
+{self.begun(name, source, target, epilogue, "char")}
+    float *t = scratch;
+    (void)t;
 {self._block_sums(source)}""")
         for blocks, times, last in parts:
             add, at = (f"j * {buffer.block}" for buffer in (kept, target))

@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
@@ -193,17 +193,9 @@ class SparseKernel(OverPlanes):
 /* The weights that come next: how many each strip has, their values, and where their rows lie. */
 typedef struct {{ const int32_t *counts; const float *values; const uint16_t *rows; }} {name}_stream;
 {"".join(copies)}{"".join(self._tile(name, tile, source, target, epilogue) for tile in shapes)}
-/* {p.dense}; {epilogue}.
-   {self}. */
-static void {name}({SIGNATURE})
-{{
-    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *b = bias;
-    float *y = (float *)out + {target.address(0, 0, 0)};
-    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
-    const int32_t *header = weights;
-    {name}_stream next = {{header + 1, (const float *)(header + 1 + {counts}), 0}};
-    next.rows = (const uint16_t *)(next.values + header[0]);
-    (void)residual; (void)b;
+{self.begun(name, source, target, epilogue, "int32_t")}
+    {name}_stream next = {{w + 1, (const float *)(w + 1 + {counts}), 0}};
+    next.rows = (const uint16_t *)(next.values + w[0]);
     memset(scratch, 0, {4 * self._pitch});
     for (int group = 0; group < {p.groups}; group++) {{
         {name}_stream s = next;

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
 from tensmith.kernel.view import StridedView, collapsed
 
@@ -51,11 +51,7 @@ class ReduceRoutine(Routine):
         value = f"row_sum(x + {at}, {gone[-1]})" if rows else f"x[{at}]"
         loops = " ".join(f"for (int i{a} = 0; i{a} < {size}; i{a}++)" for a, size in enumerate(kept))
         start = " + ".join([str(view.offset), *(f"i{a} * {step}" for a, step in enumerate(outer))])
-        return f"""\
-/* {self.kind} over {math.prod(gone)} for each of {math.prod(kept)}. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)in; (void)constants; (void)scratch;
+        body = f"""\
     float *y = out;
     {loops} {{
         const float *x = {self.operand.pointer} + {start};
@@ -63,5 +59,5 @@ static void {name}({ROUTINE_SIGNATURE})
         {nest} {_JOIN[kind].format(value)};
         *y++ = a{scale};
     }}
-}}
 """
+        return self.function(name, f"{self.kind} over {math.prod(gone)} for each of {math.prod(kept)}.", body)

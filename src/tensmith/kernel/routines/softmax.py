@@ -5,23 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, UnaryRoutine
+from tensmith.kernel.routine import Routine
 
 
 @dataclass(frozen=True)
-class SoftmaxRoutine(UnaryRoutine):
+class SoftmaxRoutine(Routine):
     """y[c] = exp(x[c] - max(x)) / sum(k; exp(x[k] - max(x))), at every position; blocks of one vector."""
 
     lanes: int
 
-    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Three passes: the maximum, the exponentials and their sum, the division."""
+        (source,) = sources
         read = f"x[c / {self.lanes} * {source.plane} + c % {self.lanes}]"
-        return f"""\
-/* softmax over {source.channels} channels of {source.height}x{source.width} positions. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants;
+        body = f"""\
     for (int i = 0; i < {source.height}; i++) for (int j = 0; j < {source.width}; j++) {{
         const float *x = in[0] + {source.address(0, 0, 0)} + i * {source.row} + j * {self.lanes};
         float *y = out + {target.address(0, 0, 0)} + i * {target.row} + j * {self.lanes};
@@ -35,5 +32,6 @@ static void {name}({ROUTINE_SIGNATURE})
         for (int b = 0; b < {source.blocks}; b++)
             store(y + b * {target.plane}, load(y + b * {target.plane}) / sum);
     }}
-}}
 """
+        says = f"softmax over {source.channels} channels of {source.height}x{source.width} positions."
+        return self.function(name, says, body)
