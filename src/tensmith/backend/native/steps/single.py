@@ -29,7 +29,6 @@ from tensmith.kernel.routines.pool import GlobalPoolRoutine, Kind, PoolRoutine
 from tensmith.kernel.routines.reduce import KINDS, ReduceRoutine
 from tensmith.kernel.routines.repeat import Repeat
 from tensmith.kernel.routines.rows import RowSoftmax
-from tensmith.kernel.routines.softmax import SoftmaxRoutine
 from tensmith.kernel.routines.strided import Strided, StridedStatement
 from tensmith.kernel.routines.take import Take
 from tensmith.kernel.view import StridedView
@@ -84,12 +83,6 @@ def _over_space(graph: StepGraph, node: Node) -> Routine | None:
     axes = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
     over = None if axes is None else sorted(int(axis) % 4 for axis in axes.reshape(-1))
     return _whole(graph, node) if len(graph.shapes[node.inputs[0]]) == 4 and over == [2, 3] else None
-
-
-@_of_images("softmax")
-def _over_channels(graph: StepGraph, node: Node) -> Routine | None:
-    axis = node.attrs["axis"] % len(graph.shapes[node.inputs[0]])
-    return SoftmaxRoutine(graph.isa.lanes) if axis == 1 else None
 
 
 @_of_images(Pool)
