@@ -44,12 +44,12 @@ class OverPlanes(Kernel):
     @property
     def source(self) -> Buffer:
         """Planes, with the pads that are read as a halo."""
-        return read_buffer(self.problem, 1)
+        return read_buffer(self.problem, 1, "u8" if self.problem.dtype == "u8" else "f32")
 
     @property
     def target(self) -> Buffer:
         """Planes."""
-        return Buffer(self.problem.filters, *self.problem.output)
+        return Buffer(self.problem.filters, *self.problem.output, dtype=self.source.dtype)
 
 
 @dataclass(frozen=True)
