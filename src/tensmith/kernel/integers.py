@@ -3,7 +3,7 @@
 No product saturates: where there is no instruction for u8 x s8 -> s32, bytes are widened to 16 bits first,
 or else weights are narrow: none is beyond 64, so that the sum of two products is at most 32,640.
 Arm has instructions for s8 x s8 alone (all but I8MM): there x is lowered by 128, and whoever sums adds 128
-times the sum of the weights, which is a constant: see byte_offset.
+times the sum of the weights, which is a constant: see Isa.byte_offset.
 """
 
 from __future__ import annotations
@@ -208,46 +208,24 @@ UNROLL for (int i = 0; i < LANES; i++) {
     }
     return sums;"""
 
-# Features with an instruction for `dot`, the best first, and the instruction.
+# The instruction for `dot` that a feature brings.
 _DOT_PRODUCTS = {
-    "avx512": {
-        "avx512_vnni": "return (vi)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)x, (__m512i)w);",
-    },
-    "avx2": {
-        "avx_vnni": "return (vi)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)x, (__m256i)w);",
-    },
-    "neon": {
-        "i8mm": "return (vi)vusdotq_s32((int32x4_t)sums, (uint8x16_t)x, (int8x16_t)w);",
-        "dotprod": """\
+    "avx512_vnni": "return (vi)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)x, (__m512i)w);",
+    "avx_vnni": "return (vi)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)x, (__m256i)w);",
+    "i8mm": "return (vi)vusdotq_s32((int32x4_t)sums, (uint8x16_t)x, (int8x16_t)w);",
+    "dotprod": """\
 x ^= (int32_t)0x80808080;
     return (vi)vdotq_s32((int32x4_t)sums, (int8x16_t)x, (int8x16_t)w);""",
-    },
-    "cortex-m": {"dsp": _CORTEX_M_DOT},
+    "dsp": _CORTEX_M_DOT,
 }
 
-# What `dot` takes off x, where its instruction is none for unsigned bytes.
-_BYTE_OFFSETS = {("neon", None): 128, ("neon", "dotprod"): 128}
 
+def integer_functions(name: str, lanes: int, offset: int, feature: str | None) -> str:
+    """The functions for an instruction set by name; `feature` has an instruction for the dot product.
 
-def dot_feature(name: str, features: frozenset[str]) -> str | None:
-    """The feature by which an instruction set multiplies bytes in one instruction, if it has one."""
-    return next((feature for feature in _DOT_PRODUCTS.get(name, {}) if feature in features), None)
-
-
-def has_narrow_dot(name: str, features: frozenset[str]) -> bool:
-    """Whether narrow weights are multiplied in fewer instructions than others."""
-    return name in _OWN and _OWN[name].narrow != Integers.narrow and dot_feature(name, features) is None
-
-
-def byte_offset(name: str, features: frozenset[str]) -> int:
-    """What `dot` takes off the unsigned bytes, so that sums lack this many times the sum of the weights."""
-    return _BYTE_OFFSETS.get((name, dot_feature(name, features)), 0)
-
-
-def integer_functions(name: str, lanes: int, features: frozenset[str]) -> str:
-    """The functions for an instruction set by name, with a dot product instruction where there is one."""
+    `dot` takes `offset` off the unsigned bytes.
+    """
     own = _OWN.get(name, _GENERIC)
-    feature = dot_feature(name, features)
     if feature is not None:
-        own = replace(own, dot=_DOT_PRODUCTS[name][feature], narrow=Integers.narrow)
-    return own.prelude(lanes, byte_offset(name, features))
+        own = replace(own, dot=_DOT_PRODUCTS[feature], narrow=Integers.narrow)
+    return own.prelude(lanes, offset)
