@@ -26,7 +26,7 @@ from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.attention import AttentionRoutine
 from tensmith.kernel.routines.columns import ColumnSoftmax
 from tensmith.kernel.routines.pool import GlobalPoolRoutine, Kind, PoolRoutine
-from tensmith.kernel.routines.reduce import KINDS, ReduceRoutine
+from tensmith.kernel.routines.reduce import RowSums
 from tensmith.kernel.routines.repeat import Repeat
 from tensmith.kernel.routines.rows import RowSoftmax
 from tensmith.kernel.routines.strided import Strided, StridedStatement
@@ -180,10 +180,9 @@ def _product(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
 
 
 @_of_tensors(Reduction)
-def _reduce(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
+def _sums(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
     op = node.kind(Reduction)
-    kind = KINDS.get(op.takes) if op else None
-    if kind is None:
+    if op is None or op.takes not in ("sum", "mean"):
         return None
     operand = reads.operand(node.inputs[0])
     rank = len(operand.view.shape)
@@ -195,6 +194,6 @@ def _reduce(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
         axes = sorted({int(axis) % rank for axis in given})
     if not axes or operand.dtype != "f32" or (len(axes) == rank and node.attrs["noop_with_empty_axes"]):
         return None
-    kept = [axis for axis in range(rank) if axis not in axes]
-    view = operand.view.transposed(kept + axes)
-    return ReduceRoutine(kind, replace(operand, view=view), len(axes))
+    view = operand.view.transposed([axis for axis in range(rank) if axis not in axes] + axes)
+    fits = RowSums.fits(view, len(axes))
+    return RowSums(replace(operand, view=view), len(axes), op.takes == "mean") if fits else None
