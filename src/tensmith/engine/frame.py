@@ -80,7 +80,7 @@ def _read_array(stream: BinaryIO, most: int) -> Array:
     if dtype.hasobject or min(shape, default=0) < 0 or size > most:
         raise ValueError(f"an array of {size} bytes of {dtype}")
     found = np.empty(shape[::-1] if in_columns else shape, dtype)
-    rest = memoryview(found.reshape(-1).view(np.uint8)) if size else memoryview(b"")
+    rest = found.reshape(-1).view(np.uint8).data
     while rest:
         count = stream.readinto(rest)  # type: ignore[attr-defined]
         if not count:
