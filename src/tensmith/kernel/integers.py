@@ -21,6 +21,7 @@ class Integers:
     widen: str
     taps: str
     put: str
+    bytes: str
     narrow: str = "return dot(sums, x, w);"
 
     def prelude(self, lanes: int, offset: int) -> str:
@@ -73,12 +74,11 @@ void put(uint8_t *y, int n, vi a, vi b, vi c, vi d, vi zero, vi low, vi high)
 {{
     {put}
 }}
-static inline void put_one(uint8_t *y, vi x, vi zero, vi low, vi high)
+/* The first n codes of x, which are floats in 0..255, as bytes: each `step` after the one before. */
+static inline void to_bytes(uint8_t *p, vf x)
 {{
-    put(y, 1, x, x, x, x, zero, low, high);
+    {bytes}
 }}
-/* The first n codes of x, which are floats, as bytes: each `step` after the one before. */
-static inline void to_bytes(uint8_t *p, vf x) {{ put_one(p, rint_i(x), isplat(0), isplat(0), isplat(255)); }}
 static inline void to_bytes_step(uint8_t *p, vf x, int step, int n)
 {{
     uint8_t t[{lanes}];
@@ -102,6 +102,7 @@ vi t = {0};
 vi all[4] = {a, b, c, d};
     for (int k = 0; k < n; k++)
         ((vb *)y)[k] = __builtin_convertvector(iclamp(all[k] + zero, low, high), vb);""",
+    bytes="*(vb *)p = __builtin_convertvector(__builtin_convertvector(x, vi), vb);",
 )
 
 _AVX2_DOT = """\
@@ -139,6 +140,10 @@ __m256i offset = _mm256_packs_epi32((__m256i)zero, (__m256i)zero);
     if (n == 2 || n == 3) _mm_storeu_si128((__m128i *)y, _mm256_castsi256_si128(bytes));
     if (n == 1) _mm_storel_epi64((__m128i *)y, _mm256_castsi256_si128(bytes));
     if (n == 3) _mm_storel_epi64((__m128i *)(y + 16), _mm256_extracti128_si256(bytes, 1));""",
+    bytes="""\
+__m256i codes = _mm256_cvtps_epi32((__m256)x);
+    __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
+    _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words, words));""",
     narrow=_AVX2_NARROW_DOT,
 )
 
@@ -166,6 +171,7 @@ __m512i offset = _mm512_packs_epi32((__m512i)zero, (__m512i)zero);
     if (n == 2 || n == 3) _mm256_storeu_si256((__m256i *)y, _mm512_castsi512_si256(bytes));
     if (n == 1) _mm_storeu_si128((__m128i *)y, _mm512_castsi512_si128(bytes));
     if (n == 3) _mm_storeu_si128((__m128i *)(y + 32), _mm512_extracti32x4_epi32(bytes, 2));""",
+    bytes="_mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32((__m512)x)));",
     narrow=_AVX2_NARROW_DOT.replace("256", "512"),
 )
 
@@ -195,6 +201,10 @@ int16x8_t offset = vdupq_n_s16((int16_t)zero[0]);
     bytes = vmaxq_u8(bytes, vdupq_n_u8((uint8_t)low[0]));
     bytes = vminq_u8(bytes, vdupq_n_u8((uint8_t)high[0]));
     memcpy(y, &bytes, 4 * n);""",
+    bytes="""\
+uint16x4_t words = vmovn_u32(vcvtq_u32_f32((float32x4_t)x));
+    uint8x8_t bytes = vmovn_u16(vcombine_u16(words, words));
+    memcpy(p, &bytes, 4);""",
 )
 
 _OWN = {"avx512": _AVX512, "avx2": _AVX2, "neon": _NEON}
