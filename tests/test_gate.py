@@ -51,7 +51,6 @@ ELSEWHERE = {
     "deploy/write.py": _OWN,
     "engine/compiled.py": _SHIPPED,
     "engine/engines/onnxruntime.py": _OWN,
-    "engine/profile.py": _OWN,
     "evaluate/activations.py": _OWN,
     "search/building.py": _OWN,
     "engine/resident.py": _SYSTEM,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernel_runs import Fitted, fitted, reference, rounding_bound, sample, wider
+from kernel_runs import Fitted, fitted, reference, rounding_bound, sample, wider, winograd_bound
 from quantized_runs import found as found_bytes
 from quantized_runs import meaning, sample_case, within_one_rarely
 
@@ -75,7 +75,7 @@ class Configuration:
             return "" if np.array_equal(np.isnan(found), np.isnan(expected)) else "NaN elsewhere"
         allowed: Array | float = rounding_bound(kernel.problem, self.image, self.weights)
         if isinstance(kernel, Winograd):
-            allowed = kernel.error_bound(self.image, self.weights)
+            allowed = winograd_bound(kernel, self.image, self.weights)
         excess = abs(found - expected) - allowed - 4e-6 * (1 + abs(expected))
         return "" if np.all(excess <= 0) else f"off by {float(np.nanmax(excess)):.3g} more than rounding"
 

@@ -23,8 +23,9 @@ PATH = Path("model.fake")
 def test_a_worker_runs_and_ends() -> None:
     with SessionWorker("fake", PATH) as worker:
         np.testing.assert_array_equal(worker.run(X)["x"], [0, 2, 4])
-        process = worker._process
-    assert process.returncode is not None
+        running = worker._worker._running
+        assert running is not None
+    assert running[0].returncode is not None
     with pytest.raises(EngineError, match="is closed"):
         worker.run(X)
     worker.close()
@@ -38,6 +39,16 @@ def test_a_crash_becomes_an_error_with_the_last_words() -> None:
         ),
     ):
         worker.run(X)
+    with pytest.raises(EngineError, match="is closed"):
+        worker.run(X)
+
+
+def test_what_has_died_is_not_started_again() -> None:
+    with SessionWorker("fake", PATH, behaviour="crash") as worker:
+        for _ in range(2):
+            with pytest.raises(EngineError, match=r"fake died \(SIGSEGV\) while running"):
+                worker.run(X)
+        assert worker._worker._running is None
 
 
 @pytest.mark.parametrize("behaviour", ["hang", "stopped"])
@@ -46,7 +57,7 @@ def test_a_hang_is_ended(behaviour: str) -> None:
         SessionWorker("fake", PATH, behaviour=behaviour) as worker,
         pytest.raises(EngineError, match=r"did not answer within 1 s while running .*; it was stopped"),
     ):
-        worker._timeout = 1.0  # of what is asked from here on: starting may take longer
+        worker._worker.patience = 1.0  # of what is asked from here on: starting may take longer
         worker.run(X)
 
 
@@ -89,7 +100,7 @@ def test_no_worker_outlives_its_parent() -> None:
     code = (
         "import os, sys, pathlib, fake_engine; from tensmith.engine import SessionWorker;"
         "worker = SessionWorker('fake', pathlib.Path('model.fake'));"
-        "os.write(1, str(worker._process.pid).encode()); os.kill(os.getpid(), 9)"
+        "os.write(1, str(worker._worker._running[0].pid).encode()); os.kill(os.getpid(), 9)"
     )
     folder = str(Path(__file__).parent)
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
@@ -136,8 +147,24 @@ def test_a_short_frame_is_an_end(data: bytes) -> None:
         read_frame(io.BytesIO(data))
 
 
+def _announced(shape: tuple[int, ...], descr: str = "<f4") -> bytes:
+    """What stands before the elements of an array."""
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
+    return stream.getvalue()
+
+
 def test_a_frame_is_bounded_and_never_unpickled() -> None:
     with pytest.raises(ValueError, match="a header of"):
         read_frame(io.BytesIO(b"\xff\xff\xff\xff"))
+    for block, said in (
+        (_announced((1 << 20, 1 << 30)), "an array of 4503599627370496 bytes"),
+        (_announced((-1, 1 << 50)), "an array of"),
+        (_announced((4,), "|O"), "of object"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "another format"),
+    ):
+        header = b'{"arrays": ["x"]}'
+        with pytest.raises(ValueError, match=said):
+            read_frame(io.BytesIO(len(header).to_bytes(4, "little") + header + block))
     with pytest.raises(ValueError, match="allow_pickle"):
         write_frame(io.BytesIO(), {}, {"x": np.array([object()])})

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tensmith.ir import Program, TensorType, interpret, make_node
 from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.buffer import Buffer, Halo
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.problem import ConvolutionProblem
@@ -146,3 +147,20 @@ def rounding_bound(problem: ConvolutionProblem, image: Array, weights: Array) ->
     """How far a float32 sum in any order may be off: depth * eps * sum |x||w| (Higham, 2002, eq. 3.5)."""
     eps = float(np.finfo(np.float32).eps)
     return (problem.depth + 4) * eps * reference(problem, abs(image), abs(weights))
+
+
+def winograd_bound(kernel: Winograd, image: Array, weights: Array) -> float:
+    """How far an output may be off in float32: the bound that `winograd` states, for all tiles at once.
+
+    image: [channels, height, width], weights: [filters, channels, *window]; both finite.
+    """
+    f, phases = kernel.transforms, kernel._phases
+    a, g, b = (abs(np.array(m, np.float64)) for m in (f.output_matrix, f.filter_matrix, f.input_matrix))
+    split = phases.split(abs(weights.astype(np.float64)))
+    filters = np.einsum("pi,kcij,qj->kcpq", g, split.reshape(len(weights), -1, *split.shape[3:]), g)
+    # Every tile is at most the largest element of each channel everywhere.
+    most = np.tile(abs(image.astype(np.float64)).max((1, 2)), len(phases.order))
+    sums = np.einsum("kcpq,c,p,q->kpq", filters, most, b.sum(1), b.sum(1))
+    outputs = np.einsum("ip,kpq,jq->kij", a, sums, a)
+    eps = float(np.finfo(np.float32).eps)
+    return eps * (len(most) + 8 * f.products) * float(outputs.max())

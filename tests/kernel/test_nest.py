@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nest_formulas import image, laid, summed
+
 from tensmith.formula.expr import Formula, compute, tensor, total
 from tensmith.formula.normal import equal
 from tensmith.formula.poly import Poly
 from tensmith.kernel import ConvolutionProblem
-from tensmith.kernel.formulas import image, laid
 from tensmith.kernel.nest import (
     LANE,
     TOGETHER,
@@ -25,7 +26,6 @@ from tensmith.kernel.nest import (
     Verbatim,
     apart,
     printed,
-    summed,
 )
 
 N, C, ROWS, K, E, L = (Poly.symbol(name) for name in ("n", "c", "i", "k", TOGETHER, LANE))

@@ -3,13 +3,16 @@
     frame := length of header (4 bytes, little-endian) · header (JSON, UTF-8) · one .npy block an array
 
 The header's "arrays" lists the arrays' names in order. Both ends are ours, but the other one runs foreign
-native code on foreign files: every length is bounded, and objects are never unpickled.
+native code on foreign files: every length is bounded, those of arrays by the memory of this machine, and
+objects are never unpickled.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import math
 import os
 import signal
 import struct
@@ -21,6 +24,8 @@ import numpy as np
 
 _LENGTH = struct.Struct("<I")
 _LONGEST_HEADER = 1 << 24
+# Its own header has two bytes for its length.
+_NPY_VERSION = (1, 0)
 
 Array = np.ndarray[Any, Any]
 Answer = tuple[dict[str, Any], dict[str, Array]]
@@ -30,7 +35,7 @@ class _Pipe:
     """A stream that NumPy does not take for a file on disk, whose position it would ask for."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self.read, self.write = stream.read, stream.write
+        self.write = stream.write
 
 
 def write_frame(
@@ -42,7 +47,7 @@ def write_frame(
     text = json.dumps({**header, "arrays": list(arrays)}).encode()
     stream.write(_LENGTH.pack(len(text)) + text)
     for array in arrays.values():
-        np.lib.format.write_array(pipe, np.asarray(array), allow_pickle=False)
+        np.lib.format.write_array(pipe, np.asarray(array), _NPY_VERSION, allow_pickle=False)
     stream.flush()
 
 
@@ -58,9 +63,36 @@ def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, Array]]:
     if len(text) < length:
         raise EOFError
     header: dict[str, Any] = json.loads(text)
-    pipe: Any = _Pipe(stream)
-    names: list[str] = header.pop("arrays", [])
-    return header, {name: np.lib.format.read_array(pipe, allow_pickle=False) for name in names}
+    arrays: dict[str, Array] = {}
+    left = _memory_bytes()
+    for name in header.pop("arrays", []):
+        arrays[name] = _read_array(stream, left)
+        left -= arrays[name].nbytes
+    return header, arrays
+
+
+def _read_array(stream: BinaryIO, most: int) -> Array:
+    """The array of one .npy block; ValueError where it holds objects, or is larger than `most` bytes."""
+    if np.lib.format.read_magic(stream) != _NPY_VERSION:
+        raise ValueError("an array in another format")
+    shape, in_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+    size = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or min(shape, default=0) < 0 or size > most:
+        raise ValueError(f"an array of {size} bytes of {dtype}")
+    found = np.empty(shape[::-1] if in_columns else shape, dtype)
+    rest = found.reshape(-1).view(np.uint8).data
+    while rest:
+        count = stream.readinto(rest)  # type: ignore[attr-defined]
+        if not count:
+            raise EOFError
+        rest = rest[count:]
+    return found.T if in_columns else found
+
+
+@functools.cache
+def _memory_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def take_stdout() -> BinaryIO:

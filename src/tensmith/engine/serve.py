@@ -11,15 +11,17 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tensmith.engine.base import ENGINES, Engine, Session
 from tensmith.engine.frame import Answer, Array, serve, take_stdout
+from tensmith.engine.profile import Profiled
 from tensmith.engine.resident import peak_bytes, reset_peak, resident_bytes
 from tensmith.engine.signature import TensorSpec
 from tensmith.engine.stopwatch import time_calls
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, TensmithError
 
 
 def _describe(specs: tuple[TensorSpec, ...]) -> list[list[Any]]:
@@ -34,14 +36,14 @@ class Server:
         self._session: Session | None = None
         self._step: Callable[[], object] | None = None
         self._requests = {"load": self.load, "run": self.run, "run_in_parts": self.run_in_parts}
-        self._requests |= {"feed": self.feed, "time": self.time, "peak": self.peak}
+        self._requests |= {"feed": self.feed, "time": self.time, "peak": self.peak, "profile": self.profile}
 
     def answer(self, request: dict[str, Any], arrays: dict[str, Array]) -> Answer:
         """The answer of the method that is asked for; {"error": a sentence} where it fails."""
         try:
             found: Answer = self._requests[request["do"]](request, arrays)
         except Exception as error:
-            reason = str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, TensmithError) else f"{type(error).__name__}: {error}"
             return {"error": reason}, {}
         return found
 
@@ -91,6 +93,12 @@ class Server:
             highest = max(highest, resident_bytes())
         marked = peak_bytes() if exact else None
         return {"bytes": max(highest, marked or 0), "exact": marked is not None}, {}
+
+    def profile(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
+        """The steps of an inference on the arrays sent along, of a model that is loaded for that alone."""
+        assert isinstance(self._engine, Profiled)
+        steps = self._engine.profile(Path(request["path"]), request["threads"], arrays, request["seconds"])
+        return {"steps": [asdict(step) for step in steps]}, {}
 
     def _loaded(self) -> Session:
         if self._session is None:

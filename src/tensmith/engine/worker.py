@@ -6,25 +6,20 @@ process. A worker keeps one engine with one file apart: a crash or a hang become
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
-import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from tensmith.children import Ending, signal_name
+from tensmith.children import Ending
 from tensmith.engine.base import ENGINES, Arrays, Engine, PackageEngine, Session
-from tensmith.engine.frame import read_frame, write_frame
+from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
 from tensmith.engine.signature import TensorSpec
 from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError
-from tensmith.fork_server import start_module
 
 _ORPHAN_GRACE_S = 5
 
@@ -56,19 +51,9 @@ class SessionWorker(Session, Ending):
         fresh: see fork_server.start_module.
         """
         self.engine, self.path = engine, path
-        self._timeout = timeout
+        self._worker = serving(engine, timeout, fresh=fresh)
         self._asking = threading.Lock()  # one request at a time is on the way
-        by = ENGINES[engine]
-        self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
-        self._process = start_module(
-            "tensmith.engine.serve",
-            (type(by).__module__, engine),
-            _packages(by),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            fresh=fresh,
-        )
+        self._over = ""  # why nothing is asked any more
         try:
             answer, _ = self._ask(
                 "load",
@@ -110,59 +95,51 @@ class SessionWorker(Session, Ending):
 
     def close(self) -> None:
         """Ends the process, whatever it is doing."""
-        self._process.end()
-        self._log.close()
+        self._over = self._closed
+        self._worker.kill()
+        with self._asking:
+            self._worker.end()
 
     def end(self) -> None:
         """See Ending."""
         self.close()
 
+    @property
+    def _closed(self) -> str:
+        return f"the {self.engine} worker of {self.path} is closed"
+
     def _ask(
         self, do: str, doing: str, arrays: Arrays | None = None, **request: Any
     ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None
-        if stdin.closed:
-            raise EngineError(f"the {self.engine} worker of {self.path} is closed")
-        header = {"do": do, "alarm": int(self._timeout) + _ORPHAN_GRACE_S, **request}
-        with self._asking, self._deadline() as expired:
+        """The answer; what has ended is not started again, since it has loaded nothing then."""
+        asked = {"do": do, "alarm": int(self._worker.patience) + _ORPHAN_GRACE_S, **request}
+        with self._asking:
+            if self._over:
+                raise EngineError(self._over)
             try:
-                write_frame(stdin, header, arrays)  # type: ignore[arg-type]
-                answer, results = read_frame(stdout)  # type: ignore[arg-type]
-            except (EOFError, OSError, ValueError, KeyError) as error:
-                raise EngineError(self._epitaph(doing, expired.is_set())) from error
+                answer, results = self._worker.ask(asked, arrays)
+            except WorkerEnded as ended:
+                self._over = self._epitaph(doing, ended)
+                raise EngineError(self._over) from ended
+            except BaseException:
+                self._over = self._closed
+                raise
         if "error" in answer:
             raise EngineError(answer["error"])
         return answer, results
 
-    @contextlib.contextmanager
-    def _deadline(self) -> Iterator[threading.Event]:
-        """Kills the process after the timeout; reads and writes then end by themselves."""
-        expired = threading.Event()
-
-        def expire() -> None:
-            expired.set()
-            self._process.kill()
-
-        timer = threading.Timer(self._timeout, expire)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield expired
-        finally:
-            timer.cancel()
-
-    def _epitaph(self, doing: str, expired: bool) -> str:
+    def _epitaph(self, doing: str, ended: WorkerEnded) -> str:
         what = f"{self.engine} {{}} while {doing} {self.path}"
-        if expired:
-            return what.format(f"did not answer within {self._timeout:g} s") + "; it was stopped"
-        self._process.kill()
-        code = self._process.wait()
-        how = signal_name(code) or f"exit code {code}"
-        self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, self._log.tell() - 4096))
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return what.format(f"died ({how})") + (f": {lines[-1][:300]}" if lines else "")
+        if ended.expired:
+            return what.format(f"did not answer within {self._worker.patience:g} s") + "; it was stopped"
+        return what.format(f"died ({ended.ending})") + (f": {ended.last}" if ended.last else "")
+
+
+def serving(engine: str, patience: float, *, fresh: bool = False) -> ModuleWorker:
+    """A process with an engine, which takes the requests of engine.serve.Server."""
+    by = ENGINES[engine]
+    words = ("tensmith.engine.serve", type(by).__module__, engine)
+    return ModuleWorker(words, patience, _packages(by), fresh=fresh)
 
 
 def _packages(engine: Engine) -> tuple[str, ...]:

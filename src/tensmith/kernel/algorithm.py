@@ -18,7 +18,6 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from tensmith.formula.expr import Formula
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
@@ -111,14 +110,6 @@ class Kernel(ABC):
     @abstractmethod
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """C text that defines the static function `name`, for buffers that fit `source` and `target`."""
-
-    @abstractmethod
-    def formula(self) -> Formula:
-        """What y[k, i, j] is to sum of x as it lies in `source` and of w: over the reals, equal to the op's.
-
-        Register tiles read it back from the nest that they print; others write it beside their C. Tests
-        prove the equality; that the C computes it is tested by running kernels, not proved.
-        """
 
     @abstractmethod
     def cost(self) -> Cost:

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tensmith.kernel.view import StridedView
+
 Array = np.ndarray[Any, Any]
 
 ELEMENT_BYTES = {"f32": 4, "i64": 8, "i32": 4, "bf16": 2, "f16": 2, "i8": 1, "u8": 1, "bool": 1}
@@ -89,6 +91,11 @@ class Buffer:
         """Where an element lies; y and x may point into the halo."""
         block, lane = divmod(channel, self.block)
         return block * self.plane + (self.halo.top + y) * self.row + (self.halo.left + x) * self.block + lane
+
+    def view(self) -> StridedView:
+        """The image [blocks, height, width, block] in its memory, lanes past the last channel included."""
+        shape = (self.blocks, self.height, self.width, self.block)
+        return StridedView(shape, (self.plane, self.row, self.block, 1), self.address(0, 0, 0))
 
     def _image(self, memory: Array) -> Array:
         rows, columns = self.plane // self.row, self.row // self.block

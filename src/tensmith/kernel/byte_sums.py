@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.parts import load_code, store_code
 from tensmith.kernel.quantized import FIELDS, finish_code
 from tensmith.kernel.register_tiles import vector_step
 from tensmith.kernel.tiles import Extent
@@ -60,7 +61,7 @@ def finish_rows(
 
     at = f"y + j * {target.block} + k * {lanes}"
     store = _store_bytes(at, blocks, last, lanes)
-    done, rest = f"store({at}, {value(lanes)})", f"store_part({at}, {value(last)}, {last})"
+    done, rest = (store_code(at, value(count), count, lanes) for count in (lanes, last))
     if target.dtype == "u8":
         unit = " * h[3]" if epilogue.activation is not None else ""
         done, rest = (f"q[k] = rint_i(({value(count)}){unit})" for count in (lanes, last))
@@ -93,5 +94,5 @@ def _store_bytes(at: str, blocks: int, last: int, lanes: int) -> list[str]:
 def _read(pointer: str, dtype: str, count: int, lanes: int) -> str:
     """The C expression of `count` numbers there."""
     if dtype == "f32":
-        return f"load({pointer})" if count == lanes else f"load_part({pointer}, {count})"
+        return load_code(pointer, count, lanes)
     return f"widen({pointer})" if count == lanes else f"widen_step({pointer}, 1, {count})"

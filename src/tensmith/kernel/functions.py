@@ -8,12 +8,13 @@ least squares (Lawson, 1961). Its absolute error is below 2e-7 plus two rounding
 """
 
 FUNCTIONS = """\
-/* The elements of a, then those of b, that the indices name: one for each lane. */
+/* The elements of a, then those of b, that the indices name: one for each lane, of an integer `type`. */
 #ifdef __clang__
-#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define PICK(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (vi){__VA_ARGS__})
+#define PICK(type, a, b, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
 #endif
+#define SHUFFLE(a, b, ...) PICK(vi, a, b, __VA_ARGS__)
 static inline vf vexp(vf x)
 {
     const vf least = splat(-87.33f);

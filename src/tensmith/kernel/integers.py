@@ -3,7 +3,7 @@
 No product saturates: where there is no instruction for u8 x s8 -> s32, bytes are widened to 16 bits first,
 or else weights are narrow: none is beyond 64, so that the sum of two products is at most 32,640.
 Arm has instructions for s8 x s8 alone (all but I8MM): there x is lowered by 128, and whoever sums adds 128
-times the sum of the weights, which is a constant: see byte_offset.
+times the sum of the weights, which is a constant: see Isa.byte_offset.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class Integers:
     widen: str
     taps: str
     put: str
+    bytes: str
     narrow: str = "return dot(sums, x, w);"
 
     def prelude(self, lanes: int, offset: int) -> str:
@@ -58,7 +59,7 @@ static inline vi dot_narrow(vi sums, vi x, vi w)
 {{
     {narrow}
 }}
-/* x rounded, halves to even, as floats and as integers. */
+/* x rounded, halves to even, as floats and as integers; what is beyond 2^22 stays that large at least. */
 static inline vf rint_f(vf x) {{ {round} }}
 static inline vi rint_i(vf x) {{ {rint} }}
 /* Lane c: the bytes p[c], p[{lanes} + c], p[2 * {lanes} + c], p[3 * {lanes} + c], lowest first. */
@@ -73,12 +74,11 @@ void put(uint8_t *y, int n, vi a, vi b, vi c, vi d, vi zero, vi low, vi high)
 {{
     {put}
 }}
-static inline void put_one(uint8_t *y, vi x, vi zero, vi low, vi high)
+/* The first n codes of x, which are floats in 0..255, as bytes: each `step` after the one before. */
+static inline void to_bytes(uint8_t *p, vf x)
 {{
-    put(y, 1, x, x, x, x, zero, low, high);
+    {bytes}
 }}
-/* The first n codes of x, which are floats, as bytes: each `step` after the one before. */
-static inline void to_bytes(uint8_t *p, vf x) {{ put_one(p, rint_i(x), isplat(0), isplat(0), isplat(255)); }}
 static inline void to_bytes_step(uint8_t *p, vf x, int step, int n)
 {{
     uint8_t t[{lanes}];
@@ -102,6 +102,7 @@ vi t = {0};
 vi all[4] = {a, b, c, d};
     for (int k = 0; k < n; k++)
         ((vb *)y)[k] = __builtin_convertvector(iclamp(all[k] + zero, low, high), vb);""",
+    bytes="*(vb *)p = __builtin_convertvector(__builtin_convertvector(x, vi), vb);",
 )
 
 _AVX2_DOT = """\
@@ -115,10 +116,11 @@ _AVX2_NARROW_DOT = """\
 __m256i pairs = _mm256_maddubs_epi16((__m256i)x, (__m256i)w);
     return sums + (vi)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));"""
 
+# What is too large for 32 bits would be converted to the least number.
 # Packing twice within 128-bit lanes leaves four bytes of each vector in turn; one permutation sorts them.
 _AVX2 = Integers(
     dot=_AVX2_DOT,
-    rint="return (vi)_mm256_cvtps_epi32((__m256)x);",
+    rint="return (vi)_mm256_cvtps_epi32((__m256)vmin(splat(0x1p30f), x));",
     round="return (vf)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);",
     widen="return (vf)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));",
     taps="""\
@@ -138,6 +140,10 @@ __m256i offset = _mm256_packs_epi32((__m256i)zero, (__m256i)zero);
     if (n == 2 || n == 3) _mm_storeu_si128((__m128i *)y, _mm256_castsi256_si128(bytes));
     if (n == 1) _mm_storel_epi64((__m128i *)y, _mm256_castsi256_si128(bytes));
     if (n == 3) _mm_storel_epi64((__m128i *)(y + 16), _mm256_extracti128_si256(bytes, 1));""",
+    bytes="""\
+__m256i codes = _mm256_cvtps_epi32((__m256)x);
+    __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
+    _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words, words));""",
     narrow=_AVX2_NARROW_DOT,
 )
 
@@ -145,7 +151,7 @@ _AVX512_DOT = _AVX2_DOT.replace("256", "512")
 
 _AVX512 = Integers(
     dot=_AVX512_DOT,
-    rint="return (vi)_mm512_cvtps_epi32((__m512)x);",
+    rint="return (vi)_mm512_cvtps_epi32((__m512)vmin(splat(0x1p30f), x));",
     round="return (vf)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);",
     widen="return (vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));",
     taps="""\
@@ -165,6 +171,7 @@ __m512i offset = _mm512_packs_epi32((__m512i)zero, (__m512i)zero);
     if (n == 2 || n == 3) _mm256_storeu_si256((__m256i *)y, _mm512_castsi512_si256(bytes));
     if (n == 1) _mm_storeu_si128((__m128i *)y, _mm512_castsi512_si128(bytes));
     if (n == 3) _mm_storeu_si128((__m128i *)(y + 32), _mm512_extracti32x4_epi32(bytes, 2));""",
+    bytes="_mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32((__m512)x)));",
     narrow=_AVX2_NARROW_DOT.replace("256", "512"),
 )
 
@@ -194,6 +201,10 @@ int16x8_t offset = vdupq_n_s16((int16_t)zero[0]);
     bytes = vmaxq_u8(bytes, vdupq_n_u8((uint8_t)low[0]));
     bytes = vminq_u8(bytes, vdupq_n_u8((uint8_t)high[0]));
     memcpy(y, &bytes, 4 * n);""",
+    bytes="""\
+uint16x4_t words = vmovn_u32(vcvtq_u32_f32((float32x4_t)x));
+    uint8x8_t bytes = vmovn_u16(vcombine_u16(words, words));
+    memcpy(p, &bytes, 4);""",
 )
 
 _OWN = {"avx512": _AVX512, "avx2": _AVX2, "neon": _NEON}
@@ -207,46 +218,24 @@ UNROLL for (int i = 0; i < LANES; i++) {
     }
     return sums;"""
 
-# Features with an instruction for `dot`, the best first, and the instruction.
+# The instruction for `dot` that a feature brings.
 _DOT_PRODUCTS = {
-    "avx512": {
-        "avx512_vnni": "return (vi)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)x, (__m512i)w);",
-    },
-    "avx2": {
-        "avx_vnni": "return (vi)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)x, (__m256i)w);",
-    },
-    "neon": {
-        "i8mm": "return (vi)vusdotq_s32((int32x4_t)sums, (uint8x16_t)x, (int8x16_t)w);",
-        "dotprod": """\
+    "avx512_vnni": "return (vi)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)x, (__m512i)w);",
+    "avx_vnni": "return (vi)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)x, (__m256i)w);",
+    "i8mm": "return (vi)vusdotq_s32((int32x4_t)sums, (uint8x16_t)x, (int8x16_t)w);",
+    "dotprod": """\
 x ^= (int32_t)0x80808080;
     return (vi)vdotq_s32((int32x4_t)sums, (int8x16_t)x, (int8x16_t)w);""",
-    },
-    "cortex-m": {"dsp": _CORTEX_M_DOT},
+    "dsp": _CORTEX_M_DOT,
 }
 
-# What `dot` takes off x, where its instruction is none for unsigned bytes.
-_BYTE_OFFSETS = {("neon", None): 128, ("neon", "dotprod"): 128}
 
+def integer_functions(name: str, lanes: int, offset: int, feature: str | None) -> str:
+    """The functions for an instruction set by name; `feature` has an instruction for the dot product.
 
-def dot_feature(name: str, features: frozenset[str]) -> str | None:
-    """The feature by which an instruction set multiplies bytes in one instruction, if it has one."""
-    return next((feature for feature in _DOT_PRODUCTS.get(name, {}) if feature in features), None)
-
-
-def has_narrow_dot(name: str, features: frozenset[str]) -> bool:
-    """Whether narrow weights are multiplied in fewer instructions than others."""
-    return name in _OWN and _OWN[name].narrow != Integers.narrow and dot_feature(name, features) is None
-
-
-def byte_offset(name: str, features: frozenset[str]) -> int:
-    """What `dot` takes off the unsigned bytes, so that sums lack this many times the sum of the weights."""
-    return _BYTE_OFFSETS.get((name, dot_feature(name, features)), 0)
-
-
-def integer_functions(name: str, lanes: int, features: frozenset[str]) -> str:
-    """The functions for an instruction set by name, with a dot product instruction where there is one."""
+    `dot` takes `offset` off the unsigned bytes.
+    """
     own = _OWN.get(name, _GENERIC)
-    feature = dot_feature(name, features)
     if feature is not None:
-        own = replace(own, dot=_DOT_PRODUCTS[name][feature], narrow=Integers.narrow)
-    return own.prelude(lanes, byte_offset(name, features))
+        own = replace(own, dot=_DOT_PRODUCTS[feature], narrow=Integers.narrow)
+    return own.prelude(lanes, offset)

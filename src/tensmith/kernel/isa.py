@@ -7,18 +7,28 @@ what the extensions cannot say is one small function of the prelude here.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tensmith.errors import EngineError, UsageError
 from tensmith.hardware.cpu import detect_cpu
 from tensmith.hardware.target import HOST, Target
-from tensmith.kernel.bfloat import bfloat_functions, has_bfloat
+from tensmith.kernel.bfloat import BFLOATS
 from tensmith.kernel.codes import code_functions
 from tensmith.kernel.functions import FUNCTIONS
-from tensmith.kernel.halves import half_functions, has_halves
-from tensmith.kernel.integers import byte_offset, dot_feature, has_narrow_dot, integer_functions
+from tensmith.kernel.halves import HALVES
+from tensmith.kernel.integers import integer_functions
 from tensmith.kernel.parts import PARTS
+
+# What kernels compute in one instruction where they can: the features that have it, the best first, by
+# instruction set. Dot products are of bytes; halves are multiplied, pairs of bfloat16 multiplied and summed.
+_USES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "dot": {
+        "avx512": ("avx512_vnni",), "avx2": ("avx_vnni",), "neon": ("i8mm", "dotprod"), "cortex-m": ("dsp",),
+    },
+    "halves": {"neon": ("fp16",)},
+    "bfloat": {"avx512": ("avx512_bf16",)},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,10 +67,10 @@ class Isa:
             minimum=self.minimum,
             fused=self.fused,
             functions=FUNCTIONS + PARTS,
-            integers=integer_functions(self.name, self.lanes, self.features),
+            integers=integer_functions(self.name, self.lanes, self.byte_offset, self._feature("dot")),
             codes=code_functions(self.name),
-            bfloats=bfloat_functions(self.name, self.features),
-            halves=half_functions(self.name, self.bytes, self.features),
+            bfloats=BFLOATS if self.has_bfloat else "",
+            halves=HALVES if self.has_halves else "",
         )
 
     @property
@@ -78,15 +88,20 @@ class Isa:
         """The processor's, as Linux names it; of one without Linux, as compilers do."""
         return self.triple.partition("-")[0]
 
+    def _feature(self, use: str) -> str | None:
+        """The feature whose instruction computes a `use` best, if there is one."""
+        known = _USES[use].get(self.name, ())
+        return next((feature for feature in known if feature in self.features), None)
+
     @property
     def has_dot(self) -> bool:
         """Whether bytes are multiplied and summed in one instruction."""
-        return dot_feature(self.name, self.features) is not None
+        return self._feature("dot") is not None
 
     @property
     def has_narrow_dot(self) -> bool:
         """Whether bytes are multiplied by narrow weights in fewer instructions than by others."""
-        return has_narrow_dot(self.name, self.features)
+        return self.name in ("avx2", "avx512") and not self.has_dot
 
     def widens(self, narrow: bool) -> bool:
         """Whether bytes are widened before they are multiplied, by `narrow` weights or any."""
@@ -95,17 +110,17 @@ class Isa:
     @property
     def has_halves(self) -> bool:
         """Whether vectors of 16-bit floats are multiplied."""
-        return has_halves(self.name, self.features)
+        return self._feature("halves") is not None
 
     @property
     def has_bfloat(self) -> bool:
         """Whether vectors of bfloat16 are multiplied."""
-        return has_bfloat(self.name, self.features)
+        return self._feature("bfloat") is not None
 
     @property
     def byte_offset(self) -> int:
         """What `dot` takes off unsigned bytes: sums lack this many times the sum of the weights."""
-        return byte_offset(self.name, self.features)
+        return 128 if self.name == "neon" and self._feature("dot") != "i8mm" else 0
 
     def fits(self, positions: int, blocks: int, share: float = 1) -> bool:
         """Whether a tile of sums, a row of weights and what they are multiplied by stay in `share` of the

@@ -1,4 +1,4 @@
-"""A loop nest, said once: printed as C, and read back as the formula that it computes.
+"""A loop nest, said once: printed as C; tests read it back as the formula that it computes.
 
     step = SumOver(axis, steps)        a loop whose steps add to the sums
          | ForEach(axes, steps)        unrolled loops: each value of the axes has sums of its own
@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
-from tensmith.formula.expr import ZERO, Expr, Formula, Reduce, fresh, guard, substitute, total
 from tensmith.formula.poly import Dim, Poly
 
 # Axes of no loop: the neighbours that one instruction multiplies and sums, the lanes of the sums.
@@ -59,17 +58,6 @@ class Axis:
             rounds = f"({outer} < {full} ? {rounds} : {rest})" if full else str(rest)
         unroll = f"{self.unroll} " if self.unroll else ""
         return f"{unroll}for (int {self.var} = 0; {self.var} < {rounds}; {self.var}++{moves})"
-
-    def summed(self, body: Expr) -> Expr:
-        """The sum of `body` over the axis."""
-        if self.ragged:
-            outer, full, rest = self.ragged
-            body = guard([(full - Poly.symbol(outer)) * self.extent + rest - 1 - self.poly], body)
-        for axis in reversed(self.joins or (self,)):
-            var = fresh()
-            inner = substitute(body, {axis.var: Poly.symbol(var)})
-            body = Reduce("sum", var, Poly.of(axis.extent), inner)
-        return body
 
 
 def apart(var: str, extent: int) -> Axis:
@@ -179,27 +167,6 @@ class SumOver:
 
 
 Step: TypeAlias = SumOver | ForEach | Based | Registers | MultiplyAdd | Prefetch | Verbatim
-
-
-def summed(step: Step, tensors: Mapping[str, Formula], at: Mapping[str, Dim]) -> Expr:
-    """What the sums come to, for values `at` of the axes that are not summed over."""
-    return substitute(_summed(step, tensors), at)
-
-
-def _summed(step: Step, tensors: Mapping[str, Formula]) -> Expr:
-    def read(value: Fetched | Registers) -> Expr:
-        operand = value.operand if isinstance(value, Fetched) else value.fetched.operand
-        return tensors[operand.name][operand.index]
-
-    match step:
-        case SumOver(axis, steps):
-            return axis.summed(sum((_summed(each, tensors) for each in steps), ZERO))
-        case ForEach(_, steps):
-            return sum((_summed(each, tensors) for each in steps), ZERO)
-        case MultiplyAdd(_, left, right, _, together):
-            product = read(left) * read(right)
-            return total(together, lambda e: substitute(product, {TOGETHER: e}))
-    return ZERO
 
 
 @dataclass(frozen=True)

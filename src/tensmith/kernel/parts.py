@@ -65,3 +65,13 @@ static inline float row_exp(const float *x, float *y, int n)
 /* A function of floats, lane by lane. */
 #define EACH(f, x) ({ vf each_ = (x); for (int i_ = 0; i_ < LANES; i_++) each_[i_] = f(each_[i_]); each_; })
 """
+
+
+def load_code(pointer: str, count: int, lanes: int) -> str:
+    """The C expression of `count` floats in a row, at most a vector."""
+    return f"load({pointer})" if count == lanes else f"load_part({pointer}, {count})"
+
+
+def store_code(pointer: str, value: str, count: int, lanes: int) -> str:
+    """The C expression that stores so many floats of a vector."""
+    return f"store({pointer}, {value})" if count == lanes else f"store_part({pointer}, {value}, {count})"

@@ -12,23 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.formula.expr import Expr, Formula, compute
-from tensmith.formula.poly import Dim, Poly
+from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.formulas import widened
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.nest import (
-    LANE,
     Axis,
     Fetched,
     ForEach,
     MultiplyAdd,
     Operand,
     Registers,
-    SumOver,
     apart,
-    summed,
 )
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import chunks, read_buffer
@@ -49,12 +44,12 @@ class OverPlanes(Kernel):
     @property
     def source(self) -> Buffer:
         """Planes, with the pads that are read as a halo."""
-        return read_buffer(self.problem, 1)
+        return read_buffer(self.problem, 1, "u8" if self.problem.dtype == "u8" else "f32")
 
     @property
     def target(self) -> Buffer:
         """Planes."""
-        return Buffer(self.problem.filters, *self.problem.output)
+        return Buffer(self.problem.filters, *self.problem.output, dtype=self.source.dtype)
 
 
 @dataclass(frozen=True)
@@ -93,17 +88,6 @@ class PlaneKernel(OverPlanes):
         """Channels of a group and the window."""
         tall, wide = self.problem.window
         return Axis("c", self.problem.channels // self.problem.groups), Axis("u", tall), Axis("v", wide)
-
-    def _read_back(self, nest: SumOver, name: str, x: Formula) -> Formula:
-        """What a nest sums, at every position; `name` is the operand that x is."""
-        p, tensors = self.problem, {name: x, "w": widened(self.problem, 1)}
-        count = p.filters // p.groups
-
-        def element(k: Poly, i: Poly, j: Poly) -> Expr:
-            at: dict[str, Dim] = {"group": k // count, "k": k % count, "i": i, "j": j, "p": 0, LANE: 0}
-            return summed(nest, tensors, at)
-
-        return compute((p.filters, *p.output), element)
 
 
 def pack_chunks(weights: Array, groups: int, chunk: int) -> Array:

@@ -25,11 +25,6 @@ def quad_functions(name: str, isa: Isa) -> str:
     return f"""\
 typedef uint8_t {name}_8 __attribute__((vector_size({isa.bytes}), may_alias));
 typedef uint16_t {name}_16 __attribute__((vector_size({isa.bytes}), may_alias));
-#ifdef __clang__
-#define {name}_PICK(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define {name}_PICK(type, a, b, ...) __builtin_shuffle(a, b, (type){{__VA_ARGS__}})
-#endif
 static inline void {name}_sort(uint8_t *p)
 {{
     vi x = *(const vi *)p;
@@ -39,14 +34,14 @@ static inline void {name}_quads(vi *q, const uint8_t *a, const uint8_t *b, const
 {{
     {name}_8 w = *(const {name}_8 *)a, x = *(const {name}_8 *)b;
     {name}_8 y = *(const {name}_8 *)c, z = *(const {name}_8 *)d;
-    {name}_16 l = ({name}_16){name}_PICK({name}_8, w, x, {low8});
-    {name}_16 m = ({name}_16){name}_PICK({name}_8, y, z, {low8});
-    {name}_16 n = ({name}_16){name}_PICK({name}_8, w, x, {high8});
-    {name}_16 o = ({name}_16){name}_PICK({name}_8, y, z, {high8});
-    q[0] = (vi){name}_PICK({name}_16, l, m, {low16});
-    q[1] = (vi){name}_PICK({name}_16, l, m, {high16});
-    q[2] = (vi){name}_PICK({name}_16, n, o, {low16});
-    q[3] = (vi){name}_PICK({name}_16, n, o, {high16});
+    {name}_16 l = ({name}_16)PICK({name}_8, w, x, {low8});
+    {name}_16 m = ({name}_16)PICK({name}_8, y, z, {low8});
+    {name}_16 n = ({name}_16)PICK({name}_8, w, x, {high8});
+    {name}_16 o = ({name}_16)PICK({name}_8, y, z, {high8});
+    q[0] = (vi)PICK({name}_16, l, m, {low16});
+    q[1] = (vi)PICK({name}_16, l, m, {high16});
+    q[2] = (vi)PICK({name}_16, n, o, {low16});
+    q[3] = (vi)PICK({name}_16, n, o, {high16});
 }}
 """
 

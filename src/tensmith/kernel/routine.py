@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 # What a routine's name is followed by at most.
 _SAID = 4
 
-ROUTINE_SIGNATURE = "const float *const *in, const float *constants, float *out, void *scratch"
+_ARGUMENTS = "const float *const *in, const float *constants, float *out, void *scratch"
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,17 @@ class Routine(ABC):
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """C text that defines the static function `name` for these buffers."""
 
+    @staticmethod
+    def function(name: str, says: str, body: str, before: str = "") -> str:
+        """The C function `name`, which does what it `says` by `body`, behind what it needs."""
+        return f"""\
+{before}/* {says} */
+static void {name}({_ARGUMENTS})
+{{
+    (void)in; (void)constants; (void)scratch;
+{body}}}
+"""
+
     def cycles(self, sources: tuple[Buffer, ...], target: Buffer) -> float:
         """An estimate: a vector read or written a cycle."""
         return sum(buffer.bytes for buffer in (*sources, target)) / 64
@@ -51,17 +62,3 @@ class Routine(ABC):
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         said = [f"{key} {value}" for key, value in values if type(value) in (int, str) and value != ""]
         return f"{name} ({', '.join(said[:_SAID])})" if said else name
-
-
-@dataclass(frozen=True)
-class UnaryRoutine(Routine):
-    """One that reads one image."""
-
-    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
-        """See Routine."""
-        (source,) = sources
-        return self.unary_code(name, source, target)
-
-    @abstractmethod
-    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
-        """C text that defines the static function `name` for these buffers."""

@@ -70,19 +70,11 @@ def copy_bytes(name: str, length: int, step: int) -> str:
         body = f"memcpy(y, x, {length});"
     elif step == 2 and width:
         even = ", ".join(str(2 * i if 2 * i < width else 2 * i + 1) for i in range(width))
-        picked = "\n    ".join(
-            f"*(run *)(y + {i}) = PICK(*(const run *)(x + {2 * i}), *(const run *)(x + {2 * i + width - 1}));"
-            for i in starts(length, width)
-        )
-        body = f"""\
-typedef uint8_t run __attribute__((vector_size({width}), aligned(1), may_alias));
-#ifdef __clang__
-#define PICK(a, b) __builtin_shufflevector(a, b, {even})
-#else
-#define PICK(a, b) __builtin_shuffle(a, b, (run){{{even}}})
-#endif
-    {picked}
-#undef PICK"""
+        lines = [f"typedef uint8_t run __attribute__((vector_size({width}), aligned(1), may_alias));"]
+        for i in starts(length, width):
+            pair = ", ".join(f"*(const run *)(x + {at})" for at in (2 * i, 2 * i + width - 1))
+            lines.append(f"*(run *)(y + {i}) = PICK(run, {pair}, {even});")
+        body = "\n    ".join(lines)
     return f"""\
 static inline void {name}(uint8_t *y, const uint8_t *x)
 {{

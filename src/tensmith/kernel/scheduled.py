@@ -19,11 +19,9 @@ import numpy as np
 from tensmith import cache, gate
 from tensmith.errors import OutputError
 from tensmith.files import sha256_bytes, sha256_file
-from tensmith.formula.expr import Formula
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import meaning
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import read_buffer
@@ -92,10 +90,6 @@ class Scheduled(Kernel):
         full[: len(weights)] = weights
         blocked = full.reshape(-1, lanes, weights.shape[1] // block, block, *weights.shape[2:])
         return np.ascontiguousarray(blocked.transpose(0, 2, 4, 5, 3, 1)).reshape(-1)
-
-    def formula(self) -> Formula:
-        """The op's, for which it was searched: what the assembler text computes, only running it tells."""
-        return meaning(self.problem)
 
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """The assembler text, and a function that calls it on buffers as it knows them."""

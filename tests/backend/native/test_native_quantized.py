@@ -193,6 +193,31 @@ def test_answers_are_equal_to_the_bit(form: Callable[[Net], str], isa: Isa, tmp_
     assert np.array_equal(answer, truth)
 
 
+def read_at_once(net: Net) -> str:
+    return net.pair("x", 2**-4, 113)
+
+
+def read_from_blocks(net: Net) -> str:
+    return net.pair(net.add("max_pool", "x", kernel_shape=(1, 2), strides=(1, 1)), 2**-4, 113)
+
+
+def grown(net: Net) -> str:
+    return net.pair(net.add("exp", net.conv(net.pair("x", 2**-4, 113), 3, 3, 1)), 2**-4, 1)
+
+
+@pytest.mark.parametrize("isa", [host_isa(), isa_named("generic")], ids=lambda isa: isa.name)
+@pytest.mark.parametrize("form", [read_at_once, read_from_blocks, grown], ids=lambda form: form.__name__)
+def test_numbers_beyond_32_bits_become_the_last_code(
+    form: Callable[[Net], str], isa: Isa, tmp_path: Path
+) -> None:
+    net = Net((1, 3, 5, 7))
+    program = net.program(net.conv(form(net), 20, 3, 1))
+    x = (np.random.default_rng(1).integers(-96, 96, net.shape) / 16).astype(np.float32)
+    x[0, 0, :, 2] = np.inf, 1e30, -1e30, -np.inf, 2.0**28
+    answer = run(make_plan(program, isa), x, tmp_path / "model")
+    assert np.array_equal(answer, interpret(program, {"x": x})[program.outputs[0]])
+
+
 def test_pruned_bytes_are_equal_to_the_bit(tmp_path: Path) -> None:
     net = Net((2, 3, 9, 11))
     program = net.program(pruned_and_pooled(net))

@@ -126,11 +126,6 @@ def ranges_of(axes: Axes) -> Ranges:
     return Ranges({name: Poly.of(size) for name, size in axes})
 
 
-def label_of(node: Node) -> str:
-    """A node in messages."""
-    return f"node '{node.name or node.output}' ({node.op})"
-
-
 def _static(program: Program) -> dict[str, Array]:
     """The values that need no input and are read by what does, or given out."""
     used = {n for node in program.nodes if node.output not in program.static_values for n in node.inputs}
@@ -183,13 +178,13 @@ def _constant(program: Program, value: str, array: Array) -> Formula:
 def _formulas(program: Program, node: Node, known: Mapping[str, Formula]) -> tuple[Formula, ...]:
     """The formulas of a node's outputs; EngineError where it has none."""
     if node.opaque is not None:
-        raise EngineError(f"{label_of(node)} is an operator that no device kernel computes")
+        raise EngineError(f"{node.label} is an operator that no device kernel computes")
     values = tuple(program.facts[name].value if name else None for name in node.inputs)
     inputs = tuple(known[name] if name else None for name in node.inputs)
     try:
         return node.definition.formula(Symbolic(node.attrs, inputs, values, len(node.outputs)))
     except ProgramError as error:
-        raise EngineError(f"{label_of(node)} has no device kernel: {error}") from error
+        raise EngineError(f"{node.label} has no device kernel: {error}") from error
 
 
 def _definition(program: Program, node: Node, value: str, formula: Formula) -> ValueDefinition:
@@ -198,7 +193,7 @@ def _definition(program: Program, node: Node, value: str, formula: Formula) -> V
     names = iter(axes)
     at = [Poly.of(0) if size == 1 else Poly.symbol(next(names)[0]) for size in shape]
     body = tidy(formula[at], ranges_of(axes))
-    return ValueDefinition(value, program.type(value).dtype, axes, body, label_of(node))
+    return ValueDefinition(value, program.type(value).dtype, axes, body, node.label)
 
 
 def _is_view(program: Program, definition: ValueDefinition) -> bool:

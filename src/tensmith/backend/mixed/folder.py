@@ -15,10 +15,11 @@ from tensmith.backend.mixed.library import Library
 from tensmith.backend.mixed.model import with_regions
 from tensmith.backend.mixed.regions import find_regions
 from tensmith.backend.native.choose.choosers import Choosing, estimated
+from tensmith.backend.native.emit.folder import whole
 from tensmith.backend.native.plan import make_plan
 from tensmith.backend.onnx import write_onnx
-from tensmith.errors import EngineError, OutputError, system_advice
-from tensmith.files import TemporaryFolder, sha256_file
+from tensmith.errors import EngineError
+from tensmith.files import sha256_file
 from tensmith.frontend.model_files import load_skeleton
 from tensmith.ir import Program
 from tensmith.kernel.isa import Isa
@@ -47,22 +48,12 @@ def mix(program: Program, isa: Isa, chooser: Choosing = estimated) -> MixedProgr
 
 def write_folder(mixed: MixedProgram, folder: Path) -> None:
     """Compiles and writes both files, whole or not at all; OutputError if the folder exists already."""
-    if folder.exists():
-        raise OutputError(f"{folder} exists already; remove it or choose another folder")
     library = mixed.library
-    model = with_regions(mixed.program, library.regions, library.digest)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryFolder(f".{folder.name}.tmp-", folder.parent) as name:
-            made = Path(name) / "made"
-            made.mkdir()
-            library.build(made / LIBRARY)
-            known = {**model.origin.metadata, LIBRARY_KEY: sha256_file(made / LIBRARY)}
-            write_onnx(replace(model, origin=replace(model.origin, metadata=known)), made / MODEL)
-            made.rename(folder)
-    except OSError as error:
-        advice = system_advice(error, "choose another place")
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}; {advice}") from error
+    with whole(folder) as made:
+        model = with_regions(mixed.program, library.regions, library.digest)
+        library.build(made / LIBRARY)
+        known = {**model.origin.metadata, LIBRARY_KEY: sha256_file(made / LIBRARY)}
+        write_onnx(replace(model, origin=replace(model.origin, metadata=known)), made / MODEL)
 
 
 def check_folder(folder: Path) -> None:

@@ -14,18 +14,15 @@ Where x is infinite, zero points may make it NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.formula.expr import Expr, Formula, compute, guard, total
-from tensmith.formula.poly import Poly
-from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.codes import CODE_BITS, code_bytes, per_vector
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import code_tensors, laid
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import chunks, over_tiles, tiles, vector_chunks
@@ -139,28 +136,6 @@ class CodedProduct(Kernel):
                 cycles += times * count * (p.channels * step + ends + _TILE_OVERHEAD)
         return Cost(cycles, moved)
 
-    def formula(self) -> Formula:
-        """The formula of the module, block by block; the last block ends where the channels do."""
-        p = self.problem
-        x, (code, scale, zero) = laid(p, self.source.block), code_tensors(p)
-        blocks = int(scale.shape[1].constant or 0)
-
-        def element(k: Poly, i: Poly, j: Poly) -> Expr:
-            def block_sum(n: Poly) -> Expr:
-                def over(term: Callable[[Poly, Expr], Expr]) -> Expr:
-                    def one(place: Poly) -> Expr:
-                        c = n * p.block + place
-                        return guard([p.channels - 1 - c], term(c, x[0, i, j, c]))
-
-                    return total(p.block, one)
-
-                products = over(lambda c, value: value * code[k, c])
-                return scale[k, n] * (products - zero[k, n] * over(lambda c, value: value))
-
-            return total(blocks, block_sum)
-
-        return compute((p.filters, *p.output), element)
-
     def pack(self, weights: Array) -> Array:
         """Bytes; see the class."""
         p, lanes = self.problem, self.isa.lanes
@@ -200,15 +175,9 @@ class CodedProduct(Kernel):
             for tile, _ in tiles(image, self.positions)
         ]
         text.append(f"""\
-/* {p.dense}; {epilogue}.
-   {self}. */
-static void {name}({SIGNATURE})
-{{
-    const float *x = (const float *)in + {source.address(0, 0, 0)}, *b = bias;
-    const char *w = weights;
-    float *y = (float *)out + {target.address(0, 0, 0)}, *t = scratch;
-    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
-    (void)residual; (void)t;
+{self.begun(name, source, target, epilogue, "char")}
+    float *t = scratch;
+    (void)t;
 {self._block_sums(source)}""")
         for blocks, times, last in parts:
             add, at = (f"j * {buffer.block}" for buffer in (kept, target))

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import filters, laid
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.nest import (
     LANE,
@@ -29,7 +27,6 @@ from tensmith.kernel.nest import (
     SumOver,
     apart,
     printed,
-    summed,
 )
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import Extent, output_extent, over_tiles, read_buffer, tiles
@@ -69,19 +66,6 @@ class Depthwise(Kernel):
     def target(self) -> Buffer:
         """Blocks of one vector."""
         return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
-
-    def formula(self) -> Formula:
-        """The nest's, of a tile at every position; channel k is lane k % lanes of block k // lanes."""
-        p, lanes, w = self.problem, self.isa.lanes, filters(self.problem)
-        packed = compute(
-            (-(-p.filters // lanes), *p.window, lanes), lambda at, u, v, lane: w[at * lanes + lane, 0, u, v]
-        )
-        tensors = {"x": laid(p, lanes), "w": packed}
-
-        def element(k: Poly, i: Poly, j: Poly) -> Expr:
-            return summed(self._nest((1, 1)), tensors, {"block": k // lanes, LANE: k % lanes, "i": i, "j": j})
-
-        return compute((p.filters, *p.output), element)
 
     def _x(self, memory: Buffer | None = None) -> Operand:
         p = self.problem

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.formula.expr import Expr, Formula, compute, guard, total
-from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.byte_sums import finish_vectors
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import filters, laid, started, tap
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS
@@ -85,21 +82,6 @@ class DepthwiseInt8(Kernel):
     def target(self) -> Buffer:
         """Blocks of one vector."""
         return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes, dtype="u8")
-
-    def formula(self) -> Formula:
-        """sum(u, q, l < 4; position 4 q + l of row u of the window * w); the last quad ends in zeros."""
-        p, lanes, offset = self.problem, self.isa.lanes, self.isa.byte_offset
-        x, w = laid(p, lanes, offset), filters(p)
-
-        def element(k: Poly, i: Poly, j: Poly) -> Expr:
-            def product(u: Poly, quad: Poly, place: Poly) -> Expr:
-                v = 4 * quad + place
-                weight = guard([p.window[1] - 1 - v], w[k, 0, u, v])
-                return x[k // lanes, *tap(p, i, j, u, v), k % lanes] * weight
-
-            return total((p.window[0], self._quads, 4), product)
-
-        return started(compute((p.filters, *p.output), element), p, offset)
 
     def cost(self) -> Cost:
         """Shuffled loads, products, and from sums to bytes."""

@@ -12,13 +12,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tensmith.formula.expr import Formula
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Cost, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import laid
 from tensmith.kernel.nest import LANE, Based, Fetched, Operand, Registers, SumOver, apart, printed
+from tensmith.kernel.parts import load_code, store_code
 from tensmith.kernel.planes import (
     PlaneKernel,
     filter_chunks,
@@ -96,18 +95,16 @@ class Direct(PlaneKernel):
         """The sums of `width` positions of a row."""
         x, lanes, step = self._x(memory), self.isa.lanes, self.problem.strides[1]
         whole, rest = divmod(width, lanes)
-        end = "{0} + {1}" if step == 1 else f"{{0}} + {{1}}, {step}"
-        word = "load" if step == 1 else "load_step"
-        full = f"{word}({end})" if step == 1 else f"{word}({end}, {lanes})"
-        last = (f"load_part({end}, {rest})" if step == 1 else f"{word}({end}, {rest})") if rest else ""
-        e = Registers("vf", "e", (apart("p", whole + (rest > 0)),), Fetched(x, full), last=last)
+
+        def read(count: int) -> str:
+            at = "{0} + {1}"
+            return load_code(at, count, lanes) if step == 1 else f"load_step({at}, {step}, {count})"
+
+        axes, last = (apart("p", whole + (rest > 0)),), read(rest) if rest else ""
+        e = Registers("vf", "e", axes, Fetched(x, read(lanes)), last=last)
         c, u, v = self._taps()
         taps = SumOver(v, (Based("t", x), e, self._products(e)), (self._weights(),))
         return SumOver(c, (SumOver(u, (taps,)),), (x,))
-
-    def formula(self) -> Formula:
-        """The nest's, of a tile at every position."""
-        return self._read_back(self._nest(self.isa.lanes), "x", laid(self.problem, 1))
 
     def _tile(
         self, name: str, count: int, width: int, source: Buffer, target: Buffer, epilogue: Epilogue
@@ -117,10 +114,9 @@ class Direct(PlaneKernel):
         whole, rest = divmod(width, lanes)
 
         def finish(here: int) -> str:
-            part, end = ("", "") if here == lanes else ("_part", f", {here}")
-            residual = f"load{part}(r + k * {kept.plane} + p * {lanes}{end})"
-            value = epilogue.apply("a[k][p]", "splat(b[k])", residual)
-            return f"store{part}(y + k * {target.plane} + p * {lanes}, {value}{end});"
+            add, put = (f"{word} + k * {b.plane} + p * {lanes}" for word, b in (("r", kept), ("y", target)))
+            value = epilogue.apply("a[k][p]", "splat(b[k])", load_code(add, here, lanes))
+            return f"{store_code(put, value, here, lanes)};"
 
         last = f"{{ enum {{ p = {whole} }}; {finish(rest)} }}" if rest else ""
         return f"""\

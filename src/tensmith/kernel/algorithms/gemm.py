@@ -13,13 +13,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Cost, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import laid, tap
 from tensmith.kernel.nest import LANE, Axis, Fetched, Operand, Registers, SumOver, apart, printed
+from tensmith.kernel.parts import load_code, store_code
 from tensmith.kernel.planes import (
     PlaneKernel,
     filter_chunks,
@@ -137,18 +136,6 @@ static void {name}_product_{count}(const float *restrict t, const float *restric
         n = Axis("n", self.problem.depth, "UNROLL_4", joins=self._taps())
         return SumOver(n, (e, self._products(e)), (t, self._weights()))
 
-    def formula(self) -> Formula:
-        """The nest's, of a tile at every position."""
-        p = self.problem
-        x, channels = laid(p, 1), p.channels // p.groups
-
-        def gathered(group: Poly, c: Poly, u: Poly, v: Poly, i: Poly, j: Poly) -> Expr:
-            return x[group * channels + c, *tap(p, i, j, u, v), 0]
-
-        return self._read_back(
-            self._nest(), "t", compute((p.groups, channels, *p.window, *p.output), gathered)
-        )
-
     def _columns(
         self, name: str, tile: Extent, parts: list[tuple[int, int]], target: Buffer, epilogue: Epilogue
     ) -> str:
@@ -158,11 +145,10 @@ static void {name}_product_{count}(const float *restrict t, const float *restric
         kept = epilogue.residual or target
 
         def finish(j: str, here: int) -> str:
-            word, end = ("", "") if here == lanes else ("_part", f", {here}")
-            residual = f"load{word}(r + k * {kept.plane} + i * {kept.row} + {j}{end})"
-            sums = f"load{word}(s + k * {self._pitch} + i * {columns} + {j}{end})"
+            residual = load_code(f"r + k * {kept.plane} + i * {kept.row} + {j}", here, lanes)
+            sums = load_code(f"s + k * {self._pitch} + i * {columns} + {j}", here, lanes)
             value = epilogue.apply(sums, "splat(b[k])", residual)
-            return f"store{word}(y + k * {target.plane} + i * {target.row} + {j}, {value}{end});"
+            return f"{store_code(f'y + k * {target.plane} + i * {target.row} + {j}', value, here, lanes)};"
 
         stores = [f"for (int j = 0; j < {whole}; j += {lanes}) {finish('j', lanes)}"] if whole else []
         stores += [finish(str(whole), rest)] if rest else []

@@ -19,28 +19,18 @@ like any others: rows need no regular distance.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tensmith.formula.expr import Expr, Formula, compute, guard, total
-from tensmith.formula.poly import Poly
-from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import filters, laid, tap
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.planes import OverPlanes
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.runs import copy_run, pieces, vector_types
-from tensmith.kernel.sparse_stream import MOST_DENSE, pack_stream
-from tensmith.kernel.tiles import (
-    Extent,
-    output_extent,
-    over_tiles,
-    tile_extent,
-    tiles,
-    walked_extent,
-)
+from tensmith.kernel.sparse_stream import pack_stream
+from tensmith.kernel.stream_kernel import StreamKernel
+from tensmith.kernel.tiles import Extent, output_extent, tiles
 
 _MOST_VECTORS = 8
 _MOST_CANDIDATES = 8
@@ -64,7 +54,7 @@ _FAR_IMAGE, _WAIT, _LINE = 256 << 10, 250, 16
 
 @algorithm("sparse")
 @dataclass(frozen=True)
-class SparseKernel(OverPlanes):
+class SparseKernel(StreamKernel):
     """Takes weights that are half zeros or more: any window, stride, dilation, pad and group.
 
     A tile has up to `positions`; `block` channels of it are gathered at a time. `strip` neighbouring filters
@@ -72,9 +62,8 @@ class SparseKernel(OverPlanes):
     multiplies is not looked at unless one of its strip is not zero: NaN and infinity there do not reach y.
     """
 
-    skips_zeros = True
+    element = "float"
 
-    positions: int
     block: int
     strip: int = 1
 
@@ -84,22 +73,12 @@ class SparseKernel(OverPlanes):
         return True
 
     @classmethod
-    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
-        """Weights that are mostly not zero."""
-        return None if problem.density <= MOST_DENSE else f"{problem.density:.0%} of the weights are not zero"
-
-    @classmethod
     def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Whole vectors of positions, and whole rows of the image, by as many channels as fit a cache."""
-        image = output_extent(problem, problem.pointwise)
-        most = _MOST_VECTORS * isa.lanes
-        lengths = {most // _MOST_VECTORS * count for count in range(1, _MOST_VECTORS + 1)}
-        lengths |= {image[1] * count for count in range(1, image[0] + 1) if image[1] * count <= most}
-        lengths = {math.prod(tile_extent(image, length)) for length in lengths}
         whole = problem.filters // problem.groups % _STRIP == 0 and problem.strips < 1
         found = {
             cls(problem, isa, length, 1, strip)._gathering(budget)
-            for length in sorted(lengths)
+            for length in cls.lengths(problem, isa.lanes, _MOST_VECTORS)
             for budget in _BUDGETS
             for strip in (1, _STRIP)[: 1 + whole]
         }
@@ -150,22 +129,6 @@ class SparseKernel(OverPlanes):
         """Sums that run beside each other for one filter and position."""
         return max(1, _CHAINS // (self.strip * len(pieces(self.positions, self.isa.lanes))))
 
-    def formula(self) -> Formula:
-        """Blocks of gathered rows, every place of a filter: over the reals, zeros add nothing."""
-        p = self.problem
-        x, w = laid(p, 1), filters(p)
-        channels, count = p.channels // p.groups, p.filters // p.groups
-
-        def element(k: Poly, i: Poly, j: Poly) -> Expr:
-            def product(block: Poly, row: Poly, u: Poly, v: Poly) -> Expr:
-                c = block * self.block + row
-                read = x[k // count * channels + c, *tap(p, i, j, u, v), 0]
-                return guard([channels - 1 - c], read * w[k, c, u, v])
-
-            return total((self._blocks, self.block, *p.window), product)
-
-        return compute((p.filters, *p.output), element)
-
     def cost(self) -> Cost:
         """Cycles of every tile: gathering, weights, filters; rows beyond the first cache are slower."""
         p, lanes = self.problem, self.isa.lanes
@@ -191,57 +154,35 @@ class SparseKernel(OverPlanes):
         rows = self.block * math.prod(self.problem.window)
         return pack_stream(weights, self.problem.groups, rows, self._pitch, self._chains, self.strip)
 
-    def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
-        """A function for each shape of tile, and one that walks over groups and positions."""
-        p = self.problem
-        kept = epilogue.residual or target
-        image = walked_extent(p, source, target, kept)
-        filters, channels = p.filters // p.groups, p.channels // p.groups
-        shapes = [tile for tile, _ in tiles(image, self.positions)]
-        runs = sorted({columns for _, columns in shapes})
+    @property
+    def counts(self) -> int:
+        """One for each strip in each block of rows."""
+        return self._blocks * self.problem.filters // self.strip
+
+    def helpers(self, name: str, runs: Sequence[int]) -> str:
+        """Types of vectors, and functions that gather and copy."""
         copies = [
             copy_run(f"{name}_{word}{columns}", columns, step, self.isa.lanes)
             for columns in runs
-            for word, step in (("gather", p.strides[1]), ("copy", 1))
+            for word, step in (("gather", self.problem.strides[1]), ("copy", 1))
         ]
-        counts = p.groups * self._blocks * filters // self.strip
-        walked = "x + i * {} + j * {}, &s, b, r + i * {} + j, y + i * {} + j, scratch"
-        walked = walked.format(p.strides[0] * source.row, p.strides[1], kept.row, target.row)
-        return f"""\
-{vector_types(name, self.isa.lanes)}
-/* The weights that come next: how many each strip has, their values, and where their rows lie. */
-typedef struct {{ const int32_t *counts; const float *values; const uint16_t *rows; }} {name}_stream;
-{"".join(copies)}{"".join(self._tile(name, tile, source, target, epilogue) for tile in shapes)}
-/* {p.dense}; {epilogue}.
-   {self}. */
-static void {name}({SIGNATURE})
-{{
-    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *b = bias;
-    float *y = (float *)out + {target.address(0, 0, 0)};
-    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
-    const int32_t *header = weights;
-    {name}_stream next = {{header + 1, (const float *)(header + 1 + {counts}), 0}};
-    next.rows = (const uint16_t *)(next.values + header[0]);
-    (void)residual; (void)b;
-    memset(scratch, 0, {4 * self._pitch});
-    for (int group = 0; group < {p.groups}; group++) {{
-        {name}_stream s = next;
-{over_tiles(image, self.positions, f"s = next, {name}_{{rows}}x{{columns}}({walked});", 8)}
-        next = s;
-        x += {channels * source.plane}; y += {filters * target.plane}; r += {filters * kept.plane};
-        b += {filters if epilogue.bias else 0};
-    }}
-}}
-"""
+        return "".join([vector_types(name, self.isa.lanes), "\n", *copies])
 
-    def _tile(self, name: str, tile: Extent, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
-        """All filters at one tile of positions."""
+    def walk(self, target: Buffer, epilogue: Epilogue) -> tuple[str, str, str]:
+        """A row of zeros; the bias; planes and biases of the next group."""
+        filters, kept = self.problem.filters // self.problem.groups, epilogue.residual or target
+        move = f"""\
+        y += {filters * target.plane}; r += {filters * kept.plane}; b += {filters if epilogue.bias else 0};
+"""
+        return f"    memset(scratch, 0, {4 * self._pitch});\n", "b", move
+
+    def tile(self, name: str, tile: Extent, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """Block by block of gathered rows, strip by strip."""
         p = self.problem
         rows, columns = tile
         filters, channels = p.filters // p.groups, p.channels // p.groups
         full, rest = divmod(channels, self.block)
         width = f"block < {full} ? {self.block} : {rest}" if rest else f"{self.block}"
-        reads = f"(i * {p.strides[0]} + u * {p.dilations[0]}) * {source.row} + v * {p.dilations[1]}"
         parts = pieces(rows * columns, self.isa.lanes)
         begin = "".join(
             f"            {name}_{wide} a{chain}_{at} = {{0}};\n"
@@ -267,9 +208,7 @@ static void {name}_{rows}x{columns}(const float *x, {name}_stream *stream, const
         float *t = scratch + {self._pitch};
         int channels = {width};
         for (int c = 0; c < channels; c++, x += {source.plane})
-            for (int u = 0; u < {p.window[0]}; u++)
-                for (int v = 0; v < {p.window[1]}; v++, t += {self._pitch})
-                    for (int i = 0; i < {rows}; i++) {name}_gather{columns}(t + i * {columns}, x + {reads});
+            {self.gather(name, tile, source, self._pitch)}
         for (int k = 0; k < {filters}; k += {self.strip}) {{
 {fetch}{begin}            for (int n = *s.counts++; n > 0; n -= {self._chains}) {{
 {step}            }}

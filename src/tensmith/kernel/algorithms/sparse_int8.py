@@ -17,32 +17,22 @@ Which weights are zero is data: see `pack_quads`. See kernel.quantized for the r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.formula.expr import Expr, Formula, compute, guard, total
-from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import filters, laid, started, tap
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quads import quad_functions
 from tensmith.kernel.quantized import FIELDS, finish_code
 from tensmith.kernel.runs import copy_bytes
-from tensmith.kernel.sparse_stream import MOST_DENSE, pack_quads
-from tensmith.kernel.tiles import (
-    Extent,
-    output_extent,
-    over_tiles,
-    read_buffer,
-    tile_extent,
-    tiles,
-    walked_extent,
-)
+from tensmith.kernel.sparse_stream import pack_quads
+from tensmith.kernel.stream_kernel import StreamKernel
+from tensmith.kernel.tiles import Extent, output_extent, tiles
 
 _MOST_VECTORS = 4
 _MOST_CANDIDATES = 8
@@ -61,7 +51,7 @@ _NEAR_BYTES, _KEPT_BYTES = 40 << 10, 600 << 10
 
 @algorithm("sparse_int8")
 @dataclass(frozen=True)
-class SparseInt8(Kernel):
+class SparseInt8(StreamKernel):
     """Takes weights that are half zeros or more: any window, stride, dilation, pad and group.
 
     A tile has up to `positions`; `joined` is 1 where rows are joined when they are gathered. Weights, bias
@@ -69,9 +59,8 @@ class SparseInt8(Kernel):
     """
 
     dtypes = ("u8",)
-    skips_zeros = True
+    element = "quad"
 
-    positions: int
     joined: int
 
     @classmethod
@@ -79,29 +68,15 @@ class SparseInt8(Kernel):
         """Weights that are mostly not zero, and sums over too many products."""
         if problem.depth + 4 * math.prod(problem.window) > _MOST_ROWS:
             return f"it sums over at most {_MOST_ROWS} products, not {problem.depth}"
-        return None if problem.density <= MOST_DENSE else f"{problem.density:.0%} of the weights are not zero"
+        return super().lacks(problem, isa)
 
     @classmethod
     def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Whole vectors of positions, and whole rows of the image, joined at either place."""
-        image = output_extent(problem, problem.pointwise)
-        most = _MOST_VECTORS * isa.bytes
-        lengths = set(range(isa.bytes, most + 1, isa.bytes))
-        lengths |= {image[1] * count for count in range(1, image[0] + 1) if image[1] * count <= most}
-        lengths = {math.prod(tile_extent(image, length)) for length in lengths}
+        lengths = cls.lengths(problem, isa.bytes, _MOST_VECTORS)
         found = [cls(problem, isa, length, joined) for length in lengths for joined in (0, 1)]
         order = sorted(found, key=lambda kernel: (kernel.cost().cycles, kernel.positions, kernel.joined))
         yield from order[:_MOST_CANDIDATES]
-
-    @property
-    def source(self) -> Buffer:
-        """Planes, with the pads that are read as a halo."""
-        return read_buffer(self.problem, 1, "u8")
-
-    @property
-    def target(self) -> Buffer:
-        """Planes."""
-        return Buffer(self.problem.filters, *self.problem.output, dtype="u8")
 
     @property
     def _rows(self) -> int:
@@ -118,22 +93,6 @@ class SparseInt8(Kernel):
     def scratch_bytes(self) -> int:
         """The rows of a tile."""
         return self._rows * self._pitch
-
-    def formula(self) -> Formula:
-        """Fours of channels at each tap; those past the channels meet weights of zero."""
-        p = self.problem
-        x, w = laid(p, 1, self.isa.byte_offset), filters(p)
-        channels, count = p.channels // p.groups, p.filters // p.groups
-
-        def element(k: Poly, i: Poly, j: Poly) -> Expr:
-            def product(four: Poly, u: Poly, v: Poly, place: Poly) -> Expr:
-                c = 4 * four + place
-                read = x[k // count * channels + c, *tap(p, i, j, u, v), 0]
-                return guard([channels - 1 - c], read * w[k, c, u, v])
-
-            return total((-(-channels // 4), *p.window, min(4, channels)), product)
-
-        return started(compute((p.filters, *p.output), element), p, self.isa.byte_offset)
 
     def cost(self) -> Cost:
         """Cycles of every tile: gathering, sorting, fours of products, filters."""
@@ -161,45 +120,28 @@ class SparseInt8(Kernel):
         rows = full.reshape(len(full), full.shape[1] // 4, 4, -1).transpose(0, 1, 3, 2)
         return pack_quads(rows.reshape(len(full), -1), bool(self.joined))
 
-    def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
-        """A function for each shape of tile, and one that walks over groups and positions."""
-        p = self.problem
-        kept = epilogue.residual or target
-        image = walked_extent(p, source, target, kept)
-        shapes = [tile for tile, _ in tiles(image, self.positions)]
-        runs = sorted({columns for _, columns in shapes})
-        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1]}"
-        add = f"r + i * {kept.row} + j" if epilogue.residual else "r"
-        first, put = f"group * {p.filters // p.groups}", f"y + i * {target.row} + j"
-        walked = f"{read}, &s, {first}, h, b, {add}, {put}, scratch"
-        return f"""\
-{quad_functions(name, self.isa)}
-{"".join(copy_bytes(f"{name}_gather{columns}", columns, p.strides[1]) for columns in runs)}
-/* The fours of weights that come next: how many each filter has, and where the rows of each lie. */
-typedef struct {{ const int32_t *counts; const quad *weights; const uint16_t *rows; }} {name}_stream;
-{"".join(self._tile(name, tile, source, target, epilogue) for tile in shapes)}
-{self.begun(name, source, target, epilogue, "int8_t")}
-    const int32_t *header = weights;
-    {name}_stream next = {{header + 1, header + 1 + {p.filters}, 0}};
-    next.rows = (const uint16_t *)(next.weights + header[0]);
-    (void)w;
-    for (int group = 0; group < {p.groups}; group++) {{
-        {name}_stream s = next;
-{over_tiles(image, self.positions, f"s = next, {name}_{{rows}}x{{columns}}({walked});", 8)}
-        next = s;
-        x += {p.channels // p.groups * source.plane};
-    }}
-}}
-"""
+    @property
+    def counts(self) -> int:
+        """One for each filter."""
+        return self.problem.filters
 
-    def _tile(self, name: str, tile: Extent, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
-        """All filters at one tile of positions."""
+    def helpers(self, name: str, runs: Sequence[int]) -> str:
+        """Functions that sort and join fours of rows, and that gather."""
+        step = self.problem.strides[1]
+        copies = (copy_bytes(f"{name}_gather{columns}", columns, step) for columns in runs)
+        return "".join([quad_functions(name, self.isa), *copies])
+
+    def walk(self, target: Buffer, epilogue: Epilogue) -> tuple[str, str, str]:
+        """Nothing; the first filter of a group, and the numbers of all; nothing."""
+        return "", f"group * {self.problem.filters // self.problem.groups}, h, b", ""
+
+    def tile(self, name: str, tile: Extent, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """All rows gathered and sorted, then filter by filter."""
         p, lanes, pitch = self.problem, self.isa.lanes, self._pitch
         rows, columns = tile
         kept = epilogue.residual or target
         vectors = -(-rows * columns // self.isa.bytes)
         place = math.prod(p.window) * 4 * pitch
-        reads = f"x + (i * {p.strides[0]} + u * {p.dilations[0]}) * {source.row} + v * {p.dilations[1]}"
         return f"""\
 static void {name}_{rows}x{columns}(const uint8_t *x, {name}_stream *stream, int first, const float *h,
         const float *b, const {kept.c_type} *r, {target.c_type} *y, uint8_t *scratch)
@@ -211,8 +153,7 @@ static void {name}_{rows}x{columns}(const uint8_t *x, {name}_stream *stream, int
     (void)whole; (void)kept; (void)r; (void)g;
     for (int c = 0; c < {p.channels // p.groups}; c++, x += {source.plane}) {{
         uint8_t *t = scratch + c / 4 * {place} + c % 4 * {pitch};
-        for (int u = 0; u < {p.window[0]}; u++) for (int v = 0; v < {p.window[1]}; v++, t += {4 * pitch})
-            for (int i = 0; i < {rows}; i++) {name}_gather{columns}(t + i * {columns}, {reads});
+        {self.gather(name, tile, source, 4 * pitch)}
     }}
 {self._sort(name, vectors)}
     for (int k = first; k < first + {p.filters // p.groups}; k++) {{
@@ -221,7 +162,7 @@ static void {name}_{rows}x{columns}(const uint8_t *x, {name}_stream *stream, int
         UNROLL for (int n = 0; n < {vectors}; n++) UNROLL for (int q = 0; q < 4; q++)
             a[n][q] = isplat(*(const quad *)f);
         for (int n = *s.counts++; n > 0; n--) {{
-            vi e = isplat(*s.weights++), x[4];
+            vi e = isplat(*s.values++), x[4];
 {self._products(name, vectors)}
         }}
 {self._finish(tile, vectors, target, epilogue)}    }}

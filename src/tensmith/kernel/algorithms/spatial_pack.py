@@ -43,14 +43,12 @@ from functools import partial
 import numpy as np
 
 from tensmith.errors import EngineError
-from tensmith.formula.expr import Expr, Formula, compute, guard
 from tensmith.formula.poly import Dim, Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.arithmetic import ARITHMETICS, Arithmetic, arithmetic
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.byte_sums import finish_cycles, finish_rows, finish_vectors
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import laid, rows_of_bytes, started, widened
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.nest import (
@@ -69,7 +67,6 @@ from tensmith.kernel.nest import (
     Verbatim,
     apart,
     printed,
-    summed,
 )
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS
@@ -273,32 +270,6 @@ class SpatialPack(RegisterTiles):
             for start in range(0, rounded, width)
             for first in range(0, products.shape[2], step)
         ])  # fmt: skip
-
-    def formula(self) -> Formula:
-        """The nest's, of a tile at every position."""
-        p, nest = self.problem, self._nest((1, 1), 1)
-        offset, count = self.isa.byte_offset * (p.dtype == "u8"), wide_groups(p, self.vector)[2]
-        tensors = {"x": laid(p, self._read_block, offset), "w": self._packed()}
-
-        def element(k: Poly, i: Poly, j: Poly) -> Expr:
-            return summed(nest, tensors, {"group": k // count, "k": 0, LANE: k % count, "i": i, "j": j})
-
-        sums = compute((p.filters, *p.output), element)
-        return started(sums, p, offset) if p.dtype == "u8" else sums
-
-    def _packed(self) -> Formula:
-        """What `pack` lays, at [group, channel block, *window, product, filter, channel of the product]."""
-        together, (channels, block, *window) = self._how.together, self._over
-        w = widened(self.problem, self.vector)
-        groups, count = w.shape[:2]
-        w = rows_of_bytes(w) if self._in_runs else w
-
-        def element(group: Poly, cb: Poly, u: Poly, v: Poly, c: Poly, k: Poly, e: Poly) -> Expr:
-            place = cb * block + c * together + e
-            return guard([channels - 1 - place], w[group, k, place, u, v])
-
-        blocks, products = -(-channels // block), -(-block // together)
-        return compute((groups, blocks, *window, products, count, together), element)
 
     def _x(self, memory: Buffer | None) -> Operand:
         """What is read of x; how it lies in memory is for C alone."""

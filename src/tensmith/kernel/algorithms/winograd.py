@@ -26,7 +26,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.formula.expr import Formula
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer, Halo
 from tensmith.kernel.cook_toom import Filtering, filtering
@@ -34,7 +33,6 @@ from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.phases import Phases
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.tile_formula import Tiled
 from tensmith.kernel.tile_transforms import input_transform, output_transform
 from tensmith.kernel.tiles import chunks, load_weights
 
@@ -226,31 +224,6 @@ class Winograd(Kernel):
             for start in range(0, full.shape[2], width)
             for product, (first, stop) in zip(full, self._depths())
         ])  # fmt: skip
-
-    @property
-    def tiled(self) -> Tiled:
-        """Its arithmetic, tile by tile."""
-        return Tiled(self.problem, self.transforms, self._phases, self.source)
-
-    def formula(self) -> Formula:
-        """Transforms, products and the transform back; equal over the reals, see `error_bound` for floats."""
-        return self.tiled.formula()
-
-    def error_bound(self, image: Array, weights: Array) -> float:
-        """The most that an output may be off in floats: the module's bound, for all tiles at once.
-
-        image: [channels, height, width], weights: [filters, channels, *window]; both finite.
-        """
-        f = self.transforms
-        a, g, b = (abs(np.array(m, np.float64)) for m in (f.output_matrix, f.filter_matrix, f.input_matrix))
-        split = self._phases.split(abs(weights.astype(np.float64)))
-        filters = np.einsum("pi,kcij,qj->kcpq", g, split.reshape(len(weights), -1, *split.shape[3:]), g)
-        # Every tile is at most the largest element of each channel everywhere.
-        most = np.tile(abs(image.astype(np.float64)).max((1, 2)), len(self._phases.order))
-        sums = np.einsum("kcpq,c,p,q->kpq", filters, most, b.sum(1), b.sum(1))
-        outputs = np.einsum("ip,kpq,jq->kij", a, sums, a)
-        eps = float(np.finfo(np.float32).eps)
-        return eps * (len(most) + 8 * f.products) * float(outputs.max())
 
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """The three stages, and the walk over groups of tiles and chunks of filters."""

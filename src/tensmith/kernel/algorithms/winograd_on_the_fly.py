@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from tensmith.kernel.algorithms.winograd import NEAR, Winograd, tile_count
 from tensmith.kernel.cook_toom import rows_code
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.tile_formula import Tiled
 from tensmith.kernel.tile_transforms import lines
 
 # What the transformed filters of a slice, and their products with a chunk, may take of the second cache.
@@ -100,11 +99,6 @@ class WinogradOnTheFly(Winograd):
         width = self.blocks * lanes
         chunks = (full[start : start + width] for start in range(0, len(full), width))
         return np.concatenate([chunk.transpose(1, 2, 3, 0).reshape(-1) for chunk in chunks])
-
-    @property
-    def tiled(self) -> Tiled:
-        """That of `winograd`, slice by slice."""
-        return replace(super().tiled, slice=self.slice)
 
     def _products(self, name: str, blocks: int) -> str:
         """Slice by slice: filters are transformed into u, then all products of the group's tiles.

@@ -13,7 +13,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.panels import Panels, tiling
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
 from tensmith.kernel.tiles import chunks
 from tensmith.kernel.view import StridedView, collapsed
@@ -83,16 +83,14 @@ class AttentionRoutine(Routine):
         packed = [f"        {name}_keys(k, w);\n"] if self._lying(self.k, tall) is None else []
         if self.v and self._lying(self.v, tall) is None:
             packed.append(f"        {name}_values(v, w + {panels[0].size});\n")
-        return f"""\
-/* {self.q.view.shape} by {self.k.view.shape}{", softmax, mixed" if self.v else ""}. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
+        body = f"""\
     float *w = scratch, *s = w + {total};
-    (void)in; (void)constants; (void)s; (void)w;
+    (void)s; (void)w;
 {heads}
 {"".join(packed)}{"".join(tiles)}    }}
-}}
 """
+        how = ", softmax, mixed" if self.v else ""
+        return self.function(name, f"{self.q.view.shape} by {self.k.view.shape}{how}.", body)
 
     def _heads(self) -> str:
         """The loops over the leading axes, and where the operands begin inside of them."""

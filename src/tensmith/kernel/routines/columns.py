@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.parts import load_code, store_code
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.tiles import spans
 
 
@@ -21,24 +22,19 @@ class ColumnSoftmax(Routine):
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Three walks along the axis, a vector of columns at a time."""
         walks = "".join(self._walks(*span) for span in spans(self.inner, self.lanes))
-        return f"""\
-/* softmax of {self.outer * self.inner} columns of {self.size}. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants; (void)scratch;
+        body = f"""\
     for (int o = 0; o < {self.outer}; o++) {{
         const float *x = in[0] + o * {self.size * self.inner}L;
         float *y = out + o * {self.size * self.inner}L;
 {walks}    }}
-}}
 """
+        return self.function(name, f"softmax of {self.outer * self.inner} columns of {self.size}.", body)
 
     def _walks(self, start: int, stop: int, count: int) -> str:
         """C for the columns from `start` to `stop`, `count` at a time."""
         at = f"n * {self.inner} + j"
-        whole = count == self.lanes
-        x, y = (f"load({p} + {at})" if whole else f"load_part({p} + {at}, {count})" for p in "xy")
-        store, end = ("store", "") if whole else ("store_part", f", {count}")
+        x, y = (load_code(f"{p} + {at}", count, self.lanes) for p in "xy")
+        put, share = (store_code(f"y + {at}", value, count, self.lanes) for value in ("e", f"{y} / sum"))
         return f"""\
         for (int j = {start}; j < {stop}; j += {count}) {{
             vf most = splat(-INFINITY), sum = splat(0);
@@ -46,8 +42,8 @@ static void {name}({ROUTINE_SIGNATURE})
             for (int n = 0; n < {self.size}; n++) {{
                 vf e = vexp({x} - most);
                 sum += e;
-                {store}(y + {at}, e{end});
+                {put};
             }}
-            for (int n = 0; n < {self.size}; n++) {store}(y + {at}, {y} / sum{end});
+            for (int n = 0; n < {self.size}; n++) {share};
         }}
 """

@@ -25,7 +25,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import F64, MachineType
 from tensmith.formula.walk import free_variables, parts, reads
 from tensmith.kernel.buffer import C_TYPES, Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
 from tensmith.kernel.view import StridedView
 
@@ -63,15 +63,8 @@ class Computed(Routine):
         nest_lines(scope, self._nest())
         helpers = "".join(f"{text}\n" for text in unit.helpers.values())
         shape = "x".join(map(str, self.formula.shape)) or "one"
-        lines = "\n".join(scope.lines)
-        return f"""\
-{helpers}/* {shape}, each element by its formula. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)in; (void)constants; (void)scratch;
-{lines}
-}}
-"""
+        lines = "".join(f"{line}\n" for line in scope.lines)
+        return self.function(name, f"{shape}, each element by its formula.", lines, helpers)
 
     def _nest(self) -> Nest:
         """The loops; an axis of one position has none."""

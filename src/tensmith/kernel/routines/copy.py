@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, UnaryRoutine
+from tensmith.kernel.routine import Routine
 
 Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Copy(UnaryRoutine):
+class Copy(Routine):
     """y[at + (c, i, j)] = x[start + (c, i * steps[0], j * steps[1])] for (c, i, j) < extent.
 
     `extent` None is all of x. The rest of y becomes zero if `fill`, else it stays.
@@ -24,20 +24,16 @@ class Copy(UnaryRoutine):
     extent: Place | None = None
     fill: bool = False
 
-    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Runs of channels that are neighbours on both sides move together, and whole rows where they can."""
+        (source,) = sources
         channels, height, width = self.extent or (source.channels, source.height, source.width)
         clear = f"    memset(out, 0, {target.bytes});\n" if self.fill else ""
         body = "".join(
             self._rows(run, (height, width), source, target) for run in self._runs(channels, source, target)
         )
-        return f"""\
-/* {channels}x{height}x{width}: blocks of {source.block} to {target.block}. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants;
-{clear}{body}}}
-"""
+        says = f"{channels}x{height}x{width}: blocks of {source.block} to {target.block}."
+        return self.function(name, says, clear + body)
 
     def _runs(self, channels: int, source: Buffer, target: Buffer) -> Iterator[tuple[int, int, int]]:
         """(first channel, length, how many alike) of channels that lie beside each other on both sides."""

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.quantized import FIELDS, HEADER
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import Routine
+from tensmith.kernel.routines.strided import Strided, StridedOperand, StridedStatement
+from tensmith.kernel.view import StridedView
 
 
 @dataclass(frozen=True)
@@ -26,11 +28,7 @@ class DynamicScale(Routine):
         """One pass, several vectors at a time."""
         n, step = self.size, 4 * self.lanes
         whole = n - n % step
-        return f"""\
-/* The range of {n} numbers. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants; (void)scratch;
+        body = f"""\
     const float *x = in[0];
     vf none = splat(0), most[4] = {{none, none, none, none}}, least[4] = {{none, none, none, none}};
     for (int j = 0; j < {whole}; j += {step}) UNROLL for (int k = 0; k < 4; k++) {{
@@ -50,34 +48,16 @@ static void {name}({ROUTINE_SIGNATURE})
     float scale = high > low ? (high - low) / 255 : 1;
     out[0] = scale;
     out[1] = vmin(splat(255), vmax(splat(0), rint_f(splat(-low) / scale)))[0];
-}}
 """
+        return self.function(name, f"The range of {n} numbers.", body)
 
 
-@dataclass(frozen=True)
-class DynamicQuantize(Routine):
+def dynamic_quantize(size: int, lanes: int) -> Strided:
     """y = clamp(round(x / scale) + zero_point) of `size` floats x, in bytes; reads x and its range."""
-
-    size: int
-    lanes: int
-
-    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
-        """A vector at a time."""
-        n, lanes = self.size, self.lanes
-        whole = n - n % lanes
-        value = "vmin(splat(255), vmax(splat(0), rint_f({} / scale) + zero))"
-        part = value.format(f"load_part(in[0] + {whole}, {n - whole})")
-        rest = f"    to_bytes_step(y + {whole}, {part}, 1, {n - whole});\n" if whole < n else ""
-        return f"""\
-/* {n} numbers onto their own grid. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants; (void)scratch;
-    uint8_t *y = (uint8_t *)out;
-    vf scale = splat(in[1][0]), zero = splat(in[1][1]);
-    for (int j = 0; j < {whole}; j += {lanes}) to_bytes(y + j, {value.format("load(in[0] + j)")});
-{rest}}}
-"""
+    every = StridedView.dense((size,))
+    scale, zero = (StridedOperand(1, StridedView((size,), (0,), place)) for place in range(2))
+    codes = "vmin(splat(255), vmax(splat(0), rint_f({0} / {1}) + {2}))"
+    return Strided((StridedStatement(codes, (StridedOperand(0, every), scale, zero), every),), lanes, "u8")
 
 
 @dataclass(frozen=True)
@@ -93,11 +73,7 @@ class DynamicRequantization(Routine):
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """The header as it is, then start, factor and offset of each vector of filters."""
         lanes, step = self.lanes, FIELDS * self.lanes
-        return f"""\
-/* The numbers of {self.vectors} vectors of filters. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)scratch;
+        body = f"""\
     const float *t = constants + {HEADER}, *sums = t + {self.vectors * step};
     float *y = out + {HEADER};
     vf scale = splat(in[0][0]);
@@ -109,5 +85,5 @@ static void {name}({ROUTINE_SIGNATURE})
         store(y + {lanes}, load(t + {lanes}) * scale);
         store(y + {2 * lanes}, load(t + {2 * lanes}));
     }}
-}}
 """
+        return self.function(name, f"The numbers of {self.vectors} vectors of filters.", body)

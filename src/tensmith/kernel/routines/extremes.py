@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import C_TYPES, Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
 
 
@@ -39,12 +39,8 @@ class Extremes(Routine):
         ahead = f"v {order} w || ({one} != {one} && {other} == {other})"
         ahead += " || v == w || (v != v && w != w)" if self.last else ""
         made, result = ("int64_t", "place[n]") if self.positions else (c_type, "best[n]")
-        return f"""\
-/* {self.count} of {self.size}, {"largest" if self.largest else "smallest"} first. */
-static inline int {name}_ahead({c_type} v, {c_type} w) {{ return {ahead}; }}
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants;
+        before = f"static inline int {name}_ahead({c_type} v, {c_type} w) {{ return {ahead}; }}\n"
+        body = f"""\
     {c_type} *best = scratch;
     int32_t *place = (int32_t *)((char *)scratch + {8 * self.count});
     {made} *y = ({made} *)out;
@@ -60,5 +56,6 @@ static void {name}({ROUTINE_SIGNATURE})
         }}
         for (int n = 0; n < {self.count}; n++) y[(o * {self.count} + n) * {self.inner} + j] = {result};
     }}
-}}
 """
+        order = "largest" if self.largest else "smallest"
+        return self.function(name, f"{self.count} of {self.size}, {order} first.", body, before)

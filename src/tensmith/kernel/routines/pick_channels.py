@@ -5,45 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, UnaryRoutine
+from tensmith.kernel.routine import Routine
 
 # Types whose vectors are shuffled, by the bytes of an element.
 _MOVED = {1: "uint8_t", 2: "uint16_t", 4: "int32_t", 8: "int64_t"}
 
 
 @dataclass(frozen=True)
-class PickChannels(UnaryRoutine):
+class PickChannels(Routine):
     """y[c] = x[start + c * step], for every channel c of y; both lie in blocks of one size."""
 
     start: int
     step: int
 
-    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Vectors of y, each from the vectors of x that hold its channels."""
-        lanes, moved = target.block, _MOVED[ELEMENT_BYTES[target.dtype]]
-        body = "".join(self._block(name, block, source, target) for block in range(target.blocks))
-        return f"""\
-/* {source.channels} channels to {target.channels}. */
-typedef {moved} {name}_v __attribute__((vector_size({lanes * ELEMENT_BYTES[target.dtype]})));
-#ifdef __clang__
-#define {name}_PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define {name}_PICK(a, b, ...) __builtin_shuffle(a, b, ({name}_v){{__VA_ARGS__}})
-#endif
-static void {name}({ROUTINE_SIGNATURE})
-{{
+        (source,), size = sources, ELEMENT_BYTES[target.dtype]
+        blocks = "".join(self._block(block, source, target) for block in range(target.blocks))
+        body = f"""\
+    typedef {_MOVED[size]} moved __attribute__((vector_size({target.block * size})));
     const {source.c_type} *x = (const {source.c_type} *)in[0] + {source.address(0, 0, 0)};
     {target.c_type} *y = ({target.c_type} *)out + {target.address(0, 0, 0)};
-    (void)constants; (void)scratch;
     for (int i = 0; i < {target.height}; i++) for (int j = 0; j < {target.width}; j++) {{
         const {source.c_type} *p = x + i * {source.row} + j * {source.block};
         {target.c_type} *q = y + i * {target.row} + j * {target.block};
-        {name}_v a, b;
-{body}    }}
-}}
+        moved a, b;
+{blocks}    }}
 """
+        return self.function(name, f"{source.channels} channels to {target.channels}.", body)
 
-    def _block(self, name: str, block: int, source: Buffer, target: Buffer) -> str:
+    def _block(self, block: int, source: Buffer, target: Buffer) -> str:
         """One vector of y: a takes lanes from one vector of x after the other; any where y has no channel."""
         lanes = target.block
         wanted = range(block * lanes, min(target.channels, (block + 1) * lanes))
@@ -53,11 +44,11 @@ static void {name}({ROUTINE_SIGNATURE})
         kept = [lane if held == first else 0 for held, lane in places]
         lines = [f"memcpy(&a, p + {first * source.plane}, sizeof a);"]
         if not others:
-            lines.append(f"a = {name}_PICK(a, a, {', '.join(map(str, kept))});")
+            lines.append(f"a = PICK(moved, a, a, {', '.join(map(str, kept))});")
         for other in others:
             order = [lanes + lane if held == other else kept[i] for i, (held, lane) in enumerate(places)]
             lines.append(f"memcpy(&b, p + {other * source.plane}, sizeof b);")
-            lines.append(f"a = {name}_PICK(a, b, {', '.join(map(str, order))});")
+            lines.append(f"a = PICK(moved, a, b, {', '.join(map(str, order))});")
             kept = list(range(lanes))
         lines.append(f"memcpy(q + {block * target.plane}, &a, sizeof a);")
         return "".join(f"        {line}\n" for line in lines)

@@ -6,7 +6,7 @@ import functools
 from typing import NamedTuple
 
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.runs import load_second, starts
 
 # Rows of maxima that wait for each other: what was just stored cannot be read from another place at once.
@@ -37,13 +37,8 @@ def plane_maximum(name: str, windows: Windows, source: Buffer, target: Buffer, l
         return functools.reduce("vmaximum({},\n                {})".format, taps)
 
     put = "\n".join(f"            store(y + {at}, {most(at)});" for at in starts(target.width, lanes))
-    return f"""\
-/* max of {tall}x{wide} windows, strides {down}x{along}, of the planes of {source.channels}x{source.height}x\
-{source.width}. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
+    body = f"""\
     float maxima[{_ROWS}][{reach}]; /* of the columns of windows, with borders */
-    (void)constants; (void)scratch;
     for (int i = 0; i < {_ROWS}; i++) for (int j = 0; j < {reach}; j++) maxima[i][j] = -INFINITY;
     for (int c = 0; c < {source.channels}; c++)
     for (int first = 0; first < {target.height}; first += {_ROWS}) {{
@@ -68,5 +63,7 @@ static void {name}({ROUTINE_SIGNATURE})
 {put}
         }}
     }}
-}}
 """
+    image = f"{source.channels}x{source.height}x{source.width}"
+    says = f"max of {tall}x{wide} windows, strides {down}x{along}, of the planes of {image}."
+    return Routine.function(name, says, body)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, UnaryRoutine
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.plane_pool import Windows, plane_maximum
 
 # Columns of a window whose maxima are one expression; columns of an image whose rows lie on the stack.
@@ -19,7 +19,7 @@ Kind = Literal["max", "average"]
 
 
 @dataclass(frozen=True)
-class PoolRoutine(UnaryRoutine):
+class PoolRoutine(Routine):
     """y[c,o] = the maximum or mean of x over the window at o * strides - pads, inside the image.
 
     `counted` is (height, width) of the padded image if a mean counts padding as zeros, else None. Bytes have
@@ -39,8 +39,9 @@ class PoolRoutine(UnaryRoutine):
         few = self.strides[1] <= 2 and self.window[1] <= _MOST_WRITTEN and max(read, written) <= _WIDEST
         return self.kind == "max" and few and min(read, written) >= self.lanes
 
-    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Windows are cut at the borders; those inside are unrolled."""
+        (source,) = sources
         if source.block == 1:
             windows = Windows(self.window, self.strides, self.pads, self.dilations)
             return plane_maximum(name, windows, source, target, self.lanes)
@@ -66,12 +67,7 @@ class PoolRoutine(UnaryRoutine):
         down, across = (
             functools.partial(_taps_before, *axis) for axis in zip("ij", self.dilations, self.window)
         )
-        return f"""\
-/* {self.kind} of {tall}x{wide} windows, strides {self.strides[0]}x{self.strides[1]}, of {source.channels}x\
-{source.height}x{source.width}. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants;
+        body = f"""\
     for (int b = 0; b < {source.blocks}; b++) {{
         const {source.c_type} *x = {read_from} + b * {source.plane};
         {target.c_type} *y = {write_to} + b * {target.plane};
@@ -98,28 +94,28 @@ static void {name}({ROUTINE_SIGNATURE})
             *({unaligned} *)(y + oi * {target.row} + oj * {self.lanes}) = {finish};
         }}
     }}
-}}
 """
+        image = f"{source.channels}x{source.height}x{source.width}"
+        strides = f"{self.strides[0]}x{self.strides[1]}"
+        says = f"{self.kind} of {tall}x{wide} windows, strides {strides}, of {image}."
+        return self.function(name, says, body)
 
 
 @dataclass(frozen=True)
-class GlobalPoolRoutine(UnaryRoutine):
+class GlobalPoolRoutine(Routine):
     """y[c] = the maximum or mean of x over all positions."""
 
     kind: Kind
     lanes: int
 
-    def unary_code(self, name: str, source: Buffer, target: Buffer) -> str:
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Rows are summed apart, so that rounding grows with their length and not with the image's."""
+        (source,) = sources
         combine = "vmaximum({0}, {1})" if self.kind == "max" else "{0} + {1}"
         start = "splat(-INFINITY)" if self.kind == "max" else "splat(0)"
         scale = "" if self.kind == "max" else f" * {literal(1 / (source.height * source.width))}"
         read = f"load(x + i * {source.row} + j * {self.lanes})"
-        return f"""\
-/* {self.kind} of each channel of {source.channels}x{source.height}x{source.width}. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants;
+        body = f"""\
     for (int b = 0; b < {source.blocks}; b++) {{
         const float *x = in[0] + {source.address(0, 0, 0)} + b * {source.plane};
         vf all = {start};
@@ -130,8 +126,9 @@ static void {name}({ROUTINE_SIGNATURE})
         }}
         store(out + {target.address(0, 0, 0)} + b * {target.plane}, all{scale});
     }}
-}}
 """
+        image = f"{source.channels}x{source.height}x{source.width}"
+        return self.function(name, f"{self.kind} of each channel of {image}.", body)
 
 
 def _taps_before(first: str, step: int, taps: int, end: int) -> str:

@@ -16,7 +16,8 @@ import numpy as np
 
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.parts import load_code, store_code
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
 from tensmith.kernel.tiles import chunks, vector_chunks
 
@@ -115,14 +116,11 @@ class RecurrentFold(Routine):
                 for panel in panels:
                     key = self._name(name, number, rows, panel)
                     tiles[key] = self._tile(key, number, rows, panel)
-        return f"""\
-/* {self.steps} steps of {self.batch} states of {self.hidden}, {len(self.backwards)} ways. */
-{"".join(tiles.values())}static void {name}({ROUTINE_SIGNATURE})
-{{
-    float *state = scratch;
-{between}    (void)in;
-{"".join(self._way(name, way) for way in range(len(self.backwards)))}}}
-"""
+        ways = "".join(self._way(name, way) for way in range(len(self.backwards)))
+        says = f"{self.steps} steps of {self.batch} states of {self.hidden}, {len(self.backwards)} ways."
+        return self.function(
+            name, says, f"    float *state = scratch;\n{between}{ways}", "".join(tiles.values())
+        )
 
     @property
     def _between(self) -> tuple[str, ...]:
@@ -267,7 +265,7 @@ static void {name}(const {self._element} *restrict w, const float *table, const 
                 return f"load({kept(f'k{place}')})"
             row = len(self.backwards) * self.gates * hidden
             at = f"x + (i + r) * {row} + {place * hidden} + at" if kind == "x" else state(place, "h")
-            return f"load({at})" if count == lanes else f"load_part({at}, {count})"
+            return load_code(at, count, lanes)
 
         lines = [f"const int at = j + {block * lanes};"]
         lines += [f"vf {word} = {read(word)};" for word in stage.names]
@@ -277,10 +275,8 @@ static void {name}(const {self._element} *restrict w, const float *table, const 
             lines += [f"store({kept(f'k{gate}')}, s[r][{place}][{block}]);"
                       for place, gate in enumerate(stage.gates) if gate in self._kept]  # fmt: skip
         else:
-            for place in range(len(stage.values)):
-                to = state(place, "y")
-                lines.append(f"store({to}, n{place});" if count == lanes
-                             else f"store_part({to}, n{place}, {count});")  # fmt: skip
+            lines += [f"{store_code(state(place, 'y'), f'n{place}', count, lanes)};"
+                      for place in range(len(stage.values))]  # fmt: skip
         return "        {\n" + "".join(f"            {line}\n" for line in lines) + "        }\n"
 
     def cycles(self, sources: tuple[Buffer, ...], target: Buffer) -> float:

@@ -1,67 +1,62 @@
-"""Sums, means and extremes over axes of a strided view."""
+"""Sums and means of what lies in runs: rows of a strided view."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
-from tensmith.kernel.view import StridedView, collapsed
-
-Kind = Literal["sum", "mean", "max", "min"]
-KINDS: Mapping[str, Kind] = {"sum": "sum", "mean": "mean", "max": "max", "min": "min"}
-_BEGIN = {"sum": "0", "max": "-INFINITY", "min": "INFINITY"}
-# What is not a number stays so: no comparison with it holds.
-_JOIN = {
-    "sum": "a += {0}",
-    "max": "a = {0} <= a || a != a ? a : {0}",
-    "min": "a = {0} >= a || a != a ? a : {0}",
-}
+from tensmith.kernel.view import Shape, StridedView, collapsed
 
 
 @dataclass(frozen=True)
-class ReduceRoutine(Routine):
-    """y[kept] = kind of x[kept, reduced]: over the last `axes` axes of the operand's view. y is dense."""
+class RowSums(Routine):
+    """y[kept] = the sum or mean of x[kept, reduced]: over the last `axes` axes of the operand's view.
 
-    kind: Kind
+    Neighbours along the last axis lie side by side. y is dense.
+    """
+
     operand: StridedOperand
     axes: int
+    mean: bool
+
+    @staticmethod
+    def fits(view: StridedView, axes: int) -> bool:
+        """Whether the last `axes` axes of a view end in runs."""
+        _, steps = _loops(view, len(view.shape) - axes, len(view.shape))
+        return bool(steps) and steps[-1] == 1
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
-        """Loops over what is kept around loops over what is reduced."""
-        view, kind = self.operand.view, "sum" if self.kind == "mean" else self.kind
-        split = len(view.shape) - self.axes
-        kept, (outer,) = collapsed(
-            view.shape[:split], [StridedView(view.shape[:split], view.strides[:split])]
-        )
-        gone, (inner,) = collapsed(
-            view.shape[split:], [StridedView(view.shape[split:], view.strides[split:])]
-        )
-        scale = f" / {math.prod(gone)}" if self.kind == "mean" else ""
-        rows = kind == "sum" and bool(inner) and inner[-1] == 1
-        nest = " ".join(
-            f"for (int j{a} = 0; j{a} < {size}; j{a}++)"
-            for a, size in enumerate(gone[: len(gone) - 1] if rows else gone)
-        )
-        at = " + ".join(["0", *(f"j{a} * {step}" for a, step in enumerate(inner[: -1 if rows else None]))])
-        value = f"row_sum(x + {at}, {gone[-1]})" if rows else f"x[{at}]"
-        loops = " ".join(f"for (int i{a} = 0; i{a} < {size}; i{a}++)" for a, size in enumerate(kept))
-        start = " + ".join([str(view.offset), *(f"i{a} * {step}" for a, step in enumerate(outer))])
-        return f"""\
-/* {self.kind} over {math.prod(gone)} for each of {math.prod(kept)}. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)in; (void)constants; (void)scratch;
+        """Loops over what is kept around loops over runs."""
+        view, split = self.operand.view, len(self.operand.view.shape) - self.axes
+        (kept, outer), (gone, inner) = _loops(view, 0, split), _loops(view, split, len(view.shape))
+        loops, start = _nest("i", kept, outer)
+        runs, at = _nest("j", gone[:-1], inner)
+        scale = f" / {math.prod(gone)}" if self.mean else ""
+        body = f"""\
     float *y = out;
     {loops} {{
-        const float *x = {self.operand.pointer} + {start};
-        float a = {_BEGIN[kind]};
-        {nest} {_JOIN[kind].format(value)};
+        const float *x = {self.operand.pointer} + {view.offset}{start};
+        float a = 0;
+        {runs} a += row_sum(x{at}, {gone[-1]});
         *y++ = a{scale};
     }}
-}}
 """
+        says = f"{'mean' if self.mean else 'sum'} over {math.prod(gone)} for each of {math.prod(kept)}."
+        return self.function(name, says, body)
+
+
+def _loops(view: StridedView, first: int, stop: int) -> tuple[Shape, Shape]:
+    """(sizes, steps) of the fewest loops over some axes of a view."""
+    part = StridedView(view.shape[first:stop], view.strides[first:stop])
+    sizes, (steps,) = collapsed(part.shape, [part])
+    return sizes, steps
+
+
+def _nest(word: str, sizes: Shape, steps: Shape) -> tuple[str, str]:
+    """C of loops, and of how far they have come."""
+    names = [f"{word}{axis}" for axis in range(len(sizes))]
+    loops = " ".join(f"for (int {i} = 0; {i} < {size}; {i}++)" for i, size in zip(names, sizes))
+    return loops, "".join(f" + {i} * {step}" for i, step in zip(names, steps))

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
 
 Array = np.ndarray[Any, Any]
@@ -76,14 +76,8 @@ class Resample(Routine):
             y = "out" if last else f"((float *)scratch + {room})"
             lines.append(self._pass(one, shape, x, y))
             x, room = y, room + math.prod(shapes[number + 1])
-        words = "x".join(map(str, self.shape)), "x".join(map(str, shapes[-1]))
-        return f"""\
-/* {words[0]} resized to {words[1]}. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)scratch;
-{"".join(lines)}}}
-"""
+        before, after = ("x".join(map(str, shape)) for shape in (self.shape, shapes[-1]))
+        return self.function(name, f"{before} resized to {after}.", "".join(lines))
 
     def _copies(self, one: ResampleAxis, outer: int, inner: int, x: str, y: str) -> str:
         fill = literal(self.fill)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.parts import load_code, store_code
+from tensmith.kernel.routine import Routine
 
 
 @dataclass(frozen=True)
@@ -38,36 +39,31 @@ class RowNorm(OverRows):
         middle = f"row_sum(x, {n}) / {n}" if self.centred else "0"
         body = ""
         if whole:
-            body += f"for (int j = 0; j < {whole}; j += {lanes}) store(y + j, {self._value('j', lanes)});"
+            body += f"        for (int j = 0; j < {whole}; j += {lanes}) {self._store('j', lanes)}\n"
         if whole < n:
-            body += f"\n        store_part(y + {whole}, {self._value(str(whole), n - whole)}, {n - whole});"
-        return f"""\
-/* {self.rows} rows of {n}, normalized. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants; (void)scratch;
+            body += f"        {self._store(str(whole), n - whole)}\n"
+        text = f"""\
     for (int i = 0; i < {self.rows}; i++) {{
         const float *x = in[0] + i * {n};
         float *y = out + i * {n};
         float mean = {middle};
         float factor = 1 / sqrtf(row_squares(x, mean, {n}) / {n} + {literal(self.epsilon)});
-        {body}
-    }}
-}}
+{body}    }}
 """
+        return self.function(name, f"{self.rows} rows of {n}, normalized.", text)
 
-    def _value(self, j: str, count: int) -> str:
-        """The C expression of `count` normalized elements from j on."""
+    def _store(self, j: str, count: int) -> str:
+        """The C statement for `count` elements from j on."""
 
         def read(pointer: str) -> str:
-            return f"load({pointer} + {j})" if count == self.lanes else f"load_part({pointer} + {j}, {count})"
+            return load_code(f"{pointer} + {j}", count, self.lanes)
 
         value = f"({read('x')} - mean) * factor"
         if self.scale:
             value += f" * {read('constants')}"
         if self.shift:
             value += f" + {read(f'constants + {self.columns if self.scale else 0}')}"
-        return value
+        return f"{store_code(f'y + {j}', value, count, self.lanes)};"
 
 
 @dataclass(frozen=True)
@@ -78,15 +74,11 @@ class RowSoftmax(OverRows):
         """Exponentials and their sum, then the shares."""
         n = self.columns
         whole = n - n % self.lanes
-        return f"""\
-/* softmax of {self.rows} rows of {n}. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants; (void)scratch;
+        body = f"""\
     for (int i = 0; i < {self.rows}; i++) {{
         float *y = out + i * {n}, share = 1 / row_exp(in[0] + i * {n}, y, {n});
         for (int j = 0; j < {whole}; j += {self.lanes}) store(y + j, load(y + j) * share);
         for (int j = {whole}; j < {n}; j++) y[j] *= share;
     }}
-}}
 """
+        return self.function(name, f"softmax of {self.rows} rows of {n}.", body)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import C_TYPES, ELEMENT_BYTES, Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
 
 # What becomes of an element y that an update u meets.
@@ -42,23 +42,22 @@ class ScatterRoutine(Routine):
         dtype = self.table.dtype
         c_type, size = C_TYPES[dtype], ELEMENT_BYTES[dtype] * self.table.view.size
         walk = self._slices() if self.axis is None else self._elements(self.axis)
-        return f"""\
-/* {self.updates.view.size} updates of {self.table.view.size} elements. */
+        before = f"""\
 static inline {c_type} {name}_combine({c_type} y, {c_type} u)
 {{
     (void)y;
     return {_COMBINE[self.reduction]};
 }}
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants; (void)scratch;
+"""
+        body = f"""\
     const {C_TYPES[self.indices.dtype]} *index = {self.indices.pointer} + {self.indices.view.offset};
     const {c_type} *u = {self.updates.pointer} + {self.updates.view.offset};
     {c_type} *y = ({c_type} *)out;
     const {c_type} *x = {self.table.pointer} + {self.table.view.offset};
     if (x != y) memcpy(y, x, {size});
-{walk.replace("COMBINE", f"{name}_combine")}}}
-"""
+{walk.replace("COMBINE", f"{name}_combine")}"""
+        says = f"{self.updates.view.size} updates of {self.table.view.size} elements."
+        return self.function(name, says, body, before)
 
     def _elements(self, axis: int) -> str:
         shape, strides = self.indices.view.shape, self.table.view.strides

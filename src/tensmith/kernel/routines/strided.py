@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from tensmith.ctext.dialect import PLAIN_C
 from tensmith.ctext.names import Names
 from tensmith.ctext.scalar import CBlock, CUnit
-from tensmith.formula.expr import Expr
-from tensmith.kernel.buffer import C_TYPES, Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.formula.expr import Expr, Read
+from tensmith.kernel.buffer import C_TYPES, ELEMENT_BYTES, Buffer
+from tensmith.kernel.parts import load_code, store_code
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.squares import turn
 from tensmith.kernel.view import Shape, StridedView, collapsed
 
@@ -50,6 +51,11 @@ class StridedStatement:
         """Whether it is computed over vectors."""
         return isinstance(self.expression, str)
 
+    def copies(self, dtype: str) -> bool:
+        """Whether elements of this type are written as they are read."""
+        same = self.expression == "{0}" or isinstance(self.expression, Read)
+        return same and self.operands[0].dtype == dtype
+
     def over(self, values: Sequence[str]) -> str:
         """The C of one vector of it."""
         assert isinstance(self.expression, str)
@@ -71,18 +77,11 @@ class Strided(Routine):
             Names(("in", "out", "constants", "scratch")), dict[str, str]().__getitem__, {}, {},
             dialect=PLAIN_C, checked=False, prefix=f"{name}_",
         )  # fmt: skip
-        nests = "\n".join(
-            f"    {{\n{self._nest(part, unit)}\n    }}" for part in self.parts if part.target.size
+        nests = "".join(
+            f"    {{\n{self._nest(part, unit)}\n    }}\n" for part in self.parts if part.target.size
         )
         helpers = "".join(f"{text}\n" for text in unit.helpers.values())
-        return f"""\
-{helpers}/* {shapes}, element by element. */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)in; (void)constants; (void)scratch;
-{nests}
-}}
-"""
+        return self.function(name, f"{shapes}, element by element.", nests, helpers)
 
     def _nest(self, part: StridedStatement, unit: CUnit) -> str:
         """Loops over the outer axes, then one run along the last."""
@@ -152,7 +151,9 @@ static void {name}({ROUTINE_SIGNATURE})
         }}"""
 
     def _run(self, part: StridedStatement, unit: CUnit, length: int, steps: list[int]) -> str:
-        """One run: whole vectors and a part of one, or number by number."""
+        """One run: whole vectors and a part of one, or number by number; all at once where it is a copy."""
+        if part.copies(self.dtype) and steps == [1, 1]:
+            return f"        memcpy(y, x0, {length * ELEMENT_BYTES[self.dtype]});\n"
         if not isinstance(part.expression, str):
             values = {str(index): f"x{index}[j * {step}]" for index, step in enumerate(steps[1:])}
             scope = CBlock(replace(unit, scalars=values))
@@ -179,9 +180,7 @@ static void {name}({ROUTINE_SIGNATURE})
             return f"to_bytes(y + {j}, {value});" if whole else rest
         if steps[0] != 1:
             return f"store_step(y + {j} * {steps[0]}, {value}, {steps[0]}, {count});"
-        if count < self.lanes:
-            return f"store_part(y + {j}, {value}, {count});"
-        return f"store(y + {j}, {value});"
+        return f"{store_code(f'y + {j}', value, count, self.lanes)};"
 
 
 def _read(pointer: str, dtype: str, step: int, j: str, count: int, lanes: int) -> str:
@@ -192,7 +191,7 @@ def _read(pointer: str, dtype: str, step: int, j: str, count: int, lanes: int) -
         return f"widen({pointer} + {j})" if step == 1 and count == lanes else part
     if step != 1:
         return f"load_step({pointer} + {j} * {step}, {step}, {count})"
-    return f"load({pointer} + {j})" if count == lanes else f"load_part({pointer} + {j}, {count})"
+    return load_code(f"{pointer} + {j}", count, lanes)
 
 
 def _at_most(index: str, last: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import C_TYPES, ELEMENT_BYTES, Buffer
-from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
 
 
@@ -27,16 +27,12 @@ class ByIndex(Routine):
     def chosen(self, name: str, says: str, body: str) -> str:
         """The C function: `body` reads x and index, and writes y."""
         c_type = C_TYPES[self.table.dtype]
-        return f"""\
-/* {says} */
-static void {name}({ROUTINE_SIGNATURE})
-{{
-    (void)constants; (void)scratch;
+        operands = f"""\
     const {c_type} *x = {self.table.pointer} + {self.table.view.offset};
     const {C_TYPES[self.indices.dtype]} *index = {self.indices.pointer} + {self.indices.view.offset};
     {c_type} *y = ({c_type} *)out;
-{body}}}
 """
+        return self.function(name, says, operands + body)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import NativePlan
 from tensmith.errors import OutputError, system_advice
-from tensmith.files import sha256_file
+from tensmith.files import TemporaryFolder, sha256_file
 from tensmith.ir import Program
 from tensmith.kernel.toolchain import compile_library
 
@@ -44,7 +43,7 @@ def whole(folder: Path) -> Iterator[Path]:
         raise OutputError(f"{folder} exists already; remove it or choose another folder")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.tmp-", dir=folder.parent) as name:
+        with TemporaryFolder(f".{folder.name}.tmp-", folder.parent) as name:
             made = Path(name) / "made"
             made.mkdir()
             yield made

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tensmith.backend.native.emit.folder import whole
-from tensmith.backend.native.emit.header import print_values
+from tensmith.backend.native.emit.header import declared, guarded
 from tensmith.backend.native.emit.source import ENTRY, print_c
 from tensmith.backend.native.plan import NativePlan
 from tensmith.kernel.buffer import C_TYPES
@@ -18,24 +18,9 @@ from tensmith.kernel.buffer import C_TYPES
 FUNCTION = "model_run"
 _WORDS_A_LINE = 9
 
-_HEADER = """\
-#ifndef TENSMITH_MODEL_H
-#define TENSMITH_MODEL_H
-
-#include <stdint.h>
-
-#define TENSMITH_WEIGHTS_BYTES {weights}
-#define TENSMITH_ARENA_BYTES {arena}
-{values}
-#ifdef __cplusplus
-extern "C"
-#endif
-/* Computes the model: 0 on success. Inputs, then outputs, in the order above: dense row-major arrays, aligned
-   to 4 bytes. One call at a time: it works in memory of its own, which holds nothing between calls. */
-int {signature};
-
-#endif
-"""
+_SAYS = """\
+Computes the model: 0 on success. Inputs, then outputs, in the order above: dense row-major arrays, aligned
+   to 4 bytes. One call at a time: it works in memory of its own, which holds nothing between calls."""
 
 _RUN = """
 static const uint32_t model_weights[] __attribute__((aligned(64))) = {{
@@ -63,10 +48,7 @@ def print_freestanding(plan: NativePlan) -> str:
 
 def write_freestanding(plan: NativePlan, folder: Path) -> None:
     """Writes model.c and model.h, whole or not at all; OutputError if the folder exists already."""
-    header = _HEADER.format(
-        weights=plan.weights.nbytes, arena=plan.arena_bytes, values=print_values(plan),
-        signature=_signature(plan),
-    )  # fmt: skip
+    header = guarded(plan, declared(_SAYS, _signature(plan)), "#include <stdint.h>\n\n")
     with whole(folder) as made:
         (made / "model.c").write_text(print_freestanding(plan), encoding="utf-8")
         (made / "model.h").write_text(header, encoding="utf-8")

@@ -11,52 +11,60 @@ _HEADER = """\
 #ifndef TENSMITH_MODEL_H
 #define TENSMITH_MODEL_H
 
-#define TENSMITH_WEIGHTS_BYTES {weights}
+{include}#define TENSMITH_WEIGHTS_BYTES {weights}
 #define TENSMITH_ARENA_BYTES {arena}
-{values}
+{values}{functions}
+#endif
+"""
+
+_FUNCTION = """
 #ifdef __cplusplus
 extern "C"
 #endif
-/* Computes the model: 0 on success.
+/* {says} */
+int {function};
+"""
+
+_RUN = """\
+Computes the model: 0 on success.
 
    weights: the content of weights.bin, aligned to 64 bytes.
    inputs, outputs: dense row-major arrays in the order above.
    arena: memory aligned to 64 bytes; it holds nothing between calls. Calls may run at the same time if each
-   has an arena of its own. */
-int {entry}(const void *weights, const void *const *inputs, void *const *outputs, void *arena);
-{part}
-#endif
-"""
+   has an arena of its own."""
+_POINTERS = "const void *weights, const void *const *inputs, void *const *outputs, void *arena"
 
-
-_PART = """
-#define TENSMITH_THREADS {threads}
-
-#ifdef __cplusplus
-extern "C"
-#endif
-/* The part of one of TENSMITH_THREADS threads: part 0, 1, ... of run 0, 1, ... on this arena.
+_PART = """\
+The part of one of TENSMITH_THREADS threads: part 0, 1, ... of run 0, 1, ... on this arena.
 
    All threads call it at about the same time with the same arguments but `part`. meeting: two numbers that
    are 0 before the first run, shared by all runs on this arena. yield: offers the processor to others
    (sched_yield). Threads wait for each other inside the call only. A caller that finds that not all threads
-   will come sets the second number: then all return 1 at their next meeting, and both numbers begin anew. */
-int {entry}(const void *weights, const void *const *inputs, void *const *outputs, void *arena,
-        int part, unsigned long *meeting, unsigned long run, void (*yield)(void));
-"""
+   will come sets the second number: then all return 1 at their next meeting, and both numbers begin anew."""
+_SHARED = "int part, unsigned long *meeting, unsigned long run, void (*yield)(void)"
 
 
 def print_header(plan: NativePlan) -> str:
     """The text of model.h."""
-    part = _PART.format(threads=plan.threads, entry=PART_ENTRY) if plan.threads > 1 else ""
+    functions = declared(_RUN, f"{ENTRY}({_POINTERS})")
+    if plan.threads > 1:
+        functions += f"\n#define TENSMITH_THREADS {plan.threads}\n"
+        functions += declared(_PART, f"{PART_ENTRY}({_POINTERS},\n        {_SHARED})")
+    return guarded(plan, functions)
+
+
+def guarded(plan: NativePlan, functions: str, include: str = "") -> str:
+    """A header: how many bytes everything has, what goes in and comes out in order, and functions."""
+    ends = {"INPUT": tuple(plan.program.inputs), "OUTPUT": plan.program.outputs}
     return _HEADER.format(
-        weights=plan.weights.nbytes, arena=plan.arena_bytes, values=print_values(plan), entry=ENTRY, part=part
-    )
+        include=include, weights=plan.weights.nbytes, arena=plan.arena_bytes,
+        values="".join(_values(plan, kind, names) for kind, names in ends.items()), functions=functions,
+    )  # fmt: skip
 
 
-def print_values(plan: NativePlan) -> str:
-    """What goes in and comes out, in order, and how many bytes each has."""
-    return _values(plan, "INPUT", tuple(plan.program.inputs)) + _values(plan, "OUTPUT", plan.program.outputs)
+def declared(says: str, function: str) -> str:
+    """A function that gives an int, for C and C++, and what a comment says of it."""
+    return _FUNCTION.format(says=says, function=function)
 
 
 def _grid(plan: NativePlan, name: str) -> str:

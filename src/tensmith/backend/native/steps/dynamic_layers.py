@@ -23,7 +23,7 @@ from tensmith.ir import Node
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import product
 from tensmith.kernel.quantized import FIELDS, HEADER, QuantizationParameters, constants
-from tensmith.kernel.routines.dynamic import DynamicQuantize, DynamicRequantization, DynamicScale
+from tensmith.kernel.routines.dynamic import DynamicRequantization, DynamicScale, dynamic_quantize
 from tensmith.rewrite.term import Var, ops
 
 _Q, _ZERO, _SCALE = Var("q"), Var("zero"), Var("scale")
@@ -76,7 +76,7 @@ def encoded(graph: StepGraph, node: Node) -> list[Step]:
     source, range_ = graph.names[node.inputs[0]], _range(graph, node)
     return [
         Dense(DynamicScale(size, lanes), (source,), range_),
-        Dense(DynamicQuantize(size, lanes), (source, range_), graph.names[node.outputs[0]]),
+        Dense(dynamic_quantize(size, lanes), (source, range_), graph.names[node.outputs[0]]),
     ]
 
 

@@ -21,7 +21,7 @@ from tensmith.ir import Node
 from tensmith.ir.ops.quantization import OnGrid, decodes, encodes
 from tensmith.kernel import grid_code
 from tensmith.kernel.epilogue import Activation, Curve, literal
-from tensmith.kernel.routines.pointwise import Kind, Pointwise
+from tensmith.kernel.routines.pointwise import Pointwise
 from tensmith.kernel.routines.strided import Strided, StridedOperand, StridedStatement
 from tensmith.kernel.view import StridedView
 
@@ -182,27 +182,24 @@ def _strided(
 
 
 def _of_images(graph: StepGraph, root: Node, free: Free, read: Set[str]) -> tuple[Step, list[Node]]:
-    """The same over images; bytes that it writes are in units of their grid."""
+    """The same over images."""
     lanes = graph.isa.lanes
-    grid = graph.parameters[root] if encodes(root) else None
-    value = root.output if grid is None else root.inputs[0]
-    tree = _Tree(graph, value, free, read, repeats=False)
-    if grid is None or graph.program.uses(value) == 1:
-        tree.grow()
-    kinds: list[Kind] = []
+    tree = _Tree(graph, root.output, free, read, repeats=False)
+    tree.grow()
+    leaves: list[int | None] = []
     sources: list[str] = []
     tables: list[Array] = []
     known: dict[str, str] = {}
 
-    def new(kind: Kind) -> str:
-        kinds.append(kind)
-        return f"{{{len(kinds) - 1}}}"
+    def new(source: int | None) -> str:
+        leaves.append(source)
+        return f"{{{len(leaves) - 1}}}"
 
     def table(numbers: Array) -> str:
         full = np.zeros(-(-len(numbers) // lanes) * lanes, np.float32)
         full[: len(numbers)] = numbers
         tables.append(full)
-        return new("constant")
+        return new(None)
 
     def leaf(name: str) -> str:
         constant = graph.constants.get(name)
@@ -211,16 +208,13 @@ def _of_images(graph: StepGraph, root: Node, free: Free, read: Set[str]) -> tupl
         if constant is not None:
             return table(constant.reshape(-1))
         if name not in known:
-            known[name] = new("image" if graph.images[name] == graph.images[root.output] else "channel")
+            known[name] = new(len(sources))
             sources.append(name)
         return known[name]
 
     text = tree.vectors(leaf, table)
-    if grid is not None:
-        text = f"({text} / splat({literal(grid.scale)}))"
     constants = np.concatenate(tables) if tables else None
-    step = Light(Pointwise(text, tuple(kinds), lanes, grid), tuple(sources), root.output, constants)
-    return step, list(dict.fromkeys([root, *tree.taken]))
+    return Light(Pointwise(text, tuple(leaves), lanes), tuple(sources), root.output, constants), tree.taken
 
 
 def _of_tensors(

@@ -35,7 +35,7 @@ def placed(graph: StepGraph) -> StepGraph:
         if node in kept:
             continue
         behind = any(program.producers.get(name) in found for name in node.inputs if name)
-        if behind or not (kept or node.op == "softmax") or not _on_images(graph, node):
+        if behind or not kept or not _on_images(graph, node):
             found.add(node)
     for node in reversed(computed):
         readers = program.consumers.get(node.output, ())

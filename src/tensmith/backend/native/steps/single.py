@@ -26,10 +26,9 @@ from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.attention import AttentionRoutine
 from tensmith.kernel.routines.columns import ColumnSoftmax
 from tensmith.kernel.routines.pool import GlobalPoolRoutine, Kind, PoolRoutine
-from tensmith.kernel.routines.reduce import KINDS, ReduceRoutine
+from tensmith.kernel.routines.reduce import RowSums
 from tensmith.kernel.routines.repeat import Repeat
 from tensmith.kernel.routines.rows import RowSoftmax
-from tensmith.kernel.routines.softmax import SoftmaxRoutine
 from tensmith.kernel.routines.strided import Strided, StridedStatement
 from tensmith.kernel.routines.take import Take
 from tensmith.kernel.view import StridedView
@@ -84,12 +83,6 @@ def _over_space(graph: StepGraph, node: Node) -> Routine | None:
     axes = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
     over = None if axes is None else sorted(int(axis) % 4 for axis in axes.reshape(-1))
     return _whole(graph, node) if len(graph.shapes[node.inputs[0]]) == 4 and over == [2, 3] else None
-
-
-@_of_images("softmax")
-def _over_channels(graph: StepGraph, node: Node) -> Routine | None:
-    axis = node.attrs["axis"] % len(graph.shapes[node.inputs[0]])
-    return SoftmaxRoutine(graph.isa.lanes) if axis == 1 else None
 
 
 @_of_images(Pool)
@@ -187,10 +180,9 @@ def _product(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
 
 
 @_of_tensors(Reduction)
-def _reduce(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
+def _sums(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
     op = node.kind(Reduction)
-    kind = KINDS.get(op.takes) if op else None
-    if kind is None:
+    if op is None or op.takes not in ("sum", "mean"):
         return None
     operand = reads.operand(node.inputs[0])
     rank = len(operand.view.shape)
@@ -202,6 +194,6 @@ def _reduce(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
         axes = sorted({int(axis) % rank for axis in given})
     if not axes or operand.dtype != "f32" or (len(axes) == rank and node.attrs["noop_with_empty_axes"]):
         return None
-    kept = [axis for axis in range(rank) if axis not in axes]
-    view = operand.view.transposed(kept + axes)
-    return ReduceRoutine(kind, replace(operand, view=view), len(axes))
+    view = operand.view.transposed([axis for axis in range(rank) if axis not in axes] + axes)
+    fits = RowSums.fits(view, len(axes))
+    return RowSums(replace(operand, view=view), len(axes), op.takes == "mean") if fits else None
