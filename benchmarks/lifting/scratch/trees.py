@@ -14,7 +14,6 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.summarize.constants import number
-from tensmith.lifting.summarize.counters import statements
 from tensmith.lifting.summarize.plan import length_symbol
 from tensmith.lifting.summary import Summary, Term
 
@@ -47,7 +46,8 @@ class Trees:
             for name in size.poly.symbols():
                 if size.poly.coefficient(name) == 1:
                     self.sizes.setdefault(name, Poly.symbol(size.symbol) - size.poly + Poly.symbol(name))
-        given = [s.name for s in statements(function.body) if isinstance(s, (loops.Declare, loops.Assign))]
+        inside = loops.statements(function)
+        given = [s.name for s in inside if isinstance(s, (loops.Declare, loops.Assign))]
         self.once = {name for name in given if given.count(name) == 1}
         self.known: dict[str, Term] = {
             name: Size(self.sizes[name], type_) if name in self.sizes else Read(name, (), type_)

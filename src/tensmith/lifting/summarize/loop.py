@@ -8,11 +8,11 @@ from dataclasses import replace
 from tensmith.formula.expr import Call, Read, Size, fresh
 from tensmith.formula.poly import Poly, floor_div
 from tensmith.formula.types import I64
-from tensmith.lifting.loops import Loop
+from tensmith.lifting.loops import Loop, statements
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import index, is_open, substitute
 from tensmith.lifting.summarize.constants import unknown
-from tensmith.lifting.summarize.counters import changes, from_memory, statements, steps
+from tensmith.lifting.summarize.counters import changes, from_memory, steps
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.iteration import Iteration
 from tensmith.lifting.summarize.memory import Contents
@@ -70,7 +70,7 @@ class _Runner:
 
     def _plain_counters(self) -> None:
         """Variables whose only change is v = v + constant, once an iteration."""
-        inner = [s for s in statements(self.loop.body) if s not in self.loop.body]
+        inner = [s for top in self.loop.body for s in statements(top) if s is not top]
         for name in self.changes.scalars:
             found = [step for s in self.loop.body for step in steps(s, name)]
             if len(found) == 1 and found[0] is not None and not any(steps(s, name) for s in inner):

@@ -21,7 +21,6 @@ from tensmith.lifting.source.c.declarations import extents
 from tensmith.lifting.source.c.evaluate import keep_defined
 from tensmith.lifting.source.c.pragmas import Hazard
 from tensmith.lifting.source.c.records import plain_fields
-from tensmith.lifting.source.c.sequence import writes
 from tensmith.lifting.source.c.statements import function_body
 from tensmith.lifting.source.c.vectors import duplicate
 from tensmith.lifting.source.c.writes import body, written
@@ -52,7 +51,7 @@ def lower(
         result = function_body(context, frame, name)
         returns = finish(context, result, where)
     everything = (*context.hoisted, *statements)
-    note_shared(context, parameters, made, writes(everything))
+    note_shared(context, parameters, made, loops.writes(everything))
     check_defined(everything, made)
     check_account(context, hazards)
     final = tuple(settled(context, each) for each in made)
