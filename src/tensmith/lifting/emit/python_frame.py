@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from tensmith.formula.arith import Array as Values
-from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir import Program
 from tensmith.lifting.emit import Emitter
@@ -26,7 +25,7 @@ from tensmith.lifting.emit.expression import ExpressionText, Rule
 from tensmith.lifting.emit.flat import flattened
 from tensmith.lifting.emit.narrow import narrowed
 from tensmith.lifting.emit.python_names import BUILTINS, global_names, renamed
-from tensmith.lifting.emit.python_text import basic, contiguous, extents, grid, poly, run_of
+from tensmith.lifting.emit.python_text import basic, extents, grid, poly, run_of
 from tensmith.lifting.emit.python_writer import PythonWriter, literal
 from tensmith.lifting.lifted import ArrayView, EmittedFiles, Input, Lifted, Output
 from tensmith.lifting.loops import Array, Struct
@@ -276,22 +275,13 @@ def _used(writer: PythonWriter, name: str) -> bool:
     for requirement in lifted.requires:
         symbols |= requirement.poly.symbols() if requirement.poly is not None else set()
     for given in lifted.inputs:
-        symbols |= set().union(*(p.symbols() for p in _polys(given)))
+        symbols |= set().union(*(p.symbols() for p in given.polys))
         if given.scalar == name or (given.view is not None and given.view.array == name):
             return True
     for output in lifted.outputs:
         if output.view is not None:
-            symbols |= set().union(*(p.symbols() for p in (*output.view.offset, *output.view.shape)))
-            symbols |= {s for row in output.view.steps for p in row for s in p.symbols()}
+            symbols |= set().union(*(p.symbols() for p in output.view.polys))
     return name in symbols or _written(writer, name) or any(s.startswith(f"len({name},") for s in symbols)
-
-
-def _polys(given: Input) -> list[Poly]:
-    if given.positions is not None:
-        return [given.positions]
-    if given.view is None:
-        return [Poly.of(0)]
-    return [*given.view.offset, *given.view.shape, *(p for row in given.view.steps for p in row)]
 
 
 def _sizes(writer: PythonWriter) -> None:
@@ -368,10 +358,10 @@ def _outputs(target: PythonEmitter, writer: PythonWriter) -> list[str]:
 def _stored(target: PythonEmitter, writer: PythonWriter, name: str, outputs: list[Output]) -> str:
     """A value that fills the front of its array is placed there; others replace boxes of a copy."""
     local = writer.arrays[name]
-    if len(outputs) == 1 and is_front(outputs[0]):
+    view = outputs[0].view
+    if len(outputs) == 1 and view is not None and view.front:
         value = target.fresh(writer, outputs[0].name)
-        view = outputs[0].view
-        if view is not None and len(view.offset) != len(view.shape):  # a flat array stays flat
+        if len(view.offset) != len(view.shape):  # a flat array stays flat
             value = target.spell("flattened", value if value.isidentifier() else f"({value})")
         return f"{writer.helper('_placed')}({local}, {value})"
     values = [writer.value(output.name).code for output in outputs]
@@ -384,22 +374,10 @@ def _stored(target: PythonEmitter, writer: PythonWriter, name: str, outputs: lis
     return local
 
 
-def is_front(output: Output) -> bool:
-    """Whether an output's view is an unbroken run from an array's first element, in the view's own order."""
-    view = output.view
-    if view is None or any(offset != 0 for offset in view.offset):
-        return False
-    if len(view.offset) == 1:
-        return contiguous(view) == tuple(range(len(view.shape)))
-    return len(view.offset) == len(view.shape) and all(
-        step == int(a == k) for a, row in enumerate(view.steps) for k, step in enumerate(row)
-    )
-
-
 def view_text(target: PythonEmitter, writer: PythonWriter, view: ArrayView, array: str) -> str:
     """A view of an array: a reshaped run, slices, or what the target has for the rest."""
     names = writer.names
-    order = contiguous(view)
+    order = view.run
     if order == (0,) and view.offset[0] == 0:
         return target.front(writer, array, poly(view.shape[0], names).code)
     if order is not None and len(order) > 1:
