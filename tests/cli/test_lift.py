@@ -61,6 +61,11 @@ def test_one_function_and_its_explanation(folder: Path) -> None:
     assert (folder / "lifted" / "dot.py").exists()
 
 
+def test_what_a_target_says_of_its_files_is_shown(folder: Path) -> None:
+    result = tensmith("lift", "k.py", "--function", "dot", "--to", "gemmini", folder=folder)
+    assert result.returncode == 0 and "  note     Nothing of it runs on Gemmini" in result.stdout
+
+
 def test_auto_says_its_table(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
