@@ -22,6 +22,7 @@ from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Struct, dtype_of
 from tensmith.lifting.pipeline import Steps
 from tensmith.lifting.running import Callee, fields, installed, load
+from tensmith.lifting.second.inputs import evaluated
 from tensmith.progress import Progress, silent
 
 CANDIDATES = ("numpy", "torch", "c", "onnx", "jax", "tensorflow", "mlx")
@@ -219,12 +220,11 @@ def _stretch(lifted: Lifted, lengths: dict[str, int]) -> None:
     """Makes arrays as long as the requirements say; they may be over the lengths of others."""
     for _ in range(len(lifted.requires) + 1):
         before = dict(lengths)
-        for size in lifted.sizes:
-            lengths[size.symbol] = max(0, int(size.poly.evaluate(lengths)))
         for requirement in lifted.requires:
             if requirement.kind == "length" and requirement.poly is not None:
                 symbol = length_symbol(requirement.array, requirement.axis)
-                lengths[symbol] = max(lengths[symbol], int(requirement.poly.evaluate(lengths)))
+                needed = evaluated(lifted, requirement.poly, lengths, plain=True)
+                lengths[symbol] = max(lengths[symbol], needed)
         if lengths == before:
             return
 

@@ -116,8 +116,8 @@ class Output:
 class Lifted:
     """See the module. Size symbols and integer parameters are the symbols of the program's shapes.
 
-    sizes: to be bound in order; a polynomial may be over sizes bound before it (a size goes before a
-    parameter of the same name). notes: what else is said of the result, wherever that is shown.
+    sizes: to be bound in order; a polynomial may be over sizes bound before it, and over parameters as they
+    are, where a size has a parameter's name. notes: what else is said of the result, wherever that is shown.
     """
 
     function: Function

@@ -13,11 +13,12 @@ from __future__ import annotations
 import sys
 import textwrap
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from tensmith.formula.arith import Array as Values
+from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir import Program
 from tensmith.lifting.emit import Emitter
@@ -208,12 +209,10 @@ class PythonEmitter(Emitter):
         early = [r for r in early if r.poly is not None and r.poly.symbols() <= given.keys()]
         for requirement in early:
             _guard(self, writer, requirement, given)
-        _sizes(writer)
-        for requirement in sorted(lifted.requires, key=lambda r: len(r.where)):  # what decides, first
-            if requirement not in early:
-                _guard(
-                    self, writer, requirement, {**writer.names, **given} if requirement.when else writer.names
-                )
+        late = [r for r in lifted.requires if r not in early]
+        _sizes(writer, given, [r.poly for r in late if r.poly is not None])
+        for requirement in sorted(late, key=lambda r: len(r.where)):  # what decides, first
+            _guard(self, writer, requirement, {**writer.names, **given})
         results = _outputs(self, writer)
         writer.line(f"return {', '.join(results)}")
         return _module(self, writer, signature)
@@ -284,17 +283,17 @@ def _used(writer: PythonWriter, name: str) -> bool:
     return name in symbols or _written(writer, name) or any(s.startswith(f"len({name},") for s in symbols)
 
 
-def _sizes(writer: PythonWriter) -> None:
+def _sizes(writer: PythonWriter, given: Mapping[str, str], asked: Iterable[Poly]) -> None:
     """Size symbols under their own names; another where the parameter itself is needed as a value.
 
     Those over parameters are bound at once, as they may take the parameters' names; then the others, and
-    those of paths.
+    those of paths. given: parameters and lengths; asked: what is evaluated over them after that.
     """
-    values = {given.scalar for given in writer.lifted.inputs}
-    values |= {s for r in writer.lifted.requires if r.when and r.poly is not None for s in r.poly.symbols()}
+    later = [s for s in writer.lifted.sizes if s.when or not s.poly.symbols() <= given.keys()]
+    values = {entry.scalar for entry in writer.lifted.inputs}
+    values |= {s for poly in (*asked, *(size.poly for size in later)) for s in poly.symbols()}
     bound: dict[str, str] = {}
     renamed: dict[str, str] = {}
-    later = [s for s in writer.lifted.sizes if s.when or not s.poly.symbols() <= writer.names.keys()]
     for size in (size for size in writer.lifted.sizes if size not in later):
         local = writer.names.get(size.symbol)
         if local is None or size.symbol in values:
@@ -307,7 +306,7 @@ def _sizes(writer: PythonWriter) -> None:
     for size in later:
         taken = f" if {writer.condition(size.when)} else 0" if size.when else ""
         local = writer.name(size.symbol)
-        writer.line(f"{local} = max({poly(size.poly, writer.names).code}, 0){taken}")
+        writer.line(f"{local} = max({poly(size.poly, {**writer.names, **given}).code}, 0){taken}")
         writer.names[size.symbol] = local
 
 

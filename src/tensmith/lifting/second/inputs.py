@@ -58,11 +58,18 @@ class DrawPlan:
 
 
 def evaluated(lifted: Lifted, poly: Poly, known: Mapping[str, int], plain: bool = False) -> int:
-    """A polynomial over parameters, lengths and size symbols."""
-    values = dict(known)
-    for size in lifted.sizes:  # a later size may be over earlier ones
-        values[size.symbol] = max(0, _at(size.poly, {**values, **known}))
+    """A polynomial over parameters, lengths and size symbols; plain: over parameters as they are, below 0
+    too, where a size has a parameter's name."""
+    values = symbols(lifted, known)
     return _at(poly, {**values, **known} if plain else values)
+
+
+def symbols(lifted: Lifted, known: Mapping[str, int]) -> dict[str, int]:
+    """What every symbol of a function is worth, from parameters and lengths; a size's name means the size."""
+    values = dict(known)
+    for size in lifted.sizes:  # over parameters as they are, and sizes before it
+        values[size.symbol] = max(0, _at(size.poly, {**values, **known}))
+    return values
 
 
 def _at(poly: Poly, values: Mapping[str, int]) -> int:
