@@ -8,7 +8,7 @@ from tensmith.lifting.loops import Constant, touches
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast, surely
 from tensmith.lifting.source.c.context import CFrame, LoweringContext
-from tensmith.lifting.source.c.cursor import Cursor, children, identity, key, kind, position, type_kind
+from tensmith.lifting.source.c.cursor import Cursor, children, identity, key, kind, position
 from tensmith.lifting.source.c.declarations import held
 from tensmith.lifting.source.c.evaluate import (
     address,
@@ -144,7 +144,7 @@ def inlined(context: LoweringContext, cursor: Cursor, definition: Cursor, argume
         raise Refusal(f"{name} calls itself: write the recursion as a loop", where)
     if len(context.frames) > DEPTH:
         raise Refusal(f"more than {DEPTH} helpers inside one another: call fewer", where)
-    if type_kind(definition.type) == "FUNCTIONNOPROTO" and arguments:
+    if kind(definition.type) == "FUNCTIONNOPROTO" and arguments:
         reason = f"{name} is defined in the old style"
         raise Refusal(f"{reason}: write the types between the parentheses", where)
     context.lowered[identity(definition)] = definition

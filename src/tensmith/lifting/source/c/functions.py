@@ -16,7 +16,7 @@ from tensmith.lifting.source.c import types as c_types
 from tensmith.lifting.source.c.account import check_account
 from tensmith.lifting.source.c.arithmetic import integer
 from tensmith.lifting.source.c.context import CFrame, LoweringContext
-from tensmith.lifting.source.c.cursor import Cursor, identity, key, position, type_kind
+from tensmith.lifting.source.c.cursor import Cursor, identity, key, kind, position
 from tensmith.lifting.source.c.declarations import extents
 from tensmith.lifting.source.c.evaluate import keep_defined
 from tensmith.lifting.source.c.pragmas import Hazard
@@ -87,7 +87,7 @@ def note_shared(
 
 def check_prototype(definition: Cursor, where: loops.SourcePosition) -> None:
     """Calls of functions without a prototype promote what they pass, and convert nothing."""
-    if type_kind(definition.type) == "FUNCTIONNOPROTO" and list(definition.get_arguments()):
+    if kind(definition.type) == "FUNCTIONNOPROTO" and list(definition.get_arguments()):
         reason = f"{definition.spelling} is defined in the old style"
         raise Refusal(f"{reason}: write the types between the parentheses", where)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tensmith.formula.functions import MIRRORED
 from tensmith.formula.types import BOOL, I64
 from tensmith.lifting import assumptions
 from tensmith.lifting.loops import Apply, Constant, Expr
@@ -113,8 +114,8 @@ def compared(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, 
         return not_null(context, cursor, sign == "not_equal")
     first, second = same_array(context, cursor, a, b)
     first, second = cast(first, I64), cast(second, I64)
-    if sign in ("greater", "greater_equal"):
-        first, second, sign = second, first, {"greater": "less", "greater_equal": "less_equal"}[sign]
+    if sign in MIRRORED:
+        first, second, sign = second, first, MIRRORED[sign]
     return Apply(sign, (first, second), BOOL, position(cursor))
 
 
