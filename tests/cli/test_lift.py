@@ -55,7 +55,7 @@ def test_files_and_json(folder: Path) -> None:
 def test_one_function_and_its_explanation(folder: Path) -> None:
     result = tensmith("lift", "k.py", "--function", "dot", "--to", "numpy", "--explain", folder=folder)
     assert result.returncode == 0 and result.stderr == ""
-    for words in ("dot: proved", "requires len(a) >= n", "while (i < n)", "closed forms", "loop i@4:5",
+    for words in ("dot: proved", "requires len(a) >= n", "while i < n", "closed forms", "loop i@4:5",
                   "obligations", "preservation", "tensor program", "1 of 1 functions proved"):  # fmt: skip
         assert words in result.stdout, words
     assert (folder / "lifted" / "dot.py").exists()
