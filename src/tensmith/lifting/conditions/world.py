@@ -124,30 +124,24 @@ class ProofWorld:
     def _require(self, requirement: Requirement) -> None:
         if requirement.poly is None or requirement.kind not in ("at_least", "equal", "length", "nonzero"):
             return
-        poly = self.poly(requirement.poly, self.stated)
+        arena, poly = self.arena, self.poly(requirement.poly, self.stated)
         if requirement.where:
             claim = self._claim(requirement, poly)
-            self.requirements[self.arena.any([self.arena.negate(self.where(requirement)), claim])] = (
-                requirement.text
-            )
+            self.requirements[arena.any([arena.negate(self.where(requirement)), claim])] = requirement.text
             return
+        grid = self.summary.grids.get(requirement.array)
+        if requirement.kind == "length" and grid is not None and len(grid.strides) > 1:
+            return  # the length of memory seen through strides is compared row by row, never as a product
+        self.requirements[self._claim(requirement, poly)] = requirement.text
         match requirement.kind:
             case "at_least":
-                self.requirements[self.arena.claim(poly, self.zero)] = requirement.text
                 self._bound(poly)
             case "equal":
-                self.requirements[self.arena.eq(poly, self.zero)] = requirement.text
-                self.arena.assume(poly, self.arena.scale(poly, -1))
-            case "nonzero":
-                self.requirements[self.arena.negate(self.arena.eq(poly, self.zero))] = requirement.text
+                arena.assume(poly, arena.scale(poly, -1))
             case "length":
-                # The length of memory seen through strides is compared row by row, never as a product.
-                grid = self.summary.grids.get(requirement.array)
-                if grid is None or len(grid.strides) < 2:
-                    length = self.length(requirement.array, requirement.axis)
-                    self.requirements[self.arena.claim(length, poly)] = requirement.text
-                    longest = [poly, *(size for size, raw in self.sizes.items() if raw is poly)]
-                    self.arena.assume(*(self.arena.sub(length, least) for least in longest))
+                length = self.length(requirement.array, requirement.axis)
+                longest = [poly, *(size for size, raw in self.sizes.items() if raw is poly)]
+                arena.assume(*(arena.sub(length, least) for least in longest))
 
     def _bound(self, poly: ProofTerm) -> None:
         """Assumes that a polynomial is >= 0; what bounds a parameter from above bounds its size."""
