@@ -91,12 +91,11 @@ def _is_flat(kind: MachineType | Array) -> bool:
 
 
 class Sampler:
-    """Draws arguments for one function."""
+    """Draws arguments for one function; sizes: what extents are drawn from."""
 
-    def __init__(
-        self, lifted: Lifted, seed: int, sizes: Sequence[int] = (), slack: Sequence[int] = SLACK
-    ) -> None:
-        self.slack = slack
+    slack: Sequence[int] = SLACK
+
+    def __init__(self, lifted: Lifted, seed: int) -> None:
         self.lifted = lifted
         self.rng = np.random.default_rng(seed)
         self.fields = dict(lifted.function.fields)
@@ -104,7 +103,7 @@ class Sampler:
         polys += [r.poly for r in lifted.requires if r.poly is not None]
         self.counts = frozenset().union(*(poly.symbols() for poly in polys)) & self.fields.keys()
         deep = max([0, *(len(v.view.shape) for v in lifted.inputs if v.view)]) > 2 or len(self.counts) > 2
-        self.sizes = sizes or (FEWER if deep else SIZES)
+        self.sizes: Sequence[int] = FEWER if deep else SIZES
         self.finite = Excuse.NOT_FINITE in excused(lifted.assumes)
         self.real = Excuse.COMPLEX in excused(lifted.assumes)
 
