@@ -14,8 +14,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.summarize.constants import number
-from tensmith.lifting.summarize.plan import length_symbol
-from tensmith.lifting.summary import Summary, Term
+from tensmith.lifting.summary import Summary, Term, length_symbol
 
 _POLYNOMIAL = {"add": Poly.__add__, "sub": Poly.__sub__, "mul": Poly.__mul__}
 

@@ -59,6 +59,11 @@ class Array:
     extents: tuple[Expr | None, ...] = (None,)
     written: bool = True  # False where the source promises not to (const)
 
+    @property
+    def axes(self) -> int:
+        """How many lengths it is passed with: one for flat memory, its rank for nested."""
+        return 1 if self.memory == "flat" else self.rank
+
 
 @dataclass(frozen=True)
 class Struct:

@@ -25,6 +25,7 @@ from tensmith.kernel.toolchain import find_compiler, has_compiler, run_compiler
 from tensmith.lifting.lifted import Lifted, Output
 from tensmith.lifting.loops import Array, Parameter, Struct, dtype_of
 from tensmith.lifting.second.inputs import evaluated
+from tensmith.lifting.summary import length_symbol
 
 Callee = Callable[..., Any]
 
@@ -157,7 +158,7 @@ def _known(given: Sequence[tuple[str, MachineType | Array, Any]]) -> dict[str, i
     values: dict[str, int] = {}
     for name, type_, value in given:
         if isinstance(type_, Array):
-            values |= {f"len({name}, {axis})": size for axis, size in enumerate(value.shape)}
+            values |= {length_symbol(name, axis): size for axis, size in enumerate(value.shape)}
         elif type_.kind == "int":
             values[name] = int(value)
     return values

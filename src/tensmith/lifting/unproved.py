@@ -8,6 +8,7 @@ from dataclasses import replace
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.text import text
+from tensmith.lifting.summary import as_shown, length_symbol
 from tensmith.verify.obligation import Obligation, Verdict
 
 # kind of obligation -> (what cannot be shown of the subject, what to do about it)
@@ -79,7 +80,7 @@ def _arguments(detail: str) -> list[str]:
     for group, name, value in _ARGUMENT.findall(detail):
         if group == "len":
             array, _, axis = name.rpartition(".")
-            name = f"len({array}{'[0]' * int(axis)})"
+            name = as_shown(length_symbol(array, int(axis)))
         found.append(f"{name} = {value}")
     return found[:_MOST_VALUES]
 

@@ -32,7 +32,7 @@ from tensmith.lifting.conditions.state import (
     written,
 )
 from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope
-from tensmith.lifting.summary import LoopFacts
+from tensmith.lifting.summary import LoopFacts, length_symbol
 from tensmith.verify.obligation import Kind
 
 
@@ -387,7 +387,9 @@ class _Invariant:
             boxes = (BoxClaim(written, scope, arena.true) for written in facts.arrays.get(name, ()))
             state = state.array(name, state.arrays[name].having(*boxes))
         for name in self.grown:
-            claims = [facts.scalars.get(f"len({name}, {axis})") for axis in range(len(state.lengths[name]))]
+            claims = [
+                facts.scalars.get(length_symbol(name, axis)) for axis in range(len(state.lengths[name]))
+            ]
             lengths = tuple(
                 executor.unknown(name, "Int") if claim is None else executor.world.term(claim, scope)
                 for claim in claims

@@ -14,7 +14,7 @@ from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.nodes import Arena, ProofTerm, monomials, walk
 from tensmith.lifting.conditions.operators import sort_of
-from tensmith.lifting.summary import Requirement, SizeSymbol, Summary, Term
+from tensmith.lifting.summary import Requirement, SizeSymbol, Summary, Term, length_of
 
 Scope: TypeAlias = Mapping[str, ProofTerm]
 
@@ -254,10 +254,9 @@ class ProofWorld:
         found = scope.get(name)
         if found is not None:
             return found
-        if name.startswith("len(") and name.endswith(")"):
-            array, _, axis = name[4:-1].partition(",")
-            if array.strip() in self.arrays and axis.strip().isdecimal():
-                return self.length(array.strip(), int(axis))
+        length = length_of(name)
+        if length is not None and length[0] in self.arrays:
+            return self.length(*length)
         raise Malformed(f"nothing is named '{name}' there")
 
     def term(self, term: Term, scope: Scope) -> ProofTerm:

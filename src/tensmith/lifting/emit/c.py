@@ -13,11 +13,10 @@ from tensmith.formula.poly import Poly, product
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.kernel.body import Rooms, add_loops, constant_tables, rooms
 from tensmith.lifting.emit.kernel.elements import KernelElements, least
-from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.emit.kernel.plan import LoopNest, LoopPlan, make_plan, output_key
 from tensmith.lifting.emit.signature import FunctionSignature
 from tensmith.lifting.lifted import ArrayView, Lifted
-from tensmith.lifting.summary import Requirement
+from tensmith.lifting.summary import Requirement, length_symbol
 
 _NO_MEMORY = "memory for intermediate values can be allocated"
 _NO_ZERO = "no integer is divided by zero"

@@ -31,7 +31,7 @@ from tensmith.lifting.emit.python_writer import PythonWriter, literal
 from tensmith.lifting.lifted import ArrayView, EmittedFiles, Input, Lifted, Output
 from tensmith.lifting.loops import Array, Struct
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summary import Requirement
+from tensmith.lifting.summary import Requirement, length_symbol, measured
 
 # Templates of what array libraries say much alike.
 SPELLINGS = {
@@ -240,14 +240,14 @@ def _one(
         return
     if isinstance(type_, Array):
         element = "i64" if type_.element == "int" else type_.element
-        rank = 1 if type_.memory == "flat" else type_.rank
+        rank = type_.axes
         helper = writer.helper("_flat" if type_.memory == "flat" else "_array")
         more = "" if type_.memory == "flat" else f", {rank}"
         code = f'{helper}("{name}", {given}, {target.coerced(target.dtype(element))}{more})'
         writer.line(
             f"{local} = {code}" + (f" if {given} is not None else None" if _may_be_none(writer, name) else "")
         )
-        writer.names |= {f"len({name}, {axis})": f"{local}.shape[{axis}]" for axis in range(rank)}
+        writer.names |= {length_symbol(name, axis): f"{local}.shape[{axis}]" for axis in range(rank)}
         return
     writer.names[name] = local
     if type_.kind == "int":
@@ -280,7 +280,7 @@ def _used(writer: PythonWriter, name: str) -> bool:
     for output in lifted.outputs:
         if output.view is not None:
             symbols |= set().union(*(p.symbols() for p in output.view.polys))
-    return name in symbols or _written(writer, name) or any(s.startswith(f"len({name},") for s in symbols)
+    return name in symbols or _written(writer, name) or name in measured(symbols)
 
 
 def _sizes(writer: PythonWriter, given: Mapping[str, str], asked: Iterable[Poly]) -> None:
@@ -322,8 +322,8 @@ def _guard(
     if kind in ("at_least", "equal") and bound is not None:
         sign = "<" if kind == "at_least" else "!="
         writer.refuse_if(f"{when}{poly(bound, names).code} {sign} 0", requirement.text)
-    elif kind == "length" and bound is not None and f"len({array}, {requirement.axis})" in names:
-        size = names[f"len({array}, {requirement.axis})"]
+    elif kind == "length" and bound is not None and length_symbol(array, requirement.axis) in names:
+        size = names[length_symbol(array, requirement.axis)]
         short = f"{size} < {poly(bound, names).code}"
         given = f"{writer.arrays[array]} is not None and " if _may_be_none(writer, array) else ""
         writer.refuse_if(when + given + short, requirement.text)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensmith.lifting import loops
-from tensmith.lifting.summarize.plan import length_symbol
+from tensmith.lifting.summary import length_of, length_symbol
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,15 @@ def changes(body: Sequence[loops.Statement], ranks: dict[str, int]) -> Changes:
 
 def steps(statement: loops.Statement, name: str) -> list[int | None]:
     """How a statement changes a variable: the constant it adds, None for any other change."""
+    length = length_of(name)
     match statement:
         case loops.Assign(other, value) if other == name:
             return [_constant_step(value, name)]
         case loops.Declare(other) if other == name:
             return [None]
-        case loops.Append(array, value) if name == length_symbol(array, 0):
+        case loops.Append(array) if length == (array, 0):
             return [1]
-        case loops.Append(array, str()) if name.startswith(f"len({array}, "):
-            return [None]
-        case loops.Allocate(array) if name.startswith(f"len({array}, "):
+        case loops.Append(array, str()) | loops.Allocate(array) if length and length[0] == array:
             return [None]
     return []
 

@@ -20,7 +20,7 @@ from tensmith.lifting.summarize.reasons import uncounted
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.solve import Solver
 from tensmith.lifting.summarize.state import State
-from tensmith.lifting.summary import Term
+from tensmith.lifting.summary import Term, length_of
 
 
 def run_loop(run: Execution, loop: Loop, state: State, scope: Scope) -> None:
@@ -97,7 +97,7 @@ class _Runner:
         found = []
         for name in self.changes.scalars:
             type_ = self.run.types.get(name, I64)
-            array = name[4:].rsplit(",", 1)[0] if name.startswith("len(") else name
+            array = (length_of(name) or (name,))[0]
             if (
                 name in self.closed
                 or type_.kind != "int"

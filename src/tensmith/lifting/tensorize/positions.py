@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tensmith.formula.poly import Atom, FloorDiv, Monomial, Poly
 from tensmith.formula.types import I64, MachineType
+from tensmith.lifting.summary import length_of
 from tensmith.lifting.tensorize.build import Tensor
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _atom(lowering: Lowering, atom: Atom, dtype: str) -> Tensor:
         return build.elementwise("div", build.elementwise("sub", top, rest), bottom)
     if atom in build.extents:
         return build.cast(build.positions(build.extents[atom], (atom,)), dtype)
-    if atom.startswith("len("):
+    if length_of(atom) is not None:
         return build.size(lowering.sizes.extent(Poly.symbol(atom)), dtype)
     if any(atom == size.symbol for size in lowering.sizes.all):
         return build.size(Poly.symbol(atom), dtype)

@@ -12,9 +12,9 @@ from tensmith.formula.types import BOOL, I64, UNTYPED, MachineType
 from tensmith.ir.elements import PolyElements
 from tensmith.ir.op import Node
 from tensmith.ir.ops.sizes import flat_position
-from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.lifted import ArrayView, Input, Lifted
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summary import length_of, length_symbol
 
 
 def place(view: ArrayView, indices: Sequence[Poly]) -> Poly:
@@ -173,4 +173,4 @@ def least(lifted: Lifted) -> dict[str, int]:
     symbols |= {size.symbol for size in lifted.sizes}
     scalars = {entry.scalar for entry in lifted.inputs if entry.scalar is not None}
     sizes = {size.symbol for size in lifted.sizes}
-    return {s: 0 if s in sizes or s.startswith("len(") else -(2**63) for s in symbols | scalars}
+    return {s: 0 if s in sizes or length_of(s) else -(2**63) for s in symbols | scalars}
