@@ -12,7 +12,7 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.lifted import Output
 from tensmith.lifting.summarize.writing import writing
 from tensmith.lifting.summary import Result, Term, Written
-from tensmith.lifting.tensorize.affine import arrays_read, linear
+from tensmith.lifting.tensorize.affine import arrays_read, bounding
 from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.lower import Lowering
 from tensmith.lifting.tensorize.reads import view_of
@@ -142,12 +142,8 @@ def _bounds(value: Term, written: Written) -> bool:
 
 
 def _bound(condition: Poly, written: Written) -> tuple[str, int, Poly] | None:
-    """(variable, 1 or -1, rest) where a condition bounds one index variable by what no index changes."""
-    parts = linear(condition, dict(zip(written.indices, written.extents)))
-    if parts is None or len(parts[1]) != 1:
-        return None
-    ((variable, factor),) = parts[1].items()
-    return (variable, factor.constant, parts[0]) if factor.constant in (1, -1) else None
+    """See `bounding`, of the indices of a part."""
+    return bounding(condition, dict(zip(written.indices, written.extents)))
 
 
 def _cut(sizes: Sizes, written: Written, conditions: Sequence[Poly]) -> Written:

@@ -55,18 +55,9 @@ def _atom(lowering: Lowering, atom: Atom, dtype: str) -> Tensor:
         return build.size(lowering.sizes.extent(Poly.symbol(atom)), dtype)
     if any(atom == size.symbol for size in lowering.sizes.all):
         return build.size(Poly.symbol(atom), dtype)
-    return build.cast(build.scalar(atom, _parameter_type(lowering, atom)), dtype)
-
-
-def _parameter_type(lowering: Lowering, name: str) -> MachineType:
-    for parameter in lowering.summary.function.parameters:
-        if isinstance(parameter.type, MachineType) and parameter.name == name:
-            return parameter.type
-        fields = getattr(parameter.type, "fields", ())
-        for field, type_ in fields:
-            if isinstance(type_, MachineType) and f"{parameter.name}.{field}" == name:
-                return type_
-    return I64
+    type_ = dict(lowering.summary.function.fields).get(atom, I64)
+    assert isinstance(type_, MachineType), "an array is no position"
+    return build.cast(build.scalar(atom, type_), dtype)
 
 
 def mask(lowering: Lowering, conditions: Sequence[Poly]) -> Tensor:
