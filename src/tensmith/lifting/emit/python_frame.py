@@ -35,6 +35,7 @@ from tensmith.lifting.summary import Requirement, length_symbol, measured
 
 # Templates of what array libraries say much alike.
 SPELLINGS = {
+    "cast": "{0.atom}.astype({1})",  # of an expression, to a type
     "positions": "{module}.arange({})",  # 0, 1, ..., extent-1
     "any_zero": "not {module}.all({})",  # a condition that some element is 0
     "any_nan": "{module}.isnan({}).any()",
