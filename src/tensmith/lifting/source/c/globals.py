@@ -22,13 +22,14 @@ def check_steady(
     known = {
         statement.name
         for statement in (*context.hoisted, *statements)
-        if isinstance(statement, loops.Declare | loops.Allocate)
+        if isinstance(statement, loops.Allocate)
+        or (isinstance(statement, loops.Declare) and statement.value is not None)
     }
-    for statement in statements:
-        plain = isinstance(statement, loops.Declare | loops.Allocate | loops.Store)
-        if not plain or not loops.reads(statement) <= known:
-            reason = f"{name} gets its value when it is first used, and keeps it from call to call"
-            raise Refusal(f"{reason}: give it a constant, or make it a parameter", where)
+    made = list(statements)
+    plain = all(isinstance(statement, loops.Declare | loops.Allocate | loops.Store) for statement in made)
+    if not plain or not loops.reads(made) <= known or loops.writes(made):
+        reason = f"{name} gets its value when it is first used, and keeps it from call to call"
+        raise Refusal(f"{reason}: give it a constant, or make it a parameter", where)
 
 
 def global_constant(context: LoweringContext, declaration: Cursor, cursor: Cursor) -> Value:
