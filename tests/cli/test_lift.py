@@ -55,10 +55,15 @@ def test_files_and_json(folder: Path) -> None:
 def test_one_function_and_its_explanation(folder: Path) -> None:
     result = tensmith("lift", "k.py", "--function", "dot", "--to", "numpy", "--explain", folder=folder)
     assert result.returncode == 0 and result.stderr == ""
-    for words in ("dot: proved", "requires len(a) >= n", "while (i < n)", "closed forms", "loop i@4:5",
+    for words in ("dot: proved", "requires len(a) >= n", "while i < n", "closed forms", "loop i@4:5",
                   "obligations", "preservation", "tensor program", "1 of 1 functions proved"):  # fmt: skip
         assert words in result.stdout, words
     assert (folder / "lifted" / "dot.py").exists()
+
+
+def test_what_a_target_says_of_its_files_is_shown(folder: Path) -> None:
+    result = tensmith("lift", "k.py", "--function", "dot", "--to", "gemmini", folder=folder)
+    assert result.returncode == 0 and "  note     Nothing of it runs on Gemmini" in result.stdout
 
 
 def test_auto_says_its_table(

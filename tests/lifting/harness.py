@@ -95,7 +95,8 @@ def judge(
     sizes, slack: what extents are drawn from, and how much longer than needed flat arrays are; repeat: inputs
     that have their sizes and scalars in common.
     """
-    trial, sampler = Trial(lifted, source), Sampler(lifted, seed, sizes, slack)
+    trial, sampler = Trial(lifted, source), Sampler(lifted, seed)
+    sampler.sizes, sampler.slack = sizes or sampler.sizes, slack
     verdicts = {name: Verdict() for name in targets}
     for draw in sampler.draws(count, repeat):
         open_ = {name: loaded for name, loaded in targets.items() if len(verdicts[name].wrong) < 3}
@@ -146,10 +147,7 @@ class Trial:
                 for verdict in verdicts.values():
                     verdict.meaningless += 1
                 return
-            flushed = functools.partial(self.again, getattr(self.source, "flushed", self.source))
-            again = functools.partial(self.again, self.source)
-            measure = functools.partial(spread, again, flushed, self.lifted.function, draw.arguments)
-            expected = Expected(self.outputs(outcome), measure)
+            expected = Expected(self.outputs(outcome), functools.partial(self.measured, draw))
             for name, array in outcome.arrays.items():
                 if name not in self.written and array.tobytes() != given[name][1]:
                     for verdict in verdicts.values():
@@ -208,6 +206,15 @@ class Trial:
             if kind.bits is not None and np.asarray(got).dtype != dtype(kind):
                 return f"output {i} is {np.asarray(got).dtype} instead of {dtype(kind)}"
         return ""
+
+    def measured(self, draw: Draw, results: Sequence[Any]) -> list[Any]:
+        """How far results may be from the source's: as its inputs move, or as what is too small for a normal
+        float is 0."""
+        source = getattr(self.source, "flushed", self.source)
+        flushed = functools.cache(lambda: self.again(source, draw.arguments, results))
+        runs = functools.partial(self.again, self.source), lambda moved, like: flushed()
+        spreads = [spread(run, self.lifted.function, draw.arguments, results) for run in runs]
+        return [np.maximum(*both) for both in zip(*spreads)]
 
     def again(self, source: Source, arguments: Mapping[str, Any], like: Sequence[Any]) -> list[Any]:
         """The outputs of a source on other arguments, of the extents that others have."""

@@ -14,13 +14,13 @@ from tensmith.lifting.lifted import ArrayView, Input, Lifted
 
 def sizes(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, int]:
     """Every symbol's value."""
-    scalars = {key: int(v) for key, v in arguments.items() if np.ndim(v) == 0}
-    values = dict(scalars)
+    known = {key: int(v) for key, v in arguments.items() if np.ndim(v) == 0}
     for key, array in arguments.items():
-        values |= {f"len({key}, {axis})": size for axis, size in enumerate(np.shape(array))}
+        known |= {f"len({key}, {axis})": size for axis, size in enumerate(np.shape(array))}
+    values = dict(known)
     for size in lifted.sizes:
         taken = not size.when or _holds(lifted, size.when, arguments, values)
-        values[size.symbol] = max(0, size.poly.evaluate(values)) if taken else 0
+        values[size.symbol] = max(0, size.poly.evaluate({**values, **known})) if taken else 0
     return values
 
 

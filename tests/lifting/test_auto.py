@@ -28,6 +28,14 @@ def gemv(m: int, n: int, a: list[list[float]], x: list[float]):
 def shift(a: list[float], b: list[float], n: int):
     for i in range(n):
         b[i] = a[i + 1]
+
+def between(a: list[float], n: int, m: int):
+    total = 0.0
+    for i in range(n):
+        total += a[i]
+    for i in range(m):
+        total += a[i]
+    return [total for i in range(n - m)]
 """
 
 
@@ -88,6 +96,15 @@ def test_what_was_emitted_can_be_called(target):
     if target != "onnx":
         with pytest.raises(ValueError, match="requires"):
             function(np.arange(4.0), b, 4)
+
+
+@pytest.mark.parametrize("target", ["numpy", "c", "onnx"])
+def test_a_returned_array_has_room_where_counts_are_below_0(target):
+    if target == "c" and shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    program = lifted("between")
+    function = load(target, program, standard_steps().emit(target, program).files)
+    np.testing.assert_array_equal(function(np.ones(3), -1, -3), [0, 0])
 
 
 def test_what_cannot_run_here_is_said():

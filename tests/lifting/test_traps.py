@@ -36,6 +36,13 @@ RIGHT = {
     "    for (int i = 0; i < n; i++) c[i] = fminf(a[i], b[i]);\n}\n",
     "greatest.c": "#include <math.h>\nfloat greatest(int n, const float *a) {\n    float m = 0;\n"
     "    for (int i = 0; i < n; i++) m = fmaxf(m, a[i]);\n    return m;\n}\n",
+    # Two ranges to one bound are one range.
+    "zipped.py": "def zipped(n: int):\n    s = 0\n    for i, j in zip(range(n), range(n)):\n"
+    "        s += i * j\n    return s\n",
+    # The same statement once in every iteration and once in some.
+    "counted.c": "static void count(int *k) { *k += 1; }\n"
+    "int counted(int n, const int *a) {\n    int k = 0;\n"
+    "    for (int i = 0; i < n; i++) { count(&k); if (a[i]) count(&k); }\n    return k;\n}\n",
     # Conversions of scalars wrap.
     **{
         f"{name}.c": f"#include <stdint.h>\nstatic int as_int(uint32_t p) {{ return p; }}\n"

@@ -14,9 +14,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.summarize.constants import number
-from tensmith.lifting.summarize.counters import statements
-from tensmith.lifting.summarize.plan import length_symbol
-from tensmith.lifting.summary import Summary, Term
+from tensmith.lifting.summary import Summary, Term, length_symbol
 
 _POLYNOMIAL = {"add": Poly.__add__, "sub": Poly.__sub__, "mul": Poly.__mul__}
 
@@ -47,7 +45,8 @@ class Trees:
             for name in size.poly.symbols():
                 if size.poly.coefficient(name) == 1:
                     self.sizes.setdefault(name, Poly.symbol(size.symbol) - size.poly + Poly.symbol(name))
-        given = [s.name for s in statements(function.body) if isinstance(s, (loops.Declare, loops.Assign))]
+        inside = loops.statements(function)
+        given = [s.name for s in inside if isinstance(s, (loops.Declare, loops.Assign))]
         self.once = {name for name in given if given.count(name) == 1}
         self.known: dict[str, Term] = {
             name: Size(self.sizes[name], type_) if name in self.sizes else Read(name, (), type_)

@@ -17,11 +17,12 @@ from tensmith.evaluate.latency import take_turns
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
-from tensmith.lifting.emit.kernel.parameters import axes_of, length_symbol
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Struct, dtype_of
 from tensmith.lifting.pipeline import Steps
 from tensmith.lifting.running import Callee, fields, installed, load
+from tensmith.lifting.second.inputs import evaluated
+from tensmith.lifting.summary import length_symbol
 from tensmith.progress import Progress, silent
 
 CANDIDATES = ("numpy", "torch", "c", "onnx", "jax", "tensorflow", "mlx")
@@ -186,19 +187,19 @@ def _shapes(lifted: Lifted, sizes: Sizes, default: int) -> tuple[dict[str, int],
     arrays = {name: type_ for name, type_ in all_fields if isinstance(type_, Array)}
     lengths: dict[str, int] = dict(values)
     for name, type_ in arrays.items():
-        axes = axes_of(type_)
+        axes = type_.axes
         extents = sizes.get(name, (0,) * axes)
         if len(extents) != axes:
             raise UsageError(f"--sizes gives {name} {len(extents)} extents, and it has {axes}")
         lengths |= {length_symbol(name, axis): extent for axis, extent in enumerate(extents)}
     _stretch(lifted, lengths)
     for name, type_ in arrays.items():  # what nothing bounds is as long as the rest
-        for axis in range(axes_of(type_)):
+        for axis in range(type_.axes):
             symbol = length_symbol(name, axis)
             lengths[symbol] = lengths[symbol] or (default if type_.rank < 3 else max(1, default // 10))
     _stretch(lifted, lengths)
     return values, {
-        name: tuple(lengths[length_symbol(name, axis)] for axis in range(axes_of(type_)))
+        name: tuple(lengths[length_symbol(name, axis)] for axis in range(type_.axes))
         for name, type_ in arrays.items()
     }
 
@@ -219,12 +220,11 @@ def _stretch(lifted: Lifted, lengths: dict[str, int]) -> None:
     """Makes arrays as long as the requirements say; they may be over the lengths of others."""
     for _ in range(len(lifted.requires) + 1):
         before = dict(lengths)
-        for size in lifted.sizes:
-            lengths[size.symbol] = max(0, int(size.poly.evaluate(lengths)))
         for requirement in lifted.requires:
             if requirement.kind == "length" and requirement.poly is not None:
                 symbol = length_symbol(requirement.array, requirement.axis)
-                lengths[symbol] = max(lengths[symbol], int(requirement.poly.evaluate(lengths)))
+                needed = evaluated(lifted, requirement.poly, lengths, plain=True)
+                lengths[symbol] = max(lengths[symbol], needed)
         if lengths == before:
             return
 

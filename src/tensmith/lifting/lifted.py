@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import permutations
 
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
@@ -35,6 +36,40 @@ class ArrayView:
     steps: tuple[tuple[Poly, ...], ...]
     shape: tuple[Poly, ...]
 
+    @property
+    def polys(self) -> tuple[Poly, ...]:
+        """All polynomials that it is made of."""
+        return (*self.offset, *self.shape, *(step for row in self.steps for step in row))
+
+    @property
+    def run(self) -> tuple[int, ...] | None:
+        """Axes of a view of flat memory, outermost first, where together they are one unbroken run."""
+        if len(self.offset) != 1:
+            return None
+        for order in permutations(range(len(self.shape))):
+            stride = Poly.of(1)
+            for axis in reversed(order):
+                if self.steps[0][axis] != stride and self.shape[axis] != 1:
+                    break
+                stride = stride * self.shape[axis]
+            else:
+                return order
+        return None
+
+    @property
+    def corner(self) -> bool:
+        """Whether axis k of it walks axis k of the array, forwards and alone."""
+        axes = range(len(self.offset))
+        return self.steps == tuple(tuple(Poly.of(int(a == k)) for k in axes) for a in axes)
+
+    @property
+    def front(self) -> bool:
+        """Whether it begins at the array's first element and leaves no gaps: a run of flat memory, axes in
+        order, or a corner of another."""
+        if any(offset != 0 for offset in self.offset):
+            return False
+        return self.run == tuple(range(len(self.shape))) if len(self.offset) == 1 else self.corner
+
 
 @dataclass(frozen=True)
 class Input:
@@ -55,6 +90,14 @@ class Input:
     positions: Poly | None = None
     when: str = ""
 
+    @property
+    def polys(self) -> tuple[Poly, ...]:
+        """All polynomials that say what it is."""
+        return (
+            *(self.view.polys if self.view else ()),
+            *([] if self.positions is None else [self.positions]),
+        )
+
 
 @dataclass(frozen=True)
 class Output:
@@ -73,8 +116,8 @@ class Output:
 class Lifted:
     """See the module. Size symbols and integer parameters are the symbols of the program's shapes.
 
-    sizes: to be bound in order; a polynomial may be over sizes bound before it (a size goes before a
-    parameter of the same name). notes: what else is said of the result, wherever that is shown.
+    sizes: to be bound in order; a polynomial may be over sizes bound before it, and over parameters as they
+    are, where a size has a parameter's name. notes: what else is said of the result, wherever that is shown.
     """
 
     function: Function

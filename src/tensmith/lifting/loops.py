@@ -2,20 +2,21 @@
 
 A `for`, a `while`, a comprehension and a pointer walk all become `Loop`: a condition and a body. Pointers
 into an array become integer offsets into it. Conversions that the source language makes silently (promotion,
-the cast at a store) are written out as `Cast`. Every expression and statement keeps its place in the source.
+the cast at a store) are written out as `Cast`. Every expression and statement keeps its place in the source,
+which does not count where two are compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from tensmith.formula.types import I64, INT, MachineType
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class SourcePosition:
     """Where something stands in the source, both counted from 1."""
 
@@ -58,6 +59,11 @@ class Array:
     extents: tuple[Expr | None, ...] = (None,)
     written: bool = True  # False where the source promises not to (const)
 
+    @property
+    def axes(self) -> int:
+        """How many lengths it is passed with: one for flat memory, its rank for nested."""
+        return 1 if self.memory == "flat" else self.rank
+
 
 @dataclass(frozen=True)
 class Struct:
@@ -73,7 +79,7 @@ class Parameter:
 
     name: str
     type: MachineType | Array | Struct
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
     @property
     def fields(self) -> tuple[tuple[str, MachineType | Array], ...]:
@@ -92,7 +98,7 @@ class Constant:
 
     value: int | float | bool
     type: MachineType
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class Variable:
 
     name: str
     type: MachineType
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,7 @@ class Load:
     array: str
     indices: tuple[Expr, ...]
     type: MachineType
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ class Length:
     array: str
     axis: int
     type: MachineType = I64
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
     row: tuple[Expr, ...] = ()
 
 
@@ -142,7 +148,7 @@ class Apply:
     operator: str
     arguments: tuple[Expr, ...]
     type: MachineType
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -151,7 +157,7 @@ class ScalarCast:
 
     value: Expr
     type: MachineType
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 Expr: TypeAlias = Constant | Variable | Load | Length | Apply | ScalarCast
@@ -166,7 +172,7 @@ class Declare:
     name: str
     type: MachineType
     value: Expr | None
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -180,7 +186,7 @@ class Allocate:
     type: Array
     extents: tuple[Expr, ...]
     fill: Expr | None
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
     natural: bool = False
 
 
@@ -190,7 +196,7 @@ class Assign:
 
     name: str
     value: Expr
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -200,7 +206,7 @@ class Store:
     array: str
     indices: tuple[Expr, ...]
     value: Expr
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -209,7 +215,7 @@ class Append:
 
     array: str
     value: Expr | str
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -219,7 +225,7 @@ class If:
     condition: Expr
     then: tuple[Statement, ...]
     otherwise: tuple[Statement, ...] = ()
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -229,7 +235,7 @@ class Loop:
     condition: Expr
     body: tuple[Statement, ...]
     label: str
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -237,7 +243,7 @@ class Return:
     """The last statement of a function: an expression, or the name of an array."""
 
     value: Expr | str
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
 
 
 Statement: TypeAlias = Declare | Allocate | Assign | Store | Append | If | Loop | Return
@@ -256,7 +262,7 @@ class Function:
     body: tuple[Statement, ...]
     language: Literal["c", "c++", "python"]
     file: str
-    position: SourcePosition = NOWHERE
+    position: SourcePosition = field(default=NOWHERE, compare=False)
     noted: tuple[str, ...] = ()
 
     @property
@@ -271,8 +277,8 @@ class Function:
 
 
 def nodes(part: object) -> Iterator[object]:
-    """All that a part of a function is made of: statements, expressions, types; each once, in no order,
-    and without positions."""
+    """All that a part of a function is made of, itself first, then what is inside of it in order: statements,
+    expressions, types; each once, without positions."""
     stack: list[Any] = [part]
     seen: set[int] = set()
     while stack:
@@ -281,13 +287,13 @@ def nodes(part: object) -> Iterator[object]:
             continue
         seen.add(id(found))
         kind: Any = type(found)
-        if kind is tuple:
-            stack += found
+        if kind is tuple or kind is list:
+            stack += reversed(found)
         elif kind is MachineType:
             yield found
         elif names := _named(kind):
             yield found
-            stack += [getattr(found, name) for name in names]
+            stack += [getattr(found, name) for name in reversed(names)]
 
 
 @cache
@@ -295,3 +301,37 @@ def _named(kind: type) -> tuple[str, ...]:
     """The fields of a class that is part of functions."""
     known = is_dataclass(kind) and kind is not SourcePosition
     return tuple(field.name for field in fields(kind)) if known else ()
+
+
+def statements(part: object) -> Iterator[Statement]:
+    """All statements, those inside others too."""
+    return (node for node in nodes(part) if isinstance(node, Statement))
+
+
+def reads(part: object) -> set[str]:
+    """The variables and arrays that a part of a function reads."""
+    found = set()
+    for node in nodes(part):
+        match node:
+            case Variable(name) | Load(name) | Length(name):
+                found.add(name)
+            case Append(_, str() as name) | Return(str() as name):
+                found.add(name)
+    return found
+
+
+def writes(part: object) -> set[str]:
+    """The variables and arrays of others that a part of a function changes."""
+    found, own = set(), set()
+    for node in nodes(part):
+        match node:
+            case Assign(name) | Store(name) | Append(name):
+                found.add(name)
+            case Declare(name) | Allocate(name):
+                own.add(name)
+    return found - own
+
+
+def touches(part: object) -> set[str]:
+    """The variables and arrays of others that a part of a function reads or changes."""
+    return reads(part) | writes(part)

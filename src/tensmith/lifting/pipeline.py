@@ -269,7 +269,8 @@ def _lift(
         tell(f"{name}: beside its source")
         work.checked = reader.check(lifted)
     tell(f"{name}: {', '.join(targets)}")
-    emitted = {target: steps.emit(target, lifted).files for target in targets}
+    written = {target: steps.emit(target, lifted) for target in targets}
+    said = (*notes, *(note for files in written.values() for note in files.notes))
     return LiftResult(
         name,
         "proved",
@@ -280,9 +281,9 @@ def _lift(
         tuple(dict.fromkeys(entry.text for entry in lifted.requires)),
         tuple(dict.fromkeys(lifted.assumes)),
         len(work.verdicts),
-        notes=notes,
+        notes=tuple(dict.fromkeys(said)),
         program=str(lifted.program),
-        emitted=emitted,
+        emitted={target: files.files for target, files in written.items()},
         work=work,
     )
 

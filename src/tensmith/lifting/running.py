@@ -18,11 +18,14 @@ from typing import Any
 import numpy as np
 
 from tensmith.errors import EngineError
+from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
 from tensmith.kernel.toolchain import find_compiler, has_compiler, run_compiler
 from tensmith.lifting.lifted import Lifted, Output
 from tensmith.lifting.loops import Array, Parameter, Struct, dtype_of
+from tensmith.lifting.second.inputs import evaluated
+from tensmith.lifting.summary import length_symbol
 
 Callee = Callable[..., Any]
 
@@ -134,8 +137,7 @@ def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
                 outputs.append(np.empty_like(value))
                 passed.append(outputs[-1].ctypes.data_as(ctypes.c_void_p))
         if result is not None:
-            symbols = _symbols(lifted, given) if extents else {}
-            shape = [extent if isinstance(extent, int) else extent.evaluate(symbols) for extent in extents]
+            shape = [evaluated(lifted, Poly.of(extent), _known(given)) for extent in extents]
             outputs.append(np.empty(shape, _dtype(result.type)))
             passed.append(outputs[-1].ctypes.data_as(ctypes.c_void_p))
             passed += [ctypes.c_size_t(outputs[-1].size)] if extents else []
@@ -151,16 +153,14 @@ def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
     return call
 
 
-def _symbols(lifted: Lifted, given: Sequence[tuple[str, MachineType | Array, Any]]) -> dict[str, int]:
-    """The sizes that the extents of a returned array are over."""
+def _known(given: Sequence[tuple[str, MachineType | Array, Any]]) -> dict[str, int]:
+    """Integer parameters, and lengths of arrays."""
     values: dict[str, int] = {}
     for name, type_, value in given:
         if isinstance(type_, Array):
-            values |= {f"len({name}, {axis})": size for axis, size in enumerate(value.shape)}
+            values |= {length_symbol(name, axis): size for axis, size in enumerate(value.shape)}
         elif type_.kind == "int":
             values[name] = int(value)
-    for size in lifted.sizes:
-        values[size.symbol] = max(0, size.poly.evaluate(values))
     return values
 
 

@@ -9,14 +9,9 @@ from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.result import LiftResult
+from tensmith.lifting.source.text import SIGNS, applied, text
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written, first
 from tensmith.verify.obligation import Verdict
-
-_INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "fmod": "rem", "floor_div": "//", "mod": "%",
-    "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!=", "and": "and", "or": "or",
-    "left_shift": "<<", "right_shift": ">>", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
-}  # fmt: skip
 
 
 def explain(result: LiftResult) -> Iterator[str]:
@@ -64,51 +59,28 @@ def statements(body: Sequence[loops.Statement], depth: int) -> Iterator[str]:
     for statement in body:
         match statement:
             case loops.Declare(name, type_, value):
-                yield f"{space}{name}: {type_}{f' = {expression(value)}' if value is not None else ''}"
+                yield f"{space}{name}: {type_}{f' = {text(value)}' if value is not None else ''}"
             case loops.Allocate(name, type_, extents, fill):
-                shape = " x ".join(map(expression, extents))
-                content = f" of {expression(fill)}" if fill is not None else ""
+                shape = " x ".join(map(text, extents))
+                content = f" of {text(fill)}" if fill is not None else ""
                 yield f"{space}{name}: {kind(type_)} = new {shape}{content}"
             case loops.Assign(name, value):
-                yield f"{space}{name} = {expression(value)}"
+                yield f"{space}{name} = {text(value)}"
             case loops.Store(array, indices, value):
-                yield f"{space}{array}[{', '.join(map(expression, indices))}] = {expression(value)}"
+                yield f"{space}{array}[{', '.join(map(text, indices))}] = {text(value)}"
             case loops.Append(array, value):
-                yield f"{space}{array}.append({value if isinstance(value, str) else expression(value)})"
+                yield f"{space}{array}.append({value if isinstance(value, str) else text(value)})"
             case loops.If(condition, then, otherwise):
-                yield f"{space}if {expression(condition)}"
+                yield f"{space}if {text(condition)}"
                 yield from statements(then, depth + 1)
                 if otherwise:
                     yield f"{space}else"
                     yield from statements(otherwise, depth + 1)
             case loops.Loop(condition, inner, label):
-                yield f"{space}while {expression(condition)}    # {label}"
+                yield f"{space}while {text(condition)}    # {label}"
                 yield from statements(inner, depth + 1)
             case loops.Return(value):
-                yield f"{space}return {value if isinstance(value, str) else expression(value)}"
-
-
-def expression(found: loops.Expr) -> str:
-    """An expression in one line."""
-    match found:
-        case loops.Constant(value):
-            return str(value)
-        case loops.Variable(name):
-            return name
-        case loops.Load(array, indices):
-            return f"{array}[{', '.join(map(expression, indices))}]"
-        case loops.Length(array, axis):
-            return f"len({array}, {axis})"
-        case loops.Apply(operator, arguments):
-            return _applied(operator, [expression(argument) for argument in arguments])
-        case loops.ScalarCast(value, type_):
-            return f"{type_}({expression(value)})"
-
-
-def _applied(operator: str, arguments: Sequence[str]) -> str:
-    if operator in _INFIX and len(arguments) == 2:
-        return f"({arguments[0]} {_INFIX[operator]} {arguments[1]})"
-    return f"{operator}({', '.join(arguments)})"
+                yield f"{space}return {value if isinstance(value, str) else text(value)}"
 
 
 # Closed forms.
@@ -171,7 +143,7 @@ def term(found: Term) -> str:
         case Call("inf"):
             return "infinity"
         case Call(operator, arguments, _):
-            return _applied(operator, [term(argument) for argument in arguments])
+            return applied(operator, arguments, term, _inner)
         case Reduce(kind_, var, extent, body):
             return f"{kind_}({var} < {extent}: {term(body)}; from {term(first(found))})"
         case Choose(conditions, then, otherwise, _):
@@ -179,6 +151,11 @@ def term(found: Term) -> str:
             other = other[1:-1] if isinstance(otherwise, Choose) else other
             return f"({term(then)} if {test} else {other})"
     raise TypeError(f"not a term: {found!r}")
+
+
+def _inner(found: Term) -> str:
+    shown = term(found)
+    return f"({shown})" if isinstance(found, Call) and found.function in SIGNS else shown
 
 
 # Obligations.

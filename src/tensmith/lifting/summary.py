@@ -11,7 +11,8 @@ A summary is a claim. `conditions` turns it into obligations; nothing else makes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -23,6 +24,30 @@ from tensmith.lifting.loops import Function
 Term: TypeAlias = Expr
 # Conditions, and whether they hold.
 Path: TypeAlias = tuple[tuple[Term, bool], ...]
+
+
+_LENGTH = re.compile(r"len\(([^,()]+), (\d+)\)")
+
+
+def length_symbol(array: str, axis: int) -> str:
+    """The symbol of polynomials that stands for an array's length along an axis."""
+    return f"len({array}, {axis})"
+
+
+def length_of(symbol: str) -> tuple[str, int] | None:
+    """The array and axis whose length a symbol is; None for other symbols."""
+    found = _LENGTH.fullmatch(symbol)
+    return None if found is None else (found[1], int(found[2]))
+
+
+def measured(symbols: Iterable[str]) -> set[str]:
+    """The arrays whose lengths are among symbols."""
+    return {found[0] for symbol in symbols if (found := length_of(symbol)) is not None}
+
+
+def as_shown(text: str) -> str:
+    """A text with lengths as people write them: len(a), len(a[0])."""
+    return _LENGTH.sub(lambda found: f"len({found[1]}{'[0]' * int(found[2])})", text)
 
 
 def first(fold: Reduce) -> Term:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.text import text
+from tensmith.lifting.summary import as_shown, length_symbol
 from tensmith.verify.obligation import Obligation, Verdict
 
 # kind of obligation -> (what cannot be shown of the subject, what to do about it)
@@ -80,7 +80,7 @@ def _arguments(detail: str) -> list[str]:
     for group, name, value in _ARGUMENT.findall(detail):
         if group == "len":
             array, _, axis = name.rpartition(".")
-            name = f"len({array}{'[0]' * int(axis)})"
+            name = as_shown(length_symbol(array, int(axis)))
         found.append(f"{name} = {value}")
     return found[:_MOST_VALUES]
 
@@ -93,11 +93,10 @@ def _wrap(obligation: Obligation, function: loops.Function) -> str | None:
     script = obligation.script
     if script is None or "wrap.u" not in " ".join((script.goal or "", *script.path)):
         return None
-    loop = next(
-        (part for part in _parts(function) if isinstance(part, loops.Loop) and part.label == obligation.loop),
-        None,
+    around = (
+        s for s in loops.statements(function) if isinstance(s, loops.Loop) and s.label == obligation.loop
     )
-    inside = list(_parts(loop or function))
+    inside = list(loops.nodes(next(around, function)))
     wraps = [
         (part.type, part.value)
         for part in inside
@@ -132,24 +131,13 @@ def _instead(inside: list[object], difference: loops.Apply, a: str, b: str) -> s
     return "convert it to a wider signed type first"
 
 
-def _parts(found: object) -> Iterator[object]:
-    """Everything inside of a function, a statement or an expression, itself first."""
-    if isinstance(found, tuple):
-        for part in found:
-            yield from _parts(part)
-    elif is_dataclass(found) and not isinstance(found, (loops.SourcePosition, loops.Parameter)):
-        yield found
-        for field in fields(found):
-            yield from _parts(getattr(found, field.name))
-
-
 def _bare(found: loops.Expr) -> loops.Expr:
-    """An expression without conversions and places."""
+    """An expression without conversions."""
     match found:
-        case loops.ScalarCast(value, _, _):
+        case loops.ScalarCast(value):
             return _bare(value)
-        case loops.Apply(operator, arguments, type_, _):
-            return loops.Apply(operator, tuple(map(_bare, arguments)), type_)
-        case loops.Load(array, indices, type_, _):
-            return loops.Load(array, tuple(map(_bare, indices)), type_)
-    return replace(found, position=loops.NOWHERE)
+        case loops.Apply(_, arguments):
+            return replace(found, arguments=tuple(map(_bare, arguments)))
+        case loops.Load(_, indices):
+            return replace(found, indices=tuple(map(_bare, indices)))
+    return found

@@ -80,3 +80,12 @@ def test_a_maximum_from_the_first_element_on_is_one_reduction(tmp_path):
     (tmp_path / "f.c").write_text(f"float f(const float *x, int n) {{ float m = x[0]; {loop} return m; }}")
     (function,) = read_c(tmp_path / "f.c")
     assert [node.op for node in tensorize(summarize(function)).program.nodes] == ["reduce_max"]
+
+
+def test_one_element_is_all_of_no_array(tmp_path):
+    (tmp_path / "f.cpp").write_text(
+        "#include <vector>\nvoid f(std::vector<std::vector<float>> &a) { a[0][0] = 1; }"
+    )
+    (function,) = read_c(tmp_path / "f.cpp")
+    (output,) = tensorize(summarize(function)).outputs
+    assert not output.whole

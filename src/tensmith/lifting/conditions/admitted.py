@@ -6,7 +6,6 @@ be 2 at once. Where a solver says that this cannot be, the result says so; it is
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from tensmith.formula.poly import Poly
@@ -15,7 +14,7 @@ from tensmith.lifting.conditions.nodes import Arena, ProofTerm
 from tensmith.lifting.conditions.script import ObligationWriter
 from tensmith.lifting.conditions.world import ProofWorld
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.summary import Summary
+from tensmith.lifting.summary import Summary, as_shown, length_symbol
 from tensmith.verify.solve import discharge
 
 _ENOUGH = 2
@@ -47,15 +46,15 @@ def _counted(world: ProofWorld) -> dict[str, ProofTerm]:
     for size in world.summary.sizes:
         # A part of a range, cut off by branches, may well be one element, or none.
         if not size.where and not size.poly.symbols() & own:
-            found[_said(str(size.poly))] = world.scope[size.symbol]
+            found[as_shown(str(size.poly))] = world.scope[size.symbol]
     for poly in [*(size.poly for size in world.summary.sizes), *(loop.trips for loop in world.summary.loops)]:
         for name in poly.symbols() - own:  # 2 of 4*n say nothing of 2 of n
             factor = poly.coefficient(name)
             if factor is not None and factor.constant is not None and factor.constant > 1:
-                found.setdefault(_said(name), world.poly(Poly.symbol(name), world.scope))
+                found.setdefault(as_shown(name), world.poly(Poly.symbol(name), world.scope))
     for requirement in world.summary.requires:
         if requirement.kind == "length":
-            name = _said(f"len({requirement.array}, {requirement.axis})")
+            name = as_shown(length_symbol(requirement.array, requirement.axis))
             found.setdefault(name, world.length(requirement.array, requirement.axis))
     for facts in world.summary.loops:
         if not facts.outer and facts.trips.constant is None:
@@ -64,8 +63,3 @@ def _counted(world: ProofWorld) -> dict[str, ProofTerm]:
             if node not in found.values():
                 found[name] = node
     return found
-
-
-def _said(text: str) -> str:
-    """len(a, 0) as len(a), len(a, 1) as len(a[0])."""
-    return re.sub(r"len\(([^,()]+), (\d+)\)", lambda m: f"len({m[1]}{'[0]' * int(m[2])})", text)

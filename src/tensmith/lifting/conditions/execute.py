@@ -7,7 +7,7 @@ scalar is set before it is read. Nothing is believed but the facts of `World`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -32,7 +32,7 @@ from tensmith.lifting.conditions.state import (
     written,
 )
 from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope
-from tensmith.lifting.summary import LoopFacts
+from tensmith.lifting.summary import LoopFacts, length_symbol
 from tensmith.verify.obligation import Kind
 
 
@@ -387,7 +387,9 @@ class _Invariant:
             boxes = (BoxClaim(written, scope, arena.true) for written in facts.arrays.get(name, ()))
             state = state.array(name, state.arrays[name].having(*boxes))
         for name in self.grown:
-            claims = [facts.scalars.get(f"len({name}, {axis})") for axis in range(len(state.lengths[name]))]
+            claims = [
+                facts.scalars.get(length_symbol(name, axis)) for axis in range(len(state.lengths[name]))
+            ]
             lengths = tuple(
                 executor.unknown(name, "Int") if claim is None else executor.world.term(claim, scope)
                 for claim in claims
@@ -405,19 +407,15 @@ class _Changed:
     grown: set[str] = field(default_factory=set)
 
 
-def _changed(body: Iterable[loops.Statement], found: _Changed | None = None) -> _Changed:
-    found = found or _Changed()
-    for statement in body:
+def _changed(body: Sequence[loops.Statement]) -> _Changed:
+    found = _Changed()
+    for statement in loops.statements(body):
         match statement:
-            case loops.Declare(name, _, _, _) | loops.Assign(name, _, _):
+            case loops.Declare(name) | loops.Assign(name):
                 found.scalars.add(name)
-            case loops.Store(name, _, _, _):
+            case loops.Store(name):
                 found.arrays.add(name)
-            case loops.Allocate(name, _, _, _, _) | loops.Append(name, _, _):
+            case loops.Allocate(name) | loops.Append(name):
                 found.arrays.add(name)
                 found.grown.add(name)
-            case loops.If(_, then, otherwise, _):
-                _changed((*then, *otherwise), found)
-            case loops.Loop(_, inner, _, _):
-                _changed(inner, found)
     return found

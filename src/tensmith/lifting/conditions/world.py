@@ -14,7 +14,7 @@ from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.nodes import Arena, ProofTerm, monomials, walk
 from tensmith.lifting.conditions.operators import sort_of
-from tensmith.lifting.summary import Requirement, SizeSymbol, Summary, Term
+from tensmith.lifting.summary import Requirement, SizeSymbol, Summary, Term, length_of
 
 Scope: TypeAlias = Mapping[str, ProofTerm]
 
@@ -124,30 +124,24 @@ class ProofWorld:
     def _require(self, requirement: Requirement) -> None:
         if requirement.poly is None or requirement.kind not in ("at_least", "equal", "length", "nonzero"):
             return
-        poly = self.poly(requirement.poly, self.stated)
+        arena, poly = self.arena, self.poly(requirement.poly, self.stated)
         if requirement.where:
             claim = self._claim(requirement, poly)
-            self.requirements[self.arena.any([self.arena.negate(self.where(requirement)), claim])] = (
-                requirement.text
-            )
+            self.requirements[arena.any([arena.negate(self.where(requirement)), claim])] = requirement.text
             return
+        grid = self.summary.grids.get(requirement.array)
+        if requirement.kind == "length" and grid is not None and len(grid.strides) > 1:
+            return  # the length of memory seen through strides is compared row by row, never as a product
+        self.requirements[self._claim(requirement, poly)] = requirement.text
         match requirement.kind:
             case "at_least":
-                self.requirements[self.arena.claim(poly, self.zero)] = requirement.text
                 self._bound(poly)
             case "equal":
-                self.requirements[self.arena.eq(poly, self.zero)] = requirement.text
-                self.arena.assume(poly, self.arena.scale(poly, -1))
-            case "nonzero":
-                self.requirements[self.arena.negate(self.arena.eq(poly, self.zero))] = requirement.text
+                arena.assume(poly, arena.scale(poly, -1))
             case "length":
-                # The length of memory seen through strides is compared row by row, never as a product.
-                grid = self.summary.grids.get(requirement.array)
-                if grid is None or len(grid.strides) < 2:
-                    length = self.length(requirement.array, requirement.axis)
-                    self.requirements[self.arena.claim(length, poly)] = requirement.text
-                    longest = [poly, *(size for size, raw in self.sizes.items() if raw is poly)]
-                    self.arena.assume(*(self.arena.sub(length, least) for least in longest))
+                length = self.length(requirement.array, requirement.axis)
+                longest = [poly, *(size for size, raw in self.sizes.items() if raw is poly)]
+                arena.assume(*(arena.sub(length, least) for least in longest))
 
     def _bound(self, poly: ProofTerm) -> None:
         """Assumes that a polynomial is >= 0; what bounds a parameter from above bounds its size."""
@@ -260,10 +254,9 @@ class ProofWorld:
         found = scope.get(name)
         if found is not None:
             return found
-        if name.startswith("len(") and name.endswith(")"):
-            array, _, axis = name[4:-1].partition(",")
-            if array.strip() in self.arrays and axis.strip().isdecimal():
-                return self.length(array.strip(), int(axis))
+        length = length_of(name)
+        if length is not None and length[0] in self.arrays:
+            return self.length(*length)
         raise Malformed(f"nothing is named '{name}' there")
 
     def term(self, term: Term, scope: Scope) -> ProofTerm:

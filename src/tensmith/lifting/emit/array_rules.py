@@ -31,14 +31,6 @@ places_helper = '''
     '''
 
 
-def cast(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    """a.astype(dtype)."""
-    dtype = w.type(node.output).dtype
-    if operands[0].literal:
-        return w.target.typed(operands[0], dtype)
-    return ExpressionText(f"{operands[0].atom}.astype({w.target.dtype(dtype)})")
-
-
 def reduction(method: str) -> Rule:
     """a.sum(axis=...), with the element type of the result where integers would be widened."""
 
@@ -99,7 +91,7 @@ def alike(module: str) -> dict[str, Rule]:
         "min": nested(f"{module}.minimum"), "max": nested(f"{module}.maximum"),
         "where": rules.where(f"{module}.where"),
         "bit_shift": rules.shift(f"{module}.left_shift", f"{module}.right_shift"),
-        "cast": cast, "expand": expand, "pad": rules.pad(_pad),
+        "cast": rules.cast, "expand": expand, "pad": rules.pad(_pad),
         "gather": rules.gather(f"{module}.take({{code}}, {{at}}, axis={{axis}})"),
         "transpose": rules.transpose, "unsqueeze": rules.index_of, "size": rules.size,
     }  # fmt: skip

@@ -13,11 +13,10 @@ from tensmith.formula.poly import Poly, product
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.kernel.body import Rooms, add_loops, constant_tables, rooms
 from tensmith.lifting.emit.kernel.elements import KernelElements, least
-from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.emit.kernel.plan import LoopNest, LoopPlan, make_plan, output_key
 from tensmith.lifting.emit.signature import FunctionSignature
 from tensmith.lifting.lifted import ArrayView, Lifted
-from tensmith.lifting.summary import Requirement
+from tensmith.lifting.summary import Requirement, length_symbol
 
 _NO_MEMORY = "memory for intermediate values can be allocated"
 _NO_ZERO = "no integer is divided by zero"
@@ -250,21 +249,14 @@ class CSource:
 
     def _partly(self, scope: CBlock, view: ArrayView) -> str:
         """Whether a view that begins an array leaves some of it out; "" where that is not known."""
-        if any(offset != 0 for offset in view.offset):
+        if not view.front:
             return ""
         axes = len(view.offset)
-        wanted = [Poly.of(1)] * len(view.shape)
-        if axes == 1:
-            for axis in reversed(range(len(view.shape) - 1)):
-                wanted[axis] = wanted[axis + 1] * view.shape[axis + 1]
-            dense, extents = view.steps == (tuple(wanted),), [product(view.shape)]
-        else:
-            steps = tuple(tuple(Poly.of(int(a == k)) for k in range(axes)) for a in range(axes))
-            dense, extents = view.steps == steps, list(view.shape)
+        extents = view.shape if axes > 1 else [Poly.of(product(view.shape))]
         lengths = [scope.symbol(length_symbol(view.array, axis)) for axis in range(axes)]
-        tests = [f"{length} != {enclosed(scope.poly(Poly.of(e)))}" for length, e in zip(lengths, extents)]
+        tests = [f"{length} != {enclosed(scope.poly(e))}" for length, e in zip(lengths, extents)]
         text = " || ".join(tests)
-        return "" if not dense else f"({text})" if len(tests) > 1 else text
+        return f"({text})" if len(tests) > 1 else text
 
 
 def _quoted(text: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensmith.ir import Node, Program
 from tensmith.ir.onnx_schema import ELEMENT_CODES
-from tensmith.ir.op import OPS
+from tensmith.ir.program import make_node
 from tensmith.lifting.emit.ranges import Interval, of_dtype, ranges
 
 _MOST_DIVIDENDS = 1 << 18
@@ -100,11 +100,8 @@ class _Factors:
         return alone or any(name in self.program.constants for name in made.inputs)
 
     def _cast(self, name: str, output: str, dtype: str) -> str:
-        self.nodes.append(
-            Node("cast", (name,), (output,), {**OPS["cast"].attributes, "to": ELEMENT_CODES[dtype]})
-        )
-        return output
+        return self._add("cast", (name,), output, to=ELEMENT_CODES[dtype])
 
-    def _add(self, op: str, inputs: tuple[str, ...], output: str) -> str:
-        self.nodes.append(Node(op, inputs, (output,), dict(OPS[op].attributes)))
+    def _add(self, op: str, inputs: tuple[str, ...], output: str, **attrs: int) -> str:
+        self.nodes.append(make_node(op, inputs, (output,), attrs))
         return output

@@ -8,7 +8,6 @@ from tensmith.formula.poly import Poly, product
 from tensmith.ir import Program
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.elementwise import Elementwise
-from tensmith.lifting.emit.python_text import contiguous
 from tensmith.lifting.lifted import ArrayView, Input, Lifted, Output
 
 
@@ -17,7 +16,7 @@ def flattened(lifted: Lifted) -> Lifted:
     placed: tuple[Input | Output, ...] = (*lifted.inputs, *lifted.outputs)
     views = [entry.view for entry in placed if entry.view is not None]
     shapes = {view.shape for view in views}
-    alike = len(shapes) == 1 and all(contiguous(view) == tuple(range(len(view.shape))) for view in views)
+    alike = len(shapes) == 1 and all(view.run == tuple(range(len(view.shape))) for view in views)
     if not alike or len(views[0].shape) < 2 or not _elementwise(lifted.program):
         return lifted
     if any(x.positions is not None for x in lifted.inputs) or any(x.view is None for x in lifted.outputs):

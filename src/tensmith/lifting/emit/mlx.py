@@ -120,29 +120,13 @@ _HELPERS = {
 }
 
 
-def _axes(w: PythonWriter, node: Node) -> str:
-    """The reduced axes as a tuple."""
-    axes = rules.axes_of(w, node, "axis").removeprefix("axis=") or "None"
-    return f"({axes},)" if axes.isdigit() else axes
-
-
 def _total(method: str, nothing: int) -> Rule:
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        code = f"{w.helper('_reduced')}(mx.{method}, {operands[0].code}, {_axes(w, node)}, {nothing})"
+        code = (
+            f"{w.helper('_reduced')}(mx.{method}, {operands[0].code}, {rules.axes_tuple(w, node)}, {nothing})"
+        )
         dtype = w.type(node.output).dtype
         return ExpressionText(code if dtype[0] == "f" else f"{code}.astype({w.target.dtype(dtype)})")
-
-    return rule
-
-
-def _extreme(method: str) -> Rule:
-    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        pad = rules.padded_extreme(w, node)
-        if pad is not None and rules.pad_widths(w, pad) is None:
-            array, axes = operands[0].code, _axes(w, node)
-            found = f"{w.helper('_reduced')}(mx.{method}, {array}, {axes}, {rules.fill(w, pad)})"
-            return rules.joined(w, node, found, f"mx.{method}imum", method == "max")
-        return ExpressionText(f"{operands[0].atom}.{method}({rules.axes_of(w, node, 'axis')})")
 
     return rule
 
@@ -201,7 +185,8 @@ class Mlx(PythonEmitter):
             "mx.cumsum({code}, axis={axis})", "mx.cumsum({code}, axis={axis}, inclusive=False)"
         ),
         "reduce_sum": _total("sum", 0), "reduce_prod": _total("prod", 1),
-        "reduce_max": _extreme("max"), "reduce_min": _extreme("min"),
+        "reduce_max": rules.extreme("max", "_reduced", "axis"),
+        "reduce_min": rules.extreme("min", "_reduced", "axis"),
     }  # fmt: skip
 
     def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:

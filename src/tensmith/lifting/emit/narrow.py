@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.onnx_schema import ELEMENT_CODES
-from tensmith.ir.op import OPS
 from tensmith.ir.part import alive
+from tensmith.ir.program import make_node
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.ranges import Interval, of_dtype, ranges
 
@@ -121,8 +121,7 @@ class _Narrowing:
             if name in self.program.constants:
                 self.constants[self.cast[key]] = self.program.constants[name].astype(DTYPES[dtype])
             else:
-                attrs = {**OPS["cast"].attributes, "to": ELEMENT_CODES[dtype]}
-                self.nodes.append(Node("cast", (name,), (self.cast[key],), attrs))
+                self.nodes.append(make_node("cast", (name,), (self.cast[key],), {"to": ELEMENT_CODES[dtype]}))
         return self.cast[key]
 
 

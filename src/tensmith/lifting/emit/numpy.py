@@ -110,12 +110,6 @@ def _single(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) -
     return ExpressionText(f"({parts[0]} / {parts[1]}).astype({dtype})")
 
 
-def _one(w: PythonWriter, condition: ExpressionText, dtype: str) -> str:
-    if dtype in ("i8", "u8"):
-        return f"{condition.atom}.view({w.target.dtype(dtype)})"
-    return f"{condition.atom}.astype({w.target.dtype(dtype)})"
-
-
 def _function(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """A function of one number; of a temporary, in its place."""
     function = f"np.{'rint' if node.op == 'round' else node.op}"
@@ -141,7 +135,7 @@ class NumPy(PythonEmitter):
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **dict.fromkeys(rules.functions("np"), _function), **alike("np"), **reductions(),
         "div": rules.divide(_quotient, single=_single), "mod": rules.remainder(mod),
-        "where": rules.chosen(rules.by_bits(_one, rules.where("np.where"))),
+        "where": rules.chosen(rules.by_bits(rules.where("np.where"))),
         "matmul": _matmul, "einsum": einsum("np.einsum", ", optimize=True"),
         "cum_sum": rules.cum_sum("np.cumsum({code}, axis={axis}, dtype={dtype})"),
     }  # fmt: skip

@@ -21,10 +21,10 @@ from tensmith.ir.program import Origin
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
 from tensmith.lifting.emit.graph.build import Graph
-from tensmith.lifting.emit.kernel.parameters import axes_of, length_symbol
 from tensmith.lifting.lifted import Input, Lifted
 from tensmith.lifting.loops import Array, dtype_of
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summary import length_symbol
 
 
 @emitter
@@ -109,7 +109,7 @@ def _input(graph: Graph, name: str, type_: MachineType | Array) -> TensorType:
         if type_.kind == "int":
             graph.symbols[name] = name if dtype == "i64" else graph.cast(name, "i64")
         return TensorType(dtype, ())
-    axes = axes_of(type_)
+    axes = type_.axes
     dims = [f"{name}_length" if axes == 1 else f"{name}_length_{axis}" for axis in range(axes)]
     for axis in range(axes):
         size = graph.op("shape", [name], {"start": axis, "end": axis + 1})

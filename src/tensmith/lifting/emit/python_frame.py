@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,15 +26,16 @@ from tensmith.lifting.emit.expression import ExpressionText, Rule
 from tensmith.lifting.emit.flat import flattened
 from tensmith.lifting.emit.narrow import narrowed
 from tensmith.lifting.emit.python_names import BUILTINS, global_names, renamed
-from tensmith.lifting.emit.python_text import basic, contiguous, extents, grid, poly, run_of
+from tensmith.lifting.emit.python_text import basic, extents, grid, poly, run_of
 from tensmith.lifting.emit.python_writer import PythonWriter, literal
 from tensmith.lifting.lifted import ArrayView, EmittedFiles, Input, Lifted, Output
 from tensmith.lifting.loops import Array, Struct
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summary import Requirement
+from tensmith.lifting.summary import Requirement, length_symbol, measured
 
 # Templates of what array libraries say much alike.
 SPELLINGS = {
+    "cast": "{0.atom}.astype({1})",  # of an expression, to a type
     "positions": "{module}.arange({})",  # 0, 1, ..., extent-1
     "any_zero": "not {module}.all({})",  # a condition that some element is 0
     "any_nan": "{module}.isnan({}).any()",
@@ -209,12 +210,10 @@ class PythonEmitter(Emitter):
         early = [r for r in early if r.poly is not None and r.poly.symbols() <= given.keys()]
         for requirement in early:
             _guard(self, writer, requirement, given)
-        _sizes(writer)
-        for requirement in sorted(lifted.requires, key=lambda r: len(r.where)):  # what decides, first
-            if requirement not in early:
-                _guard(
-                    self, writer, requirement, {**writer.names, **given} if requirement.when else writer.names
-                )
+        late = [r for r in lifted.requires if r not in early]
+        _sizes(writer, given, [r.poly for r in late if r.poly is not None])
+        for requirement in sorted(late, key=lambda r: len(r.where)):  # what decides, first
+            _guard(self, writer, requirement, {**writer.names, **given})
         results = _outputs(self, writer)
         writer.line(f"return {', '.join(results)}")
         return _module(self, writer, signature)
@@ -242,14 +241,14 @@ def _one(
         return
     if isinstance(type_, Array):
         element = "i64" if type_.element == "int" else type_.element
-        rank = 1 if type_.memory == "flat" else type_.rank
+        rank = type_.axes
         helper = writer.helper("_flat" if type_.memory == "flat" else "_array")
         more = "" if type_.memory == "flat" else f", {rank}"
         code = f'{helper}("{name}", {given}, {target.coerced(target.dtype(element))}{more})'
         writer.line(
             f"{local} = {code}" + (f" if {given} is not None else None" if _may_be_none(writer, name) else "")
         )
-        writer.names |= {f"len({name}, {axis})": f"{local}.shape[{axis}]" for axis in range(rank)}
+        writer.names |= {length_symbol(name, axis): f"{local}.shape[{axis}]" for axis in range(rank)}
         return
     writer.names[name] = local
     if type_.kind == "int":
@@ -276,35 +275,26 @@ def _used(writer: PythonWriter, name: str) -> bool:
     for requirement in lifted.requires:
         symbols |= requirement.poly.symbols() if requirement.poly is not None else set()
     for given in lifted.inputs:
-        symbols |= set().union(*(p.symbols() for p in _polys(given)))
+        symbols |= set().union(*(p.symbols() for p in given.polys))
         if given.scalar == name or (given.view is not None and given.view.array == name):
             return True
     for output in lifted.outputs:
         if output.view is not None:
-            symbols |= set().union(*(p.symbols() for p in (*output.view.offset, *output.view.shape)))
-            symbols |= {s for row in output.view.steps for p in row for s in p.symbols()}
-    return name in symbols or _written(writer, name) or any(s.startswith(f"len({name},") for s in symbols)
+            symbols |= set().union(*(p.symbols() for p in output.view.polys))
+    return name in symbols or _written(writer, name) or name in measured(symbols)
 
 
-def _polys(given: Input) -> list[Poly]:
-    if given.positions is not None:
-        return [given.positions]
-    if given.view is None:
-        return [Poly.of(0)]
-    return [*given.view.offset, *given.view.shape, *(p for row in given.view.steps for p in row)]
-
-
-def _sizes(writer: PythonWriter) -> None:
+def _sizes(writer: PythonWriter, given: Mapping[str, str], asked: Iterable[Poly]) -> None:
     """Size symbols under their own names; another where the parameter itself is needed as a value.
 
     Those over parameters are bound at once, as they may take the parameters' names; then the others, and
-    those of paths.
+    those of paths. given: parameters and lengths; asked: what is evaluated over them after that.
     """
-    values = {given.scalar for given in writer.lifted.inputs}
-    values |= {s for r in writer.lifted.requires if r.when and r.poly is not None for s in r.poly.symbols()}
+    later = [s for s in writer.lifted.sizes if s.when or not s.poly.symbols() <= given.keys()]
+    values = {entry.scalar for entry in writer.lifted.inputs}
+    values |= {s for poly in (*asked, *(size.poly for size in later)) for s in poly.symbols()}
     bound: dict[str, str] = {}
     renamed: dict[str, str] = {}
-    later = [s for s in writer.lifted.sizes if s.when or not s.poly.symbols() <= writer.names.keys()]
     for size in (size for size in writer.lifted.sizes if size not in later):
         local = writer.names.get(size.symbol)
         if local is None or size.symbol in values:
@@ -317,7 +307,7 @@ def _sizes(writer: PythonWriter) -> None:
     for size in later:
         taken = f" if {writer.condition(size.when)} else 0" if size.when else ""
         local = writer.name(size.symbol)
-        writer.line(f"{local} = max({poly(size.poly, writer.names).code}, 0){taken}")
+        writer.line(f"{local} = max({poly(size.poly, {**writer.names, **given}).code}, 0){taken}")
         writer.names[size.symbol] = local
 
 
@@ -333,8 +323,8 @@ def _guard(
     if kind in ("at_least", "equal") and bound is not None:
         sign = "<" if kind == "at_least" else "!="
         writer.refuse_if(f"{when}{poly(bound, names).code} {sign} 0", requirement.text)
-    elif kind == "length" and bound is not None and f"len({array}, {requirement.axis})" in names:
-        size = names[f"len({array}, {requirement.axis})"]
+    elif kind == "length" and bound is not None and length_symbol(array, requirement.axis) in names:
+        size = names[length_symbol(array, requirement.axis)]
         short = f"{size} < {poly(bound, names).code}"
         given = f"{writer.arrays[array]} is not None and " if _may_be_none(writer, array) else ""
         writer.refuse_if(when + given + short, requirement.text)
@@ -368,10 +358,10 @@ def _outputs(target: PythonEmitter, writer: PythonWriter) -> list[str]:
 def _stored(target: PythonEmitter, writer: PythonWriter, name: str, outputs: list[Output]) -> str:
     """A value that fills the front of its array is placed there; others replace boxes of a copy."""
     local = writer.arrays[name]
-    if len(outputs) == 1 and is_front(outputs[0]):
+    view = outputs[0].view
+    if len(outputs) == 1 and view is not None and view.front:
         value = target.fresh(writer, outputs[0].name)
-        view = outputs[0].view
-        if view is not None and len(view.offset) != len(view.shape):  # a flat array stays flat
+        if len(view.offset) != len(view.shape):  # a flat array stays flat
             value = target.spell("flattened", value if value.isidentifier() else f"({value})")
         return f"{writer.helper('_placed')}({local}, {value})"
     values = [writer.value(output.name).code for output in outputs]
@@ -384,22 +374,10 @@ def _stored(target: PythonEmitter, writer: PythonWriter, name: str, outputs: lis
     return local
 
 
-def is_front(output: Output) -> bool:
-    """Whether an output's view is an unbroken run from an array's first element, in the view's own order."""
-    view = output.view
-    if view is None or any(offset != 0 for offset in view.offset):
-        return False
-    if len(view.offset) == 1:
-        return contiguous(view) == tuple(range(len(view.shape)))
-    return len(view.offset) == len(view.shape) and all(
-        step == int(a == k) for a, row in enumerate(view.steps) for k, step in enumerate(row)
-    )
-
-
 def view_text(target: PythonEmitter, writer: PythonWriter, view: ArrayView, array: str) -> str:
     """A view of an array: a reshaped run, slices, or what the target has for the rest."""
     names = writer.names
-    order = contiguous(view)
+    order = view.run
     if order == (0,) and view.offset[0] == 0:
         return target.front(writer, array, poly(view.shape[0], names).code)
     if order is not None and len(order) > 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import permutations
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.emit.expression import ATOM, PRODUCT, SUM, ExpressionText
@@ -37,21 +36,6 @@ def extents(shape: Sequence[Poly], names: Mapping[str, str]) -> str:
     """A shape as a tuple."""
     items = [poly(extent, names).code for extent in shape]
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-
-
-def contiguous(view: ArrayView) -> tuple[int, ...] | None:
-    """Axes of a view of flat memory, outermost first, where together they are one unbroken run."""
-    if len(view.offset) != 1:
-        return None
-    for order in permutations(range(len(view.shape))):
-        expected = Poly.of(1)
-        for axis in reversed(order):
-            if view.steps[0][axis] != expected:
-                break
-            expected = expected * view.shape[axis]
-        else:
-            return order
-    return None
 
 
 def run_of(view: ArrayView, names: Mapping[str, str]) -> str:

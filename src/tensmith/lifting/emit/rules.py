@@ -165,8 +165,8 @@ select_helper = '''
     '''
 
 
-def by_bits(ones: Callable[[PythonWriter, ExpressionText, str], str], otherwise: Rule) -> Rule:
-    """A choice between integers without a branch an element; `ones`: 1 or 0 of the type for a condition."""
+def by_bits(otherwise: Rule) -> Rule:
+    """A choice between integers without a branch an element."""
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         condition, a, b = operands
@@ -174,7 +174,10 @@ def by_bits(ones: Callable[[PythonWriter, ExpressionText, str], str], otherwise:
         whole = w.shape(node.inputs[0]) == w.shape(node.output) != ()
         if dtype[0] not in "iu" or dtype.endswith("64") or not whole or (a.literal and b.literal):
             return otherwise(w, node, operands)
-        one = ones(w, condition, dtype)
+        type_ = w.target.dtype(dtype)
+        one = w.target.spell("cast", condition, type_)
+        if dtype in ("i8", "u8"):
+            one = f"{condition.atom}.view({type_})"
         low, full = "0", "-1" if dtype[0] == "i" else str(2 ** int(dtype[1:]) - 1)
         if a.code == full:
             return ExpressionText(f"{b.within(SIGN)} | -{one}", BITS)
@@ -220,6 +223,14 @@ def size(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Express
     return ExpressionText(text.code, text.level, literal=True)
 
 
+def cast(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+    """A value in another element type."""
+    dtype = w.type(node.output).dtype
+    if operands[0].literal:
+        return w.target.typed(operands[0], dtype)
+    return ExpressionText(w.target.spell("cast", operands[0], w.target.dtype(dtype)))
+
+
 def scalar(w: PythonWriter, value: str) -> bool:
     """Whether a value has no axes."""
     return not w.shape(value)
@@ -254,6 +265,22 @@ def joined(w: PythonWriter, node: Node, code: str, join: str, largest: bool) -> 
     if pad is None or first is None or first == over_nothing(dtype, largest):
         return ExpressionText(code)
     return ExpressionText(f"{join}({code}, {w.target.typed(ExpressionText(fill(w, pad)), dtype).code})")
+
+
+def extreme(method: str, helper: str, word: str) -> Rule:
+    """A maximum (minimum) as a method of the array; by a helper where a pad puts an element before the first,
+    as there may be none. word: what the method calls axes."""
+
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+        padding = padded_extreme(w, node)
+        if padding is None or pad_widths(w, padding) is not None:
+            return ExpressionText(f"{operands[0].atom}.{method}({axes_of(w, node, word)})")
+        kind, module = method[-3:], w.target.module
+        array, axes, nothing = operands[0].code, axes_tuple(w, node), fill(w, padding)
+        found = f"{w.helper(helper)}({module}.{method}, {array}, {axes}, {nothing})"
+        return joined(w, node, found, f"{module}.{kind}imum", kind == "max")
+
+    return rule
 
 
 def pad(
@@ -328,6 +355,12 @@ def axes_of(w: PythonWriter, node: Node, word: str) -> str:
     if axes is None:
         return ""
     return f"{word}={axes[0] if len(axes) == 1 else tuple(axes)}"
+
+
+def axes_tuple(w: PythonWriter, node: Node) -> str:
+    """The axes a reduction goes over as a tuple, or None."""
+    axes = axes_list(w, node)
+    return str(None if axes is None else tuple(axes))
 
 
 def typed_reduction(w: PythonWriter, node: Node, operand: ExpressionText) -> tuple[str, str]:

@@ -9,13 +9,10 @@ from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.names import Names, enclosed, poly_text
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
-from tensmith.lifting.emit.kernel.parameters import (
-    axes_of,
-    length_symbol,
-)
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, dtype_of
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summary import length_of, length_symbol
 
 
 class FunctionSignature:
@@ -63,7 +60,7 @@ class FunctionSignature:
             return
         self.arrays[name] = base
         self._parameters.append((f"const {self._ctype(type_.element)} *RESTRICT ", base))
-        axes = axes_of(type_)
+        axes = type_.axes
         for axis in range(axes):
             length = self.names.fresh(f"{base}_length" if axes == 1 else f"{base}_length_{axis}")
             self._lengths[length_symbol(name, axis)] = length
@@ -170,11 +167,11 @@ class FunctionSignature:
                 self.symbol_lines += lines
                 tests.insert(0, enclosed(test))
             return variable, f"{' && '.join(tests)} ? {text} : 0" if tests else text
-        length = re.match(r"len\((.*), (\d+)\)$", name)
+        length = length_of(name)
         if length is None:
             return self.names.fresh(f"{name}_whole"), self.exact(name)
-        array, axis = length.groups()
-        suffix = f"_{axis}" if axes_of(self._types[array]) > 1 else ""
+        array, axis = length
+        suffix = f"_{axis}" if self._types[array].axes > 1 else ""
         return self.names.fresh(f"len_{array}{suffix}"), self.exact(name)
 
     def exact(self, name: str) -> str:
@@ -193,7 +190,7 @@ class FunctionSignature:
 
     def elements(self, array: str) -> str:
         """The number of elements of an array parameter."""
-        axes = axes_of(self._types[array])
+        axes = self._types[array].axes
         return " * ".join(self.symbol(length_symbol(array, axis)) for axis in range(axes))
 
     def unused(self, text: str) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensmith.ir import Node, Program
 from tensmith.ir.onnx_schema import ELEMENT_CODES
-from tensmith.ir.op import OPS
+from tensmith.ir.program import make_node
 from tensmith.ir.types import DTYPES
 
 # Results that stay inside the type of their operands.
@@ -28,7 +28,7 @@ def signed(program: Program, wider: Mapping[str, str]) -> Program:
     stand: dict[str, str] = {}
 
     def add(op: str, inputs: tuple[str, ...], output: str, **attrs: int) -> str:
-        nodes.append(Node(op, inputs, (output,), {**OPS[op].attributes, **attrs}))
+        nodes.append(make_node(op, inputs, (output,), attrs))
         return output
 
     for name in program.inputs:

@@ -66,13 +66,6 @@ _HELPERS = {
 }
 
 
-def _cast(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    dtype = w.type(node.output).dtype
-    if operands[0].literal:
-        return w.target.typed(operands[0], dtype)
-    return ExpressionText(f"tf.cast({operands[0].code}, {w.target.dtype(dtype)})")
-
-
 def _reduction(function: str, join: str = "") -> Rule:
     """join: of two numbers, for what a pad puts before the first; over nothing a maximum is the least."""
 
@@ -134,6 +127,7 @@ class TensorFlow(PythonEmitter):
     module = "tf"
     helper_texts = _HELPERS
     spellings: ClassVar[Mapping[str, str]] = {
+        "cast": "tf.cast({0.code}, {1})",
         # Elements are not known inside tf.function.
         "any_zero": "tf.executing_eagerly() and not np.all({})",
         "any_nan": "tf.executing_eagerly() and np.isnan({}).any()",
@@ -157,7 +151,7 @@ class TensorFlow(PythonEmitter):
         "and": call("tf.logical_and"), "or": call("tf.logical_or"), "xor": call("tf.math.logical_xor"),
         "not": call("tf.logical_not"), "equal": _typed(call("tf.equal")),
         "min": _typed(nested("tf.minimum")), "max": _typed(nested("tf.maximum")),
-        "where": _typed(rules.where("tf.where")), "cast": _cast, "matmul": _matmul,
+        "where": _typed(rules.where("tf.where")), "cast": rules.cast, "matmul": _matmul,
         "einsum": einsum("tf.einsum"),
         "expand": _expand, "transpose": _transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
         "gather": rules.gather("tf.gather({code}, {at}, axis={axis})"), "size": rules.size,

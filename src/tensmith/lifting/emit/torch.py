@@ -120,13 +120,6 @@ _HELPERS = {
 }
 
 
-def _cast(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    dtype = w.type(node.output).dtype
-    if operands[0].literal:
-        return w.target.typed(operands[0], dtype)
-    return ExpressionText(f"{operands[0].atom}.to({w.target.dtype(dtype)})")
-
-
 def _total(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     code, arguments = operands[0].atom, [rules.axes_of(w, node, "dim")]
     cast = w.producer(node.inputs[0])
@@ -147,21 +140,6 @@ def _cut_to_32_bits(w: PythonWriter, node: Node) -> bool:
     low = all(mask is not None and mask.ndim == 0 and int(mask) == 2**32 - 1 for mask in masks)
     both = low and all(other.op == "bitwise_and" for other in readers)
     return both and bool(readers) and node.output not in w.program.outputs
-
-
-def _extreme(method: str) -> Rule:
-    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        padding = rules.padded_extreme(w, node)
-        if padding is not None and rules.pad_widths(w, padding) is None:
-            axes = rules.axes_of(w, node, "dim").removeprefix("dim=") or "None"
-            axes = f"({axes},)" if axes.isdigit() else axes
-            nothing = rules.fill(w, padding)
-            found = f"{w.helper('_extreme')}(torch.{method}, {operands[0].code}, {axes}, {nothing})"
-            largest = method == "amax"
-            return rules.joined(w, node, found, "torch.maximum" if largest else "torch.minimum", largest)
-        return ExpressionText(f"{operands[0].atom}.{method}({rules.axes_of(w, node, 'dim')})")
-
-    return rule
 
 
 def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: list[int]) -> str:
@@ -207,12 +185,6 @@ def _single(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) -
     if a.literal:
         return ExpressionText(f"({a.within(PRODUCT)} / {divisor}){way}.to({dtype})")
     return ExpressionText(f"{a.atom}.to(torch.float32).div_({divisor}){way}.to({dtype})")
-
-
-def _one(w: PythonWriter, condition: ExpressionText, dtype: str) -> str:
-    if dtype in ("i8", "u8"):
-        return f"{condition.atom}.view({w.target.dtype(dtype)})"
-    return f"{condition.atom}.to({w.target.dtype(dtype)})"
 
 
 def _comparison(operator: str) -> Rule:
@@ -335,7 +307,7 @@ class Torch(PythonEmitter):
     narrow = ("u8", "i8", "i16")
     helper_texts = _HELPERS
     spellings: ClassVar[Mapping[str, str]] = {
-        "positions": "torch.arange({}, device=device)",
+        "cast": "{0.atom}.to({1})", "positions": "torch.arange({}, device=device)",
         "any_zero": "torch.count_nonzero({0}) < {0}.numel()",
         # A sum of squares is NaN where one of them is, and only then; it is faster than a pass of isnan.
         "any_nan": "torch.isnan(torch.dot({0}.reshape(-1), {0}.reshape(-1)))",
@@ -351,14 +323,15 @@ class Torch(PythonEmitter):
         "pow": call("torch.pow"),
         "bit_shift": _tensors(rules.shift("torch.bitwise_left_shift", "torch.bitwise_right_shift")),
         "min": _tensors(nested("torch.minimum")), "max": _tensors(nested("torch.maximum")),
-        "where": rules.chosen(rules.by_bits(_one, rules.where("torch.where"))), "cast": _cast,
+        "where": rules.chosen(rules.by_bits(rules.where("torch.where"))), "cast": rules.cast,
         "matmul": _matmul,
         "einsum": einsum("torch.einsum"), "expand": _expand,
         "transpose": rules.transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
         "gather": rules.gather("{atom}.index_select({axis}, {at})"),
         "cum_sum": rules.cum_sum("{atom}.cumsum({axis}, dtype={dtype})"), "size": rules.size,
         "reduce_sum": _total,
-        "reduce_max": _extreme("amax"), "reduce_min": _extreme("amin"),
+        "reduce_max": rules.extreme("amax", "_extreme", "dim"),
+        "reduce_min": rules.extreme("amin", "_extreme", "dim"),
         "reduce_prod": lambda w, node, operands: ExpressionText(
             f"{operands[0].atom}.prod({rules.axes_of(w, node, 'dim') or ''})"),
     }  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import Array, Function, Parameter, Struct
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.cursor import Cursor, Type, kind
+from tensmith.lifting.source.c.cursor import Cursor, Type, namespaces
 from tensmith.lifting.source.c.types import (
     is_array,
     is_pointer,
@@ -34,20 +34,11 @@ def call_text(number: int, function: Function, cursor: Cursor) -> str:
         writing.argument(parameter, declared.type)
         for parameter, declared in zip(function.parameters, cursor.get_arguments(), strict=True)
     ]
-    called = f"{'::' if writing.cpp else ''}{_qualified(cursor)}({', '.join(given)})"
+    name = "::".join([*filter(None, namespaces(cursor)), cursor.spelling])
+    called = f"{'::' if writing.cpp else ''}{name}({', '.join(given)})"
     lines = [*writing.before, writing.returned(called, function.returns), *writing.after]
     body = "\n".join(f"    {line}" for line in lines)
     return f"static void call_{number}(struct ts_slot *ts_s, struct ts_slot *ts_result) {{\n{body}\n}}\n"
-
-
-def _qualified(cursor: Cursor) -> str:
-    """A function by its namespaces."""
-    parts, outer = [cursor.spelling], cursor.semantic_parent
-    while outer is not None and kind(outer) != "TRANSLATION_UNIT":
-        if kind(outer) == "NAMESPACE" and outer.spelling:
-            parts.insert(0, outer.spelling)
-        outer = outer.semantic_parent
-    return "::".join(parts)
 
 
 @dataclass

@@ -91,7 +91,6 @@ def moved(
 
 def spread(
     run: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] | None,
-    flushed: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] | None,
     function: Function,
     arguments: Mapping[str, Any],
     results: Sequence[Any],
@@ -100,8 +99,7 @@ def spread(
     """For each result, how far each element may be from it; NaN where it may be anything.
 
     run: runs the source on other inputs; None: only its own roundings count, as for whole numbers that it
-    makes of floats. flushed: runs it where results too small for a normal float are 0; None: nobody does so.
-    directed: runs it with its roundings upwards (1) or downwards (-1).
+    makes of floats. directed: runs it with its roundings upwards (1) or downwards (-1).
     """
     rng, eps = np.random.default_rng(0), narrowest_rounding(function)
     base = [np.asarray(result, np.float64) for result in results]
@@ -121,9 +119,6 @@ def spread(
         for _ in range(SAMPLES if run is not None else 0):
             with suppress(Meaningless):
                 yield base if run is None else run(moved(arguments, function, rng, eps), results)
-        if flushed is not None:
-            with suppress(Meaningless):
-                yield flushed(arguments, results)
 
     def steps() -> Iterator[Sequence[Any]]:
         for direction in (1, -1):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tensmith.lifting.source.c.cursor import Cursor, children, descendants, kind, template
+from tensmith.lifting.source.c.cursor import Cursor, children, descendants, kind, namespaces, template
 from tensmith.lifting.source.c.guard import SourceText
 from tensmith.lifting.source.c.macros import DIRECTIVE
 
@@ -43,7 +43,7 @@ class _Cutting:
                 continue
             self.seen.add(top.hash)
             span = (top.extent.start.offset, top.extent.end.offset)
-            self.spans.setdefault(where.name, {})[span] = _namespaces(top)
+            self.spans.setdefault(where.name, {})[span] = namespaces(top)
             for inner in descendants(top):
                 other = inner.referenced
                 if other is not None and (node := tuple(other.data)) not in self.mentioned:
@@ -82,17 +82,6 @@ def _outermost(cursor: Cursor) -> Cursor | None:
             return cursor
         cursor = outer
     return None
-
-
-def _namespaces(cursor: Cursor) -> tuple[str, ...]:
-    """The names of the namespaces around a declaration, outermost first."""
-    found: list[str] = []
-    outer = cursor.semantic_parent
-    while outer is not None and kind(outer) != "TRANSLATION_UNIT":
-        if kind(outer) == "NAMESPACE":
-            found.insert(0, outer.spelling)
-        outer = outer.semantic_parent
-    return tuple(found)
 
 
 def _inside(one: Span, other: Span) -> bool:

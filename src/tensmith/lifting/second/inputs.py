@@ -21,7 +21,7 @@ from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
 from tensmith.lifting.second.values import dtype, folded
-from tensmith.lifting.summary import Requirement
+from tensmith.lifting.summary import Requirement, length_symbol
 
 SIZES = (0, 1, 2, 3, 5, 17)
 FEWER = (0, 1, 2, 3, 4, 6)  # where loops are deep
@@ -58,11 +58,18 @@ class DrawPlan:
 
 
 def evaluated(lifted: Lifted, poly: Poly, known: Mapping[str, int], plain: bool = False) -> int:
-    """A polynomial over parameters, lengths and size symbols."""
-    values = dict(known)
-    for size in lifted.sizes:  # a later size may be over earlier ones
-        values[size.symbol] = max(0, _at(size.poly, {**values, **known}))
+    """A polynomial over parameters, lengths and size symbols; plain: over parameters as they are, below 0
+    too, where a size has a parameter's name."""
+    values = symbols(lifted, known)
     return _at(poly, {**values, **known} if plain else values)
+
+
+def symbols(lifted: Lifted, known: Mapping[str, int]) -> dict[str, int]:
+    """What every symbol of a function is worth, from parameters and lengths; a size's name means the size."""
+    values = dict(known)
+    for size in lifted.sizes:  # over parameters as they are, and sizes before it
+        values[size.symbol] = max(0, _at(size.poly, {**values, **known}))
+    return values
 
 
 def _at(poly: Poly, values: Mapping[str, int]) -> int:
@@ -75,8 +82,7 @@ def _at(poly: Poly, values: Mapping[str, int]) -> int:
 
 def shape(name: str, kind: Array, known: Mapping[str, int]) -> tuple[int, ...]:
     """The extents of an array parameter as it is passed."""
-    rank = kind.rank if kind.memory == "nested" else 1
-    return tuple(max(0, known[f"len({name}, {axis})"]) for axis in range(rank))
+    return tuple(max(0, known[length_symbol(name, axis)]) for axis in range(kind.axes))
 
 
 def _is_flat(kind: MachineType | Array) -> bool:
@@ -84,12 +90,11 @@ def _is_flat(kind: MachineType | Array) -> bool:
 
 
 class Sampler:
-    """Draws arguments for one function."""
+    """Draws arguments for one function; sizes: what extents are drawn from."""
 
-    def __init__(
-        self, lifted: Lifted, seed: int, sizes: Sequence[int] = (), slack: Sequence[int] = SLACK
-    ) -> None:
-        self.slack = slack
+    slack: Sequence[int] = SLACK
+
+    def __init__(self, lifted: Lifted, seed: int) -> None:
         self.lifted = lifted
         self.rng = np.random.default_rng(seed)
         self.fields = dict(lifted.function.fields)
@@ -97,7 +102,7 @@ class Sampler:
         polys += [r.poly for r in lifted.requires if r.poly is not None]
         self.counts = frozenset().union(*(poly.symbols() for poly in polys)) & self.fields.keys()
         deep = max([0, *(len(v.view.shape) for v in lifted.inputs if v.view)]) > 2 or len(self.counts) > 2
-        self.sizes = sizes or (FEWER if deep else SIZES)
+        self.sizes: Sequence[int] = FEWER if deep else SIZES
         self.finite = Excuse.NOT_FINITE in excused(lifted.assumes)
         self.real = Excuse.COMPLEX in excused(lifted.assumes)
 
@@ -136,7 +141,7 @@ class Sampler:
             style = "wide"
         known = self.symbols(style)
         if fixed is not None:
-            known |= {f"len({name}, 0)": 0 for name, kind in self.fields.items() if _is_flat(kind)}
+            known |= {length_symbol(name, 0): 0 for name, kind in self.fields.items() if _is_flat(kind)}
             known |= fixed
         if fixed is not None or self.rng.random() > 0.05:
             for _ in range(12):
@@ -144,7 +149,7 @@ class Sampler:
                     break
         for name, kind in self.fields.items():
             if _is_flat(kind) and fixed is None:
-                known[f"len({name}, 0)"] += int(self.rng.choice(self.slack))
+                known[length_symbol(name, 0)] += int(self.rng.choice(self.slack))
         readings = [(r, self.meets(r, known), self.meets(r, known, plain=True)) for r in self.lifted.requires]
         scalars = {
             name: known[name] if name in known else self.elements(kind, (), style).item()
@@ -183,10 +188,9 @@ class Sampler:
         common = [int(self.rng.choice(self.sizes)) for _ in range(3)]
         for name, kind in self.fields.items():
             if isinstance(kind, Array):
-                rank = kind.rank if kind.memory == "nested" else 1
-                for axis in range(rank):
+                for axis in range(kind.axes):
                     start = common[axis] if kind.memory == "nested" else 0
-                    known[f"len({name}, {axis})"] = start
+                    known[length_symbol(name, axis)] = start
             elif name in self.counts:
                 low = -2 if kind.signed and self.rng.random() < 0.05 else None
                 known[name] = int(self.rng.choice(self.sizes)) if low is None else low
@@ -205,7 +209,7 @@ class Sampler:
             case "equal":
                 return value == 0
             case "length":
-                return known[f"len({requirement.array}, {requirement.axis})"] >= value
+                return known[length_symbol(requirement.array, requirement.axis)] >= value
         return True
 
     def repair(self, known: dict[str, int]) -> bool:
@@ -215,7 +219,7 @@ class Sampler:
             assert requirement.poly is not None
             value = evaluated(self.lifted, requirement.poly, known)
             if requirement.kind == "length":
-                name = f"len({requirement.array}, {requirement.axis})"
+                name = length_symbol(requirement.array, requirement.axis)
                 known[name] = max(known[name], value)
             else:
                 self.move(requirement.poly, -value, known)

@@ -188,7 +188,7 @@ class LiftJudge:
 
         run: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] = again
         return spread(
-            run if moving else None, None, self.lifted.function, draw.arguments, wanted,
+            run if moving else None, self.lifted.function, draw.arguments, wanted,
             lambda rounding: again(draw.arguments, wanted, rounding),
         )  # fmt: skip
 

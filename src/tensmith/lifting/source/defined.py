@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
@@ -55,19 +55,9 @@ def expressions(statement: loops.Statement) -> tuple[loops.Expr, ...]:
 
 
 def check(expression: loops.Expr, known: set[str]) -> None:
-    for variable in variables(expression):
-        if variable.name not in known:
-            reason = f"{variable.name} may be read before it is set"
-            raise Refusal(f"{reason}: give it a value where it is declared", variable.position)
-
-
-def variables(expression: loops.Expr) -> Iterator[loops.Variable]:
-    """The scalar variables in an expression."""
-    match expression:
-        case loops.Variable():
-            yield expression
-        case loops.Load(_, parts, _, _) | loops.Apply(_, parts, _, _) | loops.Length(row=parts):
-            for part in parts:
-                yield from variables(part)
-        case loops.ScalarCast(value, _, _):
-            yield from variables(value)
+    variables = (part for part in loops.nodes(expression) if isinstance(part, loops.Variable))
+    unset = [variable for variable in variables if variable.name not in known]
+    if unset:
+        first = min(unset, key=lambda variable: variable.position)
+        reason = f"{first.name} may be read before it is set"
+        raise Refusal(f"{reason}: give it a value where it is declared", first.position)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 from tensmith.lifting import loops
 
 INFIX = {
@@ -25,6 +28,8 @@ INFIX = {
     "bitwise_xor": "^",
 }
 PREFIX = {"neg": "-", "not": "not ", "bitwise_not": "~"}
+SIGNS = {**INFIX, **PREFIX, "where": "if"}
+Part = TypeVar("Part")
 
 
 def text(expression: loops.Expr) -> str:
@@ -41,20 +46,25 @@ def text(expression: loops.Expr) -> str:
             return f"len({whole}, {axis})" if axis else f"len({whole})"
         case loops.ScalarCast(value, kind, _):
             return f"{kind}({text(value)})"
-        case loops.Apply(operator, (a, b), _, _) if operator in INFIX:
-            return f"{inner(a)} {INFIX[operator]} {inner(b)}"
-        case loops.Apply(operator, (a,), _, _) if operator in PREFIX:
-            return f"{PREFIX[operator]}{inner(a)}"
-        case loops.Apply("where", (condition, a, b), _, _):
-            return f"{inner(a)} if {inner(condition)} else {inner(b)}"
         case loops.Apply(operator, arguments, _, _):
-            return f"{operator}({', '.join(map(text, arguments))})"
+            return applied(operator, arguments, text, inner)
 
 
 def inner(expression: loops.Expr) -> str:
     """An operand: in parentheses where it is an operator itself."""
     shown = text(expression)
-    wrapped = isinstance(expression, loops.Apply) and (
-        expression.operator in INFIX or expression.operator in PREFIX or expression.operator == "where"
-    )
-    return f"({shown})" if wrapped else shown
+    return f"({shown})" if isinstance(expression, loops.Apply) and expression.operator in SIGNS else shown
+
+
+def applied(
+    operator: str, arguments: Sequence[Part], text: Callable[[Part], str], inner: Callable[[Part], str]
+) -> str:
+    """An operator or function of what `text` says alone, and `inner` as an operand."""
+    match [inner(argument) for argument in arguments]:
+        case [a, b] if operator in INFIX:
+            return f"{a} {INFIX[operator]} {b}"
+        case [a] if operator in PREFIX:
+            return f"{PREFIX[operator]}{a}"
+        case [condition, a, b] if operator == "where":
+            return f"{a} if {condition} else {b}"
+    return f"{operator}({', '.join(map(text, arguments))})"

@@ -29,7 +29,7 @@ from tensmith.lifting.summarize.loop import run_loop
 from tensmith.lifting.summarize.plan import DerivationPlan, plan_sizes
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access
-from tensmith.lifting.summary import StridedMemory, Summary
+from tensmith.lifting.summary import StridedMemory, Summary, length_symbol
 
 _MOST_RUNS = 8
 _MOST_LOOPS = 32  # inside one another
@@ -98,7 +98,7 @@ def _unsigned(function: Function) -> frozenset[str]:
     found: set[str] = set()
     for name, type_ in function.fields:
         if isinstance(type_, Array):
-            found.update(f"len({name}, {axis})" for axis in range(type_.rank))
+            found.update(length_symbol(name, axis) for axis in range(type_.rank))
         elif type_.kind == "int" and not type_.signed:
             found.add(name)
     return frozenset(found)

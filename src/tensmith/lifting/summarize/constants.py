@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 from tensmith.formula.expr import Call, Num
 from tensmith.formula.types import MachineType
@@ -51,43 +53,47 @@ def unknown(type_: MachineType) -> Term:
     return Call("unknown", (), type_)
 
 
-def _truncate(a: Fraction, b: Fraction) -> Fraction:
-    return Fraction(int(a / b))
+def truncated(a: Any, b: Any) -> int:
+    """a / b toward 0."""
+    return int(Fraction(a) / b)
 
 
-_CONSTANT: dict[str, Callable[..., Fraction | int | bool]] = {
-    "neg": lambda a: -a,
+# Of integers, fractions and truth values.
+EXACT: dict[str, Callable[..., Any]] = {
+    "neg": operator.neg,
     "abs": abs,
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
     "minimum": min,
     "maximum": max,
-    "div": _truncate,
-    "fmod": lambda a, b: a - b * _truncate(a, b),
-    "floor_div": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
+    "fmod": lambda a, b: a - b * truncated(a, b),
+    "floor_div": operator.floordiv,
+    "mod": operator.mod,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "not": operator.not_,
+    "and": lambda a, b: bool(a and b),
+    "or": lambda a, b: bool(a or b),
+}
+_CONSTANT = EXACT | {
+    "div": truncated,
     "left_shift": lambda a, b: a * 2 ** int(b),
     "right_shift": lambda a, b: a // 2 ** int(b),
-    "less": lambda a, b: a < b,
-    "less_equal": lambda a, b: a <= b,
-    "equal": lambda a, b: a == b,
-    "not_equal": lambda a, b: a != b,
-    "not": lambda a: not a,
-    "and": lambda a, b: bool(a) and bool(b),
-    "or": lambda a, b: bool(a) or bool(b),
 }
 
 
-def fold_constants(operator: str, values: Sequence[Fraction], type_: MachineType) -> Num | None:
+def fold_constants(function: str, values: Sequence[Fraction], type_: MachineType) -> Num | None:
     """An integer or boolean operator on constants; floats are left alone, which keeps their rounding."""
-    if type_.kind == "float" and operator != "neg":
+    if type_.kind == "float" and function != "neg":
         return None
-    if operator.endswith(("div", "mod")) and values[1] == 0:
+    if function.endswith(("div", "mod")) and values[1] == 0:
         return None
-    if operator in ("left_shift", "right_shift") and not 0 <= values[1] < 64:
+    if function in ("left_shift", "right_shift") and not 0 <= values[1] < 64:
         return None
-    make = _CONSTANT.get(operator)
+    make = _CONSTANT.get(function)
     return None if make is None else number(Fraction(make(*values)), type_)
 
 

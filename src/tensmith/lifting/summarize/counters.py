@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensmith.lifting import loops
-from tensmith.lifting.summarize.plan import length_symbol
+from tensmith.lifting.summary import length_of, length_symbol
 
 
 @dataclass(frozen=True)
@@ -17,22 +17,11 @@ class Changes:
     arrays: tuple[str, ...]
 
 
-def statements(body: Sequence[loops.Statement]) -> Iterator[loops.Statement]:
-    """All statements, those inside others too."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, loops.If):
-            yield from statements(statement.then)
-            yield from statements(statement.otherwise)
-        elif isinstance(statement, loops.Loop):
-            yield from statements(statement.body)
-
-
 def changes(body: Sequence[loops.Statement], ranks: dict[str, int]) -> Changes:
     """See `Changes`. ranks: of the arrays known so far."""
     scalars: dict[str, None] = {}
     arrays: dict[str, None] = {}
-    for statement in statements(body):
+    for statement in loops.statements(body):
         match statement:
             case loops.Declare(name) | loops.Assign(name):
                 scalars[name] = None
@@ -50,16 +39,15 @@ def changes(body: Sequence[loops.Statement], ranks: dict[str, int]) -> Changes:
 
 def steps(statement: loops.Statement, name: str) -> list[int | None]:
     """How a statement changes a variable: the constant it adds, None for any other change."""
+    length = length_of(name)
     match statement:
         case loops.Assign(other, value) if other == name:
             return [_constant_step(value, name)]
         case loops.Declare(other) if other == name:
             return [None]
-        case loops.Append(array, value) if name == length_symbol(array, 0):
+        case loops.Append(array) if length == (array, 0):
             return [1]
-        case loops.Append(array, str()) if name.startswith(f"len({array}, "):
-            return [None]
-        case loops.Allocate(array) if name.startswith(f"len({array}, "):
+        case loops.Append(array, str()) | loops.Allocate(array) if length and length[0] == array:
             return [None]
     return []
 
@@ -87,16 +75,11 @@ def from_memory(statement: loops.Statement, name: str) -> bool:
     return (
         isinstance(statement, (loops.Assign, loops.Declare))
         and statement.name == name
-        and _loads(statement.value)
+        and any(map(_is_data, loops.nodes(statement.value)))
     )
 
 
-def _loads(expression: loops.Expr | None) -> bool:
-    match expression:
-        case loops.Load():
-            return True
-        case loops.Apply(_, arguments, _):
-            return any(map(_loads, arguments))
-        case loops.ScalarCast(value, _):
-            return _loads(value) or value.type.kind == "float"
-    return False
+def _is_data(part: object) -> bool:
+    return isinstance(part, loops.Load) or (
+        isinstance(part, loops.ScalarCast) and part.value.type.kind == "float"
+    )

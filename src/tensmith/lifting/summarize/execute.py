@@ -17,10 +17,10 @@ from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.liveness import Live
 from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.merge import Merge
-from tensmith.lifting.summarize.plan import DerivationPlan, cut_alike, length_symbol
+from tensmith.lifting.summarize.plan import DerivationPlan, cut_alike
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor, PendingLoop, State, undefined
-from tensmith.lifting.summary import Term
+from tensmith.lifting.summary import Term, length_symbol
 
 # Guess: (variable, its value after one iteration, counter, its first value) -> closed form at the counter.
 Guess = Callable[[str, Term, str, Term], "Term | None"]

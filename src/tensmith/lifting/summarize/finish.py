@@ -11,17 +11,15 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import NOWHERE, Apply, Expr, Function, Loop, ScalarCast, nodes
+from tensmith.lifting.loops import NOWHERE, Apply, Expr, Function, Loop, ScalarCast, nodes, statements
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
-from tensmith.lifting.summarize.counters import statements
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.memory import Contents, StoredBox, meet
-from tensmith.lifting.summarize.plan import length_symbol
 from tensmith.lifting.summarize.requirements import requirements
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined_name
-from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written
+from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written, length_symbol
 
 
 def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Literal
 
 from tensmith.formula.expr import Call, Num
 from tensmith.formula.types import BOOL
@@ -67,3 +68,18 @@ def simplified(operator: str, arguments: tuple[Term, ...]) -> Term | None:
                 return None
             return simplified(_OF_BITS[operator], (x, y)) or Call(_OF_BITS[operator], (x, y), BOOL)
     return None
+
+
+def extreme(condition: Term, then: Term, otherwise: Term) -> Literal["max", "min"] | None:
+    """What a choice is: select(a < b, b, a) the maximum, select(a < b, a, b) the minimum, but for NaN."""
+    if not (isinstance(condition, Call) and condition.function in ("less", "less_equal")):
+        return None
+    compared, chosen = (tuple(map(_widened, of)) for of in (condition.args, (then, otherwise)))
+    return "min" if chosen == compared else "max" if chosen == compared[::-1] else None
+
+
+def _widened(term: Term) -> Term:
+    """The term inside conversions that keep every value."""
+    while isinstance(term, Call) and term.function == "cast" and term.type.holds(term.args[0].type):
+        term = term.args[0]
+    return term

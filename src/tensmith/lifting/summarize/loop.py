@@ -8,11 +8,11 @@ from dataclasses import replace
 from tensmith.formula.expr import Call, Read, Size, fresh
 from tensmith.formula.poly import Poly, floor_div
 from tensmith.formula.types import I64
-from tensmith.lifting.loops import Loop
+from tensmith.lifting.loops import Loop, statements
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import index, is_open, substitute
 from tensmith.lifting.summarize.constants import unknown
-from tensmith.lifting.summarize.counters import changes, from_memory, statements, steps
+from tensmith.lifting.summarize.counters import changes, from_memory, steps
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.iteration import Iteration
 from tensmith.lifting.summarize.memory import Contents
@@ -20,7 +20,7 @@ from tensmith.lifting.summarize.reasons import uncounted
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.solve import Solver
 from tensmith.lifting.summarize.state import State
-from tensmith.lifting.summary import Term
+from tensmith.lifting.summary import Term, length_of
 
 
 def run_loop(run: Execution, loop: Loop, state: State, scope: Scope) -> None:
@@ -70,7 +70,7 @@ class _Runner:
 
     def _plain_counters(self) -> None:
         """Variables whose only change is v = v + constant, once an iteration."""
-        inner = [s for s in statements(self.loop.body) if s not in self.loop.body]
+        inner = [s for top in self.loop.body for s in statements(top) if s is not top]
         for name in self.changes.scalars:
             found = [step for s in self.loop.body for step in steps(s, name)]
             if len(found) == 1 and found[0] is not None and not any(steps(s, name) for s in inner):
@@ -97,7 +97,7 @@ class _Runner:
         found = []
         for name in self.changes.scalars:
             type_ = self.run.types.get(name, I64)
-            array = name[4:].rsplit(",", 1)[0] if name.startswith("len(") else name
+            array = (length_of(name) or (name,))[0]
             if (
                 name in self.closed
                 or type_.kind != "int"

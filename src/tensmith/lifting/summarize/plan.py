@@ -12,15 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tensmith.formula.poly import FloorDiv, Poly, floor_div
-from tensmith.lifting.summary import Requirement, SizeSymbol, StridedMemory
+from tensmith.lifting.summary import Requirement, SizeSymbol, StridedMemory, as_shown, length_of
 
-_LENGTH = re.compile(r"len\((.+), (\d+)\)")
 _QUOTIENT = re.compile(r"\(\(((?:[^()]|len\([^()]+\))+)\) // \((\w+)\)\)")
-
-
-def length_symbol(array: str, axis: int) -> str:
-    """The symbol of an array's length."""
-    return f"len({array}, {axis})"
 
 
 @dataclass(frozen=True)
@@ -118,15 +112,16 @@ class _Making:
     def name(self, poly: Poly, solved: str | None) -> str:
         """What to call a size: as the parameter or array it is, else with a number."""
         base = solved or "_".join(sorted(poly.symbols()))
-        match = _LENGTH.fullmatch(base)
-        if match:
-            base = f"len_{match[1]}" + (f"_{match[2]}" if match[2] != "0" else "")
+        length = length_of(base)
+        if length is not None:
+            array, axis = length
+            base = f"len_{array}_{axis}" if axis else f"len_{array}"
         if not base.isidentifier():  # x_ and x are two parameters
             base = re.sub(r"\W+", "_", base).strip("_")
         exact = solved is not None and poly == Poly.symbol(solved)
         if (
             exact
-            and (not match or base not in self.taken)
+            and (length is None or base not in self.taken)
             and base not in {size.symbol for size in self.sizes}
         ):
             symbol = base
@@ -154,8 +149,7 @@ def display(poly: Poly) -> str:
     below = Poly.from_terms({m: -c for m, c in poly.terms if c < 0})
     minus = "".join(f" - {Poly.from_terms({m: c})}" for m, c in below.terms)
     text = str(above) + minus if above.terms or not minus else minus.replace(" - ", "-", 1)
-    text = re.sub(r"len\(([^,()]+), (\d+)\)", lambda m: f"len({m[1]}{'[0]' * int(m[2])})", text)
-    return _QUOTIENT.sub(lambda m: f"({m[1] if ' ' not in m[1] else f'({m[1]})'} // {m[2]})", text)
+    return _QUOTIENT.sub(lambda m: f"({m[1] if ' ' not in m[1] else f'({m[1]})'} // {m[2]})", as_shown(text))
 
 
 def _single(key: Poly) -> str | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tensmith.formula.expr import Call, Num, Read, Size
+from tensmith.formula.functions import BITWISE
 from tensmith.formula.walk import loads, parts, walk
+from tensmith.lifting.source.text import SIGNS
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summary import Term
 
-_BITWISE = {
-    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "bitwise_not": "~",
-    "left_shift": "<<", "right_shift": ">>",
-}  # fmt: skip
+_BITWISE = BITWISE | {"left_shift", "right_shift"}
 
 
 def in_vain(name: str, own: str, after: Term) -> str | None:
@@ -79,7 +78,7 @@ def _bitwise(name: str, own: str, after: Term) -> str | None:
             and any(own in symbols(p) for p in parts(part))
         ):
             return (
-                f"'{name}' is joined by {_BITWISE[part.function]} to its value in the iteration before, bit "
+                f"'{name}' is joined by {SIGNS[part.function]} to its value in the iteration before, bit "
                 "by bit, which no tensor operation does for all iterations; leave this loop as it is"
             )
     return None

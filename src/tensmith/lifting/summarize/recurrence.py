@@ -12,7 +12,7 @@ from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.flags import Flag
-from tensmith.lifting.summarize.logic import FALSE, TRUE
+from tensmith.lifting.summarize.logic import FALSE, TRUE, extreme
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Term, first
 
@@ -105,8 +105,8 @@ class Recurrence:
                 if self._inside(right):
                     left, right = right, left
                 return None if self._inside(right) else self._joined(kind, self._step(left), right)
-            case Call("where", (condition, then, otherwise), type_) if self._inside(condition):
-                return self._extremum(condition, then, otherwise, type_)
+            case Call("where", (condition, then, otherwise), _) if self._inside(condition):
+                return self._extremum(condition, then, otherwise)
             case Call("where", (condition, then, otherwise), _):
                 return self._choice(
                     then, otherwise, lambda a, b: self.algebra.select(condition, a, b, self.scope)
@@ -158,25 +158,16 @@ class Recurrence:
             return number(_IDENTITY[both.kind], both.type)
         return self.algebra.cast(self.start, both.type, self.scope)
 
-    def _extremum(
-        self, condition: Term, then: Term, otherwise: Term, type_: MachineType
-    ) -> RecurrenceStep | None:
-        """select(a < b, b, a) is the maximum, select(a < b, a, b) the minimum, where one of them is v.
+    def _extremum(self, condition: Term, then: Term, otherwise: Term) -> RecurrenceStep | None:
+        """A maximum or minimum written as a choice, where one of the two is v.
 
         fmax and fmin also ask whether one is NaN, which none is in a fold of floats.
         """
         match condition:
             case Call("or", (ordered, Call("not_equal", (a, b)))) if a == b:
                 condition = ordered
-        if not (isinstance(condition, Call) and condition.function in ("less", "less_equal")):
-            return None
-        compared = tuple(map(_unwidened, condition.args))
-        chosen = (_unwidened(then), _unwidened(otherwise))
-        if chosen == compared:
-            kind = "min"
-        elif chosen == compared[::-1]:
-            kind = "max"
-        else:
+        kind = extreme(condition, then, otherwise)
+        if kind is None:
             return None
         current, other = (then, otherwise) if self._inside(then) else (otherwise, then)
         return None if self._inside(other) else self._joined(kind, self._step(current), other)
@@ -189,13 +180,6 @@ class Recurrence:
         else:
             inner = replace(fold, start=self.algebra.cast(self.start, fold.type, self.scope))
         return self._joined(fold.kind, step, inner)
-
-
-def _unwidened(term: Term) -> Term:
-    """The term without a conversion that keeps every value."""
-    if isinstance(term, Call) and term.function == "cast" and term.type.holds(term.args[0].type):
-        return term.args[0]
-    return term
 
 
 def _alike(first: RecurrenceStep, second: RecurrenceStep) -> RecurrenceStep | None:

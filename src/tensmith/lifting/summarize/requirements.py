@@ -15,12 +15,12 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.grids import split
-from tensmith.lifting.summarize.plan import DerivationPlan, at_least_text, display, length_symbol
+from tensmith.lifting.summarize.plan import DerivationPlan, at_least_text, display
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor
 from tensmith.lifting.summarize.wording import under
 from tensmith.lifting.summarize.writing import at_least_zero, by_scalars, writing
-from tensmith.lifting.summary import Path, Requirement, Result, Term, Written
+from tensmith.lifting.summary import Path, Requirement, Result, Term, Written, as_shown, length_symbol
 
 
 def requirements(
@@ -322,7 +322,8 @@ def _never(run: Execution) -> frozenset[str]:
 
 def _length(run: Execution, array: str, axis: int, need: Need) -> Requirement:
     raw = _shown(need.poly, run.plan)
-    shown = f"len({array}{'[0]' * axis})" if run.arrays[array].memory == "nested" else f"elements of {array}"
+    nested = run.arrays[array].memory == "nested"
+    shown = as_shown(length_symbol(array, axis)) if nested else f"elements of {array}"
     text = under(f"{shown} >= {display(raw)}", need.where)
     return Requirement("length", text, raw, array, axis, where=need.where)
 

@@ -22,7 +22,7 @@ from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import PendingLoop, undefined
 from tensmith.lifting.summarize.stores import Stores
-from tensmith.lifting.summary import LoopFacts, Term, first
+from tensmith.lifting.summary import LoopFacts, Term, first, length_of
 
 _ZERO = Poly.of(0)
 
@@ -68,7 +68,7 @@ class Solver:
         return Poly.symbol(fresh("exit"))
 
     def _array_of(self, name: str) -> str:
-        return name[4:].rsplit(",", 1)[0] if name.startswith("len(") else name
+        return (length_of(name) or (name,))[0]
 
     def _is_carried(self, name: str) -> bool:
         """Whether what the loop writes to the array is read in a later iteration, or after it."""
@@ -143,7 +143,7 @@ class Solver:
             before = substitute(
                 self.resolve(after, self.iteration.inside), {self.iteration.counter: self.iteration.t - 1}
             )
-            if name.startswith("len("):
+            if length_of(name) is not None:
                 return self._row_length(name, before)
             return choice([((self.iteration.t - 1,), before)], start, self.iteration.head)
         step = Recurrence(own, start, self.iteration.run.algebra, self.iteration.inside).step(after)

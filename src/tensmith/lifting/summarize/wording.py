@@ -5,13 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tensmith.formula.expr import Call, Num, Read, Size
+from tensmith.lifting.source.text import INFIX
 from tensmith.lifting.summary import Path, Term
 
-_SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "floor_div": "//", "fmod": "%", "mod": "%",
-    "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!=", "and": "and", "or": "or",
-    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<", "right_shift": ">>",
-}  # fmt: skip
 _OPPOSITE = {
     "less": ("less_equal", True), "less_equal": ("less", True), "equal": ("not_equal", False),
     "not_equal": ("equal", False),
@@ -63,8 +59,8 @@ def _said(term: Term) -> str:
             return f"not {_enclosed(inner)}"
         case Call("neg", (inner,)):
             return f"-{_enclosed(inner)}"
-        case Call(operator, (left, right)) if operator in _SIGNS:
-            return f"{_enclosed(left)} {_SIGNS[operator]} {_enclosed(right)}"
+        case Call(operator, (left, right)) if operator in INFIX:
+            return f"{_enclosed(left)} {INFIX[operator]} {_enclosed(right)}"
         case Call(operator, arguments):
             return f"{operator}({', '.join(map(_said, arguments))})"
     return "..."

@@ -6,7 +6,6 @@ What has no value (a subscript outside, a division by zero) raises one of FAULTS
 from __future__ import annotations
 
 import math
-import operator
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
+from tensmith.lifting.summarize.constants import EXACT, truncated
 from tensmith.lifting.summary import Term, first
 
 Value: TypeAlias = Any  # an int, a bool or a Fraction
@@ -26,34 +26,13 @@ class Undefined(Exception):
     """An input for which the source has no meaning, or a long one."""
 
 
-def _truncated(a: Value, b: Value) -> int:
-    return int(Fraction(a) / b)
-
-
 def _analytic(function: Callable[[float], float]) -> Callable[[Value], Fraction]:
     """One exact value for each exact argument, so that equal arguments have equal values."""
     return lambda value: Fraction(function(float(value)))
 
 
-OPERATORS: Mapping[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "neg": operator.neg,
-    "abs": abs,
-    "minimum": min,
-    "maximum": max,
+OPERATORS: Mapping[str, Callable[..., Any]] = EXACT | {
     "div": lambda a, b: Fraction(a) / b,
-    "fmod": lambda a, b: a - b * _truncated(a, b),
-    "floor_div": operator.floordiv,
-    "mod": operator.mod,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-    "and": lambda a, b: bool(a and b),
-    "or": lambda a, b: bool(a or b),
-    "not": operator.not_,
     "where": lambda condition, a, b: a if condition else b,
     "exp": _analytic(math.exp),
     "log": _analytic(math.log),
@@ -64,7 +43,7 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
 
 def meaning(operator: str, type_: MachineType) -> Callable[..., Any]:
     """What an operator makes of values, as one of a type: integers are divided toward 0."""
-    return _truncated if operator == "div" and type_.kind == "int" else OPERATORS[operator]
+    return truncated if operator == "div" and type_.kind == "int" else OPERATORS[operator]
 
 
 FAULTS = (TypeError, ValueError, ArithmeticError, KeyError, Undefined)

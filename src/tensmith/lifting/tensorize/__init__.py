@@ -18,7 +18,7 @@ from tensmith.lifting import assumptions
 from tensmith.lifting.lifted import ArrayView, Input, Lifted
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.plan import at_least_text
-from tensmith.lifting.summary import Requirement, SizeSymbol, Summary
+from tensmith.lifting.summary import Requirement, SizeSymbol, Summary, length_symbol, measured
 from tensmith.lifting.tensorize import guards, outputs
 from tensmith.lifting.tensorize.affine import arrays_read
 from tensmith.lifting.tensorize.guards import guarded
@@ -123,7 +123,7 @@ def _inside(lowering: Lowering, view: ArrayView) -> bool:
             for r in lowering.summary.requires
             if (r.kind, r.array, r.axis) == ("length", view.array, axis) and r.poly and not r.where
         ]
-        lengths.append(Poly.symbol(f"len({view.array}, {axis})"))
+        lengths.append(Poly.symbol(length_symbol(view.array, axis)))
         low, high = (lowering.sizes.filled(poly, view.shape) for poly in (low, high))
         if not scope.proves(low) or not any(scope.proves(length - 1 - high) for length in lengths):
             return False
@@ -134,7 +134,7 @@ def _gives_sizes(summary: Summary, array: str) -> bool:
     """Whether a size or a requirement is made of the lengths of an array, which must be given then."""
     polys = [size.poly for size in summary.sizes]
     polys += [entry.poly for entry in summary.requires if entry.poly is not None]
-    return any(symbol.startswith(f"len({array},") for poly in polys for symbol in poly.symbols())
+    return array in measured(symbol for poly in polys for symbol in poly.symbols())
 
 
 def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
@@ -150,7 +150,9 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
         extents = [lowering.sizes.filled(extent, view.shape) for extent in view.shape]
         scope = lowering.sizes.scope(need).knowing(extent - 1 for extent in extents)
         lengths = [r.poly for r in known if r.kind == "length" and r.array == view.array and r.poly]
-        if any(scope.proves(length - need) for length in (*lengths, Poly.symbol(f"len({view.array}, 0)"))):
+        if any(
+            scope.proves(length - need) for length in (*lengths, Poly.symbol(length_symbol(view.array, 0)))
+        ):
             continue
         requirement = Requirement("length", f"elements of {view.array} >= {need}", need, view.array, 0)
         known.append(requirement)

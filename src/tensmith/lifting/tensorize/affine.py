@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly
-from tensmith.formula.walk import loads, polys, walk
+from tensmith.formula.walk import loads
 from tensmith.lifting.summary import Term
 
 
@@ -26,12 +25,13 @@ def linear(poly: Poly, variables: Mapping[str, Poly]) -> tuple[Poly, dict[str, P
     return rest, factors
 
 
-def symbols(term: Term) -> frozenset[str]:
-    """Every symbol of every polynomial inside, and the scalar parameters."""
-    found = {name for part in walk(term) for poly in polys(part) for name in poly.symbols()}
-    return frozenset(
-        found | {part.tensor for part in walk(term) if isinstance(part, Read) and not part.indices}
-    )
+def bounding(condition: Poly, variables: Mapping[str, Poly]) -> tuple[str, int, Poly] | None:
+    """(variable, 1 or -1, rest) where condition >= 0 bounds one variable by what none changes."""
+    parts = linear(condition, variables)
+    if parts is None or len(parts[1]) != 1:
+        return None
+    ((variable, factor),) = parts[1].items()
+    return (variable, factor.constant, parts[0]) if factor.constant in (1, -1) else None
 
 
 def arrays_read(term: Term) -> frozenset[str]:

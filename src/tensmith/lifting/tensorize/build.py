@@ -7,7 +7,7 @@ does the rest. Equal nodes and equal inputs are made once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +17,10 @@ from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program, TensorType
+from tensmith.ir.names import take
 from tensmith.ir.onnx_schema import ELEMENT_CODES
-from tensmith.ir.op import OPS
 from tensmith.ir.part import alive
+from tensmith.ir.program import make_node
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.lifted import ArrayView, Input
 from tensmith.lifting.loops import NOWHERE, dtype_of
@@ -63,12 +64,7 @@ class Build:
 
     def name(self, base: str, parameter: bool = False) -> str:
         """A value name not used yet; parameter: it may be that of a parameter."""
-        base = base.replace(".", "_")
-        taken = self._names if parameter else self._names | self.parameters
-        name, count = base, 1
-        while name in taken:
-            count += 1
-            name = f"{base}_{count}"
+        name = take(base.replace(".", "_"), self._names | (frozenset() if parameter else self.parameters))
         self._names.add(name)
         return name
 
@@ -130,11 +126,10 @@ class Build:
     ) -> Tensor:
         """A node with one output; attributes left out have their defaults."""
         names = tuple(tensor.name for tensor in inputs)
-        full: Mapping[str, Any] = {**OPS[op].attributes, **attrs}
 
         def make() -> Tensor:
             name = self.name("t")
-            self.nodes.append(Node(op, names, (name,), full))
+            self.nodes.append(make_node(op, names, (name,), attrs))
             return Tensor(name, dtype, axes)
 
         found = self._once((op, names, dtype, tuple(sorted(attrs.items()))), make)

@@ -11,7 +11,7 @@ from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize import positions
-from tensmith.lifting.tensorize.affine import arrays_read, linear
+from tensmith.lifting.tensorize.affine import arrays_read, bounding
 from tensmith.lifting.tensorize.build import Tensor
 
 if TYPE_CHECKING:
@@ -31,15 +31,14 @@ def bounds_of(conditions: Sequence[Poly], extents: Mapping[str, Poly]) -> tuple[
     """Conditions (all >= 0) as bounds of single variables, at most one on a side; None where they are not."""
     found: dict[str, VariableBounds] = {}
     for condition in conditions:
-        parts = linear(condition, extents)
-        if parts is None or len(parts[1]) != 1:
+        if (parts := bounding(condition, extents)) is None:
             return None
-        rest, ((variable, factor),) = parts[0], parts[1].items()
+        variable, side, rest = parts
         here = found.get(variable, VariableBounds(variable))
-        if factor == 1 and here.low is None:
+        if side == 1 and here.low is None:
             low = None if rest.constant is not None and rest.constant >= 0 else -rest
             found[variable] = VariableBounds(variable, low, here.high)
-        elif factor == -1 and here.high is None:
+        elif side == -1 and here.high is None:
             found[variable] = VariableBounds(variable, here.low, rest + 1)
         else:
             return None

@@ -12,6 +12,7 @@ from tensmith.formula.expr import Call, Num
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.constants import infinite
+from tensmith.lifting.summarize.logic import extreme
 from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize.affine import arrays_read
 from tensmith.lifting.tensorize.build import Tensor
@@ -117,35 +118,14 @@ def _floor_divide(lowering: Lowering, term: Call) -> Tensor:
 # Selection
 
 
-def widened(term: Term) -> Term:
-    """The term inside casts that keep every value."""
-    while isinstance(term, Call) and term.function == "cast":
-        inner = term.args[0]
-        if inner.type.kind != "int" or not term.type.holds(inner.type):
-            break
-        term = inner
-    return term
-
-
 def _select(lowering: Lowering, term: Call) -> Tensor:
     condition, a, b = term.args
-    if (extreme := _extreme(condition, a, b)) is not None:
-        return lowering.build.elementwise(extreme, lowering.lower(a), lowering.lower(b))
+    kind = extreme(condition, a, b)
+    if kind is not None and a.type.kind == "int":  # NaN decides among floats
+        return lowering.build.elementwise(kind, lowering.lower(a), lowering.lower(b))
     mask = lowering.lower(condition)
     chosen = [lowering.lower_guarded(part, (mask, side)) for part, side in ((a, True), (b, False))]
     return lowering.build.elementwise("where", mask, *chosen, dtype=chosen[0].dtype)
-
-
-def _extreme(condition: Term, a: Term, b: Term) -> str | None:
-    """ "min" or "max" where a selection is one; of integers alone, as NaN decides the others."""
-    if not (
-        isinstance(condition, Call) and condition.function in ("less", "less_equal") and a.type.kind == "int"
-    ):
-        return None
-    left, right = map(widened, condition.args)
-    if (left, right) == (widened(a), widened(b)):
-        return "min"
-    return "max" if (left, right) == (widened(b), widened(a)) else None
 
 
 # Powers, rounding, shifts

@@ -9,10 +9,10 @@ from fractions import Fraction
 from tensmith.formula.expr import Choose, Num, Read, fresh, rebuilt, substitute
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
-from tensmith.lifting.lifted import ArrayView, Output
+from tensmith.lifting.lifted import Output
 from tensmith.lifting.summarize.writing import writing
 from tensmith.lifting.summary import Result, Term, Written
-from tensmith.lifting.tensorize.affine import arrays_read, linear
+from tensmith.lifting.tensorize.affine import arrays_read, bounding
 from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.lower import Lowering
 from tensmith.lifting.tensorize.reads import view_of
@@ -46,7 +46,7 @@ def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterato
         grid = lowering.grid(result.name)
         view = view_of(grid, part.at, extents, part.indices)
         value = lowering.lower(_over(part, earlier, result) if part.where else part.value)
-        whole = len(parts) == 1 and not part.where and result.name not in needed and _is_whole(view)
+        whole = len(parts) == 1 and not part.where and result.name not in needed and view.front
         tensor = lowering.build.expand(value, part.indices)
         yield Placed(tensor, Output(result.name, result.type, view, whole))
 
@@ -112,22 +112,6 @@ def _over(part: Written, earlier: Sequence[Written], result: Result) -> Term:
     return Choose(part.where, part.value, held, result.type)
 
 
-def _is_whole(view: ArrayView) -> bool:
-    """Whether a view begins at the first element and leaves none out up to its last."""
-    if any(offset != 0 for offset in view.offset):
-        return False
-    if len(view.offset) == 1:
-        expected = Poly.of(1)
-        for step, size in zip(reversed(view.steps[0]), reversed(view.shape)):
-            if step != expected:
-                return False
-            expected = expected * size
-        return True
-    return view.steps == tuple(
-        tuple(Poly.of(int(a == k)) for k in range(len(view.shape))) for a in range(len(view.offset))
-    )
-
-
 # Values chosen by position become boxes of their own
 
 
@@ -158,12 +142,8 @@ def _bounds(value: Term, written: Written) -> bool:
 
 
 def _bound(condition: Poly, written: Written) -> tuple[str, int, Poly] | None:
-    """(variable, 1 or -1, rest) where a condition bounds one index variable by what no index changes."""
-    parts = linear(condition, dict(zip(written.indices, written.extents)))
-    if parts is None or len(parts[1]) != 1:
-        return None
-    ((variable, factor),) = parts[1].items()
-    return (variable, factor.constant, parts[0]) if factor.constant in (1, -1) else None
+    """See `bounding`, of the indices of a part."""
+    return bounding(condition, dict(zip(written.indices, written.extents)))
 
 
 def _cut(sizes: Sizes, written: Written, conditions: Sequence[Poly]) -> Written:

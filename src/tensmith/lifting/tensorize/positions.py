@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tensmith.formula.poly import Atom, FloorDiv, Monomial, Poly
 from tensmith.formula.types import I64, MachineType
+from tensmith.lifting.summary import length_of
 from tensmith.lifting.tensorize.build import Tensor
 
 if TYPE_CHECKING:
@@ -50,22 +51,13 @@ def _atom(lowering: Lowering, atom: Atom, dtype: str) -> Tensor:
         return build.elementwise("div", build.elementwise("sub", top, rest), bottom)
     if atom in build.extents:
         return build.cast(build.positions(build.extents[atom], (atom,)), dtype)
-    if atom.startswith("len("):
+    if length_of(atom) is not None:
         return build.size(lowering.sizes.extent(Poly.symbol(atom)), dtype)
     if any(atom == size.symbol for size in lowering.sizes.all):
         return build.size(Poly.symbol(atom), dtype)
-    return build.cast(build.scalar(atom, _parameter_type(lowering, atom)), dtype)
-
-
-def _parameter_type(lowering: Lowering, name: str) -> MachineType:
-    for parameter in lowering.summary.function.parameters:
-        if isinstance(parameter.type, MachineType) and parameter.name == name:
-            return parameter.type
-        fields = getattr(parameter.type, "fields", ())
-        for field, type_ in fields:
-            if isinstance(type_, MachineType) and f"{parameter.name}.{field}" == name:
-                return type_
-    return I64
+    type_ = dict(lowering.summary.function.fields).get(atom, I64)
+    assert isinstance(type_, MachineType), "an array is no position"
+    return build.cast(build.scalar(atom, type_), dtype)
 
 
 def mask(lowering: Lowering, conditions: Sequence[Poly]) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summary import Path, SizeSymbol, Summary
+from tensmith.lifting.summary import Path, SizeSymbol, Summary, length_of
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Sizes:
         return self._add(poly, path)
 
     def _add(self, poly: Poly, path: Path) -> Poly:
-        base = min(poly.symbols(), key=lambda symbol: (symbol.startswith("len("), symbol), default="some")
+        base = min(poly.symbols(), key=lambda symbol: (length_of(symbol) is not None, symbol), default="some")
         size = SizeSymbol(self._fresh(base), poly, path)
         self.added.append(size)
         return Poly.symbol(size.symbol)
@@ -52,7 +52,7 @@ class Sizes:
 
     def scope(self, *polys: Poly) -> Scope:
         """What is known of sizes, of the lengths in some polynomials, and by requirements."""
-        lengths = frozenset(n for poly in polys for n in poly.symbols() if n.startswith("len("))
+        lengths = frozenset(n for poly in polys for n in poly.symbols() if length_of(n))
         bounds = [
             r.poly
             for r in self.summary.requires

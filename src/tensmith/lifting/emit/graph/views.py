@@ -7,19 +7,18 @@ anything else picks its elements by their positions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
 
 from tensmith.formula.poly import Dim, Poly, product
 from tensmith.lifting.emit.graph.build import Graph
 from tensmith.lifting.lifted import ArrayView
 
-_ZERO, _ONE = Poly.of(0), Poly.of(1)
+_ZERO = Poly.of(0)
 
 
 def read(graph: Graph, array: str, view: ArrayView) -> str:
     """The elements of a view, in its shape."""
     if len(view.offset) == 1:
-        order = _dense_order(view)
+        order = view.run
         if order is None:
             return graph.op("gather", [array, _flat_positions(graph, view)], {"axis": 0})
         count = Poly.of(product(view.shape))
@@ -28,7 +27,7 @@ def read(graph: Graph, array: str, view: ArrayView) -> str:
         if order == tuple(range(len(order))):
             return shaped
         return graph.op("transpose", [shaped], {"perm": tuple(order.index(a) for a in range(len(order)))})
-    if not _is_corner(view):
+    if not view.corner:
         return graph.op("gather_nd", [array, _positions(graph, view)])
     for axis, (offset, extent) in enumerate(zip(view.offset, view.shape)):
         array = graph.slice(array, axis, offset, offset + extent)
@@ -53,11 +52,11 @@ def _clipped(graph: Graph, positions: str, last: str) -> str:
 
 def write(graph: Graph, array: str, view: ArrayView, value: str) -> str:
     """The whole array with a view replaced."""
-    if len(view.offset) == 1 and _dense_order(view) == tuple(range(len(view.shape))):
+    if view.run == tuple(range(len(view.shape))):
         count = Poly.of(product(view.shape))
         flat = graph.reshape(value, [count]) if len(view.shape) != 1 else value
         return _between(graph, array, flat, 0, view.offset[0], count)
-    if len(view.offset) > 1 and _is_corner(view):
+    if len(view.offset) > 1 and view.corner:
         return _into_box(graph, array, view, value)
     if len(view.offset) == 1:
         position = graph.reshape(_flat_positions(graph, view), [*view.shape, 1])
@@ -81,28 +80,6 @@ def _into_box(graph: Graph, array: str, view: ArrayView, value: str) -> str:
             around = graph.slice(around, before, offset, offset + view.shape[before])
         value = _between(graph, around, value, axis, view.offset[axis], view.shape[axis])
     return value
-
-
-def _is_corner(view: ArrayView) -> bool:
-    """Whether axis k of the view walks axis k of the array, forwards and alone."""
-    axes = len(view.offset)
-    identity = tuple(tuple(_ONE if a == k else _ZERO for k in range(axes)) for a in range(axes))
-    return len(view.shape) == axes and view.steps == identity
-
-
-def _dense_order(view: ArrayView) -> tuple[int, ...] | None:
-    """The order of axes in which flat elements follow each other in memory without gaps."""
-    (steps,) = view.steps
-    if len(steps) > 4:
-        return None
-    for order in permutations(range(len(steps))):
-        stride, fits = _ONE, True
-        for axis in reversed(order):
-            fits = fits and (steps[axis] == stride or view.shape[axis] == 1)
-            stride = stride * view.shape[axis]
-        if fits:
-            return order
-    return None
 
 
 def _flat_positions(graph: Graph, view: ArrayView) -> str:

@@ -12,9 +12,9 @@ from tensmith.formula.types import BOOL, I64, UNTYPED, MachineType
 from tensmith.ir.elements import PolyElements
 from tensmith.ir.op import Node
 from tensmith.ir.ops.sizes import flat_position
-from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.lifted import ArrayView, Input, Lifted
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summary import length_of, length_symbol
 
 
 def place(view: ArrayView, indices: Sequence[Poly]) -> Poly:
@@ -169,15 +169,8 @@ class KernelElements(PolyElements[Expr]):
 
 def least(lifted: Lifted) -> dict[str, int]:
     """Lower bounds of symbols: sizes and lengths may be 0, integer parameters anything."""
-    symbols = {symbol for entry in lifted.inputs for symbol in _symbols(entry)}
+    symbols = {symbol for entry in lifted.inputs for poly in entry.polys for symbol in poly.symbols()}
     symbols |= {size.symbol for size in lifted.sizes}
     scalars = {entry.scalar for entry in lifted.inputs if entry.scalar is not None}
     sizes = {size.symbol for size in lifted.sizes}
-    return {s: 0 if s in sizes or s.startswith("len(") else -(2**63) for s in symbols | scalars}
-
-
-def _symbols(entry: Input) -> frozenset[str]:
-    if entry.view is None:
-        return entry.positions.symbols() if entry.positions is not None else frozenset()
-    polys = (*entry.view.offset, *entry.view.shape, *(step for row in entry.view.steps for step in row))
-    return frozenset[str]().union(*(poly.symbols() for poly in polys))
+    return {s: 0 if s in sizes or length_of(s) else -(2**63) for s in symbols | scalars}

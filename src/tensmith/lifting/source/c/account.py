@@ -24,7 +24,6 @@ from tensmith.lifting.source.c.cursor import (
 )
 from tensmith.lifting.source.c.evaluate import spelled
 from tensmith.lifting.source.c.pragmas import Hazard, attribute_hazard, harmless_attribute
-from tensmith.lifting.source.c.types import plain
 from tensmith.lifting.source.c.whitelist import Modelled, cursor_meaning
 from tensmith.lifting.source.c.writes import changes
 from tensmith.lifting.source.verdict import NoEffect
@@ -85,21 +84,6 @@ def counted(cursor: Cursor, name: str, inner: list[Cursor]) -> list[Cursor]:
         inner = [part for part in inner if identity(part) != kept]
     # An extent that is no more than a number: where two types meet, C demands that theirs are equal.
     return [part for part in inner if not is_expression(part) or identity(part) == kept or changes(part)]
-
-
-def constant_extents(kind_of: object) -> bool:
-    """Whether no extent of an array type is known at run time only."""
-    found = plain(kind_of)
-    while True:
-        name = found.kind.name
-        if name == "VARIABLEARRAY":
-            return False
-        if name in ("CONSTANTARRAY", "INCOMPLETEARRAY"):
-            found = found.element_type.get_canonical()
-        elif name == "POINTER":
-            found = found.get_pointee().get_canonical()
-        else:
-            return True
 
 
 def check_attribute(cursor: Cursor) -> None:

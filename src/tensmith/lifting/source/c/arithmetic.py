@@ -168,15 +168,3 @@ def surely(value: loops.Expr) -> Iterator[loops.Expr]:
         case loops.Apply(_, parts, _, _) | loops.Load(_, parts, _, _):
             for part in parts:
                 yield from surely(part)
-
-
-def unplaced(value: loops.Expr) -> loops.Expr:
-    """The expression without its positions: equal where two expressions read the same."""
-    match value:
-        case loops.ScalarCast(inner, kind, _):
-            return loops.ScalarCast(unplaced(inner), kind)
-        case loops.Apply(operator, arguments, kind, _):
-            return loops.Apply(operator, tuple(map(unplaced, arguments)), kind)
-        case loops.Load(array, indices, kind, _):
-            return loops.Load(array, tuple(map(unplaced, indices)), kind)
-    return replace(value, position=loops.NOWHERE)

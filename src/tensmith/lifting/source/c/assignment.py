@@ -31,7 +31,7 @@ from tensmith.lifting.source.c.places import (
     is_number,
 )
 from tensmith.lifting.source.c.records import plain_fields
-from tensmith.lifting.source.c.sequence import reads, refuse_shared, writes
+from tensmith.lifting.source.c.sequence import refuse_shared
 from tensmith.lifting.source.c.types import is_pointer
 
 
@@ -56,9 +56,9 @@ def assign(context: LoweringContext, cursor: Cursor, left: Cursor, right: Cursor
     if is_pointer(left.type):
         before = len(context.out)
         pointer = address(context, right)
-        changed = writes(context.out[before:])
+        changed = loops.writes(context.out[before:])
         target = place(context, left)
-        refuse_shared(changed & reads(target), where)
+        refuse_shared(changed & loops.reads(target), where)
         if not isinstance(target, PointerPlace):
             reason = f"`{spelled(left)}` makes an array point elsewhere"
             raise Refusal(f"{reason}: copy the elements, or use a local pointer", where)
@@ -66,13 +66,15 @@ def assign(context: LoweringContext, cursor: Cursor, left: Cursor, right: Cursor
         return target
     before = len(context.out)
     source = evaluate(context, right)
-    changed = writes(context.out[before:])
+    changed = loops.writes(context.out[before:])
     if isinstance(source, StructPlace):
         return copy_struct(context, place(context, left), source, where)
     new = load(context, source, right) if isinstance(source, ScalarPlace | ElementPlace) else source
     before = len(context.out)
     target = number_place(context, left)
-    refuse_shared(changed & reads(target) | writes(context.out[before:]) & reads(new), where)
+    refuse_shared(
+        changed & loops.reads(target) | loops.writes(context.out[before:]) & loops.reads(new), where
+    )
     if isinstance(target, ScalarPlace):
         context.reads.add(target.name)
     if not is_number(new):
@@ -112,13 +114,13 @@ def compound(context: LoweringContext, cursor: Cursor) -> Value:
     sign, where = operator(cursor)[:-1], position(cursor)
     before = len(context.out)
     by = value(context, right)
-    changed = writes(context.out[before:])
+    changed = loops.writes(context.out[before:])
     if is_pointer(left.type):
         return move(context, place(context, left), by, cursor, sign)
     before = len(context.out)
     target = number_place(context, left)
     old = load(context, target, left)
-    refuse_shared(changed & reads(old) | writes(context.out[before:]) & reads(by), where)
+    refuse_shared(changed & loops.reads(old) | loops.writes(context.out[before:]) & loops.reads(by), where)
     kind = place_type(context, target)
     new = cast(updated(old, sign, by, where), kind, where)
     context.emit(store(context, target, new, where))

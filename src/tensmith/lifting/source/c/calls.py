@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from tensmith.lifting.loops import Constant
+from tensmith.lifting.loops import Constant, touches
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.arithmetic import cast, surely, unplaced
+from tensmith.lifting.source.c.arithmetic import cast, surely
 from tensmith.lifting.source.c.context import CFrame, LoweringContext
-from tensmith.lifting.source.c.cursor import Cursor, children, identity, key, kind, position, type_kind
+from tensmith.lifting.source.c.cursor import Cursor, children, identity, key, kind, position
 from tensmith.lifting.source.c.declarations import held
 from tensmith.lifting.source.c.evaluate import (
     address,
@@ -30,7 +30,7 @@ from tensmith.lifting.source.c.places import (
     is_number,
 )
 from tensmith.lifting.source.c.records import plain_fields
-from tensmith.lifting.source.c.sequence import refuse_shared, touches, unsequenced
+from tensmith.lifting.source.c.sequence import refuse_shared, unsequenced
 from tensmith.lifting.source.c.statements import function_body
 from tensmith.lifting.source.c.types import (
     is_array,
@@ -144,7 +144,7 @@ def inlined(context: LoweringContext, cursor: Cursor, definition: Cursor, argume
         raise Refusal(f"{name} calls itself: write the recursion as a loop", where)
     if len(context.frames) > DEPTH:
         raise Refusal(f"more than {DEPTH} helpers inside one another: call fewer", where)
-    if type_kind(definition.type) == "FUNCTIONNOPROTO" and arguments:
+    if kind(definition.type) == "FUNCTIONNOPROTO" and arguments:
         reason = f"{name} is defined in the old style"
         raise Refusal(f"{reason}: write the types between the parentheses", where)
     context.lowered[identity(definition)] = definition
@@ -169,10 +169,10 @@ def inlined(context: LoweringContext, cursor: Cursor, definition: Cursor, argume
             context.see(statements[0])
             with context.block() as inside:
                 result = returned(context, children(statements[0])[0], definition)
-            used = {unplaced(each) for part in computed(result) for each in surely(part)}
+            used = {each for part in computed(result) for each in surely(part)}
             for _, given in bindings:
                 for part in computed(given):
-                    if unplaced(part) not in used:
+                    if part not in used:
                         keep_defined(context, part, where)
             for made in inside:
                 context.emit(made)

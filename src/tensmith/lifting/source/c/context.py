@@ -20,7 +20,7 @@ from tensmith.lifting.loops import (
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.arithmetic import cast, unplaced
+from tensmith.lifting.source.c.arithmetic import cast
 from tensmith.lifting.source.c.cursor import Cursor, identity, key
 from tensmith.lifting.source.c.places import Address, Pointer, Value
 
@@ -218,12 +218,5 @@ class LoweringContext:
         for at in set().union(*others):
             ends = [other.get(at) for other in others]
             known = [end for end in ends if end is not None]
-            found[at] = known[0] if all(same_target(end, known[0]) for end in known) else UNKNOWN
+            found[at] = known[0] if all(end == known[0] for end in known) else UNKNOWN
         return found
-
-
-def same_target(a: Pointer | str, b: Pointer | str) -> bool:
-    """Whether two pointer values share the array and the variables that hold their subscripts."""
-    if isinstance(a, Address) and isinstance(b, Address):
-        return a.array == b.array and [*map(unplaced, a.indices)] == [*map(unplaced, b.indices)]
-    return a == b

@@ -66,7 +66,7 @@ _KINDS: dict[tuple[type, int], str] = {}
 
 
 def kind(cursor: Cursor | Type) -> str:
-    """The cursor's kind: "IF_STMT", "CALL_EXPR"; one that the binding does not know by its number."""
+    """A cursor's or type's kind: "IF_STMT", "POINTER"; one that the binding does not know by its number."""
     number = (type(cursor), cursor._kind_id)
     found = _KINDS.get(number)
     if found is None:
@@ -76,11 +76,6 @@ def kind(cursor: Cursor | Type) -> str:
             found = f"KIND_{cursor._kind_id}"
         _KINDS[number] = found
     return found
-
-
-def type_kind(kind_of: Type) -> str:
-    """A type's kind, as `kind`."""
-    return kind(kind_of)
 
 
 def identity(cursor: Cursor) -> int:
@@ -175,6 +170,17 @@ def bare(cursor: Cursor) -> Cursor:
 
 def is_expression(cursor: Cursor) -> bool:
     return not kind(cursor).startswith("KIND_") and bool(cursor.kind.is_expression())
+
+
+def namespaces(cursor: Cursor) -> tuple[str, ...]:
+    """The names of the namespaces around a declaration, outermost first; "" of one without a name."""
+    found: list[str] = []
+    outer = cursor.semantic_parent
+    while outer is not None and kind(outer) != "TRANSLATION_UNIT":
+        if kind(outer) == "NAMESPACE":
+            found.insert(0, outer.spelling)
+        outer = outer.semantic_parent
+    return tuple(found)
 
 
 def spelling_word(cursor: Cursor) -> str:

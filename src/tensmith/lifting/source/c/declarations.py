@@ -5,7 +5,6 @@ from __future__ import annotations
 from tensmith.formula.types import BOOL
 from tensmith.lifting.loops import Allocate, Array, Constant, Expr, SourcePosition, Store
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.account import constant_extents
 from tensmith.lifting.source.c.arithmetic import cast, integer
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import (
@@ -18,7 +17,6 @@ from tensmith.lifting.source.c.cursor import (
     key,
     kind,
     position,
-    type_kind,
 )
 from tensmith.lifting.source.c.evaluate import address, evaluate, load, place, spelled, value
 from tensmith.lifting.source.c.globals import check_steady
@@ -34,6 +32,7 @@ from tensmith.lifting.source.c.places import (
 from tensmith.lifting.source.c.records import check_number_field, plain_fields
 from tensmith.lifting.source.c.types import (
     Shape,
+    constant_extents,
     is_array,
     is_pointer,
     is_reference,
@@ -109,8 +108,8 @@ def check_storage(cursor: Cursor, fixed: bool) -> None:
     kind_of = cursor.type.get_canonical()
     if kind_of.is_volatile_qualified():
         found = PROPERTIES["volatile"]
-    elif isinstance(type_meaning(type_kind(kind_of)), RefusedSyntax):
-        found = type_meaning(type_kind(kind_of))
+    elif isinstance(type_meaning(kind(kind_of)), RefusedSyntax):
+        found = type_meaning(kind(kind_of))
         raise Refusal(unsupported(cursor.type, name), where)
     if isinstance(found, RefusedSyntax):
         raise Refusal(f"{name} is {found.why}", where)

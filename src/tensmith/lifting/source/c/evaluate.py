@@ -15,7 +15,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c import places as c_places
 from tensmith.lifting.source.c.arithmetic import cast, defined_everywhere, integer, truth
 from tensmith.lifting.source.c.context import LoweringContext
-from tensmith.lifting.source.c.cursor import Cursor, bare, children, kind, operator, position, type_kind
+from tensmith.lifting.source.c.cursor import Cursor, bare, children, kind, operator, position
 from tensmith.lifting.source.c.types import scalar
 from tensmith.lifting.source.c.whitelist import cursor_meaning, registers, type_meaning
 from tensmith.lifting.source.verdict import RefusedSyntax
@@ -43,7 +43,7 @@ def evaluate(context: LoweringContext, cursor: Cursor) -> c_places.Value:
 def check_type(cursor: Cursor) -> None:
     """Refuse an expression whose type has no meaning here."""
     kind_of = cursor.type.get_canonical()
-    found = type_meaning(type_kind(kind_of))
+    found = type_meaning(kind(kind_of))
     why = found.why if isinstance(found, RefusedSyntax) else ""
     if kind_of.is_volatile_qualified():
         why = "volatile: its reads and writes mean more than its value"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensmith.formula.functions import BITWISE
+from tensmith.formula.functions import BITWISE, MIRRORED
 from tensmith.formula.types import BOOL
 from tensmith.lifting.loops import Apply, Assign, Constant, Expr, If, Statement
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.account import constant_extents, dead
+from tensmith.lifting.source.c.account import dead
 from tensmith.lifting.source.c.arithmetic import apply, cast, defined_everywhere, negation
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import (
@@ -40,11 +40,9 @@ from tensmith.lifting.source.c.globals import global_constant
 from tensmith.lifting.source.c.memory import address_of, arithmetic, choose, compared, retyped
 from tensmith.lifting.source.c.places import ElementPlace, Null, ScalarPlace, Value, is_number
 from tensmith.lifting.source.c.sequence import unsequenced
-from tensmith.lifting.source.c.types import is_array, is_pointer, scalar, unsupported
+from tensmith.lifting.source.c.types import constant_extents, is_array, is_pointer, scalar, unsupported
 from tensmith.lifting.source.c.whitelist import OPERATORS
 from tensmith.lifting.source.verdict import RefusedSyntax
-
-FLIPPED = {"greater": "less", "greater_equal": "less_equal"}
 
 
 @expression(
@@ -205,7 +203,7 @@ def binary(context: LoweringContext, cursor: Cursor) -> Value:
         from tensmith.lifting.source.c.assignment import assign
 
         return assign(context, cursor, left, right)
-    comparison = FLIPPED.get(sign, sign)
+    comparison = MIRRORED.get(sign, sign)
     if is_pointer(left.type) or is_pointer(right.type):
         if comparison in ("less", "less_equal", "equal", "not_equal"):
             return converted(compared(context, cursor, sign, left, right), cursor)
@@ -214,7 +212,7 @@ def binary(context: LoweringContext, cursor: Cursor) -> Value:
         context, position(cursor), [lambda: value(context, left), lambda: value(context, right)]
     )
     if comparison in ("less", "less_equal", "equal", "not_equal"):
-        pair = (b, a) if sign in FLIPPED else (a, b)
+        pair = (b, a) if sign in MIRRORED else (a, b)
         return converted(Apply(comparison, pair, BOOL, position(cursor)), cursor)
     wanted = scalar(cursor.type)
     if wanted is None or sign not in ARITHMETIC:

@@ -16,12 +16,11 @@ from tensmith.lifting.source.c import types as c_types
 from tensmith.lifting.source.c.account import check_account
 from tensmith.lifting.source.c.arithmetic import integer
 from tensmith.lifting.source.c.context import CFrame, LoweringContext
-from tensmith.lifting.source.c.cursor import Cursor, identity, key, position, type_kind
+from tensmith.lifting.source.c.cursor import Cursor, identity, key, kind, position
 from tensmith.lifting.source.c.declarations import extents
 from tensmith.lifting.source.c.evaluate import keep_defined
 from tensmith.lifting.source.c.pragmas import Hazard
 from tensmith.lifting.source.c.records import plain_fields
-from tensmith.lifting.source.c.sequence import writes
 from tensmith.lifting.source.c.statements import function_body
 from tensmith.lifting.source.c.vectors import duplicate
 from tensmith.lifting.source.c.writes import body, written
@@ -52,7 +51,7 @@ def lower(
         result = function_body(context, frame, name)
         returns = finish(context, result, where)
     everything = (*context.hoisted, *statements)
-    note_shared(context, parameters, made, writes(everything))
+    note_shared(context, parameters, made, loops.writes(everything))
     check_defined(everything, made)
     check_account(context, hazards)
     final = tuple(settled(context, each) for each in made)
@@ -88,7 +87,7 @@ def note_shared(
 
 def check_prototype(definition: Cursor, where: loops.SourcePosition) -> None:
     """Calls of functions without a prototype promote what they pass, and convert nothing."""
-    if type_kind(definition.type) == "FUNCTIONNOPROTO" and list(definition.get_arguments()):
+    if kind(definition.type) == "FUNCTIONNOPROTO" and list(definition.get_arguments()):
         reason = f"{definition.spelling} is defined in the old style"
         raise Refusal(f"{reason}: write the types between the parentheses", where)
 

@@ -11,7 +11,6 @@ from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import Cursor, children, key, kind, position
 from tensmith.lifting.source.c.evaluate import spelled
 from tensmith.lifting.source.c.places import Value
-from tensmith.lifting.source.defined import expressions
 
 OUTSIDE = ("TRANSLATION_UNIT", "NAMESPACE", "LINKAGE_SPEC", "STRUCT_DECL", "CLASS_DECL")
 
@@ -23,27 +22,14 @@ def check_steady(
     known = {
         statement.name
         for statement in (*context.hoisted, *statements)
-        if isinstance(statement, loops.Declare | loops.Allocate)
+        if isinstance(statement, loops.Allocate)
+        or (isinstance(statement, loops.Declare) and statement.value is not None)
     }
-    for statement in statements:
-        plain = isinstance(statement, loops.Declare | loops.Allocate | loops.Store)
-        if not plain or not all(steady(part, known) for part in expressions(statement)):
-            reason = f"{name} gets its value when it is first used, and keeps it from call to call"
-            raise Refusal(f"{reason}: give it a constant, or make it a parameter", where)
-
-
-def steady(found: loops.Expr, known: set[str]) -> bool:
-    """Whether an expression reads nothing but constants."""
-    match found:
-        case loops.Variable(name, _, _):
-            return name in known
-        case loops.Load(array, indices, _, _):
-            return array in known and all(steady(index, known) for index in indices)
-        case loops.Apply(_, arguments, _, _):
-            return all(steady(argument, known) for argument in arguments)
-        case loops.ScalarCast(value, _, _):
-            return steady(value, known)
-    return isinstance(found, loops.Constant)
+    made = list(statements)
+    plain = all(isinstance(statement, loops.Declare | loops.Allocate | loops.Store) for statement in made)
+    if not plain or not loops.reads(made) <= known or loops.writes(made):
+        reason = f"{name} gets its value when it is first used, and keeps it from call to call"
+        raise Refusal(f"{reason}: give it a constant, or make it a parameter", where)
 
 
 def global_constant(context: LoweringContext, declaration: Cursor, cursor: Cursor) -> Value:

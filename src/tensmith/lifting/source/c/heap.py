@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.arithmetic import apply, cast, integer, offset, unplaced
+from tensmith.lifting.source.c.arithmetic import apply, cast, integer, offset
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import (
     Cursor,
@@ -122,9 +122,9 @@ def quotient(extent: loops.Expr, size: loops.Expr) -> loops.Expr | None:
         )
     if isinstance(extent, loops.Apply) and extent.operator == "mul":
         a, b = extent.arguments
-        if unplaced(stripped(b)) == unplaced(stripped(size)):
+        if stripped(b) == stripped(size):
             return a
-        if unplaced(stripped(a)) == unplaced(stripped(size)):
+        if stripped(a) == stripped(size):
             return b
     return None
 

@@ -9,7 +9,7 @@ from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.account import dead
 from tensmith.lifting.source.c.arithmetic import apply, cast, integer, negation
-from tensmith.lifting.source.c.context import UNKNOWN, LoweringContext, same_target
+from tensmith.lifting.source.c.context import UNKNOWN, LoweringContext
 from tensmith.lifting.source.c.cursor import (
     Cursor,
     bare,
@@ -127,20 +127,12 @@ def guarded(
     """The condition of a loop whose body begins with `if (guard) break;`."""
     emitted = len(context.out)
     stop, after = tested(context, guard, where)
-    if after or len(context.out) > emitted or holds_load(stop):
+    if after or len(context.out) > emitted or any(isinstance(part, loops.Load) for part in loops.nodes(stop)):
         raise Refusal(BREAK, position(guard))
     go = negation(stop)
     if isinstance(found, loops.Constant) and found.value:
         return go
     return loops.Apply("and", (found, go), BOOL, where)
-
-
-def holds_load(found: loops.Expr) -> bool:
-    if isinstance(found, loops.Load):
-        return True
-    return any(map(holds_load, getattr(found, "arguments", ()))) or (
-        hasattr(found, "value") and not isinstance(found, loops.Constant) and holds_load(found.value)
-    )
 
 
 def leading_break(context: LoweringContext, statements: list[Cursor]) -> Cursor | None:
@@ -170,9 +162,7 @@ def repeated(context: LoweringContext, body: Callable[[], None]) -> tuple[loops.
     with context.block() as inside:
         body()
     moved = {
-        at
-        for at, entry in start.items()
-        if entry is not None and not same_target(context.pointers.get(at, entry), entry)
+        at for at, entry in start.items() if entry is not None and context.pointers.get(at, entry) != entry
     }
     if moved:
         context.names, context.labels = names | set(context.types) | set(context.arrays), labels

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tensmith.formula.functions import MIRRORED
 from tensmith.formula.types import BOOL, I64
 from tensmith.lifting import assumptions
 from tensmith.lifting.loops import Apply, Constant, Expr
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.arithmetic import cast, offset, unplaced
+from tensmith.lifting.source.c.arithmetic import cast, offset
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import Cursor, children, is_expression, kind, position
 from tensmith.lifting.source.c.evaluate import (
@@ -94,7 +95,7 @@ def indexed(context: LoweringContext, cursor: Cursor, base: Cursor, index: Curso
 def same_array(context: LoweringContext, cursor: Cursor, a: Pointer, b: Pointer) -> tuple[Expr, Expr]:
     """The last subscripts of two pointers into one array (and one row of it)."""
     if isinstance(a, Address) and isinstance(b, Address) and a.array == b.array:
-        if [*map(unplaced, a.indices[:-1])] == [*map(unplaced, b.indices[:-1])]:
+        if a.indices[:-1] == b.indices[:-1]:
             keep_defined(context, Address(a.array, a.indices[:-1]), position(cursor))
             return a.indices[-1], b.indices[-1]
         reason = f"`{spelled(cursor)}` compares pointers into different rows of {a.array}"
@@ -113,8 +114,8 @@ def compared(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, 
         return not_null(context, cursor, sign == "not_equal")
     first, second = same_array(context, cursor, a, b)
     first, second = cast(first, I64), cast(second, I64)
-    if sign in ("greater", "greater_equal"):
-        first, second, sign = second, first, {"greater": "less", "greater_equal": "less_equal"}[sign]
+    if sign in MIRRORED:
+        first, second, sign = second, first, MIRRORED[sign]
     return Apply(sign, (first, second), BOOL, position(cursor))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.account import check_attribute
-from tensmith.lifting.source.c.cursor import Cursor, children, is_expression, kind, position, type_kind
+from tensmith.lifting.source.c.cursor import Cursor, children, is_expression, kind, position
+from tensmith.lifting.source.c.types import layers
 from tensmith.lifting.source.c.whitelist import PROPERTIES
-from tensmith.lifting.source.verdict import RefusedSyntax
 
 # What may stand in a struct besides fields: types, which only count where a field has them.
 BESIDE = ("STRUCT_DECL", "UNION_DECL", "ENUM_DECL", "TYPEDEF_DECL", "TYPE_ALIAS_DECL", "CXX_ACCESS_SPEC_DECL")
@@ -41,7 +41,7 @@ def check_field(field: Cursor) -> None:
     for part in children(field):
         if part.kind.is_attribute():
             check_attribute(part)
-    if type_kind(field.type.get_canonical()) == "INCOMPLETEARRAY":
+    if kind(field.type.get_canonical()) == "INCOMPLETEARRAY":
         problem = "flexible array"
     if problem:
         refuse(field, problem)
@@ -49,19 +49,14 @@ def check_field(field: Cursor) -> None:
 
 def extents_only(field: Cursor) -> bool:
     """Whether the expressions of a field are the extents of its array, as many as it has axes."""
-    kind_of, axes = field.type.get_canonical(), 0
-    while kind_of.kind.name in ("CONSTANTARRAY", "INCOMPLETEARRAY", "POINTER"):
-        pointer = kind_of.kind.name == "POINTER"
-        axes += kind_of.kind.name == "CONSTANTARRAY"
-        kind_of = (kind_of.get_pointee() if pointer else kind_of.element_type).get_canonical()
+    axes = list(layers(field.type)).count("CONSTANTARRAY")
     return sum(is_expression(part) for part in children(field)) <= axes
 
 
 def refuse(field: Cursor, problem: str) -> None:
     """Refuse a field for a property that `PROPERTIES` names."""
-    found = PROPERTIES[problem]
-    assert isinstance(found, RefusedSyntax)
-    raise Refusal(f"the field {field.spelling or 'without a name'} is {found.why}", position(field))
+    name = field.spelling or "without a name"
+    raise Refusal(f"the field {name} is {PROPERTIES[problem].why}", position(field))
 
 
 def check_number_field(field: Cursor) -> None:

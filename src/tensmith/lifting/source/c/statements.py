@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from tensmith.formula.types import BOOL, MachineType
@@ -23,6 +24,7 @@ from tensmith.lifting.source.c.cursor import (
 from tensmith.lifting.source.c.declarations import declare
 from tensmith.lifting.source.c.evaluate import address, condition, evaluate, keep_defined, value
 from tensmith.lifting.source.c.expressions import discard, sequenced
+from tensmith.lifting.source.c.memory import is_zero
 from tensmith.lifting.source.c.places import Address, ArrayRegion, Value
 from tensmith.lifting.source.c.pragmas import harmless_attribute
 from tensmith.lifting.source.c.types import is_pointer, scalar, unsupported, vector_element
@@ -146,7 +148,8 @@ def branch(context: LoweringContext, cursor: Cursor, follow: list[Cursor]) -> No
         taken, never = (parts[1:2], parts[2:]) if test.value else (parts[2:], parts[1:2])
         dead(context, never)
         return run(context, taken + follow)
-    ways(context, test, [parts[1], *follow], [*parts[2:], *follow], position(cursor))
+    then, otherwise = [parts[1], *follow], [*parts[2:], *follow]
+    ways(context, test, partial(run, context, then), partial(run, context, otherwise), position(cursor))
     return None
 
 
@@ -160,17 +163,17 @@ def has_start(context: LoweringContext, cursor: Cursor) -> bool:
 def ways(
     context: LoweringContext,
     test: loops.Expr,
-    first: list[Cursor],
-    second: list[Cursor],
+    first: Callable[[], None],
+    second: Callable[[], None],
     where: loops.SourcePosition,
 ) -> None:
-    """An if, from the statements of its two ways."""
+    """An if, from what lowers its two ways."""
     start = dict(context.pointers)
     with context.block() as then:
-        run(context, first)
+        first()
     end, context.pointers = context.pointers, dict(start)
     with context.block() as otherwise:
-        run(context, second)
+        second()
     context.pointers = context.joined([end, context.pointers])
     if not then and not otherwise:
         keep_defined(context, test, where)
@@ -249,15 +252,8 @@ def chain(
     test: loops.Expr = tests[0]
     for other in tests[1:]:
         test = loops.Apply("or", (test, other), BOOL, where)
-    start = dict(context.pointers)
-    with context.block() as then:
-        run(context, group + follow)
-    end, context.pointers = context.pointers, dict(start)
-    with context.block() as otherwise:
-        chain(context, chosen, groups[1:], default, follow, where)
-    context.pointers = context.joined([end, context.pointers])
-    for made in split(test, tuple(then), tuple(otherwise), where):
-        context.emit(made)
+    rest = partial(chain, context, chosen, groups[1:], default, follow, where)
+    ways(context, test, partial(run, context, group + follow), rest, where)
     return None
 
 
@@ -365,7 +361,7 @@ def leave(context: LoweringContext, cursor: Cursor) -> None:
             return
         pointer = is_pointer(frame.function.result_type)
         found_value = address(context, given) if pointer else returned_vector(context, given)
-        frame.returned.append(unplaced_value(found_value))
+        frame.returned.append(whole(found_value))
 
 
 def returned_vector(context: LoweringContext, cursor: Cursor) -> ArrayRegion:
@@ -379,10 +375,6 @@ def returned_vector(context: LoweringContext, cursor: Cursor) -> ArrayRegion:
     return declare_vector(context, cursor, cursor, "result")
 
 
-def unplaced_value(found: Value) -> Value:
-    """A returned array, equal to itself wherever the return stands."""
-    return ArrayRegion(found.array) if isinstance(found, Address) and found.array and zero(found) else found
-
-
-def zero(found: Address) -> bool:
-    return all(isinstance(index, loops.Constant) and index.value == 0 for index in found.indices)
+def whole(found: Value) -> Value:
+    """A returned array, which a pointer to its first element means too."""
+    return ArrayRegion(found.array) if isinstance(found, Address) and is_zero(found.indices) else found

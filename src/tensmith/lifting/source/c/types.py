@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from tensmith.formula.types import BOOL, F32, F64, I32, I64, MachineType
 from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.cursor import Cursor, Type, type_kind
+from tensmith.lifting.source.c.cursor import Cursor, Type, kind
 from tensmith.lifting.source.c.whitelist import type_meaning
 from tensmith.lifting.source.verdict import RefusedSyntax
 
@@ -56,87 +57,106 @@ class Shape:
         return len(self.extents)
 
 
-def plain(kind: Type) -> Type:
+def plain(type_: Type) -> Type:
     """The canonical type, without typedefs, behind a reference."""
-    kind = kind.get_canonical()
-    return kind.get_pointee().get_canonical() if type_kind(kind) in REFERENCES else kind
+    type_ = type_.get_canonical()
+    return type_.get_pointee().get_canonical() if kind(type_) in REFERENCES else type_
 
 
-def is_reference(kind: Type) -> bool:
-    return bool(type_kind(kind.get_canonical()) in REFERENCES)
+def is_reference(type_: Type) -> bool:
+    return bool(kind(type_.get_canonical()) in REFERENCES)
 
 
-def is_pointer(kind: Type) -> bool:
-    return bool(type_kind(plain(kind)) == "POINTER")
+def is_pointer(type_: Type) -> bool:
+    return bool(kind(plain(type_)) == "POINTER")
 
 
-def is_array(kind: Type) -> bool:
-    return bool(type_kind(plain(kind)) in ARRAYS)
+def is_array(type_: Type) -> bool:
+    return bool(kind(plain(type_)) in ARRAYS)
 
 
-def scalar(kind: Type) -> MachineType | None:
+def layers(type_: Type) -> Iterator[str]:
+    """The kinds of an array's or pointer's type, of its elements', and so on down to what is neither."""
+    while True:
+        type_ = type_.get_canonical()
+        name = kind(type_)
+        yield name
+        if name == "POINTER":
+            type_ = type_.get_pointee()
+        elif name in ARRAYS:
+            type_ = type_.element_type
+        else:
+            return
+
+
+def constant_extents(type_: Type) -> bool:
+    """Whether no extent of an array type is known at run time only."""
+    return "VARIABLEARRAY" not in layers(plain(type_))
+
+
+def scalar(type_: Type) -> MachineType | None:
     """The machine type of a scalar type, None where it is none (or one the loop language lacks)."""
-    kind = plain(kind)
-    if type_kind(kind) == "ENUM":
-        return scalar(kind.get_declaration().enum_type)
-    return SCALARS.get(type_kind(kind))
+    type_ = plain(type_)
+    if kind(type_) == "ENUM":
+        return scalar(type_.get_declaration().enum_type)
+    return SCALARS.get(kind(type_))
 
 
-def vector_element(kind: Type) -> Type | None:
+def vector_element(type_: Type) -> Type | None:
     """T of std::vector<T>."""
-    kind = plain(kind)
-    if type_kind(kind) != "RECORD":
+    type_ = plain(type_)
+    if kind(type_) != "RECORD":
         return None
-    declaration = kind.get_declaration()
+    declaration = type_.get_declaration()
     if declaration.spelling != "vector" or declaration.semantic_parent.spelling != "std":
         return None
-    return kind.get_template_argument_type(0)
+    return type_.get_template_argument_type(0)
 
 
-def record(kind: Type) -> Cursor | None:
+def record(type_: Type) -> Cursor | None:
     """The declaration of a struct type, seen through pointers and references; None for other types."""
-    kind = plain(kind)
-    if type_kind(kind) == "POINTER":
-        kind = kind.get_pointee().get_canonical()
-    if type_kind(kind) != "RECORD" or vector_element(kind) is not None:
+    type_ = plain(type_)
+    if kind(type_) == "POINTER":
+        type_ = type_.get_pointee().get_canonical()
+    if kind(type_) != "RECORD" or vector_element(type_) is not None:
         return None
-    return kind.get_declaration()
+    return type_.get_declaration()
 
 
-def shape(kind: Type, position: SourcePosition) -> Shape | None:
+def shape(type_: Type, position: SourcePosition) -> Shape | None:
     """How an array-like type is subscripted; None for what is not array-like."""
-    kind = plain(kind)
+    type_ = plain(type_)
     extents: list[int | None] = []
     nested = pointers = 0
     const = volatile = False  # canonical array types carry the qualifiers of their elements
     while True:
-        name = type_kind(kind)
+        name = kind(type_)
         if name in ARRAYS:
-            const, volatile = const or kind.is_const_qualified(), volatile or kind.is_volatile_qualified()
+            const, volatile = const or type_.is_const_qualified(), volatile or type_.is_volatile_qualified()
             extent = (
-                kind.element_count if name == "CONSTANTARRAY" else -1 if name == "VARIABLEARRAY" else None
+                type_.element_count if name == "CONSTANTARRAY" else -1 if name == "VARIABLEARRAY" else None
             )
-            kind = kind.element_type.get_canonical()
+            type_ = type_.element_type.get_canonical()
         elif name == "POINTER":
-            kind, extent = kind.get_pointee().get_canonical(), None
+            type_, extent = type_.get_pointee().get_canonical(), None
             pointers += 1
             nested += bool(extents)
             const = volatile = False
-        elif (element := vector_element(kind)) is not None:
+        elif (element := vector_element(type_)) is not None:
             if pointers:
                 return None
-            kind, extent = element.get_canonical(), None
+            type_, extent = element.get_canonical(), None
             nested += 1
         else:
             break
         extents.append(extent)
-    const, volatile = const or kind.is_const_qualified(), volatile or kind.is_volatile_qualified()
+    const, volatile = const or type_.is_const_qualified(), volatile or type_.is_volatile_qualified()
     if not extents:
         return None
     if volatile:
         raise Refusal("volatile memory: its reads and writes mean more than their values", position)
-    void = type_kind(kind) == "VOID"
-    element_type = U8 if void else scalar(kind)
+    void = kind(type_) == "VOID"
+    element_type = U8 if void else scalar(type_)
     if element_type is None:
         return None
     memory: Literal["flat", "nested"] = "nested" if nested else "flat"
@@ -145,9 +165,9 @@ def shape(kind: Type, position: SourcePosition) -> Shape | None:
     )
 
 
-def unsupported(kind: Type, what: str) -> str:
+def unsupported(type_: Type, what: str) -> str:
     """Why a type cannot be lifted, and what to write instead."""
-    name, spelling = type_kind(plain(kind)), kind.spelling
+    name, spelling = kind(plain(type_)), type_.spelling
     if name == "LONGDOUBLE":
         return f"{what} is a long double: use double"
     found = type_meaning(name)
@@ -155,7 +175,7 @@ def unsupported(kind: Type, what: str) -> str:
         return f"{what} is {found.why}"
     if name in ("FUNCTIONPROTO", "FUNCTIONNOPROTO") or "(*)(" in spelling:
         return f"{what} is a function pointer: call the function by its name"
-    declaration = record(kind)
+    declaration = record(type_)
     if declaration is not None and declaration.kind.name == "UNION_DECL":
         return f"{what} is a union: use a struct, or one variable a meaning"
     return (

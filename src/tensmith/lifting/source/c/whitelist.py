@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from tensmith.lifting.source.c.cursor import BINARY, UNARY
 from tensmith.lifting.source.verdict import NoEffect, RefusedSyntax
 
 
@@ -169,13 +170,10 @@ STORAGE, _ = table(
     {},
 )
 
-# Operators, by the names of `c_cursor.BINARY` and `c_cursor.UNARY`.
+# Operators, by the names of `cursor.BINARY` and `cursor.UNARY`.
 
 OPERATORS, _ = table(
-    "mul div mod add sub left_shift right_shift less greater less_equal greater_equal equal not_equal "
-    "bitwise_and bitwise_xor bitwise_or && || = mul= div= mod= add= sub= left_shift= right_shift= "
-    "bitwise_and= bitwise_xor= bitwise_or= , post++ post-- pre++ pre-- & * + neg bitwise_not ! "
-    "extension",
+    " ".join((*BINARY, *UNARY)),
     {},
     {
         "invalid": "an operator that is not understood: write it in plainer terms",
@@ -189,16 +187,12 @@ OPERATORS, _ = table(
 
 # Properties of declarations and types that are no kinds of their own: what the front end asks libclang for.
 
-PROPERTIES: dict[str, Meaning] = {
-    "const": MODELLED,
-    "restrict": NoEffect("a promise that pointers do not alias, which is assumed anyway"),
+PROPERTIES = {
     "volatile": RefusedSyntax("volatile: its reads and writes mean more than its value"),
     "thread-local": RefusedSyntax("thread-local: it keeps its value from call to call; make it a parameter"),
     "bit-field": RefusedSyntax("a bit-field: its value is cut to its width; use a whole integer and mask it"),
     "anonymous field": RefusedSyntax("an anonymous struct or union: give the field a name"),
     "mutable": RefusedSyntax("mutable: use a struct of plain fields"),
-    "address space": RefusedSyntax("an address space of its own: use plain pointers"),
-    "variadic": RefusedSyntax("a variable number of arguments: give it fixed parameters"),
     "flexible array": RefusedSyntax("an array without a length: use a pointer"),
     "default member": RefusedSyntax("a field with a default value: set it where the variable is declared"),
 }

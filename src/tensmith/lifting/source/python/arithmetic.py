@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tensmith.formula.functions import MIRRORED
 from tensmith.formula.types import BOOL, F64, I32, INT, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
@@ -221,8 +222,8 @@ def compare(
     if kind.scalar.kind == "int" and left.kind.weak != right.kind.weak and not fit(kind, left, right):
         kind = python_kinds.PY_INT  # NumPy compares with Python's integers exactly
     first, second = convert(left, kind, position), convert(right, kind, position)
-    if operator in ("greater", "greater_equal"):
-        first, second, operator = second, first, {"greater": "less", "greater_equal": "less_equal"}[operator]
+    if operator in MIRRORED:
+        first, second, operator = second, first, MIRRORED[operator]
     return ScalarValue(loops.Apply(operator, (first, second), BOOL, position), result)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tensmith.lifting.loops import Allocate, If, Loop, Statement, Store
+from tensmith.lifting.loops import Allocate, Statement, Store, statements
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python.kinds import AnyKind, NumberKind
 from tensmith.lifting.source.python.module import Module, place
@@ -118,21 +118,8 @@ def _bound(scope: PythonScope, parameter: str, argument: Value, code: Code, node
     return scope.hold(parameter, argument, place(node))
 
 
-def _writes_outside(statements: list[Statement]) -> bool:
+def _writes_outside(body: list[Statement]) -> bool:
     """Whether statements store to arrays that they did not make."""
-    made: set[str] = set()
-
-    def writes(inside: tuple[Statement, ...] | list[Statement]) -> bool:
-        for statement in inside:
-            match statement:
-                case Allocate(name):
-                    made.add(name)
-                case Store(array) if array not in made:
-                    return True
-                case If(_, then, otherwise) if writes(then) or writes(otherwise):
-                    return True
-                case Loop(_, body) if writes(body):
-                    return True
-        return False
-
-    return writes(statements)
+    inside = list(statements(body))
+    made = {statement.name for statement in inside if isinstance(statement, Allocate)}
+    return any(isinstance(statement, Store) and statement.array not in made for statement in inside)

@@ -87,7 +87,7 @@ def _range(scope: PythonScope, node: ast.Call) -> CountedLoop:
 
 def _normal(scope: PythonScope, source: CountedLoop, where: loops.SourcePosition) -> CountedLoop:
     """The same iteration with a counter 0, 1, 2, ..."""
-    if source.start.expr == constant(0, source.start.expr.position).expr and source.step == 1:
+    if source.start.expr == constant(0, where).expr and source.step == 1:
         return source
     start = scope.hold("start", source.start, where)
     up = source.step > 0

@@ -8,7 +8,7 @@ they are called. Anything else is refused with its place and what to change.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,7 +94,7 @@ def _lower(
     returns = _finish(scope, found, function)
     if function.args.defaults:
         scope.note(assumptions.DEFAULTS())
-    written = set(_written(scope.statements))
+    written = loops.writes(scope.statements)
     parameters = []
     for argument in (*function.args.posonlyargs, *function.args.args):
         kind = code.types.parameters[argument.arg]
@@ -152,17 +152,6 @@ def _finish(
     return replace(found.kind.array())
 
 
-def _written(statements: Sequence[loops.Statement]) -> Iterator[str]:
-    for statement in statements:
-        match statement:
-            case loops.Store(array):
-                yield array
-            case loops.If(_, then, otherwise):
-                yield from _written((*then, *otherwise))
-            case loops.Loop(_, body):
-                yield from _written(body)
-
-
 def _state_distinct(scope: PythonScope, code: Code, written: set[str]) -> None:
     """What is written must be no other parameter, and no other row, under a second name."""
     arrays = {name: kind for name, kind in code.types.parameters.items() if isinstance(kind, ArrayKind)}
@@ -175,7 +164,7 @@ def _state_distinct(scope: PythonScope, code: Code, written: set[str]) -> None:
 
 def _state_types(scope: PythonScope, code: Code) -> None:
     """What NumPy does to a value that does not fit its type, and what arrays without a type hold."""
-    if any(map(_narrows, loops.nodes(tuple(scope.statements)))):
+    if any(map(_narrows, loops.nodes(scope.statements))):
         scope.note(assumptions.NARROWED())
     for name, kind in code.types.parameters.items():
         if isinstance(kind, ArrayKind) and kind.taken:
