@@ -15,15 +15,10 @@ from tensmith.errors import MissingExtra, OutputError, UsageError
 from tensmith.files import sha256_file
 from tensmith.report.metric import Metric
 from tensmith.report.schema import validate_front
+from tensmith.search.objective import PREFERENCES
 
 if TYPE_CHECKING:
     import pandas
-
-PREFERENCES = {
-    "size": lambda m: m["packed_bytes"].value,
-    "latency": lambda m: m["latency_ms"].value,
-    "balanced": lambda m: m["packed_bytes"].value * m["latency_ms"].value,
-}
 
 
 @dataclass(frozen=True)
@@ -115,7 +110,8 @@ class Front:
             raise UsageError(f"prefer is one of {', '.join(PREFERENCES)}, not '{prefer}'")
         within = [point for point in self.points if point.within_budget]
         pool = within or [point for point in self.points if not point.trail]
-        return min(pool, key=lambda point: PREFERENCES[prefer](point.metrics))
+        taken = ("packed_bytes", "latency_ms")
+        return min(pool, key=lambda p: PREFERENCES[prefer](*(p.metrics[name].value for name in taken)))
 
     @property
     def knee(self) -> FrontPoint | None:
