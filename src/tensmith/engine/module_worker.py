@@ -15,7 +15,6 @@ from tensmith.engine.frame import Array, read_frame, write_frame
 from tensmith.errors import EngineError
 from tensmith.fork_server import ForkedChild, start_module
 
-_FAREWELL_SECONDS = 5.0
 # The end of what a process wrote in which its last line is looked for; the most characters of that.
 _TAIL_BYTES, _LONGEST_LINE = 4096, 300
 
@@ -35,7 +34,8 @@ class WorkerEnded(EngineError):
 class ModuleWorker(Ending):
     """`python -m ARGUMENTS`, started when it is first asked; see engine.frame. Use as a context.
 
-    `patience` are the seconds that an answer may take; packages and fresh: see fork_server.start_module.
+    `patience` are the seconds that an answer may take, `farewell` those that the process has at its end;
+    packages and fresh: see fork_server.start_module.
     """
 
     def __init__(
@@ -45,8 +45,9 @@ class ModuleWorker(Ending):
         packages: tuple[str, ...] = (),
         *,
         fresh: bool = False,
+        farewell: float = 5.0,
     ) -> None:
-        self.patience = patience
+        self.patience, self._farewell = patience, farewell
         self._arguments, self._packages, self._fresh = arguments, packages, fresh
         self._running: tuple[Child | ForkedChild, BinaryIO] | None = None
 
@@ -97,10 +98,9 @@ class ModuleWorker(Ending):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
-        try:
-            process.wait(_FAREWELL_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
+        if self._farewell:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(self._farewell)
         process.end()
         log.close()
 

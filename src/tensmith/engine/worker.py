@@ -139,7 +139,7 @@ def serving(engine: str, patience: float, *, fresh: bool = False) -> ModuleWorke
     """A process with an engine, which takes the requests of engine.serve.Server."""
     by = ENGINES[engine]
     words = ("tensmith.engine.serve", type(by).__module__, engine)
-    return ModuleWorker(words, patience, _packages(by), fresh=fresh)
+    return ModuleWorker(words, patience, _packages(by), fresh=fresh, farewell=0.0)
 
 
 def _packages(engine: Engine) -> tuple[str, ...]:
