@@ -95,9 +95,10 @@ def _renamed(c: RowValues, node: Node, rows: dict[int, str]) -> list[str]:
     first, *others = node.inputs
     if len(c.rows.axes(first)) != len(rows):
         raise ModelError(f"{node.label}: its rows are not those of its input")
+    made = c.value(first, _listed(rows))
     if is_of(node, Reshape) and others[0] not in c.rows.program.constants:
         others = [c.shape(node.output, _listed(rows))]
-    return [c.value(first, _listed(rows)), *others]
+    return [made, *others]
 
 
 def _plain(c: RowValues, node: Node, name: str) -> str:
