@@ -222,6 +222,8 @@ def _judge_original(request: Request, judge: Judge, voice: _Voice) -> None:
     """The original is judged first of all: what fails there is the input's fault."""
     original, search = Contender(BASELINE_ENGINE, request.model), request.splits.search
     few = search.take(FEWEST)
+    if judge.task.measure in ("loss", "fidelity") and len(request.splits.held_out) < 2:
+        raise DataError(f"one held-out sample does not say what a model loses; {request.title} needs more")
     first = judge.outcome(original, few).metric()
     if judge.task.measure == "accuracy" and (share := most_frequent_share(few)) >= first.value / 100:
         voice.tell(

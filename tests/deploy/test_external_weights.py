@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from command_line import refused
 from command_line import tensmith as command
 from tensmith import Front, load
 from tensmith.deploy.again import verify_point
+from tensmith.files import sha256_file
 from tensmith.frontend.model_files import file_identity, model_files
+from tensmith.verify.schema import seal
 
 # No point holds this, so the original stays on the front.
 OPTIONS = ("--engines", "onnxruntime", "--time-budget", "1s", "--preprocess", "raw", "--max-latency", "1e-9")
@@ -45,6 +48,15 @@ def test_weights_beside_a_model_are_part_of_it_to_the_end(place: Path, tiny: Pat
     (point,) = (point for point in Front.read(place / "out").points if not point.trail)
     outcomes = {found.claim: found.outcome for found in verify_point(point.folder, place / "m.onnx").findings}
     assert outcomes["model.onnx is what the trail leads to"] == "holds"
+    forged = place / "forged"
+    shutil.copytree(point.folder, forged)
+    (weights,) = model_files(forged / "model.onnx")[1:]
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\7")
+    certificate = json.loads((forged / "certificate.json").read_text())
+    certificate["files"][weights.name] = sha256_file(weights)
+    (forged / "certificate.json").write_text(json.dumps(seal(certificate)))
+    outcomes = {found.claim: found.outcome for found in verify_point(forged, place / "m.onnx").findings}
+    assert outcomes["model.onnx is what the trail leads to"] != "holds"
     (place / "saved").mkdir()
     saved = point.save(place / "saved" / "best.onnx")
     shutil.rmtree(place / "out" / "candidates")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from tensmith.errors import DataError
 from tensmith.evaluate.statistics import (
+    _student,
     bootstrap,
     estimate,
     median_interval,
@@ -116,3 +118,9 @@ def test_an_estimate_knows_thin_tails() -> None:
 def test_one_row_has_no_spread() -> None:
     with pytest.raises(DataError, match="more are needed"):
         estimate(np.ones(1), _mean)
+
+
+def test_student_s_t_by_table() -> None:
+    """Abramowitz and Stegun, table 26.10."""
+    found = [_student(NormalDist().inv_cdf(0.975), freedom) for freedom in (1, 2, 4, 10, 30)]
+    assert found == pytest.approx([12.706, 4.303, 2.776, 2.228, 2.042], abs=0.02)

@@ -26,6 +26,8 @@ def fingerprint(splits: Splits, small_labels: bool) -> str:
             digest.update(_bytes(part.labels(np.arange(len(part)))))
         for sample in _samples(part):
             digest.update(sample)
+    if splits.search.part is not splits.calibration.part:
+        digest.update(splits.search.indices.tobytes())
     return digest.hexdigest()
 
 

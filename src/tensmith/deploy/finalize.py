@@ -12,7 +12,7 @@ from pathlib import Path
 from tensmith.data import Subset
 from tensmith.deploy.schedule import Schedule
 from tensmith.engine.base import stock
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, OutputError, TensmithError
 from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
@@ -99,14 +99,14 @@ def finalize(
     processes = schedule.processes(list(standing.values()))
     measured: list[Point] = []
     for contender, candidate in standing.items():
-        built = builder.built(candidate.plan)
         try:
             if contender in refused:
                 raise EngineError(refused[contender])
+            built = builder.built(candidate.plan)
             compiled = contender.compiled(run.example, run.threads)
             taken = run.taken(contender, built.program, processes, schedule.a_contender)
-        except EngineError as error:
-            if candidate.plan == UNTOUCHED:
+        except TensmithError as error:
+            if candidate.plan == UNTOUCHED or isinstance(error, OutputError):
                 raise
             lost.append(_fallen(candidate, error))
             continue
@@ -218,7 +218,9 @@ def _through_the_gate(
             continue
         try:
             judged[candidate.id] = _gated(candidate, hearing.drop(_contender(builder, candidate)), objective)
-        except EngineError as error:
+        except OutputError:
+            raise
+        except TensmithError as error:
             judged[candidate.id] = _fallen(candidate, error)
     lost = [point for point in judged.values() if point.status == "rejected"]
     lost += [replace(point, status="not judged", reason=why) for point in unjudged(front(standing()))]
@@ -245,7 +247,7 @@ def _gated(candidate: Candidate, drop: Metric, objective: Objective) -> Candidat
     return replace(candidate, status=status, reason=f"{reason}, on held-out data")
 
 
-def _fallen(candidate: Candidate, error: EngineError) -> Candidate:
+def _fallen(candidate: Candidate, error: TensmithError) -> Candidate:
     """A candidate that did not run to the end, which costs the run this one point."""
     return replace(candidate, status="rejected", reason=f"{error}, when measured for good")
 

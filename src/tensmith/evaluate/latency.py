@@ -120,6 +120,7 @@ def compare(
                 refusals[contender] = str(error)
         if len(timers) == 1 < len(contenders):
             return ()
+        began = time.monotonic()
         try:
             rounds = take_turns(list(timers.values()), seconds, seed, limit, turn_seconds=turn_seconds)
             return summarize(tuple(timers), rounds, seed)
@@ -131,11 +132,13 @@ def compare(
     if len(others) == 1:
         refusals[others[0][0]] = died
         return ()
-    share = 2 / len(timers)
+    limit = max(0.0, limit - (time.monotonic() - began)) / len(others)
     found: dict[Contender, Latency] = {}
     for contender, arrays in others:
         pair, sets = (baseline, contender), (given, arrays)
-        alone = compare(pair, sets, threads, seconds * share, seed, limit * share, turn_seconds, refusals)
+        alone = compare(
+            pair, sets, threads, min(seconds / len(others), limit), seed, limit, turn_seconds, refusals
+        )
         found = {latency.contender: latency for latency in alone} | found
     return tuple(found[contender] for contender in timers if contender in found)
 

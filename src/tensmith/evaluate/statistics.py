@@ -144,8 +144,14 @@ def jackknife(statistic: Callable[[Array], float], count: int, z: float = Z_95) 
 def _student(z: float, freedom: int) -> float:
     """The quantile of Student's t that leaves as much as `z` leaves of the normal distribution.
 
-    Peiser's expansion (Econometrica 1943) with the terms of Abramowitz and Stegun 26.7.5.
+    Peiser's expansion (Econometrica 1943) with the terms of Abramowitz and Stegun 26.7.5; its closed forms
+    for 1 and 2 degrees of freedom, where that is far off.
     """
+    if freedom <= 2:
+        below = NormalDist().cdf(-z)
+        if freedom == 1:
+            return 1 / math.tan(math.pi * below)
+        return (1 - 2 * below) / math.sqrt(2 * below * (1 - below))
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,

@@ -168,8 +168,10 @@ class Recovering:
             for plan in space.challenges(best.plan):
                 change = Plan(tuple(step for step in plan.steps if step not in best.plan.steps)).key
                 tried = any(candidate.plan == plan for candidate in self.trials.tried)
-                if not tried and change not in hopeless and not _in_reach(self.trials.attempt(plan)):
-                    hopeless.add(change)
+                if not tried and change not in hopeless:
+                    drop = self.trials.attempt(plan).drop
+                    if drop is not None and drop.value > FARTHEST:
+                        hopeless.add(change)
                 if time.monotonic() > until:
                     return
 

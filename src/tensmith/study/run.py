@@ -24,13 +24,14 @@ from tensmith.backend.native.plan import fixed
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import distance
-from tensmith.errors import EngineError, TensmithError
+from tensmith.errors import EngineError, ModelError, TensmithError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.energy import contender_energy, program_energy, rapl_counter
 from tensmith.evaluate.latency import summarize, take_turns
 from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.statistics import median_interval
+from tensmith.files import sha256_file
 from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import load_target, op_seconds
@@ -124,9 +125,12 @@ def _opened(output: Path) -> Iterator[Results]:
 
 
 def _digest(materials: Materials, name: str) -> str:
-    """The digest of a model's file; empty where it is not there, which its cells will say."""
+    """The digest of a model's file; empty where it is not there. What is wrong with it its cells say."""
     path = materials.file(name)
-    return file_identity(path) if path.exists() else ""
+    try:
+        return file_identity(path) if path.exists() else ""
+    except ModelError:
+        return sha256_file(path)
 
 
 def _duration(seconds: float) -> str:

@@ -9,6 +9,9 @@ from pathlib import Path
 from tensmith import __version__
 from tensmith.equality.programs import compare_programs, restated
 from tensmith.errors import TensmithError, VerificationError
+from tensmith.files import TemporaryFolder, sha256_file
+from tensmith.frontend.model_copy import copy_model
+from tensmith.frontend.model_files import model_files
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.rewrite.archives import trained_path
@@ -99,7 +102,7 @@ def check_trail(
         )
     after = found[-1].after if found else start
     if prefix == len(trail):
-        yield _written(folder, certificate, after, "")
+        yield (None if trail else _untouched(folder, path, certificate)) or _written(certificate, after, "")
     else:
         yield from _lossy(folder, certificate, after, trail[prefix:], calibration)
 
@@ -192,7 +195,7 @@ def _lossy(
     elif compared.other:
         yield Finding(_DEPLOYED, "not checked", f"{compared.other[0]} comes out otherwise on this machine")
     else:
-        yield _written(folder, certificate, after, other_arithmetic(certificate.machine))
+        yield _written(certificate, after, other_arithmetic(certificate.machine))
     if trained:
         why = "the trail replays from the weights that training found; it is not trained again"
         yield Finding("training finds these weights", "not checked", why)
@@ -220,15 +223,30 @@ def _of_data(compared: Compared) -> Finding:
     return Finding(claim, "not checked", f"{compared.other[0]} comes out otherwise on this machine")
 
 
-def _written(folder: Path, certificate: Certificate, program: Program, otherwise: str) -> Finding:
-    """The file is the program as it is written, or the original. otherwise: why it may yet be another."""
+def _untouched(folder: Path, path: Path, certificate: Certificate) -> Finding | None:
+    """That the file is the original at `path`, whose program is the one certified; None where it is not.
+
+    Weights beside it may lie beside the file, or all in one, as copies have them.
+    """
+    same = certificate.files.get(MODEL) == certificate.original.sha256
+    if len(model_files(path)) == 1:
+        return Finding(_DEPLOYED, "holds", "the original file itself") if same else None
+    if not (folder / MODEL).is_file():
+        return Finding(_DEPLOYED, "not checked", f"there is no {MODEL} in the folder")
+    if not same:
+        with TemporaryFolder() as place:
+            copy_model(path, Path(place) / MODEL)
+            same = certificate.files.get(MODEL) == sha256_file(Path(place) / MODEL)
+    if same and read_onnx(folder / MODEL).digest == certificate.original.digest:
+        return Finding(_DEPLOYED, "holds", "the original with its weights")
+    return None
+
+
+def _written(certificate: Certificate, program: Program, otherwise: str) -> Finding:
+    """The file is the program as it is written. otherwise: why it may yet be another."""
     expected = certificate.files.get(MODEL)
     if expected is None:
         return Finding(_DEPLOYED, "does not hold", f"there is no {MODEL}")
-    if not certificate.trail and expected == certificate.original.sha256:
-        return Finding(_DEPLOYED, "holds", "the original file itself")
-    if not certificate.trail and read_onnx(folder / MODEL).digest == program.digest:
-        return Finding(_DEPLOYED, "holds", "the original, its weights in one file")
     made = written_hash(program)
     if not made:
         return Finding(_DEPLOYED, "not checked", "the program does not fit into one file")
