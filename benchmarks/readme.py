@@ -86,9 +86,8 @@ def front(found: Results) -> Iterator[str]:
     yield (
         "What came out for ResNet-20 on CIFAR-10 in "
         f"{found['fronts']['settings']['time_budget'].replace('m', ' minutes')} "
-        "(one thread; accuracy on held-out test images, which never guide the search, but a point that "
-        "breaks the budget on them is marked as beyond it, or dropped where it loses over four times as "
-        "much):"
+        "(one thread; accuracy on test images that never guide the search, but a point that breaks the "
+        "budget on them is marked as beyond it, or dropped where it loses over four times as much):"
     )
     yield "".join(f"    {line}\n" if line else "\n" for line in table.splitlines()).rstrip("\n")
     yield "![The front of ResNet-20 beside plain int8](benchmarks/results/fronts.png)"

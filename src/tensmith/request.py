@@ -153,7 +153,7 @@ def judged_by(
         if config.preprocess not in ("auto", "raw"):
             raise UsageError(f"--preprocess {config.preprocess} is for images; {request.title} holds none")
         return task
-    view = request.splits.looked_at
+    view = request.splits.training
     form = image_form(request.program, view)
     if config.preprocess != "auto":
         return replace(task, preprocess=ImageInput(parse_preprocess(config.preprocess), form))

@@ -76,7 +76,7 @@ def test_a_model_tells_its_own_preprocessing(data_dir: Path, model: str, source:
     path = data_dir / "models" / f"{model}.onnx"
     if not path.exists():
         pytest.skip(f"no {path}")
-    view = split(opened(data_dir, source)).looked_at
+    view = split(opened(data_dir, source)).training
 
     def likelihoods(preprocess: Preprocess, start: int, stop: int) -> np.ndarray:
         return log_likelihoods(path, Subset(view.part, view.indices[start:stop]), preprocess, 1)

@@ -110,8 +110,7 @@ def compress(
         int | None, typer.Option(help="Training samples to calibrate on. [default: 256]")
     ] = None,
     search_samples: Annotated[
-        int | None,
-        typer.Option(help="Samples to search on, of no training part where others suffice. [default: 2000]"),
+        int | None, typer.Option(help="Training samples to search on. [default: 2000]")
     ] = None,
     held_out_samples: Annotated[
         int | None, typer.Option(help="Test samples to judge the front by. [default: all]")

@@ -136,7 +136,7 @@ class MeasuredAgain:
         """What a file does in its engine on this machine. What compiles compiles it again: no library of the
         folder is run."""
         splits, program = self._splits(judged), read_onnx(original)
-        task = _task(judged, program, splits.looked_at, self._dataset.classes or 0)
+        task = _task(judged, program, splits.training, self._dataset.classes or 0)
         example = task.example(program, splits.search)
         settings = tuple(sorted(deployed.settings.items()))
         first, point = Contender(BASELINE_ENGINE, original), Contender(deployed.engine, model, settings)
