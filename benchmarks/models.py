@@ -50,10 +50,13 @@ class Head(nn.Sequential):
         )
 
 
-def resnet(blocks: tuple[int, ...], bottleneck: bool, width: float = 1.0, classes: int = 1000) -> nn.Module:
-    """ResNet-18 is ((2, 2, 2, 2), False), ResNet-50 is ((3, 4, 6, 3), True)."""
+def resnet(
+    blocks: tuple[int, ...], bottleneck: bool, width: float = 1.0, classes: int = 1000, small: bool = False
+) -> nn.Module:
+    """ResNet-18 is ((2, 2, 2, 2), False), ResNet-50 is ((3, 4, 6, 3), True). small: for images of 32 x 32."""
     channels = int(64 * width)
-    layers: list[nn.Module] = [conv_norm(3, channels, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    wide = [conv_norm(3, channels, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    layers: list[nn.Module] = [conv_norm(3, channels, 3)] if small else wide
     for stage, count in enumerate(blocks):
         inner = int(64 * 2**stage * width)
         outputs = inner * 4 if bottleneck else inner
@@ -73,11 +76,15 @@ def resnet(blocks: tuple[int, ...], bottleneck: bool, width: float = 1.0, classe
     return nn.Sequential(*layers, Head(channels, classes))
 
 
+# Channels, and layers of so many, in each of its stages.
+_VGG16 = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
+
+
 def vgg16(width: float = 1.0, classes: int = 1000) -> nn.Module:
     """Simonyan and Zisserman, arXiv:1409.1556, configuration D."""
     layers: list[nn.Module] = []
     channels = 3
-    for size, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+    for size, count in _VGG16:
         for _ in range(count):
             outputs = int(size * width)
             layers += [nn.Conv2d(channels, outputs, 3, padding=1), nn.ReLU()]
@@ -91,10 +98,25 @@ def vgg16(width: float = 1.0, classes: int = 1000) -> nn.Module:
     )
 
 
-def mobilenet_v1(width: float = 1.0, classes: int = 1000) -> nn.Module:
-    """Howard et al., arXiv:1704.04861: depthwise, then pointwise convolutions."""
+def vgg16_small(width: float = 1.0, classes: int = 10) -> nn.Module:
+    """VGG-16 for images of 32 x 32: batch normalization, and one linear layer behind the last pooling."""
+    layers: list[nn.Module] = []
+    channels = 3
+    for size, count in _VGG16:
+        for _ in range(count):
+            layers.append(conv_norm(channels, int(size * width), 3))
+            channels = int(size * width)
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, classes))
+
+
+def mobilenet_v1(width: float = 1.0, classes: int = 1000, small: bool = False) -> nn.Module:
+    """Howard et al., arXiv:1704.04861: depthwise, then pointwise convolutions.
+
+    small: for images of 32 x 32, whose first layer leaves their size as it is.
+    """
     channels = int(32 * width)
-    layers: list[nn.Module] = [conv_norm(3, channels, 3, 2)]
+    layers: list[nn.Module] = [conv_norm(3, channels, 3, 1 if small else 2)]
     for size, stride in (
         (64, 1),
         (128, 2),
@@ -158,13 +180,14 @@ class InvertedResidual(nn.Module):
         return x + self.body(x) if self.skip else self.body(x)
 
 
-def mobilenet_v2(width: float = 1.0, classes: int = 1000) -> nn.Module:
-    """Sandler et al., arXiv:1801.04381, table 2."""
+def mobilenet_v2(width: float = 1.0, classes: int = 1000, small: bool = False) -> nn.Module:
+    """Sandler et al., arXiv:1801.04381, table 2. small: for images of 32 x 32, halved thrice."""
     channels, last = int(32 * width), int(1280 * width)
-    layers: list[nn.Module] = [conv_norm(3, channels, 3, 2, activation=nn.ReLU6)]
+    early = 1 if small else 2
+    layers: list[nn.Module] = [conv_norm(3, channels, 3, early, activation=nn.ReLU6)]
     for expansion, size, count, stride in (
         (1, 16, 1, 1),
-        (6, 24, 2, 2),
+        (6, 24, 2, early),
         (6, 32, 3, 2),
         (6, 64, 4, 2),
         (6, 96, 3, 1),

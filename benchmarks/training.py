@@ -19,9 +19,10 @@ _MOST_OF_A_BATCH = 4096
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to learn. rate: Adam's at the peak; warm: the share of it that the rate rises in.
+    """How long and how fast to learn. rate: at the peak; warm: the share of it that the rate rises in.
 
-    Training ends after `epochs` over the samples, or after `seconds`.
+    Training ends after `epochs` over the samples, or after `seconds`. By Adam, or with `momentum` by gradient
+    descent with Nesterov's.
     """
 
     seconds: float
@@ -30,6 +31,14 @@ class Schedule:
     rate: float = 2e-3
     decay: float = 0.01
     warm: float = 0.0
+    momentum: float = 0.0
+
+    def optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
+        """What takes the steps."""
+        given, rate, decay = network.parameters(), self.rate, self.decay
+        if not self.momentum:
+            return torch.optim.AdamW(given, rate, weight_decay=decay)
+        return torch.optim.SGD(given, rate, self.momentum, weight_decay=decay, nesterov=True)
 
     def rate_at(self, share: float) -> float:
         """Up in a line, then down along half a cosine. share: of the training, 0 to 1."""
@@ -41,13 +50,13 @@ class Schedule:
 def train(
     network: nn.Module, samples: int, loss: Callable[[Tensor], Tensor], schedule: Schedule, seed: int
 ) -> float:
-    """Adam over samples drawn anew in every epoch; how many epochs it came to.
+    """Steps over samples drawn anew in every epoch; how many epochs it came to.
 
     loss: of samples by their numbers [n]. Ctrl-C ends it with what was learnt so far. The network is left in
     evaluation mode.
     """
     order = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(network.parameters(), schedule.rate, weight_decay=schedule.decay)
+    optimizer = schedule.optimizer(network)
     network.train()
     began, seen, total = time.monotonic(), 0, schedule.epochs * samples
     with contextlib.suppress(KeyboardInterrupt):

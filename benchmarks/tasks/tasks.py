@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.compress.asked import Asked
+from benchmarks.models import mobilenet_v1, mobilenet_v2, resnet, vgg16_small
 from benchmarks.tasks.networks import (
     CharacterModel,
     DigitRecogniser,
@@ -35,7 +36,7 @@ class Task:
 
     data: where it lies below the folder of all data. spec: from there, and a folder to write into, to what
     `tensmith compress --data` takes. inputs: the network's. alter: what training does to inputs. asked: of
-    `tensmith compress`, with the time that it takes.
+    `tensmith compress`, with the time that it takes; nothing of networks that studies are about.
     """
 
     data: str
@@ -43,7 +44,7 @@ class Task:
     network: Callable[[Dataset], nn.Module]
     inputs: tuple[str, ...]
     schedule: Schedule
-    asked: Asked
+    asked: Asked | None = None
     smoothing: float = 0.0
     alter: Callable[[Tensors], Tensors] = lambda inputs: inputs
     preprocess: str = "raw"
@@ -67,11 +68,12 @@ def mirrored_and_shifted(inputs: Tensors) -> Tensors:
     """Each image mirrored or not, and moved by up to four pixels; what comes in is the edge's colour."""
     (images,) = inputs
     count, _, height, width = images.shape
-    images = torch.where(torch.rand(count, 1, 1, 1) < 0.5, images.flip(3), images)
-    padded = F.pad(images, (4, 4, 4, 4), mode="replicate")
-    down, right = torch.randint(9, (2, count, 1, 1))
-    rows, columns = down + torch.arange(height)[:, None], right + torch.arange(width)
-    return [padded[torch.arange(count)[:, None, None], :, rows, columns].permute(0, 3, 1, 2)]
+    with torch.device(images.device):
+        images = torch.where(torch.rand(count, 1, 1, 1) < 0.5, images.flip(3), images)
+        padded = F.pad(images, (4, 4, 4, 4), mode="replicate")
+        down, right = torch.randint(9, (2, count, 1, 1))
+        rows, columns = down + torch.arange(height)[:, None], right + torch.arange(width)
+        return [padded[torch.arange(count)[:, None, None], :, rows, columns].permute(0, 3, 1, 2)]
 
 
 def trimmed(inputs: Tensors) -> Tensors:
@@ -120,19 +122,40 @@ _VIT = Task(
     spec=_images,
     network=lambda dataset: begun(VisionTransformer(_classes(dataset))),
     inputs=("images",),
-    schedule=Schedule(seconds=480, epochs=60, rate=1e-3, decay=0.05, warm=0.05),
+    schedule=Schedule(seconds=480, epochs=200, batch=256, rate=1e-3, decay=0.05, warm=0.05),
     asked=Asked(budget=0.5, faster=3, smaller=6),
     smoothing=0.1,
     alter=mirrored_and_shifted,
     preprocess="cifar10",
 )
 
+# The networks of the DLAS paper that are for CIFAR-10.
+_CIFAR = replace(
+    _VIT,
+    schedule=Schedule(
+        seconds=3600, epochs=40, batch=256, rate=0.2, decay=5e-4, warm=0.1, momentum=0.9,
+    ),
+    asked=None,
+)  # fmt: skip
+_CIFAR_NETWORKS: dict[str, Callable[[int], nn.Module]] = {
+    "resnet18": lambda classes: resnet((2, 2, 2, 2), bottleneck=False, classes=classes, small=True),
+    "mobilenet_v1": lambda classes: mobilenet_v1(classes=classes, small=True),
+    "mobilenet_v2": lambda classes: mobilenet_v2(classes=classes, small=True),
+    "vgg16": lambda classes: vgg16_small(classes=classes),
+}
+
+
+def _network(build: Callable[[int], nn.Module]) -> Callable[[Dataset], nn.Module]:
+    return lambda dataset: build(_classes(dataset))
+
+
 TASKS = {
+    **{name: replace(_CIFAR, network=_network(build)) for name, build in _CIFAR_NETWORKS.items()},
     "vit": _VIT,
     "mobilenet_v3": replace(
         _VIT,
-        network=lambda dataset: MobileNetV3(_classes(dataset)),
-        schedule=Schedule(seconds=480, epochs=60, rate=4e-3, warm=0.05),
+        network=_network(MobileNetV3),
+        schedule=Schedule(seconds=480, epochs=100, batch=256, rate=4e-3, warm=0.05),
     ),
     "sentiment": Task(
         data="sst2",

@@ -2,10 +2,11 @@
 
     python -m benchmarks.tasks.train vit --data DIR [--minutes 8] [--output vit.onnx] [--also KIND:PATH]
 
-Tasks: vit and mobilenet_v3 on CIFAR-10, sentiment on SST-2, digits on the Free Spoken Digit Dataset,
-characters on tinyshakespeare. DIR is the dataset as it is published. Beside the network lies what its data
-need to be read (a tokenizer, the two parts of a text). Trains on a GPU where there is one; Ctrl-C ends the
-training with what was learnt. --also: another dataset to check on.
+Tasks: resnet18, mobilenet_v1, mobilenet_v2, vgg16, vit and mobilenet_v3 on CIFAR-10, sentiment on SST-2,
+digits on the Free Spoken Digit Dataset, characters on tinyshakespeare. DIR is the dataset as it is published.
+Beside the network lies what its data need to be read (a tokenizer, the two parts of a text). Trains on a GPU
+where there is one, in bfloat16 where that is safe; Ctrl-C ends the training with what was learnt. --also:
+another dataset to check on.
 """
 
 from __future__ import annotations
@@ -56,13 +57,16 @@ def made(name: str, data: Path, output: Path, minutes: float | None = None, seed
     dataset = open_dataset(task.spec(data, output.parent))
     torch.manual_seed(seed)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    network, part = task.network(dataset).to(device), dataset.part("train")
+    network, part = task.network(dataset), dataset.part("train")
+    network = network.to(device, memory_format=torch.channels_last)
     schedule = task.schedule if minutes is None else replace(task.schedule, seconds=60 * minutes)
+    inputs, labels = task.samples(part, range(len(part)))
+    inputs, labels = [each.to(device) for each in inputs], labels.to(device)
 
     def loss(rows: Tensor) -> Tensor:
-        inputs, labels = task.samples(part, rows.tolist())
-        altered = [each.to(device) for each in task.alter(inputs)]
-        return task.loss(network(*altered), labels.to(device))
+        rows = rows.to(device)
+        with torch.autocast(device, torch.bfloat16, enabled=device != "cpu"):
+            return task.loss(network(*task.alter([each[rows] for each in inputs])), labels[rows])
 
     epochs = training.train(network, len(part), loss, schedule, seed)
     parameters = sum(each.numel() for each in network.parameters())
@@ -71,7 +75,8 @@ def made(name: str, data: Path, output: Path, minutes: float | None = None, seed
         print(f"{name}: {other}: {score(network, task, held_out, device)}", flush=True)
     examples, _ = task.samples(part, [0, 1])
     training.export(network, examples, output, task.inputs, "scores")
-    print(f"tensmith compress {output} --data '{dataset.source}' --max-drop {task.asked.budget}")
+    budget = f" --max-drop {task.asked.budget}" if task.asked else ""
+    print(f"tensmith compress {output} --data '{dataset.source}'{budget}")
     return network.cpu()
 
 

@@ -29,6 +29,9 @@ def study(
         Path | None, typer.Option(help="The folder of results. [default: NAME-study, beside this place]")
     ] = None,
     dry_run: DryRun = False,
+    prepare: Annotated[
+        bool, typer.Option("--prepare", help="Make the optimized models and judge them; measure no time.")
+    ] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Run cells that failed once more.")] = False,
     figures: Annotated[
         bool, typer.Option("--figures", help="Draw figure-3.png to figure-7.png and pareto-1.png, too.")
@@ -41,6 +44,7 @@ def study(
     first dropped, the median), and by ratios interleaved with the original in ONNX Runtime. Results are kept
     cell by cell, so a study that is stopped, by whatever, goes on where it was. A cell that fails says why.
     The folder holds the paper's tables (tables.html, .md, .tex) and explorer.html, which shows every cell.
+    With --prepare a machine with a GPU can train models first; copy its folder to where times are measured.
     Where the file names tables of other papers, papers.html, .md and .tex hold those, theirs beside ours.
     """
     from tensmith.study.observations import observations
@@ -48,7 +52,7 @@ def study(
     from tensmith.study.papers import PAPERS, paper_tables, write_papers, write_pareto
     from tensmith.study.plan import cells, expected_seconds, read_plan
     from tensmith.study.results import write_parquet
-    from tensmith.study.run import known_seconds, run_study
+    from tensmith.study.run import known_seconds, prepare_study, run_study
     from tensmith.study.tables import write_figures, write_tables
 
     wanted = read_plan(plan)
@@ -58,6 +62,11 @@ def study(
         seconds = expected_seconds(wanted, every, known_seconds(folder, every))
         expected = {"cells": len(every), "expected_seconds": seconds}
         return Answer(expected, [f"{len(every)} cells, about {seconds / 60:.0f} min"])
+    if prepare:
+        with progress("reading the study") as tell:
+            failed = prepare_study(wanted, plan.parent, folder, tell)
+        reasons = [f"{name} failed: {reason}" for name, reason in failed.items()]
+        return Answer({"output": str(folder), "failed": failed}, [*reasons, f"models are in {folder}"])
     with progress("reading the study") as tell:
         found = run_study(wanted, plan.parent, folder, tell, retry)
     write_tables(found.results, folder)

@@ -23,7 +23,7 @@ from tensmith.interrupt import postponed
 from tensmith.ir import Program
 from tensmith.recovery.distill import distillation
 from tensmith.recovery.feed import Feed, Samples, between
-from tensmith.recovery.network import NetworkSession, TorchNetwork
+from tensmith.recovery.network import NetworkSession, TorchNetwork, usual_device
 from tensmith.rewrite.archives import read_arrays, write_arrays
 
 Tensor: TypeAlias = Any
@@ -40,10 +40,13 @@ _BETAS = (0.9, 0.99)
 
 @dataclass(frozen=True)
 class Recipe:
-    """How it is trained. rates: largest steps of a weight, as shares of what weights are like, to try."""
+    """How it is trained. rates: largest steps of a weight, as shares of what weights are like, to try.
+
+    batch: more of them on a GPU, which computes a few as slowly as many.
+    """
 
     seed: int
-    batch: int = 64
+    batch: int = field(default_factory=lambda: 64 if usual_device() == "cpu" else 256)
     rates: tuple[float, ...] = (0.002, 0.006, 0.02)
 
 

@@ -97,6 +97,31 @@ def run_study(
         return StudyRun(plan, every, results.of(every), interrupted)
 
 
+def prepare_study(plan: StudyPlan, beside: Path, output: Path, tell: Progress = silent) -> dict[str, str]:
+    """Makes the optimized models of a plan in the folder `output` and judges them; no time is measured.
+
+    Why those failed that did, by model and optimization. Another machine may do this, one with a GPU for
+    models that are trained, say: what is in its folder's `models` is found by a run with the same code.
+    """
+    every = {(cell.model, cell.optimization): cell for cell in cells(plan)}
+    failed: dict[str, str] = {}
+    with _opened(output) as results:
+        materials = Materials(plan, beside, output / _MODELS, results)
+        for number, cell in enumerate(every.values()):
+            name = f"{cell.model} / {cell.optimization}"
+            tell(f"{number + 1} of {len(every)}: {name}")
+            try:
+                materials.figures(cell, materials.optimized(cell))
+            except Exception as error:
+                failed[name] = _reason(error)
+    return failed
+
+
+def _reason(error: Exception) -> str:
+    """An engine or a library may fail in any way, and the other cells are none of its business."""
+    return str(error) if isinstance(error, TensmithError) else f"{type(error).__name__}: {error}"
+
+
 def known_seconds(output: Path, every: list[StudyCell]) -> dict[str, list[float]]:
     """Seconds of the cells that a folder knows, by system; nothing is written."""
     if not (output / DATABASE).exists():
@@ -142,12 +167,8 @@ def _result(plan: StudyPlan, cell: StudyCell, materials: Materials, digest: str)
     began = time.monotonic()
     try:
         figures, notes = _measured(plan, cell, materials)
-    except TensmithError as error:
-        return CellResult(cell, digest, time.monotonic() - began, str(error))
     except Exception as error:
-        # An engine or a library may fail in any way, and the other cells are none of its business.
-        reason = f"{type(error).__name__}: {error}"
-        return CellResult(cell, digest, time.monotonic() - began, reason)
+        return CellResult(cell, digest, time.monotonic() - began, _reason(error))
     return CellResult(cell, digest, time.monotonic() - began, "", figures, notes)
 
 
