@@ -1,7 +1,8 @@
 """Magnitude pruning: the weights that matter least become zero.
 
 They matter by size (Han et al. 2015), or by what their loss costs when the other weights of the row make up
-for it (optimal brain surgeon; SparseGPT, Frantar & Alistarh 2023).
+for it (optimal brain surgeon; SparseGPT, Frantar & Alistarh 2023). Between layers what they cost is compared as
+a share of their layer's (LAMP; Lee et al. 2021).
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class MagnitudePruning(Method):
         weights = [layer.rows(program.constants[layer.weight]) for layer in layers]
         if criterion == "obs":
             return self._compensated(program, layers, weights, sparsity, scope, calibration)
-        shares = _shares([np.abs(rows) for rows in weights], sparsity, scope)
+        shares = _shares([rows**2 for rows in weights], sparsity, scope)
         changed = [smallest_to_zero(rows, share) for rows, share in zip(weights, shares)]
         return with_rows(program, dict(zip(layers, changed)))
 
@@ -101,7 +102,7 @@ class MagnitudePruning(Method):
         moments = [inputs[layer].second for layer in layers]
         shares = [sparsity] * len(layers)
         if scope == "global":
-            costs = [_relative_costs(rows, second) for rows, second in zip(weights, moments)]
+            costs = [_costs(rows, second) for rows, second in zip(weights, moments)]
             shares = _shares(costs, sparsity, scope)
         changed = {}
         for layer, rows, second, share in zip(layers, weights, moments, shares):
@@ -110,10 +111,11 @@ class MagnitudePruning(Method):
         return with_fitted_rows(program, changed, inputs)
 
 
-def _shares(scores: Sequence[Array], sparsity: float, scope: str) -> list[float]:
-    """The share of each layer that goes when the lowest scores of all go."""
+def _shares(costs: Sequence[Array], sparsity: float, scope: str) -> list[float]:
+    """The share of each layer that goes; of all layers together the weights that cost least for theirs."""
     if scope == "layer":
-        return [sparsity] * len(scores)
+        return [sparsity] * len(costs)
+    scores = [_layer_adapted(cost) for cost in costs]
     flat = np.concatenate([score.reshape(-1) for score in scores])
     count = round(sparsity * flat.size)
     threshold = np.partition(flat, count - 1)[count - 1] if count else -np.inf
@@ -158,12 +160,24 @@ def surgeon(weights: Array, second: Array, quota: Quota) -> Array:
     return Compensation.of(second).applied(weights, begin, _BLOCK)
 
 
-def _relative_costs(rows: Array, second: Array) -> Array:
-    """What each weight's removal alone adds to its layer's output error, relative to the output's energy."""
+def _costs(rows: Array, second: Array) -> Array:
+    """What each weight's removal alone adds to the squared error of its layer's output."""
     costs = []
     for w, h in zip(rows, second):
         factor = damped_cholesky(h)
         inverse_diagonal = np.einsum("kj,kj->j", factor, factor)
         costs.append(w**2 / inverse_diagonal)
-    energy = sum(float(np.einsum("rd,rd->", w @ h, w)) for w, h in zip(rows, second))
-    return np.stack(costs) / max(energy, 1e-30)
+    return np.stack(costs)
+
+
+def _layer_adapted(costs: Array) -> Array:
+    """Each cost as a share of those in its layer that are no smaller (arXiv:2010.07611).
+
+    They can be compared between layers, and no layer goes as a whole: the last weight's share is 1.
+    """
+    flat = costs.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    left = np.cumsum(flat[order][::-1], dtype=np.float64)[::-1]
+    shares = np.empty(flat.shape)
+    shares[order] = flat[order] / np.maximum(left, 1e-300)
+    return shares.reshape(costs.shape)
