@@ -39,6 +39,11 @@ exit $code
 """
 
 
+def memory_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 @dataclass(frozen=True)
 class Limits:
     """Seconds of processor time and bytes of address space of each process; None: as this one's."""

@@ -38,6 +38,7 @@ from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.pace import ATTEMPT, CHECK, SAMPLE, Pace
 from tensmith.evaluate.sequential import FEWEST, Standard
 from tensmith.evaluate.sharing import shared
+from tensmith.evaluate.size import file_bytes
 from tensmith.files import write_bytes
 from tensmith.hardware import detect_cpu
 from tensmith.hardware.target import HOST
@@ -147,7 +148,7 @@ def compress(
     if config.recover:
         demand_torch("--recover")
     voice = _Voice(progress or silent)
-    request = read_request(config, data, module, example_inputs, work)
+    request = read_request(config, data, module, example_inputs)
     demands = SearchDemands.of(config.keep, config.only, config.plan)
     seen = fingerprint(request.splits, request.dataset.small_labels)
     identity = run_identity(config, request.identity, seen, evaluation)
@@ -155,7 +156,7 @@ def compress(
         choose_workers(config.workers, config.ray) as workers,
         RunFolder(Path(output), config, identity, resume) as folder,
     ):
-        request = request.on_disk()
+        request = request.on_disk(work)
         task = judged_by(request, config, voice.tell, evaluation)
         example = task.example(request.program, request.splits.search)
         sharing = shared(workers, request.dataset, request.splits, task, voice.tell)
@@ -259,6 +260,7 @@ def _described(request: Request, config: Config, judge: Judge, folder: RunFolder
     """The run that is asked for."""
     return RunDescription(
         model=request.model,
+        source=request.source,
         program=request.program,
         baseline=Contender(BASELINE_ENGINE, request.model),
         task=judge.task,
@@ -373,7 +375,7 @@ def _search(
         space,
         trials.attempt,
         run.objective,
-        float(run.model.stat().st_size),
+        file_bytes(run.model).value,
         partial(time_left, _BEYOND_SHARE * run.time_budget),
         f"roofline of {run.target.name}, threads: {run.threads}",
         _EXPLORING_SHARE * run.time_budget,

@@ -60,6 +60,11 @@ class OutputError(TensmithError):
     """An output folder cannot be written, belongs to another run, or holds a damaged file."""
 
 
+def is_of_disk(error: TensmithError) -> bool:
+    """Whether the system would not write: the fault of no candidate, and of all that come."""
+    return isinstance(error, OutputError) and isinstance(error.__cause__, OSError)
+
+
 class EngineError(TensmithError):
     """An engine is not installed, or cannot run a program."""
 

@@ -33,6 +33,7 @@ from tensmith.evaluate.task import Task, choose_measure, image_form
 from tensmith.formula.arith import Array
 from tensmith.frontend.checked import working
 from tensmith.frontend.model import read_weights_open
+from tensmith.frontend.model_copy import gathered
 from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import Target, detect_cpu, load_target
@@ -42,13 +43,15 @@ from tensmith.progress import Progress
 
 @dataclass(frozen=True)
 class Request:
-    """What the user gave, read. `model` is the ONNX file of `program`; that of a module or of a .gguf file is
-    yet to be written.
+    """What the user gave, read. `model` is the file of `program`; that of an exported module is yet to be
+    written.
 
-    identity: SHA-256 of the file, or the digest of an exported module. title: what the data is called.
+    source: the file as the user knows it. identity: SHA-256 of the file, or the digest of an exported module.
+    title: what the data is called.
     """
 
     model: Path
+    source: Path
     program: Program
     identity: str
     exported: bool
@@ -58,21 +61,24 @@ class Request:
     target: Target
     engines: tuple[str, ...]
 
-    def on_disk(self) -> Request:
-        """Writes what is no ONNX file yet to its place; what is read back is measured and verified."""
-        if not self.exported:
-            return self
-        write_onnx(self.program, self.model)
-        return replace(self, program=read_onnx(self.model))
+    def on_disk(self, work: Path) -> Request:
+        """With the model as one file, and one of weights at most, in the folder `work` where it is not yet.
+
+        What is read back from there is measured and verified.
+        """
+        made = work / "model.onnx"
+        if self.exported:
+            write_onnx(self.program, made)
+            return replace(self, model=made, source=made, program=read_onnx(made))
+        return replace(self, model=gathered(self.model, work))
 
 
 def read_request(
-    config: Config, data: Any, module: Any = None, example_inputs: Any = None, work: Path | None = None
+    config: Config, data: Any, module: Any = None, example_inputs: Any = None
 ) -> Request:
     """Model, data, device and engines; raises TensmithError for whichever is wrong.
 
     data: "KIND:PATH", a Dataset, or arrays (x, y). A PyTorch `module` stands in for the file `config.model`.
-    work: the folder that the ONNX file of what is none goes to.
     """
     model = Path(config.model)
     read = read_weights_open(model) if module is None else exported_module(module, example_inputs)
@@ -90,9 +96,7 @@ def read_request(
     target, engines = load_target(config.target), _engines(config)
     title = dataset.source or dataset.name
     exported = module is not None or is_gguf(model)
-    if exported and work is not None:
-        model = work / "model.onnx"
-    return Request(model, program, identity, exported, dataset, title, splits, target, engines)
+    return Request(model, model, program, identity, exported, dataset, title, splits, target, engines)
 
 
 def _check_names(program: Program, view: Subset) -> None:

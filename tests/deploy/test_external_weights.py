@@ -23,12 +23,14 @@ from tensmith.verify.schema import seal
 OPTIONS = ("--engines", "onnxruntime", "--time-budget", "1s", "--preprocess", "raw", "--max-latency", "1e-9")
 
 
-@pytest.fixture(params=["weights.bin", "in folders"])
+@pytest.fixture(params=["weights.bin", "plan.yaml", "certificate.json", "in folders"])
 def place(request: pytest.FixtureRequest, tiny: Path, tmp_path: Path) -> Path:
-    """A folder with m.onnx, whose weights lie in one file beside it, or in folders, and its data."""
+    """A folder with m.onnx, whose weights lie in one file beside it, by a name that runs may use themselves,
+    or in folders, and its data.
+    """
     shutil.copyfile(tiny / "tiny.npz", tmp_path / "tiny.npz")
     model = onnx.load(tiny / "tiny.onnx")
-    if request.param == "weights.bin":
+    if request.param != "in folders":
         convert_model_to_external_data(model, location=request.param, size_threshold=0)
     else:
         for number, tensor in enumerate(model.graph.initializer):
@@ -48,6 +50,7 @@ def test_weights_beside_a_model_are_part_of_it_to_the_end(place: Path, tiny: Pat
     (point,) = (point for point in Front.read(place / "out").points if not point.trail)
     outcomes = {found.claim: found.outcome for found in verify_point(point.folder, place / "m.onnx").findings}
     assert outcomes["model.onnx is what the trail leads to"] == "holds"
+    assert "does not hold" not in outcomes.values()
     forged = place / "forged"
     shutil.copytree(point.folder, forged)
     (weights,) = model_files(forged / "model.onnx")[1:]

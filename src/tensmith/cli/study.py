@@ -64,9 +64,9 @@ def study(
         return Answer(expected, [f"{len(every)} cells, about {seconds / 60:.0f} min"])
     if prepare:
         with progress("reading the study") as tell:
-            failed = prepare_study(wanted, plan.parent, folder, tell)
-        reasons = [f"{name} failed: {reason}" for name, reason in failed.items()]
-        return Answer({"output": str(folder), "failed": failed}, [*reasons, f"models are in {folder}"])
+            unmade = prepare_study(wanted, plan.parent, folder, tell)
+        reasons = [f"{name} failed: {reason}" for name, reason in unmade.items()]
+        return Answer({"output": str(folder), "failed": unmade}, [*reasons, f"models are in {folder}"])
     with progress("reading the study") as tell:
         found = run_study(wanted, plan.parent, folder, tell, retry)
     write_tables(found.results, folder)

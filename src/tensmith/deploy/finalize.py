@@ -12,7 +12,7 @@ from pathlib import Path
 from tensmith.data import Subset
 from tensmith.deploy.schedule import Schedule
 from tensmith.engine.base import stock
-from tensmith.errors import EngineError, OutputError, TensmithError
+from tensmith.errors import EngineError, TensmithError, is_of_disk
 from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
@@ -99,16 +99,17 @@ def finalize(
     processes = schedule.processes(list(standing.values()))
     measured: list[Point] = []
     for contender, candidate in standing.items():
+        if contender in refused:
+            lost.append(_fallen(candidate, refused[contender]))
+            continue
         try:
-            if contender in refused:
-                raise EngineError(refused[contender])
             built = builder.built(candidate.plan)
             compiled = contender.compiled(run.example, run.threads)
             taken = run.taken(contender, built.program, processes, schedule.a_contender)
         except TensmithError as error:
-            if candidate.plan == UNTOUCHED or isinstance(error, OutputError):
+            if candidate.plan == UNTOUCHED or is_of_disk(error):
                 raise
-            lost.append(_fallen(candidate, error))
+            lost.append(_fallen(candidate, str(error)))
             continue
         metrics = {
             "accuracy": hearing.outcome(contender).metric(),
@@ -218,10 +219,10 @@ def _through_the_gate(
             continue
         try:
             judged[candidate.id] = _gated(candidate, hearing.drop(_contender(builder, candidate)), objective)
-        except OutputError:
-            raise
         except TensmithError as error:
-            judged[candidate.id] = _fallen(candidate, error)
+            if is_of_disk(error):
+                raise
+            judged[candidate.id] = _fallen(candidate, str(error))
     lost = [point for point in judged.values() if point.status == "rejected"]
     lost += [replace(point, status="not judged", reason=why) for point in unjudged(front(standing()))]
     return [point for point in judged.values() if point.status != "rejected"], lost
@@ -247,9 +248,9 @@ def _gated(candidate: Candidate, drop: Metric, objective: Objective) -> Candidat
     return replace(candidate, status=status, reason=f"{reason}, on held-out data")
 
 
-def _fallen(candidate: Candidate, error: TensmithError) -> Candidate:
+def _fallen(candidate: Candidate, reason: str) -> Candidate:
     """A candidate that did not run to the end, which costs the run this one point."""
-    return replace(candidate, status="rejected", reason=f"{error}, when measured for good")
+    return replace(candidate, status="rejected", reason=f"{reason}, when measured for good")
 
 
 def _weighed(candidate: Candidate, objective: Objective) -> Candidate:

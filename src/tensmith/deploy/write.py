@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 import sys
@@ -20,7 +19,6 @@ from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
 from tensmith.engine.base import ENGINES
 from tensmith.files import sha256_file, write_text
-from tensmith.frontend.model_copy import copy_model
 from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
 from tensmith.report.document import Metrics
@@ -39,7 +37,7 @@ from tensmith.verify.certificate import make_certificate, write_certificate
 from tensmith.verify.files import PLAN_FILE
 from tensmith.verify.library import prepared_in
 from tensmith.verify.runs import Checker
-from tensmith.verify.schema import FILE_NAME, Deployed, Judged
+from tensmith.verify.schema import Deployed, Judged
 from tensmith.verify.statistics import collect, write_statistics
 
 
@@ -149,20 +147,6 @@ def _write_points(
     return points
 
 
-def _copy_plainly(source: Path, place: Path) -> None:
-    """The model at `source` as model.onnx of a folder: byte for byte, but weights in folders or in many files
-    come together in one.
-    """
-    model, *data = model_files(source)
-    plain = all(file.parent == model.parent and re.match(FILE_NAME, file.name) for file in data)
-    if len(data) > 1 or not plain:
-        copy_model(model, place / "model.onnx")
-        return
-    shutil.copyfile(model, place / "model.onnx")
-    for file in data:
-        shutil.copyfile(file, place / file.name)
-
-
 def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> dict[str, str]:
     """Fills `place`, which will become `final`: the model, packed where that is smaller, its plan, its
     certificate.
@@ -173,7 +157,10 @@ def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> d
     candidate, built, allowed = point.candidate, point.built, writing.allowed
     allowed.demand(candidate.plan)
     place.mkdir(exist_ok=True)
-    _copy_plainly(built.path, place)
+    model, *weights_beside = model_files(built.path)
+    shutil.copyfile(model, place / "model.onnx")
+    for file in weights_beside:
+        shutil.copyfile(file, place / file.name)
     for file in cache.files_of(point.compiled) if point.compiled else ():
         shutil.copy2(file, place / file.name)
     write_text(place / PLAN_FILE, plan_text(candidate.plan, allowed.kept, allowed.only))
@@ -185,7 +172,7 @@ def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> d
     write_statistics(statistics, place)
     certificate = make_certificate(
         writing.checker,
-        writing.run.model,
+        writing.run.source,
         built.trail,
         {path.name: path for path in sorted(place.iterdir())},
         cast(Metrics, {key: metric.to_json() for key, metric in candidate.metrics.items()}),
@@ -244,7 +231,7 @@ def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Stor
     engines = {name: ENGINES[name].version() for name in run.engines}
     repeated = shlex.quote(str(run.folder.parent / "config.yaml"))
     return {
-        "model": run.model.name,
+        "model": run.source.name,
         "data": story.data,
         "target": run.target.name,
         "threads": run.threads,

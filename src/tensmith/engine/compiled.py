@@ -19,7 +19,7 @@ from pathlib import Path
 import tensmith
 from tensmith import cache
 from tensmith.backend.native.emit import loader
-from tensmith.children import Limits
+from tensmith.children import Limits, memory_bytes
 from tensmith.engine.base import CompilingEngine, compiler, first_line
 from tensmith.errors import EngineError, ModelError, OutputError
 from tensmith.files import sha256_bytes, sha256_file
@@ -95,8 +95,7 @@ def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], options: Co
 
 def _limits() -> Limits:
     """Seconds of all processors, and so much address space that only what runs away meets the end of it."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Limits(_LONGEST_SECONDS * (os.cpu_count() or 1), max(16 << 30, 2 * physical))
+    return Limits(_LONGEST_SECONDS * (os.cpu_count() or 1), max(16 << 30, 2 * memory_bytes()))
 
 
 def _of(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> dict[str, str]:

@@ -10,7 +10,6 @@ objects are never unpickled.
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import math
 import os
@@ -21,6 +20,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
+
+from tensmith.children import memory_bytes
 
 _LENGTH = struct.Struct("<I")
 _LONGEST_HEADER = 1 << 24
@@ -64,7 +65,7 @@ def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, Array]]:
         raise EOFError
     header: dict[str, Any] = json.loads(text)
     arrays: dict[str, Array] = {}
-    left = _memory_bytes()
+    left = memory_bytes()
     for name in header.pop("arrays", []):
         arrays[name] = _read_array(stream, left)
         left -= arrays[name].nbytes
@@ -87,12 +88,6 @@ def _read_array(stream: BinaryIO, most: int) -> Array:
             raise EOFError
         rest = rest[count:]
     return found.T if in_columns else found
-
-
-@functools.cache
-def _memory_bytes() -> int:
-    """The memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def take_stdout() -> BinaryIO:

@@ -45,6 +45,17 @@ def copy_model(source: Path, target: Path) -> None:
     write_bytes(target, model.SerializeToString(deterministic=True))
 
 
+def gathered(path: Path, folder: Path) -> Path:
+    """The model at `path` as one file, and one of weights at most: itself, or else a copy in `folder`.
+
+    A run measures, ships and certifies that; a folder may hold weights in hundreds of files, by any name.
+    """
+    if len(model_files(path)) == 1:
+        return path
+    copy_model(path, folder / "model.onnx")
+    return folder / "model.onnx"
+
+
 def refuse_own(source: Path, target: Path) -> None:
     """OutputError where writing `target`, and the data beside it, would write over files of `source`."""
     written = {target.resolve(), target.with_name(target.name + ".data").resolve()}

@@ -22,13 +22,14 @@ from tensmith.search.objective import Objective
 class RunDescription:
     """The description that all parts of a run share: made once, changed never.
 
-    model: the original file, of `program`. baseline: that file in the best stock runtime; every speed-up is
-    against it. example: the sample that latency is measured on. sizes: of the program's symbols for that.
-    judging_threads: of what needs no quiet machine. time_budget: in seconds. folder: takes what is built.
-    counter: of the machine's energy, where it has one that speaks of the target.
+    model: the original's file, of `program`; source: as the user knows it. baseline: that file in the best
+    stock runtime; every speed-up is against it. example: the sample that latency is measured on. sizes: of
+    the program's symbols for that. judging_threads: of what needs no quiet machine. time_budget: in seconds.
+    folder: takes what is built. counter: of the machine's energy, where it has one that speaks of the target.
     """
 
     model: Path
+    source: Path
     program: Program
     baseline: Contender
     task: Task

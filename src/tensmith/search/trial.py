@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from tensmith.engine.base import compiler, stock
-from tensmith.errors import EngineError, OutputError, TensmithError
+from tensmith.errors import EngineError, TensmithError, is_of_disk
 from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.pace import ATTEMPT
@@ -67,8 +67,8 @@ class Trials:
             with unmissed():  # an interrupt must not pass for the candidate's failure
                 candidate = self._measured(plan, self.builder.built(plan))
         except TensmithError as error:
-            if isinstance(error, OutputError) and isinstance(error.__cause__, OSError):
-                raise  # the disk's fault and not the candidate's
+            if is_of_disk(error):
+                raise
             candidate = Candidate(plan.id, plan, "failed", str(error))
         self.checkpoint.add(candidate)
         return candidate

@@ -10,7 +10,7 @@ from tensmith import __version__
 from tensmith.equality.programs import compare_programs, restated
 from tensmith.errors import TensmithError, VerificationError
 from tensmith.files import TemporaryFolder, sha256_file
-from tensmith.frontend.model_copy import copy_model
+from tensmith.frontend.model_copy import gathered
 from tensmith.frontend.model_files import model_files
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
@@ -102,7 +102,7 @@ def check_trail(
         )
     after = found[-1].after if found else start
     if prefix == len(trail):
-        yield (None if trail else _untouched(folder, path, certificate)) or _written(certificate, after, "")
+        yield (None if trail else _untouched(path, certificate)) or _written(certificate, after, "")
     else:
         yield from _lossy(folder, certificate, after, trail[prefix:], calibration)
 
@@ -223,23 +223,16 @@ def _of_data(compared: Compared) -> Finding:
     return Finding(claim, "not checked", f"{compared.other[0]} comes out otherwise on this machine")
 
 
-def _untouched(folder: Path, path: Path, certificate: Certificate) -> Finding | None:
+def _untouched(path: Path, certificate: Certificate) -> Finding | None:
     """That the file is the original at `path`, whose program is the one certified; None where it is not.
 
-    Weights beside it may lie beside the file, or all in one, as copies have them.
+    Weights that lie beside the original were gathered in one file before it was measured.
     """
-    same = certificate.files.get(MODEL) == certificate.original.sha256
-    if len(model_files(path)) == 1:
-        return Finding(_DEPLOYED, "holds", "the original file itself") if same else None
-    if not (folder / MODEL).is_file():
-        return Finding(_DEPLOYED, "not checked", f"there is no {MODEL} in the folder")
-    if not same:
-        with TemporaryFolder() as place:
-            copy_model(path, Path(place) / MODEL)
-            same = certificate.files.get(MODEL) == sha256_file(Path(place) / MODEL)
-    if same and read_onnx(folder / MODEL).digest == certificate.original.digest:
-        return Finding(_DEPLOYED, "holds", "the original with its weights")
-    return None
+    with TemporaryFolder() as place:
+        model, *weights = model_files(gathered(path, Path(place)))
+        hashes = {MODEL: sha256_file(model), **{file.name: sha256_file(file) for file in weights}}
+    same = hashes.items() <= certificate.files.items()
+    return Finding(_DEPLOYED, "holds", "the original itself") if same else None
 
 
 def _written(certificate: Certificate, program: Program, otherwise: str) -> Finding:

@@ -1,8 +1,8 @@
 """Magnitude pruning: the weights that matter least become zero.
 
 They matter by size (Han et al. 2015), or by what their loss costs when the other weights of the row make up
-for it (optimal brain surgeon; SparseGPT, Frantar & Alistarh 2023). Between layers what they cost is compared as
-a share of their layer's (LAMP; Lee et al. 2021).
+for it (optimal brain surgeon; SparseGPT, Frantar & Alistarh 2023). Between layers what they cost is compared
+as a share of their layer's (LAMP; Lee et al. 2021).
 """
 
 from __future__ import annotations
