@@ -17,6 +17,9 @@ class Asked:
     faster: float
     smaller: float
 
+    def __str__(self) -> str:
+        return f"{self.faster}x and {self.smaller}x"
+
 
 def compressed_as_asked(
     model: Path, data: str, out: Path, time_budget: str, asked: Asked, *options: str
@@ -35,6 +38,6 @@ def compressed_as_asked(
     told = (
         f"{best['speedup']:.2f}x faster and {best['size_ratio']:.2f}x smaller at {best['accuracy_drop']:.2f}"
     )
-    wanted = f"{asked.faster}x and {asked.smaller}x were asked for"
-    wrong = () if reached else (f"its best point is {told}; {wanted}",)
-    return parts.Found(row={"accuracy": accuracy, "best": told, "points": points}, wrong=wrong)
+    wrong = () if reached else (f"its best point is {told}; {asked} were asked for",)
+    row = {"accuracy": accuracy, "asked": str(asked), "best": told, "points": points}
+    return parts.Found(row=row, wrong=wrong)

@@ -36,7 +36,7 @@ def compressed(name: str, options: Namespace) -> parts.Found:
         made(name, data, model, options.minutes, options.seed)
     spec, out = task.spec(data, folder), folder / "out"
     found = compressed_as_asked(model, spec, out, options.time_budget, task.asked)
-    row: dict[str, Any] = {"asked": f"{task.asked.faster}x and {task.asked.smaller}x"}
+    row: dict[str, Any] = {}
     if task.also:
         part = open_dataset(f"{_absolute(task.also, options.data)}?{spec.partition('?')[2]}").part("test")
         files = {"also_accuracy": model, "also_accuracy_best": out / "best"}

@@ -19,7 +19,7 @@ from tensmith.report.document import FrontDocument, PointRow, Report, marks_of, 
 from tensmith.report.stored import read_report
 from tensmith.rewrite.explain import near_misses
 from tensmith.rewrite.kept import layers_with_weights
-from tensmith.rewrite.lossy.weights import stored_weights
+from tensmith.rewrite.lossy.weights import sites_of, stored_weights
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import simplify
@@ -121,10 +121,10 @@ def _beside(front: FrontDocument, other: PointRow, chosen: PointRow) -> Document
 
 
 def _chosen(names: Sequence[str], layer: str | None, where: str) -> set[str]:
-    """The rows of a layer: one that holds several weights has a row for each, "y (element)" of y."""
+    """The rows of a layer, by its name or one of its weights'; of all layers without one."""
     if layer is None:
         return set(names)
-    found = {name for name in names if layer in (name, name.partition(" (")[0])}
+    found = {*sites_of(layer)} & {*names}
     if not found:
         some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise UsageError(f"{where} has no layer '{layer}'; its layers: {some or 'none'}")

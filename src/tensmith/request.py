@@ -73,9 +73,7 @@ class Request:
         return replace(self, model=gathered(self.model, work))
 
 
-def read_request(
-    config: Config, data: Any, module: Any = None, example_inputs: Any = None
-) -> Request:
+def read_request(config: Config, data: Any, module: Any = None, example_inputs: Any = None) -> Request:
     """Model, data, device and engines; raises TensmithError for whichever is wrong.
 
     data: "KIND:PATH", a Dataset, or arrays (x, y). A PyTorch `module` stands in for the file `config.model`.

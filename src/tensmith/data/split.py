@@ -49,12 +49,10 @@ def split(
     """Draws the three splits, the same ones for the same seed.
 
     Held-out is the test part (else the validation part), whole unless a number is given; calibration and
-    search come from the training part. A dataset of one part gives all three, held-out at
-    least half of it. Models lose more of what they know by heart than of other samples, and all one way:
-    that makes a search careful. On 2,000 unseen samples one was too noisy for half a point.
-    The numbers are upper limits: where samples are few, they shrink in proportion. Every split, and every
-    beginning of one, has the classes in the proportions of its part. Raises DataError when the samples
-    do not suffice for one in each split.
+    search come from the training part, of which models lose more than of other samples: that makes a search
+    careful. A dataset of one part gives all three, held-out at least half of it. The numbers are upper
+    limits: where samples are few, they shrink in proportion. Every split, and every beginning of one, has the
+    classes in the proportions of its part. Raises DataError when the samples do not suffice for one in each.
     """
     for count in (calibration, search) if held_out is None else (calibration, search, held_out):
         if count < 1:

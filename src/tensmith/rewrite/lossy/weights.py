@@ -156,6 +156,11 @@ def stored_weights(program: Program) -> list[StoredWeights]:
     return found
 
 
+def sites_of(layer: str) -> list[str]:
+    """The names under which weights of a layer may be found."""
+    return [layer, *(layer + suffix for suffix in _RECURRENT.values())]
+
+
 def grid_bytes(layer: StoredWeights, bits: int) -> float:
     """What the weights of a layer take on a grid: a Gaussian's entropy there, and a scale a row."""
     size, rows = math.prod(layer.shape), layer.shape[1 if layer.transposed else 0]
