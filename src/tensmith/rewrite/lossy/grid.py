@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,14 @@ class QuantizedWeights:
         """What the codes stand for, as the constant that they are made of is."""
         scales = self.scales.reshape(tuple(-1 if d == self.axis else 1 for d in range(self.codes.ndim)))
         return np.asarray((self.codes * scales).reshape(like.shape).astype(like.dtype))
+
+    def no_finer_than(self, least: Array) -> QuantizedWeights:
+        """With scales of at least that [rows]; codes are rounded anew where theirs is smaller."""
+        scales = np.maximum(self.scales, least.astype(np.float32))
+        coarser = np.divide(self.scales, scales, out=np.ones_like(scales), where=scales > 0)
+        shape = tuple(-1 if d == self.axis else 1 for d in range(self.codes.ndim))
+        codes = np.rint(self.codes * coarser.reshape(shape)).astype(self.codes.dtype)
+        return replace(self, codes=codes, scales=scales)
 
 
 def largest_code(bits: int) -> int:

@@ -47,6 +47,8 @@ _CALIBRATIONS: tuple[Mapping[str, Any], ...] = (
     {"calibration": "percentile", "percentile": 99.99},
 )
 _COMPENSATED: Mapping[str, Any] = {"scales": "mse", "rounding": "compensated"}
+# Codes of a bias: as fine as a float32 says it, with room for the sum of products in 32 bits.
+_LARGEST_BIAS = 2.0**23
 # A layer's dequantized weights are named after its site.
 WEIGHT_SUFFIX = ".weight"
 
@@ -162,6 +164,11 @@ class _Writer:
 
     def write_weights(self, layer: WeightedLayer, grid: QuantizedWeights) -> None:
         """Constants and dequantizations of a layer's weights and bias."""
+        bias = self._bias_in_codes(layer, grid)
+        if bias is not None:
+            # A channel of hardly any weights has a scale in which its bias fits no 32 bits.
+            least = np.abs(bias) / (self.grids[layer.node.inputs[0]].scale * _LARGEST_BIAS)
+            grid = grid.no_finer_than(least)
         operand = self.program.unused(layer.site + WEIGHT_SUFFIX)
         base = self.program.unused(f"{operand}.rows") if layer.turned else operand
         weight = self._dequantized(base, grid.codes, grid.scales, grid.axis)
@@ -170,16 +177,20 @@ class _Writer:
         if layer.turned:
             self.weight_nodes.append(make_node("transpose", (weight,), (operand,), {"perm": (1, 0)}))
         inputs = [layer.node.inputs[0], operand]
-        if layer.bias:
-            bias = self.program.constants.get(layer.bias)
-            if bias is None or bias.reshape(-1).shape != grid.scales.shape:
-                inputs.append(layer.bias)
-            else:
-                scales = self.grids[layer.node.inputs[0]].scale * grid.scales
-                wide = np.rint(bias.reshape(-1).astype(np.float64) / scales.astype(np.float64))
-                codes = np.clip(wide, -(2**31) + 1, 2**31 - 1).astype(np.int32)
-                inputs.append(self._dequantized(self._made(layer.site, "bias"), codes, scales, 0))
+        if bias is not None:
+            scales = self.grids[layer.node.inputs[0]].scale * grid.scales
+            codes = np.rint(bias / scales.astype(np.float64)).astype(np.int32)
+            inputs.append(self._dequantized(self._made(layer.site, "bias"), codes, scales, 0))
+        elif layer.bias:
+            inputs.append(layer.bias)
         self.operands[layer.site] = tuple(inputs)
+
+    def _bias_in_codes(self, layer: WeightedLayer, grid: QuantizedWeights) -> Array | None:
+        """A bias [rows] that can be stored on the grid of its products; None without one."""
+        bias = self.program.constants.get(layer.bias) if layer.bias else None
+        if bias is None or bias.reshape(-1).shape != grid.scales.shape:
+            return None
+        return bias.reshape(-1).astype(np.float64)
 
     def _dequantized(self, base: str, codes: Array, scales: Array, axis: int) -> str:
         node, constants = dequantized(self.program, base, base, codes, scales, axis)
