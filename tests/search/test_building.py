@@ -105,6 +105,17 @@ def test_what_is_another_file_is_not_confirmed(place: Path, tmp_path: Path) -> N
     assert not forged.confirmed(INT8)
 
 
+def test_what_an_earlier_process_was_delivered_is_built_here(place: Path, tmp_path: Path) -> None:
+    _, splits = data(place)
+    first = builder(place, tmp_path / "work", splits)
+    first.deliver = lambda plans: {ROUNDED.key: Delivered((), b"forged", b"too", 0.0)}
+    first.prepare([ROUNDED])
+    resumed = Builder(first.model, first.original, first.folder, first.calibration)
+    built = resumed.built(ROUNDED)
+    assert built.trail and built.path.read_bytes() != b"forged"
+    assert built.packed is None or built.packed.read_bytes() != b"too"
+
+
 def test_a_run_with_workers_builds_by_them(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

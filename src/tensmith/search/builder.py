@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tensmith.search.building import Delivered
 
 _KEPT_PROGRAMS = 24
+# Below a builder's folder: files that were built elsewhere.
+_DELIVERED = "delivered"
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,9 @@ class Built:
 class Builder:
     """Builds plans for the `program` of the file `model` in a folder.
 
-    deliver: builds several elsewhere; by key what came of those that it could build. allowed: a plan that
-    does more is not built, and neither is one whose steps change a layer that is kept.
+    deliver: builds several elsewhere; by key what came of those that it could build. Their files lie in a
+    folder of their own until they are confirmed, where no later process looks. allowed: a plan that does more
+    is not built, and neither is one whose steps change a layer that is kept.
     """
 
     model: Path
@@ -96,10 +99,12 @@ class Builder:
         found_of = self.deliver(list(wanted.values())) if self.deliver is not None else {}
         for key, found in found_of.items():
             plan = wanted[key]
+            self._trails[key] = found.trail
+            (self.folder / _DELIVERED).mkdir(exist_ok=True)
+            self._packed_place(plan).unlink(missing_ok=True)
             if found.packed is not None:
                 write_bytes(self._packed_place(plan), found.packed)
             write_bytes(self._place(plan), found.model)
-            self._trails[key] = found.trail
             self.pace.note(BUILD, found.seconds)
 
     def confirmed(self, plan: Plan) -> bool:
@@ -107,9 +112,10 @@ class Builder:
 
         What is not allowed is not built.
         """
-        trail = self._trails.pop(plan.key, None)
-        if trail is None:
+        if plan.key not in self._trails:
             return True
+        delivered, packed = self._place(plan), self._packed_place(plan)
+        trail = self._trails.pop(plan.key)
         with self.pace.timed(BUILD), TemporaryFolder() as folder:
             try:
                 traced = self.program(plan)
@@ -117,7 +123,12 @@ class Builder:
                 return False
             again = Path(folder) / "again.onnx"
             write_onnx(traced.program, again)
-            return traced.trail == trail and again.read_bytes() == self._place(plan).read_bytes()
+            if traced.trail != trail or again.read_bytes() != delivered.read_bytes():
+                return False
+        delivered.replace(self._place(plan))
+        if packed.exists():
+            packed.replace(self._packed_place(plan))
+        return True
 
     def file(self, plan: Plan) -> Path:
         """The file of a plan: the model itself for the untouched one."""
@@ -125,10 +136,13 @@ class Builder:
         return path if path.exists() else self._written(plan, self.program(plan))
 
     def _place(self, plan: Plan) -> Path:
-        return self.model if plan == UNTOUCHED else self.folder / f"{plan.id}.onnx"
+        return self.model if plan == UNTOUCHED else self._room(plan) / f"{plan.id}.onnx"
 
     def _packed_place(self, plan: Plan) -> Path:
-        return self.folder / f"{plan.id}.packed"
+        return self._room(plan) / f"{plan.id}.packed"
+
+    def _room(self, plan: Plan) -> Path:
+        return self.folder / _DELIVERED if plan.key in self._trails else self.folder
 
     def _written(self, plan: Plan, traced: Traced) -> Path:
         path = self._place(plan)
