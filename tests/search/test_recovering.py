@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import onnx
 import pytest
 
+from command_line import tiny_model
 from tensmith.config import Config
 from tensmith.errors import MissingExtra
 from tensmith.recovery import demand_torch
@@ -68,10 +71,37 @@ def test_rounds_halve_and_fill_the_time(seconds: float) -> None:
     assert rounds(seconds, 0) == []
 
 
-def test_what_took_one_plan_out_of_reach_is_not_tried_on_another() -> None:
+def test_what_takes_longer_than_planned_is_made_up_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A third more for each, to make the network and to judge it."""
+    pytest.importorskip("torch", reason="the torch extra is not installed")
+    onnx.save(tiny_model(), tmp_path / "model.onnx")
+    left = [candidate(bits, 2.0, 100 * bits, 5) for bits in (2, 3, 4, 5)]
+    clock, given = [0.0], list[float]()
+    trials: Any = SimpleNamespace(tried=left, race=SimpleNamespace(run=SimpleNamespace(
+        objective=OBJECTIVE, model=tmp_path / "model.onnx")))  # fmt: skip
+    recovering = Recovering(trials, tmp_path, print)
+
+    def trained(_: Recovering, lessons: object, plan: Plan, turn: int, seconds: float) -> Candidate:
+        given.append(seconds)
+        clock[0] += 4 / 3 * seconds
+        return next(each for each in left if each.plan == plan)
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("tensmith.search.lessons.Lessons", lambda trials, kept: None)
+    monkeypatch.setattr(Recovering, "_trained", trained)
+    monkeypatch.setattr(Recovering, "_known", lambda *_: None)
+    monkeypatch.setattr(Recovering, "_chosen", lambda *_: left)
+    assert not recovering.recover(None, 3600.0)  # type: ignore[arg-type]
+    assert len(given) == 7 and clock[0] < 1.05 * 3600
+
+
+def test_what_took_one_plan_out_of_reach_is_not_tried_on_another(tmp_path: Path) -> None:
+    onnx.save(tiny_model(), tmp_path / "model.onnx")
     ruin, halve = (Step(name, kind="lossy") for name in ("channel_pruning", "magnitude_pruning"))
     trials: Any = SimpleNamespace(tried=[candidate(4, 2.0, 500, 5), candidate(3, 4.0, 400, 5)])
-    trials.race = SimpleNamespace(run=SimpleNamespace(objective=OBJECTIVE, model=Path(__file__)))
+    trials.race = SimpleNamespace(run=SimpleNamespace(objective=OBJECTIVE, model=tmp_path / "model.onnx"))
 
     def attempt(plan: Plan) -> Candidate:
         lost = 60.0 if ruin in plan.steps else 5.0

@@ -111,26 +111,35 @@ class Recovering:
         """Tries recovered plans; whether Ctrl-C ended it before its time, with the best so far tried."""
         from tensmith.search.lessons import Lessons  # PyTorch, which takes seconds to load
 
+        until = time.monotonic() + seconds
         left = self._chosen(space, _LOOKING * seconds)
         if not left:
             self.tell("nothing to recover: no plan beyond the drop budget is much smaller or faster")
         lessons: Lessons | None = None
-        for turn, (count, share) in enumerate(rounds((1 - _LOOKING) * seconds, len(left))):
+        planned = rounds((1 - _LOOKING) * seconds, len(left))
+        ahead = sum(count * share for count, share in planned)
+        asked = spent = 1.0
+        for turn, (count, share) in enumerate(planned):
             standing: list[tuple[float, Candidate]] = []
             for candidate in left:
                 if len(standing) == count:
                     break
                 after = self._known(candidate.plan, turn)
+                # A course takes longer than it was given: its network is made first, and judged at the end.
+                began = time.monotonic()
+                given = share * min(1.0, max(0.0, until - began) / ahead * asked / spent)
                 if after is None:
                     lessons = lessons or Lessons(self.trials, self.kept)
                     try:
-                        after = self._trained(lessons, candidate.plan, turn, share)
+                        after = self._trained(lessons, candidate.plan, turn, given)
+                        asked, spent = asked + given, spent + time.monotonic() - began
                     except ProgramError as error:
                         self.tell(f"{candidate.id} cannot be trained: {error}")
                         continue
                     if after is None:
                         return True
                 if after.drop is not None:
+                    ahead -= share
                     standing.append((promise(after, self._objective, self._original_bytes), candidate))
             left = [candidate for _, candidate in sorted(standing, key=lambda each: -each[0])]
         return False

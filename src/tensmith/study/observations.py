@@ -196,11 +196,16 @@ def _channels_reach_more(results: Sequence[CellResult]) -> tuple[str, str]:
 @_claim("Weights can be pruned further than channels before accuracy falls")
 def _elbows_apart(results: Sequence[CellResult]) -> tuple[str, str]:
     at = {(elbow.model, elbow.kind): elbow.amount for elbow in elbows(results)}
-    gaps = [
-        float(at[model, "weight_pruning"] - amount)
-        for (model, kind), amount in at.items()
-        if kind == "channel_pruning" and (model, "weight_pruning") in at
-    ]
+
+    def gap(model: str) -> float | None:
+        """What is left is trained, as in the paper, where any of it was."""
+        weights, channels = (
+            at.get((model, f"{TRAINED}:{kind}"), at.get((model, kind)))
+            for kind in ("weight_pruning", "channel_pruning")
+        )
+        return None if weights is None or channels is None else float(weights - channels)
+
+    gaps = [found for model in dict.fromkeys(m for m, _ in at) if (found := gap(model)) is not None]
     return _median_above(gaps, 0.0, "models' differences of elbows in per cent")
 
 
