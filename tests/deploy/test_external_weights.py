@@ -48,9 +48,14 @@ def test_weights_beside_a_model_are_part_of_it_to_the_end(place: Path, tiny: Pat
     done = command(*arguments, folder=place)
     assert done.returncode == 0, done.stderr
     (point,) = (point for point in Front.read(place / "out").points if not point.trail)
-    outcomes = {found.claim: found.outcome for found in verify_point(point.folder, place / "m.onnx").findings}
+    data = f"npz:{place / 'tiny.npz'}"
+    found = verify_point(point.folder, place / "m.onnx", data).findings
+    outcomes = {each.claim: each.outcome for each in found}
     assert outcomes["model.onnx is what the trail leads to"] == "holds"
     assert "does not hold" not in outcomes.values()
+    ratio, size = (point.metrics[name].value for name in ("size_ratio", "packed_bytes"))
+    theirs = sum(file.stat().st_size for file in model_files(place / "m.onnx"))
+    assert ratio * size == pytest.approx(theirs, rel=0.05)
     forged = place / "forged"
     shutil.copytree(point.folder, forged)
     (weights,) = model_files(forged / "model.onnx")[1:]

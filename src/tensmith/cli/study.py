@@ -44,7 +44,8 @@ def study(
     first dropped, the median), and by ratios interleaved with the original in ONNX Runtime. Results are kept
     cell by cell, so a study that is stopped, by whatever, goes on where it was. A cell that fails says why.
     The folder holds the paper's tables (tables.html, .md, .tex) and explorer.html, which shows every cell.
-    With --prepare a machine with a GPU can train models first; copy its folder to where times are measured.
+    With --prepare a machine with a GPU can make models first, as those that are trained; copy the folder
+    "models" in its folder to the one of the machine whose times are measured.
     Where the file names tables of other papers, papers.html, .md and .tex hold those, theirs beside ours.
     """
     from tensmith.study.observations import observations
@@ -52,7 +53,7 @@ def study(
     from tensmith.study.papers import PAPERS, paper_tables, write_papers, write_pareto
     from tensmith.study.plan import cells, expected_seconds, read_plan
     from tensmith.study.results import write_parquet
-    from tensmith.study.run import known_seconds, prepare_study, run_study
+    from tensmith.study.run import MODELS, known_seconds, prepare_study, run_study
     from tensmith.study.tables import write_figures, write_tables
 
     wanted = read_plan(plan)
@@ -66,7 +67,8 @@ def study(
         with progress("reading the study") as tell:
             unmade = prepare_study(wanted, plan.parent, folder, tell)
         reasons = [f"{name} failed: {reason}" for name, reason in unmade.items()]
-        return Answer({"output": str(folder), "failed": unmade}, [*reasons, f"models are in {folder}"])
+        lines = [*reasons, f"models are in {folder / MODELS}"]
+        return Answer({"output": str(folder), "failed": unmade}, lines, 1 if unmade else 0)
     with progress("reading the study") as tell:
         found = run_study(wanted, plan.parent, folder, tell, retry)
     write_tables(found.results, folder)

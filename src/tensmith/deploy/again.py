@@ -22,7 +22,7 @@ from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import compare
 from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.task import Task, image_form
-from tensmith.files import TemporaryFolder, sha256_file
+from tensmith.files import TemporaryFolder
 from tensmith.frontend.model_copy import gathered
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu, load_target
@@ -135,12 +135,12 @@ class MeasuredAgain:
     ) -> Iterator[tuple[str, Metric]]:
         """What a file does in its engine on this machine. What compiles compiles it again: no library of the
         folder is run."""
-        splits, program = self._splits(judged), read_onnx(original)
+        splits, program, shipped = self._splits(judged), read_onnx(original), read_onnx(model)
         task = _task(judged, program, splits.training, self._dataset.classes or 0)
         example = task.example(program, splits.search)
         settings = tuple(sorted(deployed.settings.items()))
         first, point = Contender(BASELINE_ENGINE, original), Contender(deployed.engine, model, settings)
-        if first.engine == point.engine and not settings and sha256_file(model) == sha256_file(original):
+        if first.engine == point.engine and not settings and shipped.digest == program.digest:
             point = first  # which would be timed against itself
         view = splits.held_out.take(judged.judged)
         judge = Judge(task, example, deployed.threads, detect_cpu().cores)
@@ -154,7 +154,6 @@ class MeasuredAgain:
         yield "latency_ms", latency.latency
         yield "speedup", latency.ratio
         yield "peak_bytes", measure_memory(point, example, deployed.threads).running
-        shipped = read_onnx(model)
         sizes = sizes_of(specs_of(shipped.inputs), example)
         yield "energy_mj", program_energy(shipped, load_target(deployed.target), sizes)
 

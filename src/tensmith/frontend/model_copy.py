@@ -13,8 +13,8 @@ from tensmith.files import atomic_path, write_bytes
 from tensmith.frontend.model_files import load_skeleton, model_files, tensors
 from tensmith.frontend.onnx_tensor import ExternalFiles, external_bytes
 
-# Where a tensor may start: the page size that lets runtimes map it.
-_ALIGNMENT = 4096
+# Where a large tensor may start: the page size that lets runtimes map it. Small ones would grow by it.
+_ALIGNMENT, _LARGE = 4096, 1 << 20
 
 
 def copy_model(source: Path, target: Path) -> None:
@@ -35,7 +35,8 @@ def copy_model(source: Path, target: Path) -> None:
             read = external.read(tensor, external_bytes(tensor), f"{source}: tensor '{tensor.name}'")
             place = tuple(sorted((entry.key, entry.value) for entry in tensor.external_data))
             if place not in places:
-                file.write(b"\0" * (-file.tell() % _ALIGNMENT))
+                if read.nbytes >= _LARGE:
+                    file.write(b"\0" * (-file.tell() % _ALIGNMENT))
                 places[place] = file.tell()
                 file.write(read.data)
                 let_go(read)

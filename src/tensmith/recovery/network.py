@@ -71,6 +71,8 @@ class TorchNetwork:
             raise ProgramError(f"{node.label} has no gradients here")
         try:
             found = meaning(node, inputs)
+        except torch.OutOfMemoryError:
+            raise
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
             raise ProgramError(f"{node.label} cannot run in PyTorch: {error}") from error
         return found if isinstance(found, tuple) else (found,)

@@ -18,6 +18,7 @@ import torch
 
 from tensmith import gate
 from tensmith.engine.base import Session
+from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.interrupt import postponed
 from tensmith.ir import Program
@@ -99,6 +100,7 @@ class Training:
         self._judge, self._recipe, self._path, self._threads = judge, recipe, path, threads
         groups = [{"params": [p.tensor], "unit": p.unit} for p in network.parameters.values()]
         self._adam = torch.optim.Adam(groups, lr=0.0, betas=_BETAS)
+        self._at_once = recipe.batch
         self._state = self._loaded() if path.exists() else _State()
 
     @property
@@ -170,7 +172,7 @@ class Training:
 
     def _gradients(self, samples: Samples) -> float:
         """Adds the gradients of the loss on some samples, and gives it."""
-        total, parts = 0.0, list(_parts(samples, self._network.program))
+        total, parts = 0.0, list(_parts(samples, self._network.program, self._at_once))
         for part in parts:
             with torch.no_grad():
                 wanted = self._original(part)
@@ -190,11 +192,22 @@ class Training:
             torch.set_num_threads(threads)
             for number in range(_TIMED_STEPS):
                 began = time.monotonic()
-                self._gradients(self._feed.at(number))
+                self._fitting_gradients(self._feed.at(number))
                 found[threads] = min(time.monotonic() - began, found.get(threads, math.inf))
         fastest = min(found, key=found.__getitem__)
         torch.set_num_threads(fastest)
         return found[fastest]
+
+    def _fitting_gradients(self, samples: Samples) -> None:
+        """As `_gradients`, of as many samples at once as fit the device's memory from now on."""
+        while True:
+            try:
+                self._gradients(samples)
+                return
+            except torch.OutOfMemoryError as error:
+                if self._at_once == 1:
+                    raise ProgramError("not even one sample fits the device's memory") from error
+                self._at_once //= 2
 
     def _look(self) -> None:
         """Keeps the weights if none before lost less."""
@@ -249,11 +262,11 @@ def _array(value: Tensor) -> Array:
     return np.array(value.detach().cpu().numpy())
 
 
-def _parts(samples: Samples, program: Program) -> Iterator[Samples]:
-    """The samples in as many at a time as the program takes."""
+def _parts(samples: Samples, program: Program, most: int) -> Iterator[Samples]:
+    """The samples in as many at a time as the program takes, or at most so many."""
     sizes = [type_.dims[0] for type_ in program.inputs.values() if type_.dims]
     fixed = next((size for size in sizes if isinstance(size, int)), None)
     count = min(map(len, samples.values()))
-    size = fixed or count
+    size = fixed or min(count, most)
     for start in range(0, count - size + 1, size):
         yield between(samples, start, start + size)

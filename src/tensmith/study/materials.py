@@ -155,6 +155,7 @@ class Materials:
             "model": material.request.identity, "optimization": cell.optimization, "code": code_revision(),
             "data": data.model_dump_json(), "seed": str(self._plan.seed),
             "budget": json.dumps(self._plan.budget(cell.optimization)),
+            "bits": str(_weight_bits(material)),
         }  # fmt: skip
 
         def make(folder: Path) -> None:
@@ -197,7 +198,7 @@ def optimize(material: Material, name: str) -> tuple[Program, list[Step]]:
     uncalibrated = name == "int8_uncalibrated"
     if uncalibrated and material.request.dataset.modality != "image":
         raise DataError("int8 without calibration takes random pixels for data; the model reads no images")
-    steps = list(_steps(program, name, material.request.target.isa))
+    steps = list(_steps(program, name, _weight_bits(material)))
     if not steps:
         raise ProgramError(f"nothing in the model takes {name}")
     for step in steps:
@@ -205,10 +206,14 @@ def optimize(material: Material, name: str) -> tuple[Program, list[Step]]:
     return program, steps
 
 
-def _steps(program: Program, name: str, isa: frozenset[str]) -> Iterator[Step]:
+def _weight_bits(material: Material) -> int:
+    """The bits of weights beside 8-bit activations: pairs of products of 8 saturate without dot products."""
+    return 7 if material.request.target.isa.isdisjoint(INT8_DOT) else 8
+
+
+def _steps(program: Program, name: str, bits: int) -> Iterator[Step]:
     """An optimization as lossy steps. What stays makes up for what is pruned: nothing is trained here."""
     kind, amount = rung(name)
-    bits = 7 if isa.isdisjoint(INT8_DOT) else 8
     if kind == "weight_pruning":
         params = {"sparsity": (amount or 0) / 100, "scope": "global", "criterion": "obs"}
         yield Step("magnitude_pruning", params=params, kind="lossy")

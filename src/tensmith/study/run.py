@@ -24,7 +24,7 @@ from tensmith.backend.native.plan import fixed
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import distance
-from tensmith.errors import EngineError, ModelError, TensmithError
+from tensmith.errors import EngineError, ModelError, TensmithError, is_of_disk
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.energy import contender_energy, program_energy, rapl_counter
@@ -43,7 +43,7 @@ from tensmith.progress import Progress, silent
 from tensmith.report.metric import Metric, exact, spread
 from tensmith.rewrite.trail import simplify
 from tensmith.study.materials import Material, Materials
-from tensmith.study.plan import DEVICES, OUR_SYSTEMS, StudyCell, StudyPlan, cells, expected_seconds
+from tensmith.study.plan import DEVICES, OUR_SYSTEMS, SEARCHED, StudyCell, StudyPlan, cells, expected_seconds
 from tensmith.study.results import CellResult, Results
 from tensmith.tune.network import tasks_of
 from tensmith.tune.search import Budget, TuningSearch
@@ -51,7 +51,7 @@ from tensmith.tune.timer import Timer
 from tensmith.tune.tvm.metaschedule import MetaSchedule
 
 DATABASE = "study.sqlite"
-_MODELS = "models"
+MODELS = "models"
 # How far answers may be from those of ONNX Runtime on the same file, over the largest of them.
 _NEAR = 0.05
 _ENERGY_SECONDS = 2.0
@@ -77,7 +77,7 @@ def run_study(
     """
     every = cells(plan)
     with _opened(output) as results:
-        materials = Materials(plan, beside, output / _MODELS, results)
+        materials = Materials(plan, beside, output / MODELS, results)
         digests = {name: _digest(materials, name) for name in {cell.model for cell in every}}
         known = {cell: result for cell in every if (result := results.find(cell)) is not None}
         left = [
@@ -101,25 +101,32 @@ def prepare_study(plan: StudyPlan, beside: Path, output: Path, tell: Progress = 
     """Makes the optimized models of a plan in the folder `output` and judges them; no time is measured.
 
     Why those failed that did, by model and optimization. Another machine may do this, one with a GPU for
-    models that are trained, say: what is in its folder's `models` is found by a run with the same code.
+    models that are trained, say: what is in its folder's `models` is found by a run with the same code. Whole
+    compressions are left to that run, since they measure.
     """
-    every = {(cell.model, cell.optimization): cell for cell in cells(plan)}
+    every = {(c.model, c.optimization): c for c in cells(plan) if c.optimization not in SEARCHED}
     failed: dict[str, str] = {}
     with _opened(output) as results:
-        materials = Materials(plan, beside, output / _MODELS, results)
+        materials = Materials(plan, beside, output / MODELS, results)
         for number, cell in enumerate(every.values()):
             name = f"{cell.model} / {cell.optimization}"
             tell(f"{number + 1} of {len(every)}: {name}")
             try:
-                materials.figures(cell, materials.optimized(cell))
+                with unmissed():
+                    materials.figures(cell, materials.optimized(cell))
             except Exception as error:
                 failed[name] = _reason(error)
     return failed
 
 
 def _reason(error: Exception) -> str:
-    """An engine or a library may fail in any way, and the other cells are none of its business."""
-    return str(error) if isinstance(error, TensmithError) else f"{type(error).__name__}: {error}"
+    """An engine or a library may fail in any way, and the other cells are none of its business; what the disk
+    refuses is, and is raised."""
+    if not isinstance(error, TensmithError):
+        return f"{type(error).__name__}: {error}"
+    if is_of_disk(error):
+        raise error
+    return str(error)
 
 
 def known_seconds(output: Path, every: list[StudyCell]) -> dict[str, list[float]]:

@@ -93,13 +93,14 @@ def test_global_scope_meets_the_share_over_all(criterion: str) -> None:
     assert len({round(float(np.mean(array == 0)), 2) for array in weights(treated).values()}) > 1
 
 
+@pytest.mark.parametrize("sparsity", [0.95, 0.9999])
 @pytest.mark.parametrize("criterion", ["l1", "obs"])
-def test_no_layer_goes_as_a_whole(criterion: str) -> None:
+def test_no_layer_goes_as_a_whole(criterion: str, sparsity: float) -> None:
     """However small its weights are beside others'."""
     program = chain()
     first = next(iter(weights(program)))
     small = program.with_constants({first: 1e-3 * program.constants[first]})
-    params = {"sparsity": 0.95, "scope": "global", "criterion": criterion}
+    params = {"sparsity": sparsity, "scope": "global", "criterion": criterion}
     treated = apply("magnitude_pruning", small, EVERYWHERE, **params)
     assert all(array.any() for array in weights(treated).values())
 

@@ -47,8 +47,8 @@ _CALIBRATIONS: tuple[Mapping[str, Any], ...] = (
     {"calibration": "percentile", "percentile": 99.99},
 )
 _COMPENSATED: Mapping[str, Any] = {"scales": "mse", "rounding": "compensated"}
-# Codes of a bias: as fine as a float32 says it, with room for the sum of products in 32 bits.
-_LARGEST_BIAS = 2.0**23
+# Codes of a bias, so that 32 bits have room for the sum of products as well.
+_LARGEST_BIAS = 2.0**30
 # A layer's dequantized weights are named after its site.
 WEIGHT_SUFFIX = ".weight"
 
@@ -188,7 +188,7 @@ class _Writer:
     def _bias_in_codes(self, layer: WeightedLayer, grid: QuantizedWeights) -> Array | None:
         """A bias [rows] that can be stored on the grid of its products; None without one."""
         bias = self.program.constants.get(layer.bias) if layer.bias else None
-        if bias is None or bias.reshape(-1).shape != grid.scales.shape:
+        if bias is None or bias.reshape(-1).shape != grid.scales.shape or not np.isfinite(bias).all():
             return None
         return bias.reshape(-1).astype(np.float64)
 

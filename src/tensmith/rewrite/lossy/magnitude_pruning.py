@@ -119,7 +119,8 @@ def _shares(costs: Sequence[Array], sparsity: float, scope: str) -> list[float]:
     flat = np.concatenate([score.reshape(-1) for score in scores])
     count = round(sparsity * flat.size)
     threshold = np.partition(flat, count - 1)[count - 1] if count else -np.inf
-    return [float(np.mean(score <= threshold)) for score in scores]
+    # The last weight of each layer scores 1, and stays unless all are to go.
+    return [float(np.mean((score <= threshold) & ((score < 1) | (sparsity == 1)))) for score in scores]
 
 
 def smallest_to_zero(rows: Array, share: float) -> Array:
