@@ -18,6 +18,7 @@ from lossy_samples import Interpreted
 from tensmith.data import open_dataset
 from tensmith.data.preprocess import UNIT
 from tensmith.data.split import Splits, split
+from tensmith.errors import ProgramError
 from tensmith.evaluate.task import Task
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
@@ -131,6 +132,25 @@ def test_what_is_no_number_ends_a_course(
     monkeypatch.setattr(training, "distillation", lambda *a: distillation(*a) * float("nan"))
     found = lessons(original, pruned, splits, tmp_path / "state.npz").course(10 * 8)
     assert found.steps == 0 and all(np.isfinite(array).all() for array in found.arrays.values())
+
+
+def test_a_batch_that_memory_does_not_hold_goes_in_parts(
+    original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distillation, most = training.distillation, [16]
+
+    def small(answers: Any, wanted: Any, classes: bool) -> Any:
+        if len(answers[0]) > most[0]:
+            raise torch.OutOfMemoryError("too many samples")
+        return distillation(answers, wanted, classes)
+
+    monkeypatch.setattr(training, "distillation", small)
+    course = lessons(original, pruned, splits, tmp_path / "state.npz")
+    course._fitting_gradients(course._feed.at(0))
+    assert course.course(10 * 8).steps > 0
+    most[0] = 0
+    with pytest.raises(ProgramError, match="not even one sample"):
+        course._fitting_gradients(course._feed.at(0))
 
 
 # Samples
