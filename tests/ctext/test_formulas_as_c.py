@@ -12,10 +12,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from printed import Array, Tensors, function, in_c, in_opencl
 
+from opencl_device import needs_opencl
 from tensmith.ctext.dialect import PLAIN_C
 from tensmith.ctext.names import Names
 from tensmith.ctext.scalar import CBlock, CUnit
-from tensmith.engine import ENGINES
 from tensmith.formula.arith import FUNCTIONS, Floats
 from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import (
@@ -48,12 +48,9 @@ def on_a_device(formulas: Sequence[Formula], tensors: Tensors) -> list[Array]:
     return in_opencl(formulas, tensors, find_device(1))
 
 
-MISSING = ENGINES["opencl"].missing()
 RUNS = [
     pytest.param(in_c, id="C"),
-    pytest.param(
-        on_a_device, id="OpenCL", marks=pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-    ),
+    pytest.param(on_a_device, id="OpenCL", marks=needs_opencl),
 ]
 
 

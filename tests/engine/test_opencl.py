@@ -10,12 +10,12 @@ import onnx
 import pytest
 from tiny_models import conv_relu
 
+from opencl_device import needs_opencl
 from tensmith.engine import ENGINES
 from tensmith.engine.base import available
 from tensmith.errors import EngineError
 
 OPENCL = ENGINES["opencl"]
-needs_opencl = pytest.mark.skipif(OPENCL.missing() is not None, reason=str(OPENCL.missing()))
 
 
 def test_it_is_used_on_request_only() -> None:

@@ -9,15 +9,10 @@ import numpy as np
 import pytest
 
 from tensmith.backend.device.plan import make_plan
-from tensmith.engine import ENGINES
 from tensmith.engine.device import LoadedPlan
 from tensmith.ir import Program
 
 Array = np.ndarray[Any, Any]
-
-needs_opencl = pytest.mark.skipif(
-    ENGINES["opencl"].missing() is not None, reason=str(ENGINES["opencl"].missing())
-)
 
 
 def load(program: Program, halves: bool = False) -> LoadedPlan:

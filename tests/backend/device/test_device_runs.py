@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from device_runs import Array, example, load, needs_opencl
+from device_runs import Array, example, load
 
 from extremes import activations, check
 from extremes import reductions as large_reductions
 from nets import NETS, Net
+from opencl_device import needs_opencl
 from tensmith.ir import Program, TensorType, interpret
 
 pytestmark = needs_opencl

@@ -51,7 +51,7 @@ class OpenClMachine(LoadedPlan):
                 kernel.set_args(*(self._memory[name] for name in launch.values))
                 self._launches.append((kernel, (launch.groups * launch.threads,), (launch.threads,)))
         except cl.Error as error:
-            raise EngineError(f"{device.name}: {first_line(error)}") from error
+            raise EngineError(f"{device.name}: {_said(error)}") from error
 
     def send(self, name: str, array: Array) -> None:
         import pyopencl as cl
@@ -98,10 +98,29 @@ class OpenCl(DeviceEngine):
 
     def start(self) -> None:
         require(self)
-        find_device(1)
+        if reason := refusal():
+            raise EngineError(f"opencl: {reason}")
 
     def load(self, plan: DevicePlan, threads: int) -> OpenClMachine:
         return OpenClMachine(find_device(threads), plan)
+
+
+def _said(error: Exception) -> str:
+    """What a compiler complains of, where it was one."""
+    complaints = [line.strip() for line in str(error).splitlines() if line.startswith("error:")]
+    return complaints[0] if complaints else first_line(error)
+
+
+def refusal() -> str:
+    """Why not even an empty kernel can be compiled; "" if one can. Drivers do not know every new processor."""
+    import pyopencl as cl
+
+    device = find_device(1)
+    try:
+        cl.Program(cl.Context([device]), "kernel void nothing() {}").build()
+    except cl.Error as error:
+        return f"the driver of {device.name} compiles nothing here ({_said(error)}); install a newer one"
+    return ""
 
 
 def find_device(threads: int) -> Any:
