@@ -112,7 +112,7 @@ def _said(error: Exception) -> str:
 
 
 def refusal() -> str:
-    """Why not even an empty kernel can be compiled; "" if one can. Drivers do not know every new processor."""
+    """Why not even an empty kernel can be compiled; "" if one can. Drivers know no newer processor."""
     import pyopencl as cl
 
     device = find_device(1)
