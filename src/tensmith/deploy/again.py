@@ -22,8 +22,7 @@ from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import compare
 from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.task import Task, image_form
-from tensmith.files import TemporaryFolder
-from tensmith.frontend.model_copy import gathered
+from tensmith.frontend.model_copy import copied_bytes
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu, load_target
 from tensmith.ir import Program
@@ -179,9 +178,7 @@ def _counted(folder: Path, certificate: Certificate, original: Path | None) -> d
     elif packed.is_file():
         found["packed_bytes"] = packed.stat().st_size
     if original is not None and "packed_bytes" in found:
-        with TemporaryFolder() as place:
-            whole = size.file_bytes(gathered(original, Path(place))).value
-        found["size_ratio"] = whole / found["packed_bytes"]
+        found["size_ratio"] = copied_bytes(original) / found["packed_bytes"]
     if compiler(certificate.deployed.engine):
         with contextlib.suppress(ModelError):
             found["native_bytes"] = size.native_bytes(certificate.deployed.engine, folder).value

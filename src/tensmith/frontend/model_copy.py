@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from onnx import TensorProto
@@ -9,7 +11,7 @@ from onnx import TensorProto
 from tensmith import gate
 from tensmith.data.mapped import let_go
 from tensmith.errors import OutputError
-from tensmith.files import atomic_path, write_bytes
+from tensmith.files import atomic_path, sha256_bytes, write_bytes
 from tensmith.frontend.model_files import load_skeleton, model_files, tensors
 from tensmith.frontend.onnx_tensor import ExternalFiles, external_bytes
 
@@ -22,28 +24,75 @@ def copy_model(source: Path, target: Path) -> None:
 
     ModelError where the model is none or its data is not whole; OutputError where it would be written over.
     """
-    model = load_skeleton(source)
-    outside = [each for each in tensors(model.graph) if each.data_location == TensorProto.EXTERNAL]
-    if not outside:
-        write_bytes(target, gate.read_bytes(source, gate.MODEL))
-        return
-    refuse_own(source, target)
-    external, data = ExternalFiles(source.parent), target.with_name(target.name + ".data")
-    places: dict[tuple[tuple[str, str], ...], int] = {}
-    with atomic_path(data) as temporary, temporary.open("wb") as file:
+    copy = _Copy(source, target.name)
+    if copy.parts:
+        refuse_own(source, target)
+        with atomic_path(target.with_name(copy.beside)) as temporary, temporary.open("wb") as file:
+            for piece in copy.data():
+                file.write(piece)
+    write_bytes(target, copy.model)
+
+
+def copied_bytes(source: Path) -> int:
+    """How large the files of a copy are."""
+    copy = _Copy(source, "model.onnx")
+    return len(copy.model) + copy.end
+
+
+def copied_hashes(source: Path, name: str) -> dict[str, str]:
+    """SHA-256 of the files of a copy as `name`, by their names; ModelError where its data is not whole."""
+    copy = _Copy(source, name)
+    hashes = {name: sha256_bytes(copy.model)}
+    if copy.parts:
+        digest = hashlib.sha256()
+        for piece in copy.data():
+            digest.update(piece)
+        hashes[copy.beside] = digest.hexdigest()
+    return hashes
+
+
+class _Copy:
+    """The model at `source` as one file, and one of weights `beside` it where its own lie outside.
+
+    parts: tensors as the source has them, and where each begins in that file, which ends at `end`.
+    """
+
+    def __init__(self, source: Path, name: str) -> None:
+        self.source, self.beside = source, f"{name}.data"
+        self.parts: list[tuple[int, TensorProto]] = []
+        self.end = 0
+        model = load_skeleton(source)
+        outside = [each for each in tensors(model.graph) if each.data_location == TensorProto.EXTERNAL]
+        places: dict[tuple[tuple[str, str], ...], int] = {}
         for tensor in outside:
-            read = external.read(tensor, external_bytes(tensor), f"{source}: tensor '{tensor.name}'")
-            place = tuple(sorted((entry.key, entry.value) for entry in tensor.external_data))
+            size, entries = external_bytes(tensor), tensor.external_data
+            place = tuple(sorted((entry.key, entry.value) for entry in entries))
             if place not in places:
-                if read.nbytes >= _LARGE:
-                    file.write(b"\0" * (-file.tell() % _ALIGNMENT))
-                places[place] = file.tell()
-                file.write(read.data)
-                let_go(read)
-            del tensor.external_data[:]
-            for key, value in (("location", data.name), ("offset", places[place]), ("length", read.nbytes)):
-                tensor.external_data.add(key=key, value=str(value))
-    write_bytes(target, model.SerializeToString(deterministic=True))
+                places[place] = self._added(tensor, size)
+            del entries[:]
+            for key, value in (("location", self.beside), ("offset", places[place]), ("length", size)):
+                entries.add(key=key, value=str(value))
+        whole = model.SerializeToString(deterministic=True) if outside else None
+        self.model = gate.read_bytes(source, gate.MODEL) if whole is None else whole
+
+    def _added(self, tensor: TensorProto, size: int) -> int:
+        """Puts a tensor at the end; where that is."""
+        start = self.end + (-self.end % _ALIGNMENT if size >= _LARGE else 0)
+        part = TensorProto()
+        part.CopyFrom(tensor)
+        self.parts.append((start, part))
+        self.end = start + size
+        return start
+
+    def data(self) -> Iterator[bytes | memoryview]:
+        """The file of weights, piece by piece; a piece is gone when the next one is asked for."""
+        external, at = ExternalFiles(self.source.parent), 0
+        for start, tensor in self.parts:
+            yield bytes(start - at)
+            read = external.read(tensor, external_bytes(tensor), f"{self.source}: tensor '{tensor.name}'")
+            yield read.data
+            let_go(read)
+            at = start + read.nbytes
 
 
 def gathered(path: Path, folder: Path) -> Path:

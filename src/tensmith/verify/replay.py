@@ -9,9 +9,7 @@ from pathlib import Path
 from tensmith import __version__
 from tensmith.equality.programs import compare_programs, restated
 from tensmith.errors import TensmithError, VerificationError
-from tensmith.files import TemporaryFolder, sha256_file
-from tensmith.frontend.model_copy import gathered
-from tensmith.frontend.model_files import model_files
+from tensmith.frontend.model_copy import copied_hashes
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.rewrite.archives import trained_path
@@ -228,10 +226,7 @@ def _untouched(path: Path, certificate: Certificate) -> Finding | None:
 
     Weights that lie beside the original were gathered in one file before it was measured.
     """
-    with TemporaryFolder() as place:
-        model, *weights = model_files(gathered(path, Path(place)))
-        hashes = {MODEL: sha256_file(model), **{file.name: sha256_file(file) for file in weights}}
-    same = hashes.items() <= certificate.files.items()
+    same = copied_hashes(path, MODEL).items() <= certificate.files.items()
     return Finding(_DEPLOYED, "holds", "the original itself") if same else None
 
 
