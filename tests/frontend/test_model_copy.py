@@ -13,7 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 import tensmith
 from command_line import tensmith as command
 from tensmith.errors import ModelError, OutputError
-from tensmith.frontend.model_copy import copy_model
+from tensmith.files import sha256_file
+from tensmith.frontend import model_copy
+from tensmith.frontend.model_copy import copied_bytes, copied_hashes, copy_model
 from tensmith.frontend.onnx import read_onnx
 
 ARRAYS = {
@@ -39,6 +41,24 @@ def beside(tmp_path: Path) -> Path:
     path = tmp_path / "two.onnx"
     path.write_bytes(helper.make_model(graph, ir_version=10).SerializeToString())
     return path
+
+
+def test_what_a_copy_would_be_is_known_before_it_is_made(
+    beside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small tensors lie one behind the other, large ones on pages of their own."""
+    (tmp_path / "away").mkdir()
+    target = tmp_path / "away" / "copy.onnx"
+    for large, size in ((1 << 20, 512), (256, 4096 + 256)):
+        monkeypatch.setattr(model_copy, "_LARGE", large)
+        copy_model(beside, target)
+        files = list(target.parent.iterdir())
+        assert target.with_name("copy.onnx.data").stat().st_size == size
+        assert copied_hashes(beside, "copy.onnx") == {file.name: sha256_file(file) for file in files}
+        names_apart = len("model.onnx") - len("copy.onnx")
+        told = copied_bytes(beside) - sum(file.stat().st_size for file in files)
+        assert told == len(ARRAYS | {"same": 0}) * names_apart
+        assert copied_hashes(target, "copy.onnx") == copied_hashes(beside, "copy.onnx")
 
 
 def test_the_copy_needs_nothing_of_the_original(beside: Path, tmp_path: Path) -> None:
