@@ -38,8 +38,8 @@ from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.pace import ATTEMPT, CHECK, SAMPLE, Pace
 from tensmith.evaluate.sequential import FEWEST, Standard
 from tensmith.evaluate.sharing import shared
-from tensmith.evaluate.size import file_bytes
 from tensmith.files import write_bytes
+from tensmith.frontend.model_files import model_bytes
 from tensmith.hardware import detect_cpu
 from tensmith.hardware.target import HOST
 from tensmith.interrupt import postponed, unmissed
@@ -375,7 +375,7 @@ def _search(
         space,
         trials.attempt,
         run.objective,
-        file_bytes(run.model).value,
+        float(model_bytes(run.model)),
         partial(time_left, _BEYOND_SHARE * run.time_budget),
         f"roofline of {run.target.name}, threads: {run.threads}",
         _EXPLORING_SHARE * run.time_budget,

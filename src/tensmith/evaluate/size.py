@@ -8,14 +8,13 @@ from pathlib import Path
 import onnx
 
 from tensmith.engine.compiled import compiling
-from tensmith.errors import ModelError
-from tensmith.frontend.model_files import load_skeleton, model_files, tensors
+from tensmith.frontend.model_files import load_skeleton, model_bytes, size_of, tensors
 from tensmith.report.metric import Metric, exact
 
 
 def file_bytes(path: Path) -> Metric:
     """Bytes on disk of the model and of the external data files it names; ModelError if one is missing."""
-    return exact(sum(_size(file) for file in model_files(path)), "bytes")
+    return exact(model_bytes(path), "bytes")
 
 
 def weight_bytes(path: Path) -> Metric:
@@ -28,7 +27,7 @@ def weight_bytes(path: Path) -> Metric:
 
 def native_bytes(engine: str, folder: Path) -> Metric:
     """What a device needs to run what an engine compiled; ModelError if a file is missing."""
-    return exact(sum(_size(folder / name) for name in compiling(engine).needs), "bytes")
+    return exact(sum(size_of(folder / name) for name in compiling(engine).needs), "bytes")
 
 
 def _tensor_bytes(tensor: onnx.TensorProto) -> int:
@@ -41,10 +40,3 @@ def _tensor_bytes(tensor: onnx.TensorProto) -> int:
 
 
 _FOUR_BIT = {onnx.TensorProto.UINT4, onnx.TensorProto.INT4, onnx.TensorProto.FLOAT4E2M1}
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError as error:
-        raise ModelError(f"cannot read {file}: {error.strerror}; it belongs to the model") from error

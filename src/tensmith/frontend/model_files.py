@@ -19,6 +19,19 @@ def model_files(path: Path) -> list[Path]:
     return [path, *sorted(external_files(path, load_skeleton(path)))]
 
 
+def model_bytes(path: Path) -> int:
+    """Bytes on disk of the model file and of those it names; ModelError if one is missing."""
+    return sum(map(size_of, model_files(path)))
+
+
+def size_of(file: Path) -> int:
+    """Bytes of a file of a model; ModelError if it is not there."""
+    try:
+        return file.stat().st_size
+    except OSError as error:
+        raise ModelError(f"cannot read {file}: {error.strerror}; it belongs to the model") from error
+
+
 def file_identity(path: Path) -> str:
     """SHA-256 of a model file, and of the data files it names; ModelError if one lies elsewhere."""
     named = [path] if is_gguf(path) else model_files(path)

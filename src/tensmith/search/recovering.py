@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tensmith.errors import ProgramError
-from tensmith.evaluate.size import file_bytes
+from tensmith.frontend.model_files import model_bytes
 from tensmith.rewrite.lossy.recover import Recover
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
@@ -150,7 +150,7 @@ class Recovering:
 
     @property
     def _original_bytes(self) -> float:
-        return file_bytes(self.trials.race.run.model).value
+        return float(model_bytes(self.trials.race.run.model))
 
     def _chosen(self, space: Space, seconds: float) -> list[Candidate]:
         """What is worth training, best first; a resumed run goes on with the same plans."""
