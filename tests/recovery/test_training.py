@@ -63,7 +63,12 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lessons(
-    original: Program, pruned: Program, splits: Splits, path: Path, rates: tuple[float, ...] = (0.03,)
+    original: Program,
+    pruned: Program,
+    splits: Splits,
+    path: Path,
+    rates: tuple[float, ...] = (0.03,),
+    batch: int = 64,
 ) -> Training:
     network = TorchNetwork(pruned, learning_constants(pruned, True), "cpu")
     teacher = TorchNetwork(original, {}, "cpu")
@@ -73,7 +78,7 @@ def lessons(
         return TASK.outcome(session, splits.search, standard).drop(standard).value
 
     feed = Feed(splits.fitting, original.inputs, UNIT, 64, 0)
-    return Training(network, teacher, feed, True, lost, Recipe(0, rates=rates), path, 1)
+    return Training(network, teacher, feed, True, lost, Recipe(0, batch, rates), path, 1)
 
 
 def test_an_over_pruned_network_comes_back(
@@ -119,10 +124,11 @@ def same(one: Outlook, other: Outlook) -> None:
 
 def test_the_next_course_goes_on(original: Program, pruned: Program, splits: Splits, tmp_path: Path) -> None:
     first = lessons(original, pruned, splits, tmp_path / "state.npz").course(10 * 8)
-    again = lessons(original, pruned, splits, tmp_path / "state.npz")
+    again = lessons(original, pruned, splits, tmp_path / "state.npz", batch=16)  # as on another device
     assert again.courses == 1
     second = again.course(10 * 8)
     assert second.steps > first.steps and second.lost <= first.lost
+    assert second.batch == first.batch == 64
 
 
 def test_what_is_no_number_ends_a_course(

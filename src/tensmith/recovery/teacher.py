@@ -68,7 +68,7 @@ class Teacher:
             samples=len(self.samples),
             seed=self.recipe.seed,
             steps=found.steps,
-            batch=self.recipe.batch,
+            batch=found.batch,
             rate=found.rate,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -37,6 +37,8 @@ _TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
 # A machine that became slow: a course ends after so many times its time.
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
+# Numbers that a file of training begins with.
+_COUNTS = 6
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,12 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a course came to: the best weights, all steps so far, their rate, what the weights lose, and
-    whether it was stopped."""
+    """What a course came to: the best weights, all steps so far and their batch, their rate, what the weights
+    lose, and whether it was stopped."""
 
     arrays: dict[str, Array]
     steps: int
+    batch: int
     rate: float
     lost: float
     stopped: bool
@@ -65,9 +68,10 @@ class Outlook:
 
 @dataclass
 class _State:
-    """Where training stands. steps: of the course, with a look after every `pause`; before: of the courses
-    before it; best: what lost least."""
+    """Where training stands. batch: as it began, maybe on another device; steps: of the course, with a look
+    after every `pause`; before: of the courses before it; best: what lost least."""
 
+    batch: int
     courses: int = 0
     step: int = 0
     steps: int = 0
@@ -96,12 +100,13 @@ class Training:
         path: Path,
         threads: int,
     ) -> None:
-        self._network, self._original, self._feed, self._classes = network, original, feed, classes
+        self._network, self._original, self._classes = network, original, classes
         self._judge, self._recipe, self._path, self._threads = judge, recipe, path, threads
         groups = [{"params": [p.tensor], "unit": p.unit} for p in network.parameters.values()]
         self._adam = torch.optim.Adam(groups, lr=0.0, betas=_BETAS)
-        self._at_once = recipe.batch
-        self._state = self._loaded() if path.exists() else _State()
+        self._state = (self._loaded() if path.exists() else None) or _State(recipe.batch)
+        self._feed = replace(feed, batch=self._state.batch)
+        self._at_once = self._state.batch
 
     @property
     def courses(self) -> int:
@@ -131,9 +136,11 @@ class Training:
         self._set(state.best)
         if not stopped:
             self._adam.state.clear()
-            self._state = _State(state.courses + 1, before=steps, lost=state.lost, best=state.best)
+            self._state = _State(
+                state.batch, state.courses + 1, before=steps, lost=state.lost, best=state.best
+            )
             self._save()
-        return Outlook(self._network.written(), steps, state.rate, state.lost, stopped)
+        return Outlook(self._network.written(), steps, state.batch, state.rate, state.lost, stopped)
 
     def _begin(self, seconds: float, seconds_a_step: float, interrupted: Callable[[], bool]) -> None:
         """Plans a course: steps and looks that fit its time, at the rate that begins best."""
@@ -227,7 +234,7 @@ class Training:
 
     def _save(self) -> None:
         state = self._state
-        counts = (state.courses, state.step, state.steps, state.pause, state.before)
+        counts = (state.batch, state.courses, state.step, state.steps, state.pause, state.before)
         arrays = {"counts": np.array(counts, np.int64), "figures": np.array((state.rate, state.lost))}
         arrays |= {f"best/{name}": array for name, array in state.best.items()}
         arrays |= {f"now/{name}": array for name, array in self._parameters().items()}
@@ -236,20 +243,22 @@ class Training:
                 arrays[f"{key}/{name}"] = _array(value)
         write_arrays(self._path, arrays)
 
-    def _loaded(self) -> _State:
+    def _loaded(self) -> _State | None:
+        """What an earlier process left; None where that is of another network, or of an older form."""
         found = read_arrays(self._path, gate.most_decompressed(self._path.stat().st_size), "training")
         shapes = {name: tuple(p.tensor.shape) for name, p in self._network.parameters.items()}
-        if {name: array.shape for name, array in _under("now", found).items()} != shapes:
-            return _State()  # of another network, or an older form of this one
+        same = {name: array.shape for name, array in _under("now", found).items()} == shapes
+        if not same or len(found["counts"]) != _COUNTS:
+            return None
         self._set(_under("now", found))
         for key in ("step", "exp_avg", "exp_avg_sq"):
             for name, array in _under(key, found).items():
                 parameter = self._network.parameters[name].tensor
                 here = "cpu" if key == "step" else parameter.device
                 self._adam.state[parameter][key] = torch.tensor(array, device=here)
-        courses, step, steps, pause, before = map(int, found["counts"])
         rate, lost = map(float, found["figures"])
-        return _State(courses, step, steps, pause, before, rate, lost, _under("best", found))
+        batch, courses, step, steps, pause, before = map(int, found["counts"])
+        return _State(batch, courses, step, steps, pause, before, rate, lost, _under("best", found))
 
 
 def _under(key: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
