@@ -289,3 +289,12 @@ def test_values_of_one_name_need_not_be_equal() -> None:
     right = replace(left, nodes=tuple(moved), constants={**left.constants, "half": np.asarray(half)})
     found = compare_programs(left, right)
     assert found.equal
+
+
+def test_sizes_are_drawn_until_they_suit_the_largest_windows() -> None:
+    length = TensorType("f32", (Poly.symbol("batch"), Poly.symbol("length")))
+    program = Program("identity", {"x": length}, ("x",), (), {})
+    pairs = list(sampling.sizes(program, np.random.default_rng(0)))
+    assert [small["batch"] for small, _ in pairs] == [1] * 4
+    assert all(small["length"] < large["length"] for small, large in pairs)
+    assert pairs[-1] == ({"batch": 1, "length": 224}, {"batch": 2, "length": 225})

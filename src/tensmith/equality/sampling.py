@@ -45,9 +45,9 @@ def sizes(
 ) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
     """Pairs of assignments to symbolic sizes, a small and a larger one; later pairs suit larger windows."""
     batches, lengths = symbols(program)
-    for low, high in ((3, 10), (16, 40), (64, 100), (224, 225)):
-        small = {name: int(generator.integers(low, (low + high) // 2)) for name in lengths}
-        large = {name: int(generator.integers((low + high) // 2, high)) for name in lengths}
+    for low, middle, high in ((3, 6, 10), (16, 28, 40), (64, 82, 100), (224, 225, 226)):
+        small = {name: int(generator.integers(low, middle)) for name in lengths}
+        large = {name: int(generator.integers(middle, high)) for name in lengths}
         yield {**dict.fromkeys(batches, 1), **small}, {**dict.fromkeys(batches, 2), **large}
         if not lengths:
             return
