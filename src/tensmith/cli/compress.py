@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 _OWN = ("output", "resume", "config", "dry_run")
 
 
-@command(example="tensmith compress model.onnx --data cifar10:DIR --max-drop 0.5 --time-budget 10m")
+@command(
+    example="tensmith compress model.onnx --data cifar10:DIR --max-drop 0.5 --time-budget 10m",
+    aborted="what was measured, if anything, is kept: go on by --resume",
+)
 def compress(
     model: Annotated[
         str | None,
