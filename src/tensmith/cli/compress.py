@@ -22,7 +22,7 @@ _OWN = ("output", "resume", "config", "dry_run")
 
 @command(
     example="tensmith compress model.onnx --data cifar10:DIR --max-drop 0.5 --time-budget 10m",
-    aborted="what was measured, if anything, is kept: go on by --resume",
+    aborted="nothing that was measured is lost: --resume goes on from it",
 )
 def compress(
     model: Annotated[
