@@ -5,7 +5,7 @@ Used to time the importer and, narrow, to test it. `width` scales channels; 1.0 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -76,20 +76,23 @@ def resnet(
     return nn.Sequential(*layers, Head(channels, classes))
 
 
-# Channels, and layers of so many, in each of its stages.
-_VGG16 = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
+def _vgg16_stages(width: float, layer: Callable[[int, int], Sequence[nn.Module]]) -> list[nn.Module]:
+    """Its convolutions, each by `layer` from and to so many channels, and poolings."""
+    layers: list[nn.Module] = []
+    channels = 3
+    for size, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for _ in range(count):
+            outputs = int(size * width)
+            layers += layer(channels, outputs)
+            channels = outputs
+        layers.append(nn.MaxPool2d(2))
+    return layers
 
 
 def vgg16(width: float = 1.0, classes: int = 1000) -> nn.Module:
     """Simonyan and Zisserman, arXiv:1409.1556, configuration D."""
-    layers: list[nn.Module] = []
-    channels = 3
-    for size, count in _VGG16:
-        for _ in range(count):
-            outputs = int(size * width)
-            layers += [nn.Conv2d(channels, outputs, 3, padding=1), nn.ReLU()]
-            channels = outputs
-        layers.append(nn.MaxPool2d(2))
+    layers = _vgg16_stages(width, lambda n, m: (nn.Conv2d(n, m, 3, padding=1), nn.ReLU()))
+    channels = int(512 * width)
     hidden = int(4096 * width)
     first = [nn.Linear(channels * 49, hidden), nn.ReLU(), nn.Dropout()]
     second = [nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout()]
@@ -100,14 +103,8 @@ def vgg16(width: float = 1.0, classes: int = 1000) -> nn.Module:
 
 def vgg16_small(width: float = 1.0, classes: int = 10) -> nn.Module:
     """VGG-16 for images of 32 x 32: batch normalization, and one linear layer behind the last pooling."""
-    layers: list[nn.Module] = []
-    channels = 3
-    for size, count in _VGG16:
-        for _ in range(count):
-            layers.append(conv_norm(channels, int(size * width), 3))
-            channels = int(size * width)
-        layers.append(nn.MaxPool2d(2))
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, classes))
+    layers = _vgg16_stages(width, lambda n, m: (conv_norm(n, m, 3),))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(int(512 * width), classes))
 
 
 def mobilenet_v1(width: float = 1.0, classes: int = 1000, small: bool = False) -> nn.Module:

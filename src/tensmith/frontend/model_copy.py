@@ -11,8 +11,8 @@ from onnx import TensorProto
 from tensmith import gate
 from tensmith.data.mapped import let_go
 from tensmith.errors import OutputError
-from tensmith.files import atomic_path, sha256_bytes, write_bytes
-from tensmith.frontend.model_files import load_skeleton, model_files, tensors
+from tensmith.files import atomic_path, sha256_bytes, sha256_file, write_bytes
+from tensmith.frontend.model_files import load_skeleton, model_files, size_of, tensors
 from tensmith.frontend.onnx_tensor import ExternalFiles, external_bytes
 
 # Where a large tensor may start: the page size that lets runtimes map it. Small ones would grow by it.
@@ -30,25 +30,24 @@ def copy_model(source: Path, target: Path) -> None:
         with atomic_path(target.with_name(copy.beside)) as temporary, temporary.open("wb") as file:
             for piece in copy.data():
                 file.write(piece)
-    write_bytes(target, copy.model)
+    write_bytes(target, copy.model())
 
 
 def copied_bytes(source: Path) -> int:
     """How large the files of a copy are."""
     copy = _Copy(source, "model.onnx")
-    return len(copy.model) + copy.end
+    return len(copy.model()) + copy.end if copy.parts else size_of(source)
 
 
 def copied_hashes(source: Path, name: str) -> dict[str, str]:
     """SHA-256 of the files of a copy as `name`, by their names; ModelError where its data is not whole."""
     copy = _Copy(source, name)
-    hashes = {name: sha256_bytes(copy.model)}
-    if copy.parts:
-        digest = hashlib.sha256()
-        for piece in copy.data():
-            digest.update(piece)
-        hashes[copy.beside] = digest.hexdigest()
-    return hashes
+    if not copy.parts:
+        return {name: sha256_file(source)}
+    digest = hashlib.sha256()
+    for piece in copy.data():
+        digest.update(piece)
+    return {name: sha256_bytes(copy.model()), copy.beside: digest.hexdigest()}
 
 
 class _Copy:
@@ -61,10 +60,11 @@ class _Copy:
         self.source, self.beside = source, f"{name}.data"
         self.parts: list[tuple[int, TensorProto]] = []
         self.end = 0
-        model = load_skeleton(source)
-        outside = [each for each in tensors(model.graph) if each.data_location == TensorProto.EXTERNAL]
+        self._skeleton = load_skeleton(source)
         places: dict[tuple[tuple[str, str], ...], int] = {}
-        for tensor in outside:
+        for tensor in tensors(self._skeleton.graph):
+            if tensor.data_location != TensorProto.EXTERNAL:
+                continue
             size, entries = external_bytes(tensor), tensor.external_data
             place = tuple(sorted((entry.key, entry.value) for entry in entries))
             if place not in places:
@@ -72,8 +72,6 @@ class _Copy:
             del entries[:]
             for key, value in (("location", self.beside), ("offset", places[place]), ("length", size)):
                 entries.add(key=key, value=str(value))
-        whole = model.SerializeToString(deterministic=True) if outside else None
-        self.model = gate.read_bytes(source, gate.MODEL) if whole is None else whole
 
     def _added(self, tensor: TensorProto, size: int) -> int:
         """Puts a tensor at the end; where that is."""
@@ -83,6 +81,12 @@ class _Copy:
         self.parts.append((start, part))
         self.end = start + size
         return start
+
+    def model(self) -> bytes:
+        """The model's file; as it is where nothing lies outside."""
+        if self.parts:
+            return bytes(self._skeleton.SerializeToString(deterministic=True))
+        return gate.read_bytes(self.source, gate.MODEL)
 
     def data(self) -> Iterator[bytes | memoryview]:
         """The file of weights, piece by piece; a piece is gone when the next one is asked for."""

@@ -115,18 +115,15 @@ def prepare_study(plan: StudyPlan, beside: Path, output: Path, tell: Progress = 
                 with unmissed():
                     materials.figures(cell, materials.optimized(cell))
             except Exception as error:
+                if isinstance(error, TensmithError) and is_of_disk(error):
+                    raise  # what others are made to could not be written either
                 failed[name] = _reason(error)
     return failed
 
 
 def _reason(error: Exception) -> str:
-    """An engine or a library may fail in any way, and the other cells are none of its business; what the disk
-    refuses is, and is raised."""
-    if not isinstance(error, TensmithError):
-        return f"{type(error).__name__}: {error}"
-    if is_of_disk(error):
-        raise error
-    return str(error)
+    """An engine or a library may fail in any way, and the other cells are none of its business."""
+    return str(error) if isinstance(error, TensmithError) else f"{type(error).__name__}: {error}"
 
 
 def known_seconds(output: Path, every: list[StudyCell]) -> dict[str, list[float]]:

@@ -51,7 +51,7 @@ class OpenClMachine(LoadedPlan):
                 kernel.set_args(*(self._memory[name] for name in launch.values))
                 self._launches.append((kernel, (launch.groups * launch.threads,), (launch.threads,)))
         except cl.Error as error:
-            raise EngineError(f"{device.name}: {_said(error)}") from error
+            raise EngineError(refusal() or f"{device.name}: {_said(error)}") from error
 
     def send(self, name: str, array: Array) -> None:
         import pyopencl as cl
@@ -98,8 +98,7 @@ class OpenCl(DeviceEngine):
 
     def start(self) -> None:
         require(self)
-        if reason := refusal():
-            raise EngineError(f"opencl: {reason}")
+        find_device(1)
 
     def load(self, plan: DevicePlan, threads: int) -> OpenClMachine:
         return OpenClMachine(find_device(threads), plan)
