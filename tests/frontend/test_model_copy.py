@@ -61,6 +61,28 @@ def test_what_a_copy_would_be_is_known_before_it_is_made(
         assert copied_hashes(target, "copy.onnx") == copied_hashes(beside, "copy.onnx")
 
 
+def test_tensors_that_begin_at_one_place_stay_what_they_are(tmp_path: Path) -> None:
+    """The shorter one first, no lengths, and another tensor behind: the longer one must not run into it."""
+    whole = np.arange(12, dtype=np.float32)
+    (tmp_path / "w.bin").write_bytes(whole.tobytes())
+    placed = (("short", 4, 0), ("long", 8, 0), ("last", 4, 32))
+    tensors = [TensorProto(name=n, data_type=TensorProto.FLOAT, dims=[size]) for n, size, _ in placed]
+    for tensor, (_, _, offset) in zip(tensors, placed):
+        tensor.raw_data = b""
+        onnx.external_data_helper.set_external_data(tensor, "w.bin", offset=offset)
+        tensor.ClearField("raw_data")
+    joined = helper.make_node("Concat", [name for name, _, _ in placed], ["y"], axis=0)
+    end = helper.make_tensor_value_info("y", TensorProto.FLOAT, [16])
+    graph = helper.make_graph([joined], "joined", [], [end], tensors)
+    path = tmp_path / "joined.onnx"
+    path.write_bytes(helper.make_model(graph, ir_version=10).SerializeToString())
+    (tmp_path / "away").mkdir()
+    copy_model(path, tmp_path / "away" / "copy.onnx")
+    found = read_onnx(tmp_path / "away" / "copy.onnx").constants
+    for name, size, offset in placed:
+        np.testing.assert_array_equal(found[name], whole[offset // 4 : offset // 4 + size])
+
+
 def test_the_copy_needs_nothing_of_the_original(beside: Path, tmp_path: Path) -> None:
     original = read_onnx(beside).constants
     (tmp_path / "away").mkdir()

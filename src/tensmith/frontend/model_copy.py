@@ -61,12 +61,13 @@ class _Copy:
         self.parts: list[tuple[int, TensorProto]] = []
         self.end = 0
         self._skeleton = load_skeleton(source)
-        places: dict[tuple[tuple[str, str], ...], int] = {}
+        places: dict[tuple[int, tuple[tuple[str, str], ...]], int] = {}
         for tensor in tensors(self._skeleton.graph):
             if tensor.data_location != TensorProto.EXTERNAL:
                 continue
             size, entries = external_bytes(tensor), tensor.external_data
-            place = tuple(sorted((entry.key, entry.value) for entry in entries))
+            # Of two that begin at one place and do not say how long they are, one may be longer.
+            place = size, tuple(sorted((entry.key, entry.value) for entry in entries))
             if place not in places:
                 places[place] = self._added(tensor, size)
             del entries[:]
