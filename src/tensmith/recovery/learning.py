@@ -47,6 +47,19 @@ class Learning(ABC):
     """A constant that learns; what is `written` replaces constants of the program by name."""
 
     parameters: Mapping[str, LearnedTensor]
+    # What does not learn: weights that stay zero, and values' places in a codebook.
+    mask: Tensor | None = None
+    places: Tensor | None = None
+
+    def move(self, device: str) -> None:
+        """To where the network computes."""
+        self.parameters = {
+            key: LearnedTensor(tensor.detach().to(device).requires_grad_(True), unit)
+            for key, (tensor, unit) in self.parameters.items()
+        }
+        self.mask, self.places = (
+            fixed if fixed is None else fixed.to(device) for fixed in (self.mask, self.places)
+        )
 
     @abstractmethod
     def value(self) -> Tensor:
@@ -67,7 +80,7 @@ class LearningFloats(Learning):
 
     def value(self) -> Tensor:
         values = self.parameters["values"].tensor
-        return values if self.mask is None else values * self.mask.to(values.device)
+        return values if self.mask is None else values * self.mask
 
     def written(self) -> dict[str, Array]:
         return {self.name: _array(self.value())}
@@ -85,7 +98,7 @@ class LearningCodebook(Learning):
 
     def value(self) -> Tensor:
         values = self.parameters["values"].tensor
-        return (values * self.mask.to(values.device))[self.places.to(values.device)]
+        return (values * self.mask)[self.places]
 
     def written(self) -> dict[str, Array]:
         return {self.name: _array(self.value())}
@@ -125,7 +138,7 @@ class LearningGrid(Learning):
 
     def _weights(self) -> Tensor:
         weights = self.parameters["weights"].tensor
-        return weights if self.mask is None else weights * self.mask.to(weights.device)
+        return weights if self.mask is None else weights * self.mask
 
     def _spread(self) -> Tensor:
         """The scale of each weight; blocks repeat theirs."""

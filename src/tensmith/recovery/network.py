@@ -100,12 +100,8 @@ def _blank(value: Any) -> Array:
 def _placed(learning: Mapping[str, Learning], device: str) -> Iterator[tuple[str, LearnedTensor]]:
     """Every parameter under a name of its own, on the device."""
     for name, each in learning.items():
-        moved = {
-            key: LearnedTensor(tensor.detach().to(device).requires_grad_(True), unit)
-            for key, (tensor, unit) in each.parameters.items()
-        }
-        each.parameters = moved
-        yield from ((f"{name}/{key}", parameter) for key, parameter in moved.items())
+        each.move(device)
+        yield from ((f"{name}/{key}", parameter) for key, parameter in each.parameters.items())
 
 
 def require_agreement(network: TorchNetwork, inputs: Mapping[str, Array]) -> None:
