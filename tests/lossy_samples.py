@@ -186,3 +186,16 @@ class Interpreted:
             rows = rows.swapaxes(0, 1)
         rows = rows.astype(np.float64)
         return Moment(rows.mean(axis=1), rows.swapaxes(1, 2) @ rows / rows.shape[1], rows.shape[1])
+
+
+# A table that is too large for folding to keep a turned copy of it.
+WORDS, WIDTH, LENGTH = 900, 24, 9
+TOKENS = np.random.default_rng(5).integers(0, WORDS, (4, LENGTH))
+
+
+class OnTokens(Interpreted):
+    """Calibration on TOKENS."""
+
+    def _value(self, program: Program, name: str) -> Array:
+        alone = Program(program.name, program.inputs, (name,), program.nodes, program.constants)
+        return interpret(alone, {"x": TOKENS})[name]

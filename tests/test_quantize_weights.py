@@ -81,7 +81,7 @@ def test_it_makes_what_the_methods_make_at_once(gpt2: Path, tmp_path: Path) -> N
     assert streamed.constants.keys() == whole.constants.keys()
     for name, array in whole.constants.items():
         assert streamed.type(name) == whole.type(name) and np.array_equal(array, streamed.constants[name])
-    assert [(tensor.bits, tensor.block) for tensor in found.tensors] == [(4, 32)] * 8 + [(8, 0)]
+    assert [(tensor.bits, tensor.block) for tensor in found.tensors] == [(4, 32)] * 8 + [(8, 0)] * 2
     assert found.original_bytes > 4 * SMALL.parameters and found.file_bytes < 0.25 * found.original_bytes
 
 
@@ -110,6 +110,8 @@ def test_how_far_weights_moved_is_what_the_file_says(gpt2: Path, tmp_path: Path)
     found = tensmith.quantize(gpt2, tmp_path / "small.onnx", block=16)
     before, after = read_onnx(gpt2), read_onnx(tmp_path / "small.onnx")
     for tensor in found.tensors:
+        if tensor.weight == "wpe.weight":
+            continue  # positions are looked up as codes: no node opens the whole table
         name = f"{tensor.site}.weights" if tensor.block else f"{tensor.weight}.dequantized"
         alone = Program("one", {}, (name,), (after.producers[name],), after.constants)
         weights = before.constants[tensor.weight]
@@ -164,7 +166,11 @@ def test_a_gguf_file(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     tensmith.quantize(tmp_path / "lm.gguf", tmp_path / "small.onnx")
     found, whole = read_onnx(tmp_path / "small.onnx"), in_memory(read_weights_open(tmp_path / "lm.gguf"))
     tokens = {"tokens": np.array([[5, 6, 7]])}
-    assert np.array_equal(interpret(found, tokens)["logits"], interpret(whole, tokens)["logits"])
+    answers = [interpret(each, tokens)["logits"] for each in (found, whole)]
+    if kind != "Q8_0":  # a table of tokens that is no bytes becomes them
+        assert np.linalg.norm(answers[0] - answers[1]) < 0.03 * np.linalg.norm(answers[1])
+    else:
+        assert np.array_equal(*answers)
     assert any(found.type(name).dtype == "i4" for name in found.constants)
 
 
@@ -173,7 +179,7 @@ def test_what_is_kept_stays(gpt2: Path, tmp_path: Path) -> None:
     before, after = read_onnx(gpt2), read_onnx(tmp_path / "small.onnx")
     for name in ("wte.weight", "h.1.mlp.c_fc.weight", "h.1.mlp.c_proj.weight"):
         assert np.array_equal(before.constants[name], after.constants[name])
-    assert len(found.tensors) == 6 and "logits" in found.kept
+    assert len(found.tensors) == 7 and "logits" in found.kept
 
 
 def test_the_command_says_what_is_known(gpt2: Path, tmp_path: Path) -> None:

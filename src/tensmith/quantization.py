@@ -34,7 +34,15 @@ from tensmith.request import exported_module
 from tensmith.rewrite.calibration import WithoutData
 from tensmith.rewrite.kept import kept_sites
 from tensmith.rewrite.lossy.block_int4 import BLOCK, products
-from tensmith.rewrite.lossy.weights import WeightedLayer, behind, stored_weights, weighted_layers
+from tensmith.rewrite.lossy.tables import codes_of_table
+from tensmith.rewrite.lossy.weights import (
+    RecurrentWeights,
+    StoredWeights,
+    WeightedLayer,
+    behind,
+    distinct,
+    stored_weights,
+)
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.search.allowed import Allowed
@@ -113,8 +121,9 @@ def quantize(
 
     model: path of an .onnx or a .gguf file, or a PyTorch `nn.Module` with `example_inputs`.
     bits: 4 puts the weights of matrix products into 4 bits, a scale for each `block` (32) of them, and all
-    other layers into 8, a scale an output channel; 8 does that to all. A table that rows are looked up in and
-    that the head multiplies with stays one. keep: layers to leave alone, by name or pattern.
+    other layers into 8, a scale an output channel; 8 does that to all. Tables that rows are looked up in take
+    8, a scale a row; one that the head multiplies with, too, stays one. keep: layers to leave alone, by name
+    or pattern.
     Memory: one tensor at a time; weights over 64 MB go to `output`.data beside it.
     """
     if bits not in BITS:
@@ -174,35 +183,40 @@ class _Rounding:
             self._round(layer, Step("block_int4", layer.site, {"block": block}, "lossy"))
 
     def in_bytes(self) -> None:
-        """Every layer that still multiplies with floats, once a tensor; ONNX has no codes of doubles."""
+        """Every layer that still multiplies with floats and every table of them, once a tensor, and recurrent
+        weights; ONNX has no codes of doubles."""
         program = self._uncovered
-        floats = [each for each in weighted_layers(program) if program.type(each.weight).dtype != "f64"]
-        layers = {layer.weight: layer for layer in reversed(floats)}
+        floats = (own for own in stored_weights(program) if program.type(own.weight).dtype != "f64")
+        stored = distinct(own for own in floats if not isinstance(own, RecurrentWeights))
         params = {"stored": "codes", "default_bits": 8}
-        for layer in reversed(layers.values()):
-            self.tell(f"weights in bytes: {layer.site}")
-            self._round(layer, Step("weight_only", layer.site, params, "lossy"))
-        if any(not isinstance(own, WeightedLayer) for own in stored_weights(self._uncovered)):
+        for own in stored:
+            self.tell(f"weights in bytes: {own.site}")
+            self._round(own, Step("weight_only", own.site, params, "lossy"))
+        if any(isinstance(own, RecurrentWeights) for own in stored_weights(self._uncovered)):
             self._apply(Step("weight_only", EVERYWHERE, params, "lossy"))
 
     @property
     def _uncovered(self) -> Program:
         return self.allowed.covered(self.program)
 
-    def _round(self, layer: WeightedLayer, step: Step) -> None:
+    def _round(self, own: StoredWeights, step: Step) -> None:
         """One step, whose codes are compared with what they stand for."""
-        weights = self.program.constants[layer.weight]
+        weights = self.program.constants[own.weight]
         self._apply(step)
-        opened, turned = behind(self.program, self.program.producers[layer.site].inputs[1])
-        node = self.program.producers[opened]
-        codes, scales = (self.program.constants[name] for name in node.inputs[:2])
+        before, axis, block = weights, 0, 0
+        if isinstance(own, WeightedLayer):
+            opened, turned = behind(self.program, self.program.producers[own.site].inputs[1])
+            node = self.program.producers[opened]
+            names, axis, block = node.inputs[:2], node.attrs["axis"], node.attrs["block_size"]
+            before = weights.T if own.turned != turned else weights
+        else:
+            names = codes_of_table(self.program, own.site)
+        codes, scales = (self.program.constants[name] for name in names)
         if not np.isfinite(scales).all():
-            raise ModelError(f"weight '{layer.weight}' holds NaN or infinity; export a model that works")
-        before = weights.T if layer.turned != turned else weights
-        block = node.attrs["block_size"]
-        error = _relative_error(before, codes, scales, node.attrs["axis"], block)
-        bits = self.program.type(node.inputs[0]).bits
-        self.found.append(RoundedTensor(layer.weight, layer.site, weights.shape, bits, block, error))
+            raise ModelError(f"weight '{own.weight}' holds NaN or infinity; export a model that works")
+        error = _relative_error(before, codes, scales, axis, block)
+        bits = self.program.type(names[0]).bits
+        self.found.append(RoundedTensor(own.weight, own.site, weights.shape, bits, block, error))
         for array in (weights, codes, scales):
             let_go(array)
 

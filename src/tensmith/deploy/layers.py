@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tensmith.backend.packed import describe, packed_file
@@ -13,7 +13,7 @@ from tensmith.ir.program import array_bytes
 from tensmith.report.document import LayerRow
 from tensmith.rewrite.kept import KEPT
 from tensmith.rewrite.lossy.int8 import WEIGHT_SUFFIX
-from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer
+from tensmith.rewrite.lossy.weights import LookupTable, StoredWeights
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.plan import Plan
@@ -40,15 +40,19 @@ def layer_rows(
     rows: list[LayerRow] = []
     for before in layer_costs(simplified, run.target, run.threads, run.sizes):
         weights = before.weights
-        node = _layer(final, weights.node.output, simplified, taken)
-        spent = None if node is None else taken.get(node.output)
+        if isinstance(weights, LookupTable):
+            spent, stored = None, _looked_up(final, weights.site, simplified)
+        else:
+            node = _layer(final, weights.node.output, simplified, taken)
+            spent = None if node is None else taken.get(node.output)
+            stored = [] if node is None else [node.inputs[weights.place]]
         rows.append(
             {
                 "name": before.name,
                 "op": weights.op,
                 "shape": before.shape,
                 "bytes_before": before.bytes,
-                "bytes_after": 0 if node is None else _weight_bytes(final, node.inputs[weights.place], coded),
+                "bytes_after": _weight_bytes(final, stored, coded),
                 "ms_before": before.ms,
                 "ms_after": None if spent is None else weights.share * spent,
                 "ms_evidence": before.ms_evidence,
@@ -61,13 +65,13 @@ def layer_rows(
 
 
 def treatment(plan: Plan, weights: StoredWeights) -> str:
-    """What a plan does to one layer, or to weights of a recurrent one, in words."""
+    """What a plan does to one layer, weights of a recurrent one or a table, in words."""
     site, called, words = weights.site, {weights.site, weights.node.output}, []
     for step in plan.steps:
         if step.site != EVERYWHERE and step.site not in called:
             continue
         lossy = LOSSY[step.rule] if step.kind == "lossy" else None
-        if lossy is not None and not (lossy.recurrent or isinstance(weights, WeightedLayer)):
+        if lossy is not None and not isinstance(weights, lossy.acts_on):
             continue
         if called & set(step.params.get("skip", ())):
             words.append(f"left in float by {step.rule}")
@@ -99,9 +103,21 @@ def _layer(program: Program, site: str, before: Program, products: Collection[st
     return None
 
 
-def _weight_bytes(program: Program, value: str, coded: Mapping[str, float]) -> int:
+def _looked_up(program: Program, site: str, before: Program) -> list[str]:
+    """The tables whose rows make up a value: one of numbers, or codes and their scales."""
+    waiting, tables = [site], []
+    while waiting:
+        node = program.producers.get(waiting.pop())
+        if node is not None and node.inputs[0] in program.static_values:
+            tables.append(node.inputs[0])
+        elif node is not None:
+            waiting += [name for name in node.inputs if name not in before.producers]
+    return tables
+
+
+def _weight_bytes(program: Program, values: Sequence[str], coded: Mapping[str, float]) -> int:
     """Bytes of the constants that weights come from, dequantization included, as shipped."""
-    names, found = [value], 0.0
+    names, found = [*values], 0.0
     while names:
         name = names.pop()
         if name in program.constants:

@@ -21,7 +21,7 @@ from tensmith.ir.ops.normalization import Normalization
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes, over_axis
 from tensmith.recovery.meanings import onto_grid
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.weights import RecurrentWeights, stored_weights
 
 Tensor: TypeAlias = Any
 
@@ -225,7 +225,8 @@ def learning_constants(program: Program, zeros: bool) -> dict[str, Learning]:
         names = (node.inputs[0], node.inputs[1])
         arrays = (program.constants[names[0]], program.constants[names[1]])
         found[names[0]] = LearningBias(names, *arrays, _bias_scale(program, node, found))
-    rows = {layer.weight: layer for layer in weighted_layers(program)}
+    stored = (own for own in stored_weights(program) if not isinstance(own, RecurrentWeights))
+    rows = {own.weight: own for own in stored}
     for name in _floats(program):
         array = program.constants[name]
         if name in rows and (grid := _as_grid(rows[name].rows(array))) is not None:

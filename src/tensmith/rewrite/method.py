@@ -13,6 +13,7 @@ from tensmith.ir import Program
 from tensmith.registry import Registry
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.kept import KEPT, Covered, UncoveredCalibration, demand_unchanged
+from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer
 from tensmith.rewrite.rule import EVERYWHERE, Kind, Step
 
 # The order in which methods act on one program, whatever order the search found them in.
@@ -120,8 +121,8 @@ class Method(ABC):
     zeros: ClassVar[bool] = False
     # Its steps settle the bits of weights: no line is walked beside them.
     settles_bits: ClassVar[bool] = False
-    # It acts on weights of recurrent layers, too.
-    recurrent: ClassVar[bool] = False
+    # The weights that it acts on where it acts on the program as a whole.
+    acts_on: ClassVar[tuple[type[StoredWeights], ...]] = (WeightedLayer,)
     # It rounds activations, each to one grid for all channels.
     rounds_activations: ClassVar[bool] = False
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from lossy_samples import Interpreted, Net
+from lossy_samples import LENGTH, TOKENS, WIDTH, WORDS, Net, OnTokens
 from tensmith.backend.onnx import to_onnx, write_onnx
 from tensmith.engine.base import ENGINES
 from tensmith.errors import ProgramError
@@ -17,23 +17,10 @@ from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.hardware import INT8_DOT, detect_cpu
 from tensmith.ir import Program, TensorType, interpret
-from tensmith.rewrite.lossy.tables import lookups
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.weights import lookups, weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.rewrite.trail import simplify
-
-# A table that is too large for folding to keep a turned copy of it.
-WORDS, WIDTH, LENGTH = 900, 24, 9
-TOKENS = np.random.default_rng(5).integers(0, WORDS, (4, LENGTH))
-
-
-class OnTokens(Interpreted):
-    """Calibration on TOKENS."""
-
-    def _value(self, program: Program, name: str) -> Array:
-        alone = Program(program.name, program.inputs, (name,), program.nodes, program.constants)
-        return interpret(alone, {"x": TOKENS})[name]
 
 
 def language_model(op: str = "matmul") -> Program:

@@ -13,8 +13,19 @@ from tensmith.ir import Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.tables import looked_up_as_codes
-from tensmith.rewrite.lossy.weights import WeightedLayer, grid_bytes, weighted_layers, without_unused
+from tensmith.rewrite.lossy.tables import (
+    looked_up_as_codes,
+    table_in_codes,
+    table_outlooks,
+    tables_on_grids,
+)
+from tensmith.rewrite.lossy.weights import (
+    LookupTable,
+    WeightedLayer,
+    grid_bytes,
+    weighted_layers,
+    without_unused,
+)
 from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
@@ -25,9 +36,11 @@ from tensmith.rewrite.rule import EVERYWHERE
 class DynamicInt8(Method):
     """y = matmul(x, w) becomes matmul_integer(q(x), codes) * (scale(x) * scales).
 
-    Only matrix products; in the form ONNX Runtime runs as one kernel. params: as int8 for weights.
+    Only matrix products, in the form ONNX Runtime runs as one kernel; everywhere, tables as well. params: as
+    int8 for weights.
     """
 
+    acts_on = (WeightedLayer, LookupTable)
     rounds_activations = True
 
     def treatment(self, params: Mapping[str, Any], site: str) -> str:
@@ -46,7 +59,7 @@ class DynamicInt8(Method):
                 "8-bit weights", grid_bytes(layer, 8), 1.0, "int8", math.prod(layer.shape), 8
             )
             for layer in _products(prospect.program)
-        }
+        } | table_outlooks(prospect.program, 8)
 
     def sites(self, program: Program) -> Iterator[str]:
         """All at once, or one matrix product."""
@@ -66,6 +79,9 @@ class DynamicInt8(Method):
         for layer in chosen:
             grid = on_grid(program, layer, bits_of(params, layer.site), params, calibration)
             program = _replaced(program, layer, grid)
+        if site == EVERYWHERE:
+            for table, grid in tables_on_grids(program, params, skip, calibration):
+                program = table_in_codes(program, table, grid)
         return without_unused(program)
 
 

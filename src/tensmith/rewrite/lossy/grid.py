@@ -16,8 +16,7 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.bias_correction import LayerInputs, layer_inputs
 from tensmith.rewrite.lossy.coded import coded
 from tensmith.rewrite.lossy.compensation import compensated_rounding
-from tensmith.rewrite.lossy.tables import is_table
-from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer
+from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer, is_table
 
 # The grid on which a search finds out how sensitive a layer is.
 PROBE_BITS = 4
@@ -72,7 +71,7 @@ def on_grid(
     small, too, see `coded`): a megabyte is worth params["price"] nats, and rounding the layer to the nearest
     of PROBE_BITS costs params["worth"][site] nats. params["scales"]: "max" (the largest weight is
     representable) or "mse" (least error, inputs weighed by their energy); "coded" finds its own. Nothing
-    makes up for errors in rows of a table, which stand for themselves as well, in recurrent layers, and in
+    makes up for errors in rows of a table, which stand for themselves (as well), in recurrent layers, and in
     the layers that params["plain"] names.
     """
     top = largest_code(bits)
@@ -107,7 +106,7 @@ def _makes_up(program: Program, layer: StoredWeights, params: Mapping[str, Any])
 
 
 def _second(program: Program, layer: StoredWeights, calibration: Calibration) -> Array:
-    """Moments [groups, d, d] of what the weights multiply: all alike in a recurrent layer.
+    """Moments [groups, d, d] of what the weights multiply: all alike in recurrent layers and bare tables.
 
     What looks rows of a table up sees all of their elements alike, too.
     """

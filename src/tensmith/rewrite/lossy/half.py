@@ -14,7 +14,7 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.types import DTYPES
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.weights import StoredWeights, stored_weights
 from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, lossy
 
 _SHORT = {"float16": "f16", "bfloat16": "bf16"}
@@ -30,7 +30,7 @@ class Half(Method):
     speed stays.
     """
 
-    recurrent = True
+    acts_on = (StoredWeights,)
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All weights, in float16 where that holds them: the safest of all, and so the first."""
@@ -43,7 +43,7 @@ class Half(Method):
         stored = _stored(prospect.program)
         return {
             layer.site: MethodOutlook("16-bit weights", stored[layer.weight].nbytes / 2)
-            for layer in weighted_layers(prospect.program)
+            for layer in stored_weights(prospect.program)
             if layer.weight in stored
         }
 

@@ -3,8 +3,8 @@
 One form serves ONNX Runtime and OpenVINO: QuantizeLinear / DequantizeLinear pairs around float ops,
 activations uint8 per tensor, weights int8 symmetric per output channel, biases int32 on the product of both
 scales (Jacob et al., CVPR 2018; ONNX Runtime's QDQ format). Fewer weight bits use fewer codes of the same
-int8 tensor: they run at the same speed and pack smaller. A table that an embedding and the output head share
-is one int8 tensor, too.
+int8 tensor: they run at the same speed and pack smaller. Tables of embeddings are int8 tensors with a scale a
+row; one that the output head multiplies with stays one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,14 @@ from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.placement import Placement, place
 from tensmith.rewrite.lossy.ranges import METHODS, choose_range
-from tensmith.rewrite.lossy.tables import looked_up_as_codes
+from tensmith.rewrite.lossy.tables import (
+    looked_up_as_codes,
+    table_in_codes,
+    table_outlooks,
+    tables_on_grids,
+)
 from tensmith.rewrite.lossy.weights import (
+    LookupTable,
     WeightedLayer,
     dequantized,
     grid_bytes,
@@ -60,6 +66,7 @@ class Int8(Method):
     where nothing makes up for errors of rounding]; skip [sites that stay in float]."""
 
     graded = True
+    acts_on = (WeightedLayer, LookupTable)
     rounds_activations = True
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
@@ -81,7 +88,7 @@ class Int8(Method):
                 f"{bits}-bit weights", grid_bytes(layer, bits), 1.0, "int8", math.prod(layer.shape), bits
             )
             for layer in weighted_layers(prospect.program)
-        }
+        } | table_outlooks(prospect.program, bits)
 
     def _form(self, params: Mapping[str, Any]) -> Form:
         return Form((self.step(**params),), "int8", order=10)
@@ -102,6 +109,7 @@ class Int8(Method):
         placement = place(program, skip)
         if not placement.layers:
             raise ProgramError("nothing is left to quantize: every layer is skipped")
+        tables = list(tables_on_grids(program, params, skip, calibration))
         grids = _activation_grids(program, placement, params, calibration)
         weights = {
             layer.site: on_grid(program, layer, bits_of(params, layer.site), params, calibration)
@@ -114,7 +122,10 @@ class Int8(Method):
         writer = _Writer(program, placement, grids)
         for layer in placement.layers:
             writer.write_weights(layer, weights[layer.site])
-        return without_unused(looked_up_as_codes(writer.program_with_pairs(), writer.tables))
+        program = looked_up_as_codes(writer.program_with_pairs(), writer.tables)
+        for table, grid in tables:
+            program = table_in_codes(program, table, grid)
+        return without_unused(program)
 
 
 @dataclass(frozen=True)

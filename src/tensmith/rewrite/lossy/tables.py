@@ -1,4 +1,4 @@
-"""Tables that rows are looked up in, as codes: embeddings whose table an output head multiplies with, too.
+"""Tables that rows are looked up in, as codes: embeddings, also those that an output head multiplies with.
 
 One constant of codes with a scale a row serves both. A lookup takes rows of codes and their scales, and
 dequantizes those alone, so that no engine opens the whole table for a few rows.
@@ -6,30 +6,30 @@ dequantizes those alone, so that no engine opens the whole table for a few rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.onnx_schema import ELEMENT_CODES
-from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer, layers_at
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
+from tensmith.rewrite.lossy.weights import (
+    LookupTable,
+    WeightedLayer,
+    called,
+    distinct,
+    grid_bytes,
+    is_table,
+    layers_at,
+    lookups,
+    stored_weights,
+)
+from tensmith.rewrite.method import MethodOutlook, bits_of
 from tensmith.rewrite.rule import EVERYWHERE
-
-
-def lookups(program: Program, constant: str) -> list[Node]:
-    """The nodes that gather rows of a constant."""
-    return [
-        node
-        for node in program.consumers.get(constant, ())
-        if node.op == "gather" and node.inputs[0] == constant and node.attrs["axis"] == 0
-    ]
-
-
-def is_table(program: Program, layer: StoredWeights) -> bool:
-    """Whether the rows of a layer's weights are looked up, too."""
-    return bool(lookups(program, layer.weight))
 
 
 def layers_but_tables(program: Program, site: str) -> list[WeightedLayer]:
@@ -43,6 +43,45 @@ def layers_but_tables(program: Program, site: str) -> list[WeightedLayer]:
     if not found:
         raise ProgramError("the program has no weights but tables that rows are looked up in")
     return found
+
+
+def bare_tables(program: Program) -> list[LookupTable]:
+    """The tables that no layer multiplies with."""
+    return distinct(own for own in stored_weights(program) if isinstance(own, LookupTable))
+
+
+def table_outlooks(program: Program, bits: int) -> dict[str, MethodOutlook]:
+    """What these would be on grids."""
+    return {
+        table.site: MethodOutlook(f"{bits}-bit weights", grid_bytes(table, bits), bits=bits)
+        for table in bare_tables(program)
+    }
+
+
+def tables_on_grids(
+    program: Program, params: Mapping[str, Any], skip: Collection[str], calibration: Calibration
+) -> Iterator[tuple[LookupTable, QuantizedWeights]]:
+    """These but for those that `skip` names, in bits of `params`."""
+    for table in bare_tables(program):
+        if called(program, table).isdisjoint(skip):
+            yield table, on_grid(program, table, bits_of(params, table.site), params, calibration)
+
+
+def table_in_codes(program: Program, table: LookupTable, grid: QuantizedWeights) -> Program:
+    """The program with a table as codes and scales, in the place of its numbers."""
+    codes, scales = (program.unused(f"{table.weight}.{part}") for part in ("codes", "scale"))
+    element = program.constants[table.weight].dtype
+    made = program.with_constants({codes: grid.codes, scales: grid.scales.astype(element)})
+    coded = looked_up_as_codes(made, {table.weight: (codes, scales)})
+    kept = {name: array for name, array in coded.constants.items() if name != table.weight}
+    return replace(coded, constants=kept)
+
+
+def codes_of_table(program: Program, site: str) -> tuple[str, str]:
+    """The codes and scales that `table_in_codes` made of a table, by a value that is looked up in it."""
+    parts = (program.producers[name] for name in program.producers[site].inputs)
+    codes, scales = (program.producers[part.inputs[0]].inputs[0] for part in parts)
+    return codes, scales
 
 
 def looked_up_as_codes(program: Program, coded: Mapping[str, tuple[str, str]]) -> Program:

@@ -14,17 +14,19 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.bias_correction import with_bias_shifts
 from tensmith.rewrite.lossy.grid import QuantizedWeights, largest_code, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.tables import is_table, looked_up_as_codes
+from tensmith.rewrite.lossy.tables import bare_tables, looked_up_as_codes, table_in_codes
 from tensmith.rewrite.lossy.weights import (
+    LookupTable,
     StoredWeights,
     WeightedLayer,
+    called,
     dequantized,
+    distinct,
     find_layer,
     grid_bytes,
+    is_table,
     layers_at,
-    recurrent_weights,
     stored_weights,
-    tied_layers,
     weighted_layers,
 )
 from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
@@ -38,11 +40,11 @@ class WeightOnly(Method):
 
     stored "codes": int8 (or int4 up to 4 bits) tensors and a dequantization in the program: small in memory
     where the engine keeps them so. "floats": the same values as floats: the graph and its speed unchanged,
-    and the packed file as small. Everywhere, weights of recurrent layers are rounded too.
+    and the packed file as small. Everywhere, weights of recurrent layers and tables are rounded too.
     """
 
     graded = True
-    recurrent = True
+    acts_on = (StoredWeights,)
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All layers; and multiplied in bfloat16, where an engine does so fast."""
@@ -72,7 +74,7 @@ class WeightOnly(Method):
         stored, skip = reader.choice("stored", "codes", "floats"), reader.grids()
         reader.done()
         for layer in _rounded_at(program, site):
-            if skip.isdisjoint(_called(program, layer)):
+            if skip.isdisjoint(called(program, layer)):
                 grid = on_grid(program, layer, bits_of(params, layer.site), params, calibration)
                 shifted = with_bias_shifts(program, grid.shifts) if grid.shifts else program
                 written = _with_codes if stored == "codes" else _with_floats
@@ -81,21 +83,13 @@ class WeightOnly(Method):
 
 
 def _rounded_at(program: Program, site: str) -> list[StoredWeights]:
-    """One of each constant, those of recurrent layers first."""
+    """One of each constant, those of recurrent layers and tables first."""
     if site != EVERYWHERE:
-        return [find_layer(program, site)]
-    stored = [own for node in program.nodes for own in recurrent_weights(program, node)]
-    recurrent = list({own.weight: own for own in stored}.values())
-    layers = layers_at(program, site) if weighted_layers(program) or not recurrent else ()
-    return [*recurrent, *layers]
-
-
-def _called(program: Program, layer: StoredWeights) -> set[str]:
-    """All that `skip` may call the weights by."""
-    if isinstance(layer, WeightedLayer):
-        return {tied.site for tied in tied_layers(program, layer)}
-    tied = [own for own in stored_weights(program) if own.weight == layer.weight]
-    return {name for own in tied for name in (own.site, own.node.output)}
+        tables = (table for table in bare_tables(program) if table.site == site)
+        return [next(tables, None) or find_layer(program, site)]
+    others = distinct(own for own in stored_weights(program) if not isinstance(own, WeightedLayer))
+    layers = layers_at(program, site) if weighted_layers(program) or not others else ()
+    return [*others, *layers]
 
 
 def _with_floats(program: Program, layer: StoredWeights, grid: QuantizedWeights) -> Program:
@@ -103,6 +97,8 @@ def _with_floats(program: Program, layer: StoredWeights, grid: QuantizedWeights)
 
 
 def _with_codes(program: Program, layer: StoredWeights, grid: QuantizedWeights) -> Program:
+    if isinstance(layer, LookupTable):
+        return table_in_codes(program, layer, grid)
     table = is_table(program, layer)
     few = int(np.abs(grid.codes).max()) <= largest_code(4)
     # ONNX gathers no int4, and nobody steps recurrent layers with it.

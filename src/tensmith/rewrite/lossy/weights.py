@@ -6,14 +6,16 @@ channel, d what the row is multiplied with, in the order of `Moment`. A constant
 one tensor and stays one: a new value reaches all of them.
 
 A recurrent layer has two matrices, one for the element and one for the state; nobody gathers moments of what
-they multiply. They are `StoredWeights`, as layers are: what only rounds takes all of them.
+they multiply. A table is what rows are looked up in, and multiplies nothing. Both are `StoredWeights`, as
+layers are: what only rounds takes all of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -27,13 +29,15 @@ from tensmith.rewrite.rule import EVERYWHERE, EXACT
 
 # Which inputs of a recurrent layer are weights, and what follows its name in theirs.
 _RECURRENT = {1: " (element)", 2: " (state)"}
+# A table's rows are vectors, not coordinates; and rounding a small one would save less than it adds.
+_NARROWEST_ROW, _SMALLEST_TABLE = 8, 1024
 # Bits that entropy coding saves a weight on a grid that reaches as far as its largest.
 GRID_GAIN = 0.75
 
 
 @dataclass(frozen=True)
 class StoredWeights:
-    """A constant that a node multiplies by: [rows, ...], or turned.
+    """A constant that a node multiplies by, or looks rows up in: [rows, ...], or turned.
 
     site: what it is called in plans. shape: that of `stored`. place: which input of the node it is. share: of
     the node's weights.
@@ -67,6 +71,14 @@ class StoredWeights:
         """Rows [groups, rows, d] back in the layout and the element type of `like`."""
         matrix = rows.reshape(rows.shape[0] * rows.shape[1], rows.shape[2])
         return (matrix.T if self.transposed else matrix).reshape(like.shape).astype(like.dtype)
+
+
+class RecurrentWeights(StoredWeights):
+    """One of the two matrices of a recurrent layer: a row is one gate of one state."""
+
+
+class LookupTable(StoredWeights):
+    """A matrix [rows, d] that nodes gather rows of, and nothing else reads: an embedding."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +143,8 @@ def weighted_layers(program: Program) -> list[WeightedLayer]:
     return [layer for node in program.nodes if (layer := layer_of(program, node)) is not None]
 
 
-def recurrent_weights(program: Program, node: Node) -> Iterator[StoredWeights]:
-    """The floating constants that weights of a recurrent layer are: a row is one gate of one state."""
+def recurrent_weights(program: Program, node: Node) -> Iterator[RecurrentWeights]:
+    """The floating constants that weights of a recurrent layer are."""
     if node.kind(Recurrent) is None:
         return
     named = {place: node.inputs[place] for place in _RECURRENT}
@@ -144,16 +156,62 @@ def recurrent_weights(program: Program, node: Node) -> Iterator[StoredWeights]:
     in_all = sum(array.size for array in arrays.values())
     for place, array in arrays.items():
         site, shape = f"{node.output}{_RECURRENT[place]}", (array.size // array.shape[-1], array.shape[-1])
-        yield StoredWeights(site, node.op, named[place], shape, 1, node, place, array.size / in_all)
+        yield RecurrentWeights(site, node.op, named[place], shape, 1, node, place, array.size / in_all)
+
+
+def lookups(program: Program, constant: str) -> list[Node]:
+    """The nodes that gather rows of a constant."""
+    return [
+        node
+        for node in program.consumers.get(constant, ())
+        if node.op == "gather" and node.inputs[0] == constant and node.attrs["axis"] == 0
+    ]
+
+
+def is_table(program: Program, layer: StoredWeights) -> bool:
+    """Whether the rows of a layer's weights are looked up, too."""
+    return bool(lookups(program, layer.weight))
+
+
+def lookup_table(program: Program, node: Node) -> LookupTable | None:
+    """The table of which a node gathers rows; None where somebody else reads it, or it is none of vectors."""
+    name = node.inputs[0] if node.op == "gather" else ""
+    array = program.constants.get(name)
+    if array is None or array.ndim != 2 or not program.type(name).floating or name in program.outputs:
+        return None
+    if array.shape[1] < _NARROWEST_ROW or array.size < _SMALLEST_TABLE:
+        return None
+    if len(lookups(program, name)) != program.uses(name):
+        return None
+    return LookupTable(node.output, node.op, name, array.shape, 1, node, 0, 1.0)
 
 
 def stored_weights(program: Program) -> list[StoredWeights]:
-    """Of every layer and every recurrent one, in the order of the program."""
+    """Of every layer, every recurrent one and every table, in the order of the program."""
     found: list[StoredWeights] = []
     for node in program.nodes:
-        layer = layer_of(program, node)
-        found += recurrent_weights(program, node) if layer is None else [layer]
+        own = layer_of(program, node) or lookup_table(program, node)
+        found += recurrent_weights(program, node) if own is None else [own]
     return found
+
+
+Stored = TypeVar("Stored", bound=StoredWeights)
+
+
+def distinct(stored: Iterable[Stored]) -> list[Stored]:
+    """One of each constant, the first that reads it."""
+    first: dict[str, Stored] = {}
+    for own in stored:
+        first.setdefault(own.weight, own)
+    return list(first.values())
+
+
+def called(program: Program, weights: StoredWeights) -> set[str]:
+    """All sites that parameters may name weights by: those of every node that reads them alike."""
+    if isinstance(weights, WeightedLayer):
+        return {tied.site for tied in tied_layers(program, weights)}
+    tied = [own for own in stored_weights(program) if own.weight == weights.weight]
+    return {name for own in tied for name in (own.site, own.node.output)}
 
 
 def sites_of(layer: str) -> list[str]:
@@ -187,10 +245,10 @@ def layers_at(program: Program, site: str) -> list[WeightedLayer]:
     """All layers for EVERYWHERE, one for each constant; else the one at `site`. Never an empty list."""
     if site != EVERYWHERE:
         return [find_layer(program, site)]
-    first = {layer.weight: layer for layer in reversed(weighted_layers(program))}
-    if not first:
+    found = distinct(weighted_layers(program))
+    if not found:
         raise ProgramError("the program has no conv, gemm or matmul with constant weights")
-    return list(reversed(first.values()))
+    return found
 
 
 def tied_layers(program: Program, layer: WeightedLayer) -> list[WeightedLayer]:
