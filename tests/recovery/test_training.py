@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,10 @@ def lessons(
     path: Path,
     rates: tuple[float, ...] = (0.03,),
     batch: int = 64,
+    growing: bool = False,
 ) -> Training:
-    network = TorchNetwork(pruned, learning_constants(pruned, True), "cpu")
+    learning = learning_constants(pruned, True, original if growing else None)
+    network = TorchNetwork(pruned, learning, "cpu")
     teacher = TorchNetwork(original, {}, "cpu")
     standard = TASK.outcome(NetworkSession(teacher), splits.search, None)
 
@@ -81,23 +84,50 @@ def lessons(
     return Training(network, teacher, feed, True, lost, Recipe(0, batch, rates), path, 1)
 
 
+@pytest.mark.parametrize("growing", [False, True])
 def test_an_over_pruned_network_comes_back(
-    original: Program, pruned: Program, splits: Splits, tmp_path: Path
+    original: Program, pruned: Program, splits: Splits, tmp_path: Path, growing: bool
 ) -> None:
-    course = lessons(original, pruned, splits, tmp_path / "state.npz")
+    course = lessons(original, pruned, splits, tmp_path / "state.npz", growing=growing)
     before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu")))
     found = course.course(10 * STEPS)
     assert before > 20 and found.lost < before / 4
     assert not found.stopped and 0 < found.steps <= STEPS
     for name, array in found.arrays.items():
         if name in pruned.constants and pruned.constants[name].ndim > 1:
-            assert not array[pruned.constants[name] == 0].any()
+            zeros = pruned.constants[name] == 0
+            assert (array == 0).sum() == zeros.sum()
+            assert growing or not array[zeros].any()
 
 
-def test_a_course_that_was_stopped_ends_as_one_that_was_not(
+def test_zeros_that_grow_begin_without_any_and_come_to_stay(
     original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = partial(lessons, original, pruned, splits)
+    monkeypatch.setattr(training, "_GROWN_EVERY", 2)
+    course, step = lessons(original, pruned, splits, tmp_path / "state.npz", growing=True), Training._step
+    counts: list[list[int]] = []
+
+    def counting(self: Training, *given: Any) -> bool:
+        counts.append([int((each.masked == 0).sum()) for each in self._growing])
+        return step(self, *given)
+
+    monkeypatch.setattr(Training, "_step", counting)
+    course.course(10 * 20)
+    wanted = [int((array == 0).sum()) for array in pruned.constants.values() if array.ndim > 1]
+    assert sum(counts[0]) < 0.05 * sum(wanted) and counts[-1] == counts[11] == [n for n in wanted if n]
+    assert all(before <= after for one, other in pairwise(counts) for before, after in zip(one, other))
+
+
+@pytest.mark.parametrize("growing", [False, True])
+def test_a_course_that_was_stopped_ends_as_one_that_was_not(
+    original: Program,
+    pruned: Program,
+    splits: Splits,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    growing: bool,
+) -> None:
+    make = partial(lessons, original, pruned, splits, growing=growing)
     whole = make(tmp_path / "whole.npz").course(10 * 12)
     step, seen = Training._step, [0]
 

@@ -1,7 +1,7 @@
 """Constants that learn, each in the form it has: codes on a grid, values of a codebook, or plain floats.
 
 What compression made stays as it is made: codes within their bits, as few values as before, and zeros that
-were put there on purpose.
+were put there on purpose, or as many of them.
 """
 
 from __future__ import annotations
@@ -47,19 +47,16 @@ class Learning(ABC):
     """A constant that learns; what is `written` replaces constants of the program by name."""
 
     parameters: Mapping[str, LearnedTensor]
-    # What does not learn: weights that stay zero, and values' places in a codebook.
-    mask: Tensor | None = None
-    places: Tensor | None = None
 
     def move(self, device: str) -> None:
-        """To where the network computes."""
+        """To where the network computes, with all that does not learn."""
         self.parameters = {
             key: LearnedTensor(tensor.detach().to(device).requires_grad_(True), unit)
             for key, (tensor, unit) in self.parameters.items()
         }
-        self.mask, self.places = (
-            fixed if fixed is None else fixed.to(device) for fixed in (self.mask, self.places)
-        )
+        for name, fixed in vars(self).items():
+            if isinstance(fixed, torch.Tensor):
+                setattr(self, name, fixed.to(device))
 
     @abstractmethod
     def value(self) -> Tensor:
@@ -70,7 +67,60 @@ class Learning(ABC):
         """The constants that say so."""
 
 
-class LearningFloats(Learning):
+class LearningZeros(Learning):
+    """Numbers of which some stay zero; maybe these come little by little (Zhu and Gupta 2017).
+
+    mask: True where the first parameter is none of them. dense: that parameter before any were made.
+    """
+
+    mask: Tensor | None = None
+    dense: Tensor | None = None
+    _zeros = 0
+
+    @property
+    def masked(self) -> Tensor:
+        """The first parameter, and zeros."""
+        weights = next(iter(self.parameters.values())).tensor
+        return weights if self.mask is None else weights * self.mask
+
+    def grown_from(self, dense: Learning) -> None:
+        """`dense`: the same constant without the zeros."""
+        if self.mask is not None and type(dense) is type(self):
+            numbers = next(iter(dense.parameters.values())).tensor.detach()
+            if numbers.shape == self.mask.shape:
+                self.dense, self._zeros = numbers, int((~self.mask).sum())
+
+    def grow(self, share: float) -> None:
+        """To that share of its zeros, the smallest weights of now; none come back but at share 0."""
+        if self.dense is None:
+            return
+        weights = next(iter(self.parameters.values())).tensor
+        with torch.no_grad():
+            weights.copy_(self.masked if share else self.dense)
+            count = round(share * self._zeros)
+            smallest = torch.topk(weights.abs().flatten(), count, largest=False, sorted=False).indices
+            kept = torch.ones(weights.numel(), dtype=torch.bool, device=weights.device)
+            kept[smallest] = False
+            self.mask = kept.view(weights.shape)
+            weights.mul_(self.mask)
+
+    @property
+    def grown(self) -> bool:
+        """Whether all zeros are there."""
+        return self.mask is None or int((~self.mask).sum()) >= self._zeros
+
+    def clear(self) -> None:
+        """Weights that the mask hides are zeros as stored, too."""
+        with torch.no_grad():
+            next(iter(self.parameters.values())).tensor.copy_(self.masked)
+
+    def find_zeros(self) -> None:
+        """What is zero stays so: others set the weights."""
+        if self.dense is not None:
+            self.mask = next(iter(self.parameters.values())).tensor.detach() != 0
+
+
+class LearningFloats(LearningZeros):
     """Numbers, some of them zeros that stay."""
 
     def __init__(self, name: str, array: Array, zeros: bool) -> None:
@@ -79,8 +129,7 @@ class LearningFloats(Learning):
         self.parameters = {"values": _parameter(array)}
 
     def value(self) -> Tensor:
-        values = self.parameters["values"].tensor
-        return values if self.mask is None else values * self.mask
+        return self.masked
 
     def written(self) -> dict[str, Array]:
         return {self.name: _array(self.value())}
@@ -104,7 +153,7 @@ class LearningCodebook(Learning):
         return {self.name: _array(self.value())}
 
 
-class LearningGrid(Learning):
+class LearningGrid(LearningZeros):
     """Codes times scales, both learned (Esser et al. 2020). A scale that all rows share stays shared.
 
     scales: as broadcast to the codes they are read. codes_name and scale_name: of the constants that hold
@@ -134,11 +183,7 @@ class LearningGrid(Learning):
         return scales.expand(self._stored) if self._stored else scales.reshape(())
 
     def value(self) -> Tensor:
-        return onto_grid(self._weights(), self._spread(), self.low, self.top)
-
-    def _weights(self) -> Tensor:
-        weights = self.parameters["weights"].tensor
-        return weights if self.mask is None else weights * self.mask
+        return onto_grid(self.masked, self._spread(), self.low, self.top)
 
     def _spread(self) -> Tensor:
         """The scale of each weight; blocks repeat theirs."""
@@ -154,7 +199,7 @@ class LearningGrid(Learning):
     def written(self) -> dict[str, Array]:
         with torch.no_grad():
             # No zero is negative: a file would have to say which.
-            codes = torch.clamp(torch.round(self._weights() / self._spread()), self.low, self.top) + 0.0
+            codes = torch.clamp(torch.round(self.masked / self._spread()), self.low, self.top) + 0.0
             if not self.scale_name:
                 return {self.codes_name: _array(codes * self._spread())}
         return {self.codes_name: _array(codes).astype(np.int8), self.scale_name: _array(self.scales())}
@@ -207,8 +252,19 @@ def _array(value: Tensor) -> Array:
 # Which constants learn
 
 
-def learning_constants(program: Program, zeros: bool) -> dict[str, Learning]:
-    """By the constant whose numbers they are. zeros: whether those among the weights stay."""
+def learning_constants(program: Program, zeros: bool, dense: Program | None = None) -> dict[str, Learning]:
+    """By the constant whose numbers they are. zeros: whether those among the weights stay.
+
+    dense: the program without these zeros, from which they may grow.
+    """
+    found = _learning(program, zeros)
+    for name, before in (_learning(dense, False) if dense is not None else {}).items():
+        if isinstance(after := found.get(name), LearningZeros):
+            after.grown_from(before)
+    return found
+
+
+def _learning(program: Program, zeros: bool) -> dict[str, Learning]:
     found: dict[str, Learning] = {}
     biases = []
     for node in program.nodes:

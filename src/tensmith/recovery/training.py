@@ -24,6 +24,7 @@ from tensmith.interrupt import postponed
 from tensmith.ir import Program
 from tensmith.recovery.distill import distillation
 from tensmith.recovery.feed import Feed, Samples, between
+from tensmith.recovery.learning import LearningZeros
 from tensmith.recovery.network import NetworkSession, TorchNetwork, usual_device
 from tensmith.rewrite.archives import read_arrays, write_arrays
 
@@ -34,6 +35,9 @@ _LOOKING, _FEWEST_LOOKS, _MOST_LOOKS = 0.1, 2, 8
 _TIMED_STEPS = 2
 # Steps at each of the rates that are tried, as a share of all; samples on which they are compared.
 _TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
+# Zeros that come little by little are all there after this share of a course, and more of them come every so
+# many steps: fast at first (cubic; Zhu and Gupta 2017).
+_GROWING, _GROWN_EVERY = 0.5, 10
 # A machine that became slow: a course ends after so many times its time.
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
@@ -102,6 +106,8 @@ class Training:
     ) -> None:
         self._network, self._original, self._classes = network, original, classes
         self._judge, self._recipe, self._path, self._threads = judge, recipe, path, threads
+        zeros = (each for each in network.learning.values() if isinstance(each, LearningZeros))
+        self._growing = [each for each in zeros if each.dense is not None]
         groups = [{"params": [p.tensor], "unit": p.unit} for p in network.parameters.values()]
         self._adam = torch.optim.Adam(groups, lr=0.0, betas=_BETAS)
         self._state = (self._loaded() if path.exists() else None) or _State(recipe.batch)
@@ -122,6 +128,7 @@ class Training:
                 self._begin(seconds, seconds_a_step, interrupted)
             state = self._state
             while state.step < state.steps and not interrupted() and time.monotonic() < deadline:
+                self._grow()
                 share = 0.5 * (1 + math.cos(math.pi * state.step / state.steps))
                 if not self._step(state.before + state.step, share * state.rate):
                     break
@@ -141,6 +148,13 @@ class Training:
             )
             self._save()
         return Outlook(self._network.written(), steps, state.batch, state.rate, state.lost, stopped)
+
+    def _grow(self) -> None:
+        """More zeros, in the first course, where it is time for them."""
+        step, last = self._state.step, math.ceil(_GROWING * self._state.steps)
+        if step <= last and (step % _GROWN_EVERY == 0 or step == last) and not self._state.courses:
+            for each in self._growing:
+                each.grow(1 - (1 - step / last) ** 3)
 
     def _begin(self, seconds: float, seconds_a_step: float, interrupted: Callable[[], bool]) -> None:
         """Plans a course: steps and looks that fit its time, at the rate that begins best."""
@@ -217,18 +231,24 @@ class Training:
                 self._at_once //= 2
 
     def _look(self) -> None:
-        """Keeps the weights if none before lost less."""
+        """Keeps the weights if none before lost less, and all zeros are there."""
+        if not all(each.grown for each in self._growing):
+            return
         lost = self._judge(NetworkSession(self._network))
         if lost <= self._state.lost:
             self._state.lost, self._state.best = lost, self._parameters()
 
     def _parameters(self) -> dict[str, Array]:
+        for each in self._growing:
+            each.clear()
         return {name: _array(p.tensor) for name, p in self._network.parameters.items()}
 
     def _set(self, arrays: Mapping[str, Array]) -> None:
         with torch.no_grad():
             for name, (parameter, _) in self._network.parameters.items():
                 parameter.copy_(torch.tensor(arrays[name]))
+        for each in self._growing:
+            each.find_zeros()
 
     # The state as arrays
 

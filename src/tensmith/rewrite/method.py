@@ -226,9 +226,9 @@ def lossy(name: str, *, stage: int, promise: str) -> Callable[[Class], Class]:
     return register
 
 
-def keeps_zeros(steps: Iterable[Step]) -> bool:
-    """Whether zeros that a trail made are worth something as such."""
-    return any(LOSSY[step.rule].zeros for step in steps if step.kind == "lossy")
+def without_zeros(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps of a trail but for those that make zeros which are worth something as such."""
+    return tuple(step for step in steps if step.kind == "exact" or not LOSSY[step.rule].zeros)
 
 
 def apply_lossy(program: Program, step: Step, calibration: Calibration) -> Program:

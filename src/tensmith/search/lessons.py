@@ -10,7 +10,7 @@ from tensmith.engine.base import Session
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.teacher import Teacher
 from tensmith.recovery.training import Recipe, Training
-from tensmith.rewrite.method import keeps_zeros
+from tensmith.rewrite.method import without_zeros
 from tensmith.rewrite.rule import Step
 from tensmith.search.plan import Plan
 from tensmith.search.trial import Trials
@@ -33,10 +33,11 @@ class Lessons:
         ProgramError where the plan's program has no gradients.
         """
         if plan.key not in self._trainings:
-            program = self.trials.builder.treated(plan)
-            learning = learning_constants(
-                self.trials.builder.allowed.covered(program), keeps_zeros(plan.steps)
-            )
+            builder, left = self.trials.builder, without_zeros(plan.steps)
+            program, dense = builder.treated(plan), None
+            if left != plan.steps:
+                dense = builder.allowed.covered(builder.treated(Plan.of(left, plan.settings)))
+            learning = learning_constants(builder.allowed.covered(program), dense is not None, dense)
             self._trainings[plan.key] = self._teacher.lesson(program, learning, self._lost, plan.id)
         found = self._trainings[plan.key].course(seconds)
         return self._teacher.step(found), found.stopped

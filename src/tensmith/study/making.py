@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from tensmith.engine.base import Session
 from tensmith.files import TemporaryFolder
 from tensmith.ir import Program
 from tensmith.recovery import demand_torch
-from tensmith.rewrite.method import apply_lossy, keeps_zeros
+from tensmith.rewrite.method import apply_lossy, without_zeros
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import simplify
 from tensmith.study.plan import SEARCHED, TRAINED, SearchBudget
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def trained(
-    student: Program, steps: Iterable[Step], material: Material, seconds: float, kept: Path
+    student: Program, steps: Sequence[Step], material: Material, seconds: float, kept: Path
 ) -> Program:
     """What steps left of the original, trained to answer as it does (Hinton et al., arXiv:1503.02531).
 
@@ -44,7 +45,10 @@ def trained(
         return task.outcome(session, splits.search, standard).drop(standard).value
 
     name = f"training-{student.digest[:16]}"
-    learning = learning_constants(student, keeps_zeros(steps))
+    dense, left = None, without_zeros(steps)
+    if len(left) < len(steps):
+        dense = reduce(lambda program, step: apply_lossy(program, step, material.calibration), left, original)
+    learning = learning_constants(student, dense is not None, dense)
     found = teacher.lesson(student, learning, lost, name).course(seconds)
     if found.stopped:
         raise KeyboardInterrupt
