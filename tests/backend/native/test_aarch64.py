@@ -13,6 +13,7 @@ from aarch64_runs import build, needs_qemu, run
 from test_native_codes import FORMS as CODED
 from test_native_quantized import FORMS
 from test_native_quantized import Net as QuantizedNet
+from test_native_recurrence import layers_of_codes
 from test_native_tensors import attention_layer, layers, patches
 
 from nets import Net, classifier, concatenations, pools, residual_block, squeeze_excite
@@ -80,6 +81,15 @@ def test_bytes_are_equal_to_the_bit(isa: Isa, tmp_path: Path) -> None:
     for name, expected in interpret(program, {"x": x}).items():
         assert len(np.unique(expected)) > 15, "the test says nothing if everything saturates"
         np.testing.assert_array_equal(found[name], expected)
+
+
+@pytest.mark.parametrize("isa", [PLAIN, DOT, MATRIX], ids=["widened", "dotprod", "i8mm"])
+def test_states_times_bytes(isa: Isa, tmp_path: Path) -> None:
+    program = layers_of_codes()[0]
+    x = np.random.default_rng(1).standard_normal((3, 2, 16)).astype(np.float32)
+    found = run(build(program, isa, tmp_path), x)
+    for name, expected in interpret(program, {"x": x}).items():
+        np.testing.assert_allclose(found[name], expected, rtol=2e-5, atol=2e-6)
 
 
 def test_halves_keep_their_error_bound(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from tensmith.backend.native.plan import make_plan
 from tensmith.backend.native.prepare.pipeline import prepared
 from tensmith.equality.changes import compare_changes
 from tensmith.errors import EngineError
+from tensmith.hardware import detect_cpu
 from tensmith.ir import Program, TensorType, interpret, make_node
-from tensmith.kernel.isa import host_isa, isa_named
+from tensmith.kernel.isa import Isa, host_isa, isa_named
 
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
@@ -80,11 +81,15 @@ def test_batches_before_steps_and_what_follows(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not has_sanitizers(), reason="the compiler has no sanitizers")
 def test_only_its_own_memory(tmp_path: Path) -> None:
-    plan = make_plan(layers(2, 5), host_isa())
-    x = np.random.default_rng(1).standard_normal((2, 5, 5)).astype(np.float32)
-    found, complaint = sanitized(plan, {"x": x}, tmp_path, MEMORY + UNOPTIMIZED)
-    assert complaint == ""
-    assert_close(found, interpret(plan.program, {"x": x}))
+    for number, (program, shape) in enumerate(
+        ((layers(2, 5), (2, 5, 5)), (layers_of_codes()[0], (3, 2, 16)))
+    ):
+        plan, folder = make_plan(program, host_isa()), tmp_path / str(number)
+        folder.mkdir()
+        x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+        found, complaint = sanitized(plan, {"x": x}, folder, MEMORY + UNOPTIMIZED)
+        assert complaint == ""
+        assert_close(found, interpret(plan.program, {"x": x}))
 
 
 def with_states(steps: int) -> Program:
@@ -131,15 +136,47 @@ def coded(program: Program) -> Program:
     return replace(program, nodes=tuple(nodes), constants=constants, _known={})
 
 
-def test_weights_stay_codes(tmp_path: Path) -> None:
+def layers_of_codes() -> tuple[Program, Program]:
+    """The same with weights as bytes and as floats: quarters of states that fill words and that do not."""
     net = Net(3, 2, 16)
-    outputs = [
-        *layer(net, "lstm", 37, wanted=1), *layer(net, "gru", 16, wanted=3, direction="bidirectional")
-    ]  # fmt: skip
-    program = coded(net.program(*outputs))
+    program = net.program(
+        *layer(net, "lstm", 37, wanted=1),
+        *layer(net, "gru", 16, wanted=3, direction="bidirectional"),
+        *layer(net, "gru", 35, wanted=1, linear_before_reset=1),
+        *layer(net, "rnn", 3, wanted=2),
+    )
+    return coded(program), program
+
+
+def test_weights_stay_codes(tmp_path: Path) -> None:
+    program, floats = layers_of_codes()
     assert_close(*answers(program, tmp_path))
-    floats, bytes_ = (make_plan(p, host_isa()).weights.nbytes for p in (net.program(*outputs), program))
-    assert bytes_ < 0.5 * floats
+    sizes = [make_plan(each, host_isa()).weights.nbytes for each in (floats, program)]
+    assert sizes[1] < 0.5 * sizes[0]
+
+
+@pytest.mark.parametrize(
+    "isa", [isa_named("avx2", {"avx_vnni"}), isa_named("avx512", {"avx512_vnni"}), isa_named("avx2")]
+)
+def test_bytes_times_digits_on_other_vectors(isa: Isa, tmp_path: Path) -> None:
+    if not isa.needs <= detect_cpu().features:
+        pytest.skip("this CPU has no such instructions")
+    assert_close(*answers(layers_of_codes()[0], tmp_path, isa))
+
+
+def test_states_of_every_size_and_what_is_no_number(tmp_path: Path) -> None:
+    """Digits are of the largest element: small ones beside it are as exact as a sum with it is."""
+    program = coded(with_states(1))
+    model, random = Model(compile_folder(program, tmp_path)), np.random.default_rng(2)
+    x, c = np.zeros((1, 1, 6), np.float32), np.zeros((1, 1, 20), np.float32)
+    states = [random.standard_normal((1, 1, 20)) * size for size in (0, 1e-35, 1e-8, 1, 1e4)]
+    states.append(10.0 ** random.uniform(-9, 0, (1, 1, 20)))
+    for h in (np.asarray(state, np.float32) for state in states):
+        given = {"x": x, "h": h, "c": c}
+        for name, wanted in interpret(program, given).items():
+            np.testing.assert_allclose(model(**given)[name], wanted, rtol=1e-4, atol=3e-6)
+    h[0, 0, 13] = np.nan
+    assert np.isnan(model(x=x, h=h, c=c)["y"]).all()
 
 
 def test_the_input_s_product_is_taken_out_and_checked() -> None:

@@ -3,6 +3,9 @@
 Weights lie in panels: for each row of the state the same few vectors of every gate, so that a tile of sums
 holds all gates of the same elements. What the gates compute of them stays in registers: one pass over the
 weights is a step.
+
+Weights that are bytes are multiplied by bytes where an instruction sums such products: a state is written as
+three digits of base 256, by which it is as exact, against the largest of its elements, as floats are.
 """
 
 from __future__ import annotations
@@ -26,6 +29,35 @@ Array = np.ndarray[Any, Any]
 # Sums that a processor has in flight; the most rows, and the most vectors of a gate, of a tile.
 _LATENCY = 8
 _MOST_ROWS = _MOST_BLOCKS = 4
+# Digits of a state in bytes, and the largest integer that they write; what the last one is off by.
+_DIGITS, _TOP = 3, 2**22 - 1
+_LAST_OFF = 64
+
+# The digits of n elements of `a`, four to a word: element k of each quarter in word k, digit by digit, each
+# after `padded` words. What a unit of the last digit is worth is returned, NaN where an element is no number.
+_DIGITS_OF = """\
+static float {name}_digits(const float *a, int32_t *to)
+{{
+    vf most = splat(0), none = splat(0);
+    for (int j = 0; j < {n}; j += {lanes}) {{
+        vf x = j + {lanes} <= {n} ? load(a + j) : load_part(a + j, {n} - j);
+        most = vmax(most, vabs(x));
+        none += x - x;
+    }}
+    const float top = most_of(most) + sum_of(none), times = top > 1e-30f ? {top}.0f / top : 0;
+    for (int j = 0; j < {quarter}; j += {lanes}) {{
+        vi words[{digits}] = {{{{0}}}};
+        UNROLL for (int i = 0; i < 4; i++) {{
+            const int from = i * {quarter} + j, left = {n} - from;
+            vf x = left >= {lanes} ? load(a + from) : load_part(a + from, left > 0 ? left : 0);
+            vi q = rint_i(x * times) + {offset};
+            UNROLL for (int d = 0; d < {digits}; d++) words[d] |= ((q >> 8 * d) & 255) << 8 * i;
+        }}
+        UNROLL for (int d = 0; d < {digits}; d++) memcpy(to + d * {padded} + j, &words[d], sizeof(vi));
+    }}
+    return top > 1e-30f ? top / {top}.0f : top - top;
+}}
+"""
 
 
 @dataclass(frozen=True)
@@ -58,7 +90,8 @@ class RecurrentFold(Routine):
 
     x: the input's sums [S, N, D, G, H], dense; starts: the first states [D, N, H], dense, zeros where None.
     `backwards` says of each of D directions where it begins. The constants: `packed` and `tables`, at these
-    offsets in elements. `coded` weights are bytes, and the tables say what a code of each row is worth.
+    offsets in elements. `coded` weights are bytes, and the tables say what a code of each row is worth, and
+    the sum of the codes.
     """
 
     steps: int
@@ -81,6 +114,26 @@ class RecurrentFold(Routine):
         return self.isa.round_up(self.hidden)
 
     @property
+    def _digits(self) -> int:
+        """How many digits a state is written in; 0 where it is multiplied as it is."""
+        return digits(self.coded, self.hidden, self.isa)
+
+    @property
+    def _quarter(self) -> int:
+        """Words that a digit of a state takes."""
+        return -(-self.hidden // 4)
+
+    @property
+    def _depth(self) -> int:
+        """Rows of weights, those without any to make up words among them."""
+        return 4 * self._quarter if self._digits else self.hidden
+
+    @property
+    def _words(self) -> int:
+        """Of all digits of a state, in whole vectors."""
+        return self._digits * self.isa.round_up(self._quarter)
+
+    @property
     def _state(self) -> int:
         """Elements of a state of all directions."""
         return len(self.backwards) * self.batch * self.hidden
@@ -100,7 +153,7 @@ class RecurrentFold(Routine):
     def scratch_bytes(self) -> int:
         """The states but the first, which is y; for stages before the last, their value and kept products."""
         floats = self.batch * (self.hidden * len(self.starts) + self._padded * len(self._between))
-        return 4 * self.isa.round_up(floats)
+        return 4 * (self.isa.round_up(floats) + self.batch * (self._words + 1))
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """A function a tile, and one that walks over directions, steps and tiles."""
@@ -110,8 +163,16 @@ class RecurrentFold(Routine):
             for place, value in enumerate(self._between)
         )
         tiles = {}
+        if self._digits:
+            floats = self.isa.round_up(first + size * len(self._between))
+            between += f"    int32_t *digits = (int32_t *)(state + {floats});\n"
+            between += f"    float *units = state + {floats + self.batch * self._words};\n"
+            tiles["digits"] = _DIGITS_OF.format(
+                name=name, n=self.hidden, lanes=self.isa.lanes, quarter=self._quarter, digits=self._digits,
+                padded=self.isa.round_up(self._quarter), top=_TOP, offset=_TOP + 1,
+            )  # fmt: skip
         for number, stage in enumerate(self.stages):
-            tall, panels = tiling(self.batch, self.hidden, len(stage.gates), self.isa)
+            tall, panels = self._tiling(stage)
             for rows, _ in chunks(self.batch, tall):
                 for panel in panels:
                     key = self._name(name, number, rows, panel)
@@ -162,13 +223,19 @@ class RecurrentFold(Routine):
 
     def _step(self, name: str, way: int) -> list[str]:
         """The calls of one step: stage by stage, panel by panel, for all rows."""
-        lines, place = [], self.weights + way * self.gates * self._padded * self.hidden
+        lines, place = [], self.weights + way * self.gates * self._padded * self._depth
         weights = f"(const {self._element} *)constants"
         for number, stage in enumerate(self.stages):
-            tall, panels = tiling(self.batch, self.hidden, len(stage.gates), self.isa)
+            tall, panels = self._tiling(stage)
+            if self._digits:
+                row = self._padded if number else self.hidden
+                lines.append(
+                    f"for (int i = 0; i < {self.batch}; i++) units[i] = "
+                    f"{name}_digits({self._read(number)} + i * {row}, digits + i * {self._words});"
+                )
             for panel in panels:
                 wide = panel.blocks * self.isa.lanes
-                size = len(stage.gates) * wide * self.hidden
+                size = len(stage.gates) * wide * self._depth
                 row = 0
                 for rows, times in chunks(self.batch, tall):
                     call = f"{self._name(name, number, rows, panel)}({weights} + {place} + p * {size}"
@@ -184,23 +251,30 @@ class RecurrentFold(Routine):
 
     def _table(self, way: int) -> int:
         """Where the biases of a direction begin; behind them are its peepholes and what codes are worth."""
-        return self.tables + way * (2 * self.gates + 3) * self._padded
+        return self.tables + way * (3 * self.gates + 3) * self._padded
+
+    def _tiling(self, stage: GateStage) -> tuple[int, list[Panel]]:
+        return tiling(self.batch, self.hidden, len(stage.gates), self.isa, max(1, self._digits))
 
     @property
     def _element(self) -> str:
         """The C type of a weight."""
         return "int8_t" if self.coded else "float"
 
+    def _read(self, number: int) -> str:
+        """What a stage multiplies."""
+        return f"v{number - 1}" if number else "h"
+
     def _arguments(self, number: int) -> str:
-        read = f"v{number - 1}" if number else "h"
-        return ", ".join(("x", read, "h", "state", "y", *self._between))
+        read = ("digits", "units") if self._digits else (self._read(number),)
+        return ", ".join(("x", *read, "h", "state", "y", *self._between))
 
     def _name(self, name: str, number: int, rows: int, panel: Panel) -> str:
         return f"{name}_{number}_{rows}x{panel.blocks}_{panel.rest}"
 
     def _tile(self, name: str, number: int, rows: int, panel: Panel) -> str:
         """C of `rows` rows of one panel, from row i and element j on."""
-        stage, lanes, padded, hidden = self.stages[number], self.isa.lanes, self._padded, self.hidden
+        stage, lanes, padded = self.stages[number], self.isa.lanes, self._padded
         gates, blocks = len(stage.gates), panel.blocks
         places = [
             "state",
@@ -209,7 +283,6 @@ class RecurrentFold(Routine):
             *(f"k{g}" for g in self._kept),
         ]
         pointers = ", ".join(f"float *{place}" for place in places)
-        row = padded if number else hidden
         each = f"UNROLL for (int r = 0; r < {rows}; r++) UNROLL for (int b = 0; b < {blocks}; b++)"
 
         def sums(element: str) -> str:
@@ -222,23 +295,68 @@ class RecurrentFold(Routine):
         bias = f"load(table + {{gate}} + {at})"
         scaled = f"s[r][{{place}}][b] * load(table + {{gate}} + {(self.gates + 3) * padded} + {at}) + {bias}"
         worth = f"    {sums(scaled)}\n" if self.coded else ""
-        weight = f"(w + (g * {blocks} + b) * {lanes})"
+        if self._digits:
+            read = "const int32_t *a, const float *units"
+            added = self._added_digits(stage, rows, blocks)
+        else:
+            read = "const float *a"
+            added = f"    {sums('splat(0)' if self.coded else bias)}\n{self._added(number, rows, blocks)}"
         return f"""\
-static void {name}(const {self._element} *restrict w, const float *table, const float *x, const float *a,
+static void {name}(const {self._element} *restrict w, const float *table, const float *x, {read},
     const float *h, {pointers}, int i, int j)
 {{
     vf s[{rows}][{gates}][{blocks}];
-    {sums("splat(0)" if self.coded else bias)}
+{added}{worth}    UNROLL for (int r = 0; r < {rows}; r++) {{
+{"".join(self._gate_text(number, panel, block) for block in range(blocks))}    }}
+}}
+"""
+
+    def _added(self, number: int, rows: int, blocks: int) -> str:
+        """Adds the products of elements."""
+        row = self._padded if number else self.hidden
+        gates, lanes = len(self.stages[number].gates), self.isa.lanes
+        read = f"{'bytes_of' if self.coded else 'load'}(w + (g * {blocks} + b) * {lanes})"
+        return f"""\
     a += i * {row};
-    UNROLL_4 for (int k = 0; k < {hidden}; k++, w += {gates * blocks * lanes}) {{
+    UNROLL_4 for (int k = 0; k < {self.hidden}; k++, w += {gates * blocks * lanes}) {{
         UNROLL for (int g = 0; g < {gates}; g++) UNROLL for (int b = 0; b < {blocks}; b++) {{
-            vf f = {"bytes_of" if self.coded else "load"}{weight};
+            vf f = {read};
             UNROLL for (int r = 0; r < {rows}; r++) s[r][g][b] += a[r * {row} + k] * f;
         }}
     }}
-{worth}    UNROLL for (int r = 0; r < {rows}; r++) {{
-{"".join(self._gate_text(number, panel, block) for block in range(blocks))}    }}
-}}
+"""
+
+    def _added_digits(self, stage: GateStage, rows: int, blocks: int) -> str:
+        """Sums the products of digits, and what they make: what a digit is off by comes off at once."""
+        gates, lanes, off = len(stage.gates), self.isa.lanes, self.isa.byte_offset
+        padded, words = self.isa.round_up(self._quarter), self._words
+        each = f"UNROLL for (int r = 0; r < {rows}; r++) UNROLL for (int b = 0; b < {blocks}; b++)"
+        at = f"j + b * {lanes}"
+        begin = []
+        for place, gate in enumerate(stage.gates):
+            codes = f"rint_i(load(table + {(gate + 2 * self.gates + 3) * self._padded} + {at}))"
+            begin.append(
+                f"vi c{place} = {codes}; t[r][{place}][b][0] = t[r][{place}][b][1] = c{place} * {off}; "
+                f"t[r][{place}][b][2] = c{place} * {off - _LAST_OFF};"
+            )
+        total = " + ".join(
+            f"__builtin_convertvector(t[r][g][b][{d}], vf) * {256.0**d}f" for d in range(self._digits)
+        )
+        return f"""\
+    vi t[{rows}][{gates}][{blocks}][{self._digits}];
+    {each} {{ {" ".join(begin)} }}
+    a += i * {words};
+    for (int k = 0; k < {self._quarter}; k++, w += {4 * gates * blocks * lanes}) {{
+        vi q[{rows}][{self._digits}];
+        UNROLL for (int r = 0; r < {rows}; r++) UNROLL for (int d = 0; d < {self._digits}; d++)
+            q[r][d] = isplat(a[r * {words} + d * {padded} + k]);
+        UNROLL for (int g = 0; g < {gates}; g++) UNROLL for (int b = 0; b < {blocks}; b++) {{
+            vi f = iload(w + 4 * (g * {blocks} + b) * {lanes});
+            UNROLL for (int r = 0; r < {rows}; r++) UNROLL for (int d = 0; d < {self._digits}; d++)
+                t[r][g][b][d] = dot(t[r][g][b][d], q[r][d], f);
+        }}
+    }}
+    {each} UNROLL for (int g = 0; g < {gates}; g++) s[r][g][b] = ({total}) * units[i + r];
 """
 
     def _gate_text(self, number: int, panel: Panel, block: int) -> str:
@@ -285,19 +403,27 @@ static void {name}(const {self._element} *restrict w, const float *table, const 
         return self.steps * weights * max(1, self.batch / 2)
 
 
-def tiling(batch: int, hidden: int, gates: int, isa: Isa) -> tuple[int, list[Panel]]:
-    """(rows of a tile, the panels of a matrix) that take the fewest cycles: weights come from far."""
+def digits(coded: bool, hidden: int, isa: Isa) -> int:
+    """How many digits a state is written in, to be multiplied by bytes; 0 where it is not."""
+    return _DIGITS if coded and isa.has_dot and hidden < 1 << 16 else 0
+
+
+def tiling(batch: int, hidden: int, gates: int, isa: Isa, sums: int = 1) -> tuple[int, list[Panel]]:
+    """(rows of a tile, the panels of a matrix) that take the fewest cycles: weights come from far.
+
+    sums: of each row, gate and vector.
+    """
     vectors = -(-hidden // isa.lanes)
 
     def cycles(tall: int, wide: int) -> int:
         """Of one row of all panels; a vector of weights takes as long as two rows of sums."""
-        return -(-batch // tall) * -(-vectors // wide) * max(max(tall, 2) * gates * wide, _LATENCY)
+        return -(-batch // tall) * -(-vectors // wide) * max(max(tall, 2) * gates * sums * wide, _LATENCY)
 
     fitting = [
         (cycles(tall, wide), -wide, -tall)
         for tall in range(1, min(batch, _MOST_ROWS) + 1)
         for wide in range(1, min(vectors, _MOST_BLOCKS) + 1)
-        if tall == wide == 1 or tall * gates * wide + tall + 1 <= isa.registers
+        if tall == wide == 1 or sums * tall * (gates * wide + 1) + 1 <= isa.registers
     ]
     _, wide, tall = min(fitting)
     panels, first = [], 0
@@ -310,20 +436,26 @@ def tiling(batch: int, hidden: int, gates: int, isa: Isa) -> tuple[int, list[Pan
 def packed(stages: Sequence[GateStage], batch: int, r: Array, isa: Isa) -> Array:
     """Weights or codes [D, G, H, H] in panels, direction by direction and stage by stage."""
     ways, _, hidden, _ = r.shape
+    sums = digits(r.dtype == np.int8, hidden, isa)
+    runs = 4 if sums else 1
     full = _in_vectors(r, isa)
+    full = np.pad(full, [(0, 0)] * 3 + [(0, -hidden % runs)])
     parts = []
     for way, stage in product(range(ways), stages):
-        for panel in tiling(batch, hidden, len(stage.gates), isa)[1]:
+        for panel in tiling(batch, hidden, len(stage.gates), isa, max(1, sums))[1]:
             wide = panel.blocks * isa.lanes
             for first in range(panel.first * isa.lanes, panel.first * isa.lanes + panel.times * wide, wide):
                 part = full[way, list(stage.gates), first : first + wide]
-                parts.append(part.transpose(2, 0, 1).reshape(-1))
+                quarters = part.reshape(*part.shape[:2], runs, -1)
+                parts.append(quarters.transpose(3, 0, 1, 2).reshape(-1))
     return np.concatenate(parts)
 
 
-def tables(bias: Array, peepholes: Array, worth: Array, isa: Isa) -> Array:
-    """Biases [D, G, H], peepholes [D, 3, H] and the worth of codes [D, G, H], direction by direction."""
-    rows = np.concatenate((bias, peepholes, worth), axis=1).astype(np.float32)
+def tables(bias: Array, peepholes: Array, worth: Array, weights: Array, isa: Isa) -> Array:
+    """Biases [D, G, H], peepholes [D, 3, H], the worth of codes [D, G, H] and their sums over the last axis
+    of the weights [D, G, H, H], direction by direction."""
+    codes = weights.sum(3, np.float64) if weights.dtype == np.int8 else np.zeros(worth.shape)
+    rows = np.concatenate((bias, peepholes, worth, codes), axis=1).astype(np.float32)
     return _in_vectors(rows, isa).reshape(-1)
 
 

@@ -53,7 +53,7 @@ def recurrence(graph: StepGraph, node: Node) -> list[Step] | None:
     routine = RecurrentFold(
         steps, batch, hidden, layer.gates, directions(node.attrs), stages, given, starts,
         reads.table("weights", packed(stages, batch, weights, graph.isa)).offset,
-        reads.table("tables", tables(bias, holes, worth[..., 0], graph.isa)).offset,
+        reads.table("tables", tables(bias, holes, worth[..., 0], weights, graph.isa)).offset,
         weights.dtype == np.int8, graph.isa, alone,
     )  # fmt: skip
     whole = graph.names[node.outputs[0]] if alone else _table(graph, node, routine)
