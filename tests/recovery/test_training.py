@@ -61,6 +61,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     torch.set_num_threads(1)
     monkeypatch.setattr(Training, "_seconds_a_step", lambda self: 10.0)
+    monkeypatch.setattr(training, "_LONG", 2)
+    monkeypatch.setattr(training, "_DEAD", 0.0)
 
 
 def lessons(
@@ -116,6 +118,19 @@ def test_zeros_that_grow_begin_without_any_and_come_to_stay(
     wanted = [int((array == 0).sum()) for array in pruned.constants.values() if array.ndim > 1]
     assert sum(counts[0]) < 0.05 * sum(wanted) and counts[-1] == counts[11] == [n for n in wanted if n]
     assert all(before <= after for one, other in pairwise(counts) for before, after in zip(one, other))
+
+
+def test_zeros_are_there_from_the_start_where_that_is_better(
+    original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(("_LONG", "_DEAD")):
+        with monkeypatch.context() as patch:
+            patch.setattr(training, name, 1e6)
+            course = lessons(original, pruned, splits, tmp_path / f"{number}.npz", growing=True)
+            found = course.course(10 * 8)
+        for name, array in found.arrays.items():
+            if name in pruned.constants and pruned.constants[name].ndim > 1:
+                assert not array[pruned.constants[name] == 0].any()
 
 
 @pytest.mark.parametrize("growing", [False, True])

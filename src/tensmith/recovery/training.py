@@ -35,14 +35,16 @@ _LOOKING, _FEWEST_LOOKS, _MOST_LOOKS = 0.1, 2, 8
 _TIMED_STEPS = 2
 # Steps at each of the rates that are tried, as a share of all; samples on which they are compared.
 _TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
-# Zeros that come little by little are all there after this share of a course, and more of them come every so
-# many steps: fast at first (cubic; Zhu and Gupta 2017).
+# Zeros come little by little where all at once leave hardly anything to learn from (so many nats, or
+# variances of what is wanted) and the course is long: else those that are there from the start lose less. All
+# are there after this share of it; more come every so many steps, fast at first (cubic; Zhu and Gupta 2017).
+_DEAD, _LONG = 1.0, 2000
 _GROWING, _GROWN_EVERY = 0.5, 10
 # A machine that became slow: a course ends after so many times its time.
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
 # Numbers that a file of training begins with.
-_COUNTS = 6
+_COUNTS = 7
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class Outlook:
 @dataclass
 class _State:
     """Where training stands. batch: as it began, maybe on another device; steps: of the course, with a look
-    after every `pause`; before: of the courses before it; best: what lost least."""
+    after every `pause`; before: of the courses before it; growing: whether zeros come in this one; best: what
+    lost least."""
 
     batch: int
     courses: int = 0
@@ -81,6 +84,7 @@ class _State:
     steps: int = 0
     pause: int = 1
     before: int = 0
+    growing: bool = False
     rate: float = 0.0
     lost: float = math.inf
     best: dict[str, Array] = field(default_factory=dict)
@@ -150,9 +154,9 @@ class Training:
         return Outlook(self._network.written(), steps, state.batch, state.rate, state.lost, stopped)
 
     def _grow(self) -> None:
-        """More zeros, in the first course, where it is time for them."""
+        """More zeros, where it is time for them."""
         step, last = self._state.step, math.ceil(_GROWING * self._state.steps)
-        if step <= last and (step % _GROWN_EVERY == 0 or step == last) and not self._state.courses:
+        if self._state.growing and step <= last and (step % _GROWN_EVERY == 0 or step == last):
             for each in self._growing:
                 each.grow(1 - (1 - step / last) ** 3)
 
@@ -164,6 +168,8 @@ class Training:
         looks = int(np.clip(_LOOKING * seconds / max(looking, 1e-3), _FEWEST_LOOKS, _MOST_LOOKS))
         steps = max(looks, int((seconds - looks * looking) / seconds_a_step))
         trying = max(2, int(_TRYING * steps))
+        first = bool(self._growing) and not self._state.courses
+        self._state.growing = first and steps >= _LONG and self._loss() > _DEAD
         self._state.rate = self._best_rate(trying, interrupted)
         self._state.steps = max(looks, steps - trying * len(self._recipe.rates))
         self._state.pause = -(-self._state.steps // looks)
@@ -175,11 +181,16 @@ class Training:
             for number in range(steps):
                 if interrupted() or not self._step(number, rate * (1 - number / steps)):
                     break
-            loss = sum(self._gradients(self._feed.at(_UNSEEN + number)) for number in range(_COMPARED))
+            loss = self._loss()
             losses[rate] = loss if math.isfinite(loss) else math.inf
             self._set(start)
             self._adam.state.clear()
         return min(self._recipe.rates, key=lambda rate: losses.get(rate, math.inf))
+
+    def _loss(self) -> float:
+        """Of samples that no step sees; their gradients count for nothing."""
+        batches = (self._feed.at(_UNSEEN + number) for number in range(_COMPARED))
+        return sum(map(self._gradients, batches)) / _COMPARED
 
     def _step(self, number: int, rate: float) -> bool:
         """Learns from the samples of that number; whether the loss still is a number."""
@@ -254,7 +265,9 @@ class Training:
 
     def _save(self) -> None:
         state = self._state
-        counts = (state.batch, state.courses, state.step, state.steps, state.pause, state.before)
+        counts = (
+            state.batch, state.courses, state.step, state.steps, state.pause, state.before, state.growing
+        )  # fmt: skip
         arrays = {"counts": np.array(counts, np.int64), "figures": np.array((state.rate, state.lost))}
         arrays |= {f"best/{name}": array for name, array in state.best.items()}
         arrays |= {f"now/{name}": array for name, array in self._parameters().items()}
@@ -277,8 +290,10 @@ class Training:
                 here = "cpu" if key == "step" else parameter.device
                 self._adam.state[parameter][key] = torch.tensor(array, device=here)
         rate, lost = map(float, found["figures"])
-        batch, courses, step, steps, pause, before = map(int, found["counts"])
-        return _State(batch, courses, step, steps, pause, before, rate, lost, _under("best", found))
+        batch, courses, step, steps, pause, before, growing = map(int, found["counts"])
+        return _State(
+            batch, courses, step, steps, pause, before, bool(growing), rate, lost, _under("best", found)
+        )
 
 
 def _under(key: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
