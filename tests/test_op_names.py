@@ -31,8 +31,7 @@ LEFT = {
     "rewrite/exact/transpose.py": (1, "patterns with any elementwise op between two transposes"),
     "rewrite/kept.py": (3, "a table of words is a layer; whether two nodes are the same"),
     "rewrite/lossy/placement.py": (2, "the ops for which engines have 8-bit kernels"),
-    "rewrite/lossy/tables.py": (1, "a lookup of rows as codes is written with the same op"),
-    "rewrite/lossy/weights.py": (1, "weights that are stored turned"),
+    "rewrite/lossy/weights.py": (2, "weights that are stored turned; rows that are looked up"),
     "verify/difference.py": (1, "a mask is what is added before a softmax"),
 }
 MOST = 25

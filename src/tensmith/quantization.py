@@ -44,7 +44,7 @@ from tensmith.rewrite.lossy.weights import (
     stored_weights,
 )
 from tensmith.rewrite.method import apply_lossy
-from tensmith.rewrite.rule import EVERYWHERE, Step
+from tensmith.rewrite.rule import Step
 from tensmith.search.allowed import Allowed
 
 BITS = (4, 8)
@@ -121,9 +121,9 @@ def quantize(
 
     model: path of an .onnx or a .gguf file, or a PyTorch `nn.Module` with `example_inputs`.
     bits: 4 puts the weights of matrix products into 4 bits, a scale for each `block` (32) of them, and all
-    other layers into 8, a scale an output channel; 8 does that to all. Tables that rows are looked up in take
-    8, a scale a row; one that the head multiplies with, too, stays one. keep: layers to leave alone, by name
-    or pattern.
+    other layers into 8, a scale an output channel; 8 does that to all. Tables that rows are looked up in (of
+    words and positions) take 8, a scale a row; one that the head multiplies with, too, stays one. keep:
+    layers to leave alone, by name or pattern.
     Memory: one tensor at a time; weights over 64 MB go to `output`.data beside it.
     """
     if bits not in BITS:
@@ -187,13 +187,14 @@ class _Rounding:
         weights; ONNX has no codes of doubles."""
         program = self._uncovered
         floats = (own for own in stored_weights(program) if program.type(own.weight).dtype != "f64")
-        stored = distinct(own for own in floats if not isinstance(own, RecurrentWeights))
         params = {"stored": "codes", "default_bits": 8}
-        for own in stored:
+        for own in distinct(floats):
             self.tell(f"weights in bytes: {own.site}")
-            self._round(own, Step("weight_only", own.site, params, "lossy"))
-        if any(isinstance(own, RecurrentWeights) for own in stored_weights(self._uncovered)):
-            self._apply(Step("weight_only", EVERYWHERE, params, "lossy"))
+            step = Step("weight_only", own.site, params, "lossy")
+            if isinstance(own, RecurrentWeights):
+                self._apply(step)
+            else:
+                self._round(own, step)
 
     @property
     def _uncovered(self) -> Program:

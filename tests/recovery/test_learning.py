@@ -20,6 +20,7 @@ from tensmith.recovery.learning import (
     learning_constants,
 )
 from tensmith.recovery.network import TorchNetwork, require_agreement
+from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
 
@@ -117,6 +118,16 @@ def test_zeros_stay_where_they_are_worth_something() -> None:
         empty = pruned.constants[name] == 0
         assert empty.sum() == empty.size / 2
         assert bool((after.constants[name][empty] == 0).all()) == zeros
+
+
+def test_zeros_that_were_there_before_do_not_grow() -> None:
+    before = chain()
+    (name, *_) = (own.weight for own in stored_weights(before))
+    rows = before.constants[name].copy()
+    rows[0] = 0
+    before = before.with_constants({name: rows})
+    found = learning_constants(before, True, before)[name]
+    assert isinstance(found, LearningFloats) and found.mask is not None and found.dense is None
 
 
 def test_floats_of_no_grid_are_floats() -> None:

@@ -14,7 +14,7 @@ from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.rewrite.lossy.weights import StoredWeights
 from tensmith.search import sensitivity
-from tensmith.search.sensitivity import Sensitivity, for_all_layers, layer_sensitivity
+from tensmith.search.sensitivity import Sensitivity, _compare, for_all_layers, layer_sensitivity
 
 WIDTHS = (8, 16, 32, 64, 8, 8)
 SITES = [f"h{number}" for number in range(len(WIDTHS) - 1)]
@@ -75,3 +75,8 @@ def test_layers_are_told_where_making_up_for_errors_does_harm(
     assert found["h1"].plain and not found["h2"].plain
     others = for_all_layers(program, {"h1": found["h1"]}).items()
     assert not any(each.plain for site, each in others if site != "h1")
+
+
+def test_answers_that_are_no_numbers_are_no_small_damage() -> None:
+    before, after = np.array([[0.0, 1.0]]), np.array([[np.nan, 1.0]])
+    assert _compare([before], [after]).divergence > 100 > _compare([before], [before]).divergence

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.kernel.isa import Isa
+from tensmith.kernel.squares import turn
 from tensmith.kernel.tiles import chunks, spans, vector_chunks
 
 _LATENCY = 8
@@ -38,12 +39,15 @@ class Panels:
 
     def pack(self, name: str, row: int, column: int) -> str:
         """C function NAME(b, panels) for a b with these strides."""
-        nests = []
+        nests, square = [], row == 1 != column and self.inner >= self.lanes
         for start, stop, step in spans(self.width // self.lanes, self.blocks):
             wide = step * self.lanes
             for panel in range(start, stop, step):
                 first = panel * self.lanes
                 count = min(wide, self.columns - first)
+                if square:
+                    nests.append(self._turned(first, count, wide, column))
+                    continue
                 clear = f"memset(w, 0, {4 * self.inner * wide});\n    " if count < wide else ""
                 loops = (
                     f"for (int k = 0; k < {self.inner}; k++) for (int j = 0; j < {count}; j++)"
@@ -56,6 +60,21 @@ class Panels:
     w += {self.inner * wide};
 """)
         return f"static void {name}(const float *restrict b, float *restrict w)\n{{\n{''.join(nests)}}}\n"
+
+    def _turned(self, first: int, count: int, wide: int, column: int) -> str:
+        """C that fills a panel from columns whose elements lie together, by squares turned in registers."""
+        lanes = self.lanes
+        exists = f"if (j + c < {count}) " if count < wide else ""
+        return f"""\
+    for (int j = 0; j < {wide}; j += {lanes}) for (int n = 0; n < {self.inner}; n += {lanes}) {{
+        const int k = n < {self.inner - lanes} ? n : {self.inner - lanes};
+        vf a[{lanes}] = {{{{0}}}};
+        UNROLL for (int c = 0; c < {lanes}; c++) {exists}a[c] = load(b + ({first} + j + c) * {column} + k);
+{turn("a", lanes, 8)}\
+        UNROLL for (int c = 0; c < {lanes}; c++) store(w + (k + c) * {wide} + j, a[c]);
+    }}
+    w += {self.inner * wide};
+"""
 
     def product(
         self, name: str, rows: int, row: int, column: int, lying: int | None = None, summed: bool = False

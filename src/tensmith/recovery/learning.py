@@ -84,10 +84,10 @@ class LearningZeros(Learning):
         return weights if self.mask is None else weights * self.mask
 
     def grown_from(self, dense: Learning) -> None:
-        """`dense`: the same constant without the zeros."""
+        """`dense`: the same constant without the zeros; if it has the same ones, they stay."""
         if self.mask is not None and type(dense) is type(self):
             numbers = next(iter(dense.parameters.values())).tensor.detach()
-            if numbers.shape == self.mask.shape:
+            if numbers.shape == self.mask.shape and bool((numbers[~self.mask] != 0).any()):
                 self.dense, self._zeros = numbers, int((~self.mask).sum())
 
     def grow(self, share: float) -> None:
@@ -368,10 +368,10 @@ def _as_grid(rows: Array) -> Array | None:
         missing = used & (scales == 0)
         if not missing.any():
             break
-        tried = largest[missing] / code
-        fits = np.asarray((abs(_rest(some[missing], tried)) < _NEAR).all(1))
-        fits[fits] = (abs(_rest(flat[missing][fits], tried[fits])) < _NEAR).all(1)
-        scales[missing] = np.where(fits, tried, 0.0)
+        rows = np.flatnonzero(missing)
+        rows = rows[(abs(_rest(some[rows], largest[rows] / code)) < _NEAR).all(1)]
+        rows = rows[(abs(_rest(flat[rows], largest[rows] / code)) < _NEAR).all(1)]
+        scales[rows] = largest[rows] / code
     scales[~used] = scales[used].mean()
     return scales.astype(np.float32) if scales.all() else None
 

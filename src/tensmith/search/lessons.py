@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from tensmith.engine.base import Session
+from tensmith.errors import ProgramError
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.teacher import Teacher
 from tensmith.recovery.training import Recipe, Training
@@ -36,8 +38,9 @@ class Lessons:
             builder, left = self.trials.builder, without_zeros(plan.steps)
             program, dense = builder.treated(plan), None
             if left != plan.steps:
-                dense = builder.allowed.covered(builder.treated(Plan.of(left, plan.settings)))
-            learning = learning_constants(builder.allowed.covered(program), dense is not None, dense)
+                with suppress(ProgramError):  # what zeros leave may fit where all of it does not
+                    dense = builder.allowed.covered(builder.treated(Plan.of(left, plan.settings)))
+            learning = learning_constants(builder.allowed.covered(program), left != plan.steps, dense)
             self._trainings[plan.key] = self._teacher.lesson(program, learning, self._lost, plan.id)
         found = self._trainings[plan.key].course(seconds)
         return self._teacher.step(found), found.stopped

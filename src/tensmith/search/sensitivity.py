@@ -30,6 +30,8 @@ from tensmith.search.run import RunDescription
 
 # Of the time budget, for probing all layers.
 BUDGET_SHARE = 0.05
+# Nats of answers that are no numbers.
+_BROKEN = 1e3
 # What the checkpoint's fact is called.
 _FACT = "sensitivity"
 
@@ -183,4 +185,6 @@ def _compare(reference: list[Array], probed: list[Array]) -> Sensitivity:
         divergence += float(np.sum(np.exp(p) * (p - q)))
         flips += int(np.sum(p.argmax(axis=1) != q.argmax(axis=1)))
         count += len(p)
+    if not math.isfinite(divergence):
+        return Sensitivity(_BROKEN, 100.0)
     return Sensitivity(max(0.0, divergence) / max(1, count), 100 * flips / max(1, count))

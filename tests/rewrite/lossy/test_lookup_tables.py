@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,14 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.engine.base import ENGINES
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
-from tensmith.ir import Program, TensorType, interpret
-from tensmith.rewrite.lossy.half import Half
+from tensmith.ir import Program, TensorType, interpret, make_node
+from tensmith.ir.types import DTYPES
 from tensmith.rewrite.lossy.weights import LookupTable, called, stored_weights
-from tensmith.rewrite.method import apply_lossy
+from tensmith.rewrite.method import LOSSY, Prospect, apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.rewrite.trail import simplify
+
+PROSPECT = partial(Prospect, bits=8, precisions=frozenset(), seconds={}, divergence=dict)
 
 
 def encoder(lookups: int = 1) -> Program:
@@ -115,9 +119,50 @@ def test_coordinates_and_what_others_read_are_no_tables() -> None:
     assert not stored_weights(simplify(net.program(joined)).program)
 
 
-def test_16_bit_weights_say_what_a_table_would_be() -> None:
-    from tensmith.rewrite.method import Prospect
+@pytest.mark.parametrize("below", [-np.inf, np.finfo(np.float32).min, -1e4])
+def test_masks_are_no_tables(below: float) -> None:
+    net = Net()
+    net.input = TensorType("i64", (2, LENGTH))
+    mask = net.constant(np.where(np.tri(128, 128, dtype=bool), 0, below))
+    assert not stored_weights(simplify(net.program(net.op("gather", mask, "x"))).program)
 
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f64"])
+def test_tables_of_other_floats(dtype: str, tmp_path: Path) -> None:
+    """ONNX multiplies no vectors of bfloat16: such tables stay as they are."""
     program = encoder()
-    found = Half().outlooks(Prospect(program, 8, frozenset(), {}, dict))
+    name = table_of(program).weight
+    table = program.constants[name].astype(DTYPES[dtype])
+    wide = make_node("cast", ("rows",), (table_of(program).site,), {"to": 1})
+    nodes = [replace(node, outputs=("rows",)) if node.op == "gather" else node for node in program.nodes]
+    nodes.insert(1, wide)
+    other = replace(program, nodes=tuple(nodes), constants={**program.constants, name: table}, _known={})
+    small = treated(other, "weight_only", stored="codes")
+    assert table_bytes(small) == (2 if dtype == "bf16" else 1) * WORDS * WIDTH
+    write_onnx(small, tmp_path / "small.onnx")
+    (answer,) = ENGINES["onnxruntime"].prepare(tmp_path / "small.onnx", 1).run({"x": TOKENS}).values()
+    assert np.linalg.norm(answer - answers(program)) < 0.03 * np.linalg.norm(answer)
+
+
+def test_each_node_that_looks_rows_up_names_the_table() -> None:
+    program = encoder(2)
+    sites = [own.site for own in stored_weights(program) if isinstance(own, LookupTable)]
+    assert len(sites) == 2 and set(sites) <= LOSSY["int8"].outlooks(PROSPECT(program)).keys()
+    for site in sites:
+        step = Step("weight_only", site, {"stored": "codes"}, "lossy")
+        assert table_bytes(apply_lossy(program, step, OnTokens())) == WORDS * WIDTH
+
+
+def test_blocks_of_4_bits_take_tables_along() -> None:
+    net = Net()
+    net.input = TensorType("i64", (2, LENGTH))
+    rows = net.op("gather", net.weights(WORDS, 64), "x")
+    program = simplify(net.program(net.op("matmul", rows, net.weights(64, 64)))).program
+    (form,) = LOSSY["block_int4"].starts(PROSPECT(program))
+    assert [step.rule for step in form.steps] == ["block_int4", "weight_only"]
+
+
+def test_16_bit_weights_say_what_a_table_would_be() -> None:
+    program = encoder()
+    found = LOSSY["half"].outlooks(PROSPECT(program))
     assert found[table_of(program).site].bytes == 2 * WORDS * WIDTH

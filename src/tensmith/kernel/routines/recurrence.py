@@ -404,8 +404,11 @@ static void {name}(const {self._element} *restrict w, const float *table, const 
 
 
 def digits(coded: bool, hidden: int, isa: Isa) -> int:
-    """How many digits a state is written in, to be multiplied by bytes; 0 where it is not."""
-    return _DIGITS if coded and isa.has_dot and hidden < 1 << 16 else 0
+    """How many digits a state is written in, to be multiplied by bytes; 0 where it is not.
+
+    As many sums a product want registers: with few, a multiplication of floats takes fewer instructions.
+    """
+    return _DIGITS if coded and isa.has_dot and isa.registers >= 16 and hidden < 1 << 16 else 0
 
 
 def tiling(batch: int, hidden: int, gates: int, isa: Isa, sums: int = 1) -> tuple[int, list[Panel]]:

@@ -15,7 +15,13 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.weights import WeightedLayer, alone, weighted_layers, without_unused
+from tensmith.rewrite.lossy.weights import (
+    WeightedLayer,
+    alone,
+    stored_weights,
+    weighted_layers,
+    without_unused,
+)
 from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, Standing, lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
@@ -60,7 +66,7 @@ class BlockInt4(Method):
         params: dict[str, Any] = {"skip": sorted(skip)} if skip else {}
         step = self.step(**params)
         treated = {layer.site for layer in products(program, BLOCK)} - set(skip)
-        rest = any(layer.site not in treated for layer in weighted_layers(program))
+        rest = any(own.site not in treated for own in stored_weights(program))
         bytes_ = Step("weight_only", params={"stored": "codes", "default_bits": 8}, kind="lossy")
         return Form((step, bytes_) if rest else (step,), self.name, order=40)
 

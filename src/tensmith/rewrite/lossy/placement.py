@@ -1,19 +1,22 @@
 """Which values of a program are quantized, so that engines find whole chains of 8-bit kernels.
 
-Every operand and every result of a convolution or matrix product that is treated; both operands and the
-result of a residual add between them; all operands of a concatenation, on one grid, and what parts of others
-are among them: channels that go past a block of layers stay as they are. A rectifier whose only
-effect is to cut at zero disappears: an unsigned grid that starts at zero cuts just so (Jacob et al. 2018).
+Every operand and every result of a convolution or matrix product that is treated, but a result to which a
+bias is added: that is done in floats. Both operands and the result of a residual add between them; all
+operands of a concatenation, on one grid, and what parts of others are among them: channels that go past a
+block of layers stay as they are. A rectifier whose only effect is to cut at zero disappears: an unsigned
+grid that starts at zero cuts just so (Jacob et al. 2018).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
+from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.product import Product
 from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers
 
 # Ops whose result is their input's values moved: it stays on the input's grid.
@@ -85,9 +88,10 @@ def _joins_layers(program: Program, node: Node, known: set[str]) -> bool:
 
 
 def _result(program: Program, node: Node, placement: Placement) -> Iterator[str]:
-    """The value to quantize after `node`: past a rectifier it can swallow; none if it leaves the program."""
+    """The value to quantize after `node`: past a rectifier it can swallow; none if it leaves the program, or
+    gets a bias."""
     readers = program.consumers.get(node.output, ())
-    if node.output in program.outputs:
+    if node.output in program.outputs or _gets_bias(program, node, readers):
         return
     rectifier = rectifiers.find(readers[0]) if len(readers) == 1 else None
     if rectifier is not None:
@@ -97,6 +101,16 @@ def _result(program: Program, node: Node, placement: Placement) -> Iterator[str]
             yield readers[0].output
             return
     yield node.output
+
+
+def _gets_bias(program: Program, node: Node, readers: Sequence[Node]) -> bool:
+    """Whether all that reads a product without a bias of its own adds a constant to it."""
+    product = node.kind(Product)
+    if product is None or not product.bare or len(readers) != 1:
+        return False
+    elementwise = readers[0].kind(Elementwise)
+    added = elementwise is not None and elementwise.function == "add"
+    return added and any(name in program.static_values for name in readers[0].inputs)
 
 
 @rectifiers("relu")

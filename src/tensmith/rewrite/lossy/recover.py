@@ -17,6 +17,7 @@ from tensmith.ir import Program
 from tensmith.rewrite.archives import digest_of
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
+from tensmith.rewrite.lossy.weights import LookupTable, WeightedLayer
 from tensmith.rewrite.method import TRAINING, Method, lossy
 
 
@@ -28,6 +29,8 @@ class Recover(Method):
     program that was distilled), samples (to train on), seed, steps, batch, rate. Training is not repeated
     where a trail is replayed: the weights are kept.
     """
+
+    acts_on = (WeightedLayer, LookupTable)
 
     def treatment(self, params: Mapping[str, Any], site: str) -> str:
         """How long it was trained."""

@@ -46,8 +46,8 @@ def layers_but_tables(program: Program, site: str) -> list[WeightedLayer]:
 
 
 def bare_tables(program: Program) -> list[LookupTable]:
-    """The tables that no layer multiplies with."""
-    return distinct(own for own in stored_weights(program) if isinstance(own, LookupTable))
+    """The tables that no layer multiplies with, by each node that looks rows up."""
+    return [own for own in stored_weights(program) if isinstance(own, LookupTable)]
 
 
 def table_outlooks(program: Program, bits: int) -> dict[str, MethodOutlook]:
@@ -62,7 +62,7 @@ def tables_on_grids(
     program: Program, params: Mapping[str, Any], skip: Collection[str], calibration: Calibration
 ) -> Iterator[tuple[LookupTable, QuantizedWeights]]:
     """These but for those that `skip` names, in bits of `params`."""
-    for table in bare_tables(program):
+    for table in distinct(bare_tables(program)):
         if called(program, table).isdisjoint(skip):
             yield table, on_grid(program, table, bits_of(params, table.site), params, calibration)
 

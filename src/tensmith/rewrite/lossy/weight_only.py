@@ -14,7 +14,7 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.bias_correction import with_bias_shifts
 from tensmith.rewrite.lossy.grid import QuantizedWeights, largest_code, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.tables import bare_tables, looked_up_as_codes, table_in_codes
+from tensmith.rewrite.lossy.tables import looked_up_as_codes, table_in_codes
 from tensmith.rewrite.lossy.weights import (
     LookupTable,
     StoredWeights,
@@ -85,8 +85,8 @@ class WeightOnly(Method):
 def _rounded_at(program: Program, site: str) -> list[StoredWeights]:
     """One of each constant, those of recurrent layers and tables first."""
     if site != EVERYWHERE:
-        tables = (table for table in bare_tables(program) if table.site == site)
-        return [next(tables, None) or find_layer(program, site)]
+        named = (own for own in stored_weights(program) if own.site == site)
+        return [next(named, None) or find_layer(program, site)]
     others = distinct(own for own in stored_weights(program) if not isinstance(own, WeightedLayer))
     layers = layers_at(program, site) if weighted_layers(program) or not others else ()
     return [*others, *layers]

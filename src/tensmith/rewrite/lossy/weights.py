@@ -29,8 +29,10 @@ from tensmith.rewrite.rule import EVERYWHERE, EXACT
 
 # Which inputs of a recurrent layer are weights, and what follows its name in theirs.
 _RECURRENT = {1: " (element)", 2: " (state)"}
-# A table's rows are vectors, not coordinates; and rounding a small one would save less than it adds.
+# A table's rows are vectors, not coordinates; rounding a small one would save less than it adds; and masks
+# that are looked up by position hold numbers that embeddings do not: so many rows are looked at for them.
 _NARROWEST_ROW, _SMALLEST_TABLE = 8, 1024
+_LARGEST_ELEMENT, _LOOKED_AT = 1e3, 64
 # Bits that entropy coding saves a weight on a grid that reaches as far as its largest.
 GRID_GAIN = 0.75
 
@@ -175,11 +177,14 @@ def is_table(program: Program, layer: StoredWeights) -> bool:
 
 def lookup_table(program: Program, node: Node) -> LookupTable | None:
     """The table of which a node gathers rows; None where somebody else reads it, or it is none of vectors."""
-    name = node.inputs[0] if node.op == "gather" else ""
+    name = node.inputs[0] if node.traits.subscripts else ""
     array = program.constants.get(name)
-    if array is None or array.ndim != 2 or not program.type(name).floating or name in program.outputs:
+    if array is None or array.ndim != 2 or array.dtype.kind != "f" or name in program.outputs:
         return None
     if array.shape[1] < _NARROWEST_ROW or array.size < _SMALLEST_TABLE:
+        return None
+    some = array[np.linspace(0, len(array) - 1, _LOOKED_AT, dtype=int)]
+    if not (np.abs(some) <= _LARGEST_ELEMENT).all():
         return None
     if len(lookups(program, name)) != program.uses(name):
         return None
