@@ -29,6 +29,8 @@ Array = np.ndarray[Any, Any]
 # Sums that a processor has in flight; the most rows, and the most vectors of a gate, of a tile.
 _LATENCY = 8
 _MOST_ROWS = _MOST_BLOCKS = 4
+# Weights are fetched so many rows before they are read.
+_AHEAD = 8
 # Digits of a state in bytes, and the largest integer that they write; what the last one is off by.
 _DIGITS, _TOP = 3, 2**22 - 1
 _LAST_OFF = 64
@@ -320,6 +322,7 @@ static void {name}(const {self._element} *restrict w, const float *table, const 
     a += i * {row};
     UNROLL_4 for (int k = 0; k < {self.hidden}; k++, w += {gates * blocks * lanes}) {{
         UNROLL for (int g = 0; g < {gates}; g++) UNROLL for (int b = 0; b < {blocks}; b++) {{
+            FETCH(w + (g * {blocks} + b) * {lanes} + {_AHEAD * gates * blocks * lanes});
             vf f = {read};
             UNROLL for (int r = 0; r < {rows}; r++) s[r][g][b] += a[r * {row} + k] * f;
         }}
