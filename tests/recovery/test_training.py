@@ -120,6 +120,21 @@ def test_zeros_that_grow_begin_without_any_and_come_to_stay(
     assert all(before <= after for one, other in pairwise(counts) for before, after in zip(one, other))
 
 
+def test_a_course_of_growing_zeros_that_ends_early_is_not_lost(
+    original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, step = lessons(original, pruned, splits, tmp_path / "state.npz", growing=True), Training._step
+    before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu")))
+    monkeypatch.setattr(
+        Training, "_step", lambda self, number, rate: number < 25 and step(self, number, rate)
+    )
+    found = course.course(10 * STEPS)
+    assert found.steps == 25 and found.lost < before
+    for name, array in found.arrays.items():
+        if name in pruned.constants and pruned.constants[name].ndim > 1:
+            assert (array == 0).sum() == (pruned.constants[name] == 0).sum()
+
+
 def test_zeros_are_there_from_the_start_where_that_is_better(
     original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

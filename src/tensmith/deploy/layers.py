@@ -13,7 +13,7 @@ from tensmith.ir.program import array_bytes
 from tensmith.report.document import LayerRow
 from tensmith.rewrite.kept import KEPT
 from tensmith.rewrite.lossy.int8 import WEIGHT_SUFFIX
-from tensmith.rewrite.lossy.weights import LookupTable, StoredWeights
+from tensmith.rewrite.lossy.weights import LookupTable, StoredWeights, called
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.plan import Plan
@@ -58,26 +58,27 @@ def layer_rows(
                 "ms_evidence": before.ms_evidence,
                 "sensitivity": sensitivity[before.name].flips if before.name in sensitivity else None,
                 "sensitivity_evidence": "measured",
-                "treatment": treatment(plan, weights),
+                "treatment": treatment(plan, weights, simplified),
             }
         )
     return rows
 
 
-def treatment(plan: Plan, weights: StoredWeights) -> str:
-    """What a plan does to one layer, weights of a recurrent one or a table, in words."""
-    site, called, words = weights.site, {weights.site, weights.node.output}, []
+def treatment(plan: Plan, weights: StoredWeights, program: Program) -> str:
+    """What a plan does to one layer of a program, weights of a recurrent one or a table, in words."""
+    site, words = weights.site, []
+    names = {*called(program, weights), site, weights.node.output}
     for step in plan.steps:
-        if step.site != EVERYWHERE and step.site not in called:
+        if step.site != EVERYWHERE and step.site not in names:
             continue
         lossy = LOSSY[step.rule] if step.kind == "lossy" else None
         if lossy is not None and not isinstance(weights, lossy.acts_on):
             continue
-        if called & set(step.params.get("skip", ())):
+        if names & set(step.params.get("skip", ())):
             words.append(f"left in float by {step.rule}")
         elif step.kind == "exact":
             words.append(step.rule)
-        elif called & set(step.params.get(KEPT, ())):
+        elif names & set(step.params.get(KEPT, ())):
             words += [] if _KEPT_WORD in words else [_KEPT_WORD]
         else:
             own = {name: value for name, value in step.params.items() if name != KEPT}

@@ -140,6 +140,8 @@ class Training:
                 if state.step % state.pause == 0 or state.step == state.steps:
                     self._look()
                     self._save()
+            if state.growing and state.step < state.steps and not interrupted():
+                self._end_growing()
             if stopped := interrupted():
                 self._look()
                 self._save()
@@ -159,6 +161,13 @@ class Training:
         if self._state.growing and step <= last and (step % _GROWN_EVERY == 0 or step == last):
             for each in self._growing:
                 each.grow(1 - (1 - step / last) ** 3)
+
+    def _end_growing(self) -> None:
+        """All zeros at once, where a course ends before its time: what it learned is not lost."""
+        for each in self._growing:
+            if not each.grown:
+                each.grow(1.0)
+        self._look()
 
     def _begin(self, seconds: float, seconds_a_step: float, interrupted: Callable[[], bool]) -> None:
         """Plans a course: steps and looks that fit its time, at the rate that begins best."""

@@ -12,6 +12,7 @@ import pytest
 
 from lossy_samples import LENGTH, TOKENS, WIDTH, WORDS, Net, OnTokens
 from tensmith.backend.onnx import write_onnx
+from tensmith.deploy.layers import treatment
 from tensmith.engine.base import ENGINES
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
@@ -21,6 +22,7 @@ from tensmith.rewrite.lossy.weights import LookupTable, called, stored_weights
 from tensmith.rewrite.method import LOSSY, Prospect, apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.rewrite.trail import simplify
+from tensmith.search.plan import Plan
 
 PROSPECT = partial(Prospect, bits=8, precisions=frozenset(), seconds={}, divergence=dict)
 
@@ -104,6 +106,15 @@ def test_whoever_skips_or_keeps_one_lookup_leaves_the_table_alone(method: str) -
         for word in ("skip", "kept"):
             small = treated(program, method, **{word: [site]})
             assert table_bytes(small) == 4 * WORDS * WIDTH, word
+
+
+def test_a_report_says_of_each_lookup_what_became_of_the_table() -> None:
+    program = encoder(2)
+    first, second = (own for own in stored_weights(program) if isinstance(own, LookupTable))
+    step = Step("int8", EVERYWHERE, {"skip": [first.site]}, "lossy")
+    for own in (first, second):
+        assert treatment(Plan((step,)), own, program) == "left in float by int8"
+        assert treatment(Plan((replace(step, params={}),)), own, program) == "int8, 8-bit weights"
 
 
 def test_coordinates_and_what_others_read_are_no_tables() -> None:

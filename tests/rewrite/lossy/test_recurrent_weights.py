@@ -111,8 +111,9 @@ def test_weights_that_two_layers_share_are_rounded_once(stored: str) -> None:
     ],
 )
 def test_a_report_says_what_became_of_them(rule: str, params: dict[str, Any], said: str) -> None:
-    element = stored_weights(tagger())[0]
-    assert treatment(Plan((Step(rule, EVERYWHERE, params, "lossy"),)), element) == said
+    program = tagger()
+    element = stored_weights(program)[0]
+    assert treatment(Plan((Step(rule, EVERYWHERE, params, "lossy"),)), element, program) == said
 
 
 def test_they_are_kept_by_any_of_their_names() -> None:
