@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +21,11 @@ from tensmith.backend.native.emit import loader
 from tensmith.deploy.again import verify_point
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
+from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError, VerificationError
 from tensmith.evaluate.contender import Contender
 from tensmith.kernel.isa import host_isa
+from tensmith.verify import library
 
 pytestmark = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
 
@@ -101,6 +104,27 @@ def test_verify_compiles_it_again_to_the_byte_with_nothing_cached(
     for name in ("libmodel.so", "model.c", "model.h", "model.json", "model.py", "weights.bin"):
         assert found[f"{name} is what model.onnx compiles to"].outcome == "holds"
     assert found["libmodel.so computes what model.onnx does, but for rounding"].outcome == "holds"
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_where_onnx_runtime_is_off_the_interpreter_decides(
+    right: bool, point: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All outputs that are compared first are wrong; then those of the interpreter are, or not."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    run, interpreted = SessionWorker.run, library.interpret
+
+    def off(self: SessionWorker, inputs: Any) -> Any:
+        found = run(self, inputs)
+        return {k: v + 1 for k, v in found.items()} if self.engine == "onnxruntime" else found
+
+    monkeypatch.setattr(SessionWorker, "run", off)
+    if not right:
+        wrong = lambda *given: {k: v + 1 for k, v in interpreted(*given).items()}  # noqa: E731
+        monkeypatch.setattr(library, "interpret", wrong)
+    found = {f.claim: f for f in verify_point(point, tiny / "tiny.onnx").findings}
+    claim = found["libmodel.so computes what model.onnx does, but for rounding"]
+    assert claim.outcome == ("holds" if right else "does not hold"), claim.detail
 
 
 def test_a_native_run_is_resumed(

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
-from lossy_samples import Interpreted, Net, run
+import numpy as np
+import onnx
+import onnxruntime
+
+from lossy_samples import Interpreted, Net, inputs_of, run, transformer
+from tensmith.backend.onnx import write_onnx
+from tensmith.ir import interpret
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
+from tensmith.rewrite.trail import simplify
 
 
 def test_a_dead_channel_keeps_its_bias() -> None:
@@ -22,3 +29,23 @@ def test_a_dead_channel_keeps_its_bias() -> None:
     (codes,) = (array for array in treated.constants.values() if array.dtype == np.int32 and array.any())
     assert np.abs(codes.astype(np.int64)).max() <= 2**30
     np.testing.assert_allclose(run(treated)[:, 3], 1.5, rtol=0.02)
+
+
+def test_a_bias_behind_a_product_is_added_before_anything_is_rounded(tmp_path: Path) -> None:
+    """In integers where sizes are known, too: ONNX Runtime would make a Gemm in floats of a bias [n]."""
+    step = Step("int8", EVERYWHERE, {"default_bits": 7}, "lossy")
+    small = simplify(apply_lossy(transformer(), step, Interpreted())).program
+    (gelu,) = (node for node in small.nodes if node.op == "gelu")
+    added = small.producers[gelu.inputs[0]]
+    assert small.producers[added.inputs[0]].op == "matmul"
+    assert small.constants[added.inputs[1]].shape == (1, 1, 16)
+    write_onnx(small, tmp_path / "small.onnx")
+    options = onnxruntime.SessionOptions()
+    options.add_free_dimension_override_by_name("batch", 2)
+    options.optimized_model_filepath = str(tmp_path / "as_run.onnx")
+    options.log_severity_level = 4  # such a file is for this machine alone
+    x = inputs_of(small, 2)
+    (found,) = onnxruntime.InferenceSession(tmp_path / "small.onnx", options).run(None, x)
+    ops = {node.op_type for node in onnx.load(tmp_path / "as_run.onnx").graph.node}
+    assert "Gemm" not in ops
+    np.testing.assert_allclose(found, interpret(small, x)[small.outputs[0]], atol=1e-5)

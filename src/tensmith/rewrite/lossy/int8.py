@@ -223,7 +223,7 @@ class _Writer:
         for node in self.program.nodes:
             if node.output in vanished:
                 continue
-            inputs = self.operands.get(node.output, node.inputs)
+            inputs = self.operands.get(node.output, self._with_wide_bias(node))
             outputs = tuple(early.get(name, name) for name in node.outputs)
             nodes.append(replace(node, inputs=tuple(map(self._read, inputs)), outputs=outputs))
             for name in outputs:
@@ -231,6 +231,15 @@ class _Writer:
         return replace(
             self.program, nodes=tuple(nodes), constants={**self.program.constants, **self.constants}
         )
+
+    def _with_wide_bias(self, node: Node) -> tuple[str, ...]:
+        """The inputs of a node, a bias [n] as [1, 1, n]: of that ONNX Runtime makes no Gemm in floats."""
+        bias = self.placement.biased.get(node.output, "")
+        if not bias:
+            return node.inputs
+        wide = self.program.unused(f"{bias}.wide")
+        self.constants[wide] = self.program.constants[bias].reshape(1, 1, -1)
+        return tuple(wide if name == bias else name for name in node.inputs)
 
     def _read(self, name: str) -> str:
         return self._made(name, "dequantized") if name in self.grids else name

@@ -33,6 +33,7 @@ class Placement:
     spans: value -> the others whose range its grid holds as well.
 
     rectified: value before a rectifier that may disappear -> value after it, and the upper bound of a clip.
+    biased: value after the addition of a bias in floats -> the bias.
     """
 
     layers: list[WeightedLayer]
@@ -40,6 +41,7 @@ class Placement:
     same: dict[str, str] = field(default_factory=dict)
     spans: dict[str, list[str]] = field(default_factory=dict)
     rectified: dict[str, tuple[str, float | None]] = field(default_factory=dict)
+    biased: dict[str, str] = field(default_factory=dict)
 
     def grid_of(self, value: str) -> str:
         """The value whose range decides the grid of `value`."""
@@ -91,7 +93,10 @@ def _result(program: Program, node: Node, placement: Placement) -> Iterator[str]
     """The value to quantize after `node`: past a rectifier it can swallow; none if it leaves the program, or
     gets a bias."""
     readers = program.consumers.get(node.output, ())
-    if node.output in program.outputs or _gets_bias(program, node, readers):
+    if node.output in program.outputs:
+        return
+    if bias := _bias(program, node, readers):
+        placement.biased[readers[0].output] = bias
         return
     rectifier = rectifiers.find(readers[0]) if len(readers) == 1 else None
     if rectifier is not None:
@@ -103,14 +108,16 @@ def _result(program: Program, node: Node, placement: Placement) -> Iterator[str]
     yield node.output
 
 
-def _gets_bias(program: Program, node: Node, readers: Sequence[Node]) -> bool:
-    """Whether all that reads a product without a bias of its own adds a constant to it."""
+def _bias(program: Program, node: Node, readers: Sequence[Node]) -> str:
+    """The vector [n] that all that reads a product [.., m, n] without a bias of its own adds to it; or ""."""
     product = node.kind(Product)
-    if product is None or not product.bare or len(readers) != 1:
-        return False
+    if product is None or not product.bare or len(program.type(node.output).dims) < 3 or len(readers) != 1:
+        return ""
     elementwise = readers[0].kind(Elementwise)
-    added = elementwise is not None and elementwise.function == "add"
-    return added and any(name in program.static_values for name in readers[0].inputs)
+    if elementwise is None or elementwise.function != "add":
+        return ""
+    arrays = {name: program.constants.get(name) for name in readers[0].inputs}
+    return next((name for name, array in arrays.items() if array is not None and array.ndim == 1), "")
 
 
 @rectifiers("relu")
