@@ -116,11 +116,11 @@ def test_where_onnx_runtime_is_off_the_interpreter_decides(
 
     def off(self: SessionWorker, inputs: Any) -> Any:
         found = run(self, inputs)
-        return {k: v + 1 for k, v in found.items()} if self.engine == "onnxruntime" else found
+        return {k: 2 * v + 9 for k, v in found.items()} if self.engine == "onnxruntime" else found
 
     monkeypatch.setattr(SessionWorker, "run", off)
     if not right:
-        wrong = lambda *given: {k: v + 1 for k, v in interpreted(*given).items()}  # noqa: E731
+        wrong = lambda *given: {k: 2 * v + 9 for k, v in interpreted(*given).items()}  # noqa: E731
         monkeypatch.setattr(library, "interpret", wrong)
     found = {f.claim: f for f in verify_point(point, tiny / "tiny.onnx").findings}
     claim = found["libmodel.so computes what model.onnx does, but for rounding"]
