@@ -22,7 +22,7 @@ from tensmith.deploy.again import verify_point
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import SessionWorker
-from tensmith.errors import EngineError, VerificationError
+from tensmith.errors import EngineError, ProgramError, VerificationError
 from tensmith.evaluate.contender import Contender
 from tensmith.kernel.isa import host_isa
 from tensmith.verify import library
@@ -106,25 +106,35 @@ def test_verify_compiles_it_again_to_the_byte_with_nothing_cached(
     assert found["libmodel.so computes what model.onnx does, but for rounding"].outcome == "holds"
 
 
-@pytest.mark.parametrize("right", [True, False])
+def _moved(answers: Any) -> Any:
+    return {name: 2 * array + 9 for name, array in answers.items()}
+
+
+def _refused(answers: Any) -> Any:
+    raise ProgramError("an op has no meaning")
+
+
+@pytest.mark.parametrize(
+    ("meant", "outcome"), [(dict, "holds"), (_moved, "does not hold"), (_refused, "does not hold")]
+)
 def test_where_onnx_runtime_is_off_the_interpreter_decides(
-    right: bool, point: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    meant: Any, outcome: str, point: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All outputs that are compared first are wrong; then those of the interpreter are, or not."""
+    """Of a model of codes: all outputs that are compared first are wrong; the interpreter's may be."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    monkeypatch.setattr(library, "_ROUNDING", library._QUANTIZED)
     run, interpreted = SessionWorker.run, library.interpret
 
     def off(self: SessionWorker, inputs: Any) -> Any:
         found = run(self, inputs)
-        return {k: 2 * v + 9 for k, v in found.items()} if self.engine == "onnxruntime" else found
+        return _moved(found) if self.engine == "onnxruntime" else found
 
     monkeypatch.setattr(SessionWorker, "run", off)
-    if not right:
-        wrong = lambda *given: {k: 2 * v + 9 for k, v in interpreted(*given).items()}  # noqa: E731
-        monkeypatch.setattr(library, "interpret", wrong)
+    monkeypatch.setattr(library, "interpret", lambda *given: meant(interpreted(*given)))
     found = {f.claim: f for f in verify_point(point, tiny / "tiny.onnx").findings}
     claim = found["libmodel.so computes what model.onnx does, but for rounding"]
-    assert claim.outcome == ("holds" if right else "does not hold"), claim.detail
+    assert claim.outcome == outcome, claim.detail
+    assert ("ONNX Runtime" in claim.detail) == (meant is not _refused)
 
 
 def test_a_native_run_is_resumed(

@@ -13,7 +13,7 @@ from tensmith.ir.program import array_bytes
 from tensmith.report.document import LayerRow
 from tensmith.rewrite.kept import KEPT
 from tensmith.rewrite.lossy.int8 import WEIGHT_SUFFIX
-from tensmith.rewrite.lossy.weights import LookupTable, StoredWeights, called
+from tensmith.rewrite.lossy.weights import LookupTable, StoredWeights, WeightedLayer, called
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.plan import Plan
@@ -66,8 +66,9 @@ def layer_rows(
 
 def treatment(plan: Plan, weights: StoredWeights, program: Program) -> str:
     """What a plan does to one layer of a program, weights of a recurrent one or a table, in words."""
-    site, words = weights.site, []
-    names = {*called(program, weights), site, weights.node.output}
+    words, names = [], {weights.site, weights.node.output}
+    if not isinstance(weights, WeightedLayer):  # all that read them read one constant
+        names |= called(program, weights)
     for step in plan.steps:
         if step.site != EVERYWHERE and step.site not in names:
             continue
@@ -82,7 +83,8 @@ def treatment(plan: Plan, weights: StoredWeights, program: Program) -> str:
             words += [] if _KEPT_WORD in words else [_KEPT_WORD]
         else:
             own = {name: value for name, value in step.params.items() if name != KEPT}
-            words.append(LOSSY[step.rule].treatment(own, site))
+            named = (name for name in sorted(names) if name in own.get("bits", {}))
+            words.append(LOSSY[step.rule].treatment(own, next(named, weights.site)))
     words += [f"{name} {value}" for name, value in plan.settings.items() if name == "precision"]
     return "; ".join(words) or "exact rewrites only"
 

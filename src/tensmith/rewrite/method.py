@@ -202,11 +202,12 @@ class Method(ABC):
         return Step(self.name, site, params, "lossy")
 
 
-def bits_of(params: Mapping[str, Any], site: str) -> int:
-    """The bits a layer gets: its own in params["bits"], else params["default_bits"] (8)."""
-    value = dict(params.get("bits", {})).get(site, params.get("default_bits", 8))
+def bits_of(params: Mapping[str, Any], *names: str) -> int:
+    """The bits a layer gets: its own in params["bits"], by one of its names, or params["default_bits"] (8)."""
+    own = params.get("bits", {})
+    value = next((own[name] for name in names if name in own), params.get("default_bits", 8))
     if not isinstance(value, int):
-        raise ProgramError(f"bits of '{site}' are {value!r}, not a whole number")
+        raise ProgramError(f"bits of '{names[0]}' are {value!r}, not a whole number")
     return value
 
 

@@ -115,6 +115,21 @@ def test_a_report_says_of_each_lookup_what_became_of_the_table() -> None:
     for own in (first, second):
         assert treatment(Plan((step,)), own, program) == "left in float by int8"
         assert treatment(Plan((replace(step, params={}),)), own, program) == "int8, 8-bit weights"
+        other = replace(step, params={"bits": {second.site: 4}})
+        assert treatment(Plan((other,)), own, program) == "int8, 4-bit weights"
+    small = apply_lossy(program, other, OnTokens())
+    (codes,) = (array for array in small.constants.values() if array.size == WORDS * WIDTH)
+    assert abs(codes).max() == 7
+
+
+def test_two_layers_of_one_matrix_are_told_apart() -> None:
+    net = Net(image=(4, 8))
+    weights = net.weights(8, 8)
+    program = net.program(net.op("add", net.op("matmul", "x", weights), net.op("matmul", "x", weights)))
+    first, second = stored_weights(program)
+    plan = Plan((Step("int8", EVERYWHERE, {"skip": [second.site]}, "lossy"),))
+    assert treatment(plan, first, program) == "int8, 8-bit weights"
+    assert treatment(plan, second, program) == "left in float by int8"
 
 
 def test_coordinates_and_what_others_read_are_no_tables() -> None:
@@ -134,8 +149,9 @@ def test_coordinates_and_what_others_read_are_no_tables() -> None:
 def test_masks_are_no_tables(below: float) -> None:
     net = Net()
     net.input = TensorType("i64", (2, LENGTH))
-    mask = net.constant(np.where(np.tri(128, 128, dtype=bool), 0, below))
-    assert not stored_weights(simplify(net.program(net.op("gather", mask, "x"))).program)
+    for visible in (np.tri(128, 128, dtype=bool), np.arange(128 * 128).reshape(128, 128) != 700):
+        mask = net.constant(np.where(visible, 0, below))
+        assert not stored_weights(simplify(net.program(net.op("gather", mask, "x"))).program)
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f64"])

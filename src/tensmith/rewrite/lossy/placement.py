@@ -116,8 +116,9 @@ def _bias(program: Program, node: Node, readers: Sequence[Node]) -> str:
     elementwise = readers[0].kind(Elementwise)
     if elementwise is None or elementwise.function != "add":
         return ""
-    arrays = {name: program.constants.get(name) for name in readers[0].inputs}
-    return next((name for name, array in arrays.items() if array is not None and array.ndim == 1), "")
+    shape = program.type(node.output).dims[-1:]
+    added = (name for name in readers[0].inputs if name in program.constants)
+    return next((name for name in added if program.type(name).dims == shape), "")
 
 
 @rectifiers("relu")

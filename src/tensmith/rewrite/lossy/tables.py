@@ -63,8 +63,9 @@ def tables_on_grids(
 ) -> Iterator[tuple[LookupTable, QuantizedWeights]]:
     """These but for those that `skip` names, in bits of `params`."""
     for table in distinct(bare_tables(program)):
-        if called(program, table).isdisjoint(skip):
-            yield table, on_grid(program, table, bits_of(params, table.site), params, calibration)
+        names = called(program, table)
+        if names.isdisjoint(skip):
+            yield table, on_grid(program, table, bits_of(params, *sorted(names)), params, calibration)
 
 
 def table_in_codes(program: Program, table: LookupTable, grid: QuantizedWeights) -> Program:

@@ -74,8 +74,10 @@ class WeightOnly(Method):
         stored, skip = reader.choice("stored", "codes", "floats"), reader.grids()
         reader.done()
         for layer in _rounded_at(program, site):
-            if skip.isdisjoint(called(program, layer)):
-                grid = on_grid(program, layer, bits_of(params, layer.site), params, calibration)
+            names = called(program, layer)
+            if skip.isdisjoint(names):
+                bits = bits_of(params, layer.site, *sorted(names))
+                grid = on_grid(program, layer, bits, params, calibration)
                 shifted = with_bias_shifts(program, grid.shifts) if grid.shifts else program
                 written = _with_codes if stored == "codes" else _with_floats
                 program = written(shifted, layer, grid)

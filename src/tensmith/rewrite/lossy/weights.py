@@ -30,9 +30,10 @@ from tensmith.rewrite.rule import EVERYWHERE, EXACT
 # Which inputs of a recurrent layer are weights, and what follows its name in theirs.
 _RECURRENT = {1: " (element)", 2: " (state)"}
 # A table's rows are vectors, not coordinates; rounding a small one would save less than it adds; and masks
-# that are looked up by position hold numbers that embeddings do not: so many rows are looked at for them.
+# that are looked up by position hold numbers that embeddings do not. They are looked for in every row of a
+# small table, and in so many of a large one.
 _NARROWEST_ROW, _SMALLEST_TABLE = 8, 1024
-_LARGEST_ELEMENT, _LOOKED_AT = 1e3, 64
+_LARGEST_ELEMENT, _ALL_OF, _LOOKED_AT = 1e3, 1 << 20, 64
 # Bits that entropy coding saves a weight on a grid that reaches as far as its largest.
 GRID_GAIN = 0.75
 
@@ -183,7 +184,8 @@ def lookup_table(program: Program, node: Node) -> LookupTable | None:
         return None
     if array.shape[1] < _NARROWEST_ROW or array.size < _SMALLEST_TABLE:
         return None
-    some = array[np.linspace(0, len(array) - 1, _LOOKED_AT, dtype=int)]
+    whole = array.size <= _ALL_OF
+    some = array if whole else array[np.linspace(0, len(array) - 1, _LOOKED_AT, dtype=int)]
     if not (np.abs(some) <= _LARGEST_ELEMENT).all():
         return None
     if len(lookups(program, name)) != program.uses(name):
