@@ -203,7 +203,7 @@ class Method(ABC):
 
 
 def bits_of(params: Mapping[str, Any], *names: str) -> int:
-    """The bits a layer gets: its own in params["bits"], by one of its names, or params["default_bits"] (8)."""
+    """The bits a layer gets: its own in params["bits"], by any of its names, or params["default_bits"]."""
     own = params.get("bits", {})
     value = next((own[name] for name in names if name in own), params.get("default_bits", 8))
     if not isinstance(value, int):
