@@ -78,15 +78,19 @@ class LearningZeros(Learning):
     _zeros = 0
 
     @property
+    def numbers(self) -> Tensor:
+        """The first parameter."""
+        return next(iter(self.parameters.values())).tensor
+
+    @property
     def masked(self) -> Tensor:
         """The first parameter, and zeros."""
-        weights = next(iter(self.parameters.values())).tensor
-        return weights if self.mask is None else weights * self.mask
+        return self.numbers if self.mask is None else self.numbers * self.mask
 
     def grown_from(self, dense: Learning) -> None:
         """`dense`: the same constant without the zeros; if it has the same ones, they stay."""
-        if self.mask is not None and type(dense) is type(self):
-            numbers = next(iter(dense.parameters.values())).tensor.detach()
+        if self.mask is not None and isinstance(dense, LearningZeros) and type(dense) is type(self):
+            numbers = dense.numbers.detach()
             if numbers.shape == self.mask.shape and bool((numbers[~self.mask] != 0).any()):
                 self.dense, self._zeros = numbers, int((~self.mask).sum())
 
@@ -94,7 +98,7 @@ class LearningZeros(Learning):
         """To that share of its zeros, the smallest weights of now; none come back but at share 0."""
         if self.dense is None:
             return
-        weights = next(iter(self.parameters.values())).tensor
+        weights = self.numbers
         with torch.no_grad():
             weights.copy_(self.masked if share else self.dense)
             count = round(share * self._zeros)
@@ -112,12 +116,12 @@ class LearningZeros(Learning):
     def clear(self) -> None:
         """Weights that the mask hides are zeros as stored, too."""
         with torch.no_grad():
-            next(iter(self.parameters.values())).tensor.copy_(self.masked)
+            self.numbers.copy_(self.masked)
 
     def find_zeros(self) -> None:
         """What is zero stays so: others set the weights."""
         if self.dense is not None:
-            self.mask = next(iter(self.parameters.values())).tensor.detach() != 0
+            self.mask = self.numbers.detach() != 0
 
 
 class LearningFloats(LearningZeros):

@@ -154,8 +154,13 @@ class RecurrentFold(Routine):
     @property
     def scratch_bytes(self) -> int:
         """The states but the first, which is y; for stages before the last, their value and kept products."""
+        return 4 * (self._floats + (self.batch * (self._words + 1) if self._digits else 0))
+
+    @property
+    def _floats(self) -> int:
+        """Of the scratch memory, in whole vectors; digits lie behind them."""
         floats = self.batch * (self.hidden * len(self.starts) + self._padded * len(self._between))
-        return 4 * (self.isa.round_up(floats) + self.batch * (self._words + 1))
+        return self.isa.round_up(floats)
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """A function a tile, and one that walks over directions, steps and tiles."""
@@ -166,9 +171,8 @@ class RecurrentFold(Routine):
         )
         tiles = {}
         if self._digits:
-            floats = self.isa.round_up(first + size * len(self._between))
-            between += f"    int32_t *digits = (int32_t *)(state + {floats});\n"
-            between += f"    float *units = state + {floats + self.batch * self._words};\n"
+            between += f"    int32_t *digits = (int32_t *)(state + {self._floats});\n"
+            between += f"    float *units = state + {self._floats + self.batch * self._words};\n"
             tiles["digits"] = _DIGITS_OF.format(
                 name=name, n=self.hidden, lanes=self.isa.lanes, quarter=self._quarter, digits=self._digits,
                 padded=self.isa.round_up(self._quarter), top=_TOP, offset=_TOP + 1,

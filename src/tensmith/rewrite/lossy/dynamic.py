@@ -13,12 +13,7 @@ from tensmith.ir import Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.tables import (
-    looked_up_as_codes,
-    table_in_codes,
-    table_outlooks,
-    tables_on_grids,
-)
+from tensmith.rewrite.lossy.tables import looked_up_as_codes, table_outlooks, tables_in_codes
 from tensmith.rewrite.lossy.weights import (
     LookupTable,
     WeightedLayer,
@@ -80,8 +75,7 @@ class DynamicInt8(Method):
             grid = on_grid(program, layer, bits_of(params, layer.site), params, calibration)
             program = _replaced(program, layer, grid)
         if site == EVERYWHERE:
-            for table, grid in tables_on_grids(program, params, skip, calibration):
-                program = table_in_codes(program, table, grid)
+            program = tables_in_codes(program, params, skip, calibration)
         return without_unused(program)
 
 

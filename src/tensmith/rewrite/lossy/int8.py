@@ -27,12 +27,7 @@ from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.placement import Placement, place
 from tensmith.rewrite.lossy.ranges import METHODS, choose_range
-from tensmith.rewrite.lossy.tables import (
-    looked_up_as_codes,
-    table_in_codes,
-    table_outlooks,
-    tables_on_grids,
-)
+from tensmith.rewrite.lossy.tables import looked_up_as_codes, table_outlooks, tables_in_codes
 from tensmith.rewrite.lossy.weights import (
     LookupTable,
     WeightedLayer,
@@ -109,7 +104,6 @@ class Int8(Method):
         placement = place(program, skip)
         if not placement.layers:
             raise ProgramError("nothing is left to quantize: every layer is skipped")
-        tables = list(tables_on_grids(program, params, skip, calibration))
         grids = _activation_grids(program, placement, params, calibration)
         weights = {
             layer.site: on_grid(program, layer, bits_of(params, layer.site), params, calibration)
@@ -123,9 +117,7 @@ class Int8(Method):
         for layer in placement.layers:
             writer.write_weights(layer, weights[layer.site])
         program = looked_up_as_codes(writer.program_with_pairs(), writer.tables)
-        for table, grid in tables:
-            program = table_in_codes(program, table, grid)
-        return without_unused(program)
+        return without_unused(tables_in_codes(program, params, skip, calibration))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ dequantizes those alone, so that no engine opens the whole table for a few rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -58,14 +58,16 @@ def table_outlooks(program: Program, bits: int) -> dict[str, MethodOutlook]:
     }
 
 
-def tables_on_grids(
+def tables_in_codes(
     program: Program, params: Mapping[str, Any], skip: Collection[str], calibration: Calibration
-) -> Iterator[tuple[LookupTable, QuantizedWeights]]:
-    """These but for those that `skip` names, in bits of `params`."""
+) -> Program:
+    """The program with these in codes, but for those that `skip` names, in bits of `params`."""
     for table in distinct(bare_tables(program)):
         names = called(program, table)
         if names.isdisjoint(skip):
-            yield table, on_grid(program, table, bits_of(params, *sorted(names)), params, calibration)
+            grid = on_grid(program, table, bits_of(params, *sorted(names)), params, calibration)
+            program = table_in_codes(program, table, grid)
+    return program
 
 
 def table_in_codes(program: Program, table: LookupTable, grid: QuantizedWeights) -> Program:
