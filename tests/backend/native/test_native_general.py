@@ -176,3 +176,13 @@ def test_choosing_by_value_and_by_subscripts(tmp_path: Path) -> None:
     expected = interpret(program, {"x": x})
     for name in outputs:
         assert np.array_equal(found[name], expected[name], equal_nan=True), name
+
+
+def test_a_dropouts_mask_is_all_true_and_not_its_input(tmp_path: Path) -> None:
+    net = Net(2, 5)
+    net.nodes.append(make_node("dropout", [net.add("abs", "x")], ["kept", "mask"]))
+    outputs = ["kept", net.add("cast", "mask", to=1)]
+    found, expected = answers(net.program(*outputs), tmp_path)
+    for name in outputs:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
+    np.testing.assert_array_equal(found[outputs[1]], 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from conformance import check, random
 
@@ -108,6 +109,12 @@ def test_dropout_is_the_identity_at_inference_and_refuses_training() -> None:
     scalar = TensorType("f32", ())
     call = Typed({"seed": None}, (scalar, scalar, TensorType("bool", ())), (None, None, np.array(True)))
     assert OPS["dropout"].accepts(call) == "training_mode is true or not a constant"
+
+
+def test_what_renames_its_input_has_no_other_output() -> None:
+    renaming = [op for op in OPS.values() if op.renames]
+    assert len(renaming) > 4
+    assert all(onnx.defs.get_schema(op.onnx).max_output == 1 for op in renaming)
 
 
 def test_shapes_that_do_not_broadcast() -> None:

@@ -160,10 +160,9 @@ class Identity(Elementwise):
 class Dropout(Op):
     """y = x, as dropout is at inference; the mask is all true. ONNX Dropout.
 
-    x: any shape; ratio and training_mode: scalars, without effect at inference.
+    x: any shape; ratio and training_mode: scalars, without effect at inference. Without its mask it is an
+    identity, as which a rule writes it; with it, no trait holds of both outputs.
     """
-
-    moves = renames = True
 
     def accepts(self, call: Typed) -> str | None:
         """Training mode draws random numbers, so only a known false is accepted."""

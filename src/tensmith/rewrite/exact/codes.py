@@ -215,7 +215,6 @@ def _function(*args: Term) -> AnyElementwise:
 
 _CUBE = [Instance("cube", {"": "N C H"}, lower=_LEAST)]
 _MOVES: Mapping[str, Callable[[Term], Use]] = {
-    "dropout": ops.dropout,
     "expand": lambda x: ops.expand(x, np.array([2, 1, 1, 1])),
     "flatten": lambda x: ops.flatten(x, attrs={"axis": 2}),
     "identity": ops.identity,
