@@ -27,3 +27,13 @@ def test_windows_over_the_border(attrs: dict[str, object], tmp_path: Path) -> No
     found, expected = answers(program, tmp_path)
     for name in program.outputs:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("to", [2, 3])
+def test_whole_numbers_that_stand_for_nothing_else(to: int, tmp_path: Path) -> None:
+    net = Net(1, 3, 6, 5)
+    whole = net.add("cast", net.add("abs", net.add("mul", "x", net.constant(values=np.float32(20)))), to=to)
+    pooled = net.add("max_pool", whole, kernel_shape=(3, 3), pads=(1, 1, 1, 1))
+    output = net.add("cast", net.add("concat", pooled, whole, axis=1), to=1)
+    found, expected = answers(net.program(output), tmp_path)
+    np.testing.assert_array_equal(found[output], expected[output])

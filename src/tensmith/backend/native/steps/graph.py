@@ -1,7 +1,7 @@
 """A prepared program with what steps need to know of it, derived once.
 
-A value is seen as images (`images`, where its rank allows), or as a tensor that lies dense, and `names` says
-what it is called there.
+A value is seen as images (`images`, where its rank allows: floats, and bytes whose quantization parameters
+are known), or as a tensor that lies dense, and `names` says what it is called there.
 """
 
 from __future__ import annotations
@@ -73,7 +73,11 @@ def step_graph(program: Program, isa: Isa) -> StepGraph:
         isa,
         shapes=shapes,
         dtypes={name: type_.dtype for name, type_ in types.items()},
-        images={name: seen for name, type_ in types.items() if (seen := images_of(type_)) is not None},
+        images={
+            name: seen
+            for name, type_ in types.items()
+            if (type_.dtype == "f32" or name in quantized) and (seen := images_of(type_)) is not None
+        },
         constants=constants,
         parameters=parameters,
         quantized=quantized,
