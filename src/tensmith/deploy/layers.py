@@ -83,8 +83,7 @@ def treatment(plan: Plan, weights: StoredWeights, program: Program) -> str:
             words += [] if _KEPT_WORD in words else [_KEPT_WORD]
         else:
             own = {name: value for name, value in step.params.items() if name != KEPT}
-            named = (name for name in sorted(names) if name in own.get("bits", {}))
-            words.append(LOSSY[step.rule].treatment(own, next(named, weights.site)))
+            words.append(LOSSY[step.rule].treatment(own, weights.site, *sorted(names)))
     words += [f"{name} {value}" for name, value in plan.settings.items() if name == "precision"]
     return "; ".join(words) or "exact rewrites only"
 

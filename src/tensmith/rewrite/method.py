@@ -143,11 +143,11 @@ class Method(ABC):
         them in its place. None where it is lossy itself."""
         return None
 
-    def treatment(self, params: Mapping[str, Any], site: str) -> str:
-        """What it does to a layer, in words for the report."""
+    def treatment(self, params: Mapping[str, Any], *names: str) -> str:
+        """What it does to a layer of one or more names, in words for the report."""
         if self.graded:
             coded = params.get("rounding") == "coded"
-            kind = "weights of short codes" if coded else f"{bits_of(params, site)}-bit weights"
+            kind = "weights of short codes" if coded else f"{bits_of(params, *names)}-bit weights"
             return f"{self.name}, {kind}"
         shown = ", ".join(f"{key} {value}" for key, value in params.items() if key != "bits")
         return f"{self.name} ({shown})" if shown else self.name

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lossy_samples import Interpreted
+from tensmith.backend.native.emit.folder import write_folder
+from tensmith.backend.native.emit.loader import Model
+from tensmith.backend.native.plan import make_plan
 from tensmith.backend.onnx import to_onnx
 from tensmith.backend.packed import pack
 from tensmith.deploy.layers import treatment
@@ -17,9 +21,10 @@ from tensmith.evaluate.layers import layer_costs
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import load_target
 from tensmith.ir import Program, TensorType, interpret, make_node
+from tensmith.kernel import host_isa
 from tensmith.rewrite.kept import kept_sites
 from tensmith.rewrite.lossy.weights import stored_weights
-from tensmith.rewrite.method import LOSSY, Prospect, apply_lossy
+from tensmith.rewrite.method import LOSSY, Prospect, Standing, apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.search.plan import Plan
 
@@ -107,7 +112,8 @@ def test_weights_that_two_layers_share_are_rounded_once(stored: str) -> None:
         ("weight_only", {"stored": "codes"}, "weight_only, 8-bit weights"),
         ("weight_only", {"stored": "codes", "skip": ["y"]}, "left in float by weight_only"),
         ("weight_only", {"stored": "codes", "kept": ["y"]}, "kept as it is"),
-        ("int8", {"calibration": "minmax"}, "exact rewrites only"),
+        ("int8", {"calibration": "minmax"}, "int8, 8-bit weights"),
+        ("weight_clustering", {"bits": 5}, "exact rewrites only"),
     ],
 )
 def test_a_report_says_what_became_of_them(rule: str, params: dict[str, Any], said: str) -> None:
@@ -122,13 +128,35 @@ def test_they_are_kept_by_any_of_their_names() -> None:
         assert kept_sites(program, program, [name]) == ("y",)
 
 
-def test_static_int8_leaves_them_as_they_are() -> None:
+def in_bytes(program: Program, **params: Any) -> Program:
+    step = Step("int8", EVERYWHERE, {"calibration": "minmax", **params}, "lossy")
+    return apply_lossy(program, step, Interpreted())
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_static_int8_rounds_them_and_the_elements_that_they_multiply(head: bool, tmp_path: Path) -> None:
+    program = tagger(head)
+    treated = in_bytes(program)
+    assert 0 < moved(program, treated) < 0.05
+    assert {"w", "r"}.isdisjoint(treated.constants)
+    elements = treated.producers[treated.producers["y"].inputs[0]]
+    assert elements.op == "dequantize_linear" and treated.producers[elements.inputs[0]].inputs[0] == "x"
+    plan = make_plan(treated, host_isa())
+    products = [str(action.work) for action in plan.actions if action.writes in ("y products", "tags")]
+    assert len(products) == 1 + head and all("(u8" in work for work in products)
+    write_folder(plan, tmp_path / "compiled")
+    x = np.random.default_rng(1).standard_normal((5, 1, 6)).astype(np.float32)
+    found, expected = Model(tmp_path / "compiled")(x=x), interpret(treated, {"x": x})
+    np.testing.assert_allclose(found[treated.outputs[0]], expected[treated.outputs[0]], atol=2e-2)
+
+
+def test_static_int8_leaves_what_is_skipped() -> None:
     """A search names them to it, as it probed them with the others."""
     program = tagger()
-    rounding = {"rounding": "coded", "price": 10.0, "worth": dict.fromkeys(SITES, 0.01), "skip": [SITES[1]]}
-    step = Step("int8", EVERYWHERE, {"calibration": "minmax", **rounding}, "lossy")
-    treated = apply_lossy(program, step, Interpreted())
-    assert {name: treated.constants[name].dtype for name in "wr"} == dict.fromkeys("wr", np.dtype("f4"))
+    rounding = {"rounding": "coded", "price": 10.0, "worth": dict.fromkeys(SITES, 0.01)}
+    treated = in_bytes(program, **rounding, skip=SITES[:1])
+    assert treated.constants["w"].dtype == np.float32 and "r" not in treated.constants
+    assert treated.producers["y"].inputs[0] == "x"
     assert 0 < moved(program, treated) < 0.5
 
 
@@ -146,3 +174,15 @@ def test_the_plain_forms_of_every_method_run(method: str) -> None:
         for step in form.steps:
             treated = apply_lossy(treated, step, Interpreted())
         assert moved(program, treated) < 1
+
+
+@pytest.mark.parametrize("method", list(LOSSY))
+def test_a_report_has_words_for_whatever_a_search_tries(method: str) -> None:
+    program = tagger()
+    prospect = Prospect(program, 8, frozenset({"bf16"}), {}, lambda: dict.fromkeys(SITES, 1.0))
+    graded = LOSSY["weight_only"].step(stored="codes", default_bits=8)
+    bases = [Standing((), "", None, False, True), Standing((graded,), "", graded, False, True)]
+    forms = [form for base in bases for form in LOSSY[method].extensions(base, prospect)]
+    for form in (*forms, *LOSSY[method].starts(prospect)):
+        for weights in stored_weights(program):
+            assert treatment(Plan(form.steps), weights, program)

@@ -13,9 +13,10 @@ from tensmith.ir import Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.tables import looked_up_as_codes, table_outlooks, tables_in_codes
+from tensmith.rewrite.lossy.stored_codes import beside_layers_in_codes, outlooks_beside_layers
+from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import (
-    LookupTable,
+    StoredWeights,
     WeightedLayer,
     grid_bytes,
     weighted_layers,
@@ -31,16 +32,16 @@ from tensmith.rewrite.rule import EVERYWHERE
 class DynamicInt8(Method):
     """y = matmul(x, w) becomes matmul_integer(q(x), codes) * (scale(x) * scales).
 
-    Only matrix products, in the form ONNX Runtime runs as one kernel; everywhere, tables as well. params: as
-    int8 for weights.
+    Only matrix products, in the form ONNX Runtime runs as one kernel; everywhere, weights of recurrent layers
+    and tables as well. params: as int8 for weights.
     """
 
-    acts_on = (WeightedLayer, LookupTable)
+    acts_on = (StoredWeights,)
     rounds_activations = True
 
-    def treatment(self, params: Mapping[str, Any], site: str) -> str:
+    def treatment(self, params: Mapping[str, Any], *names: str) -> str:
         """With its bits."""
-        return f"{self.name}, {bits_of(params, site)}-bit weights"
+        return f"{self.name}, {bits_of(params, *names)}-bit weights"
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All matrix products."""
@@ -54,7 +55,7 @@ class DynamicInt8(Method):
                 "8-bit weights", grid_bytes(layer, 8), 1.0, "int8", math.prod(layer.shape), 8
             )
             for layer in _products(prospect.program)
-        } | table_outlooks(prospect.program, 8)
+        } | outlooks_beside_layers(prospect.program, 8)
 
     def sites(self, program: Program) -> Iterator[str]:
         """All at once, or one matrix product."""
@@ -75,7 +76,7 @@ class DynamicInt8(Method):
             grid = on_grid(program, layer, bits_of(params, layer.site), params, calibration)
             program = _replaced(program, layer, grid)
         if site == EVERYWHERE:
-            program = tables_in_codes(program, params, skip, calibration)
+            program = beside_layers_in_codes(program, params, skip, calibration)
         return without_unused(program)
 
 

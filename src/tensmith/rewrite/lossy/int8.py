@@ -27,9 +27,10 @@ from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.placement import Placement, place
 from tensmith.rewrite.lossy.ranges import METHODS, choose_range
-from tensmith.rewrite.lossy.tables import looked_up_as_codes, table_outlooks, tables_in_codes
+from tensmith.rewrite.lossy.stored_codes import beside_layers_in_codes, outlooks_beside_layers
+from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import (
-    LookupTable,
+    StoredWeights,
     WeightedLayer,
     dequantized,
     grid_bytes,
@@ -61,12 +62,12 @@ class Int8(Method):
     where nothing makes up for errors of rounding]; skip [sites that stay in float]."""
 
     graded = True
-    acts_on = (WeightedLayer, LookupTable)
+    acts_on = (StoredWeights,)
     rounds_activations = True
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All layers, in the range that calibration saw."""
-        if weighted_layers(prospect.program):
+        if place(prospect.program, frozenset()).values:
             yield self._form({**_CALIBRATIONS[0], "default_bits": prospect.bits})
 
     def variants(self, start: Form, lost: float) -> Iterable[Form]:
@@ -83,7 +84,7 @@ class Int8(Method):
                 f"{bits}-bit weights", grid_bytes(layer, bits), 1.0, "int8", math.prod(layer.shape), bits
             )
             for layer in weighted_layers(prospect.program)
-        } | table_outlooks(prospect.program, bits)
+        } | outlooks_beside_layers(prospect.program, bits)
 
     def _form(self, params: Mapping[str, Any]) -> Form:
         return Form((self.step(**params),), "int8", order=10)
@@ -102,7 +103,7 @@ class Int8(Method):
         if unknown:
             raise ProgramError(f"'{min(unknown)}' is not a layer of the program")
         placement = place(program, skip)
-        if not placement.layers:
+        if not placement.values:
             raise ProgramError("nothing is left to quantize: every layer is skipped")
         grids = _activation_grids(program, placement, params, calibration)
         weights = {
@@ -117,7 +118,7 @@ class Int8(Method):
         for layer in placement.layers:
             writer.write_weights(layer, weights[layer.site])
         program = looked_up_as_codes(writer.program_with_pairs(), writer.tables)
-        return without_unused(tables_in_codes(program, params, skip, calibration))
+        return without_unused(beside_layers_in_codes(program, params, skip, calibration))
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class Migrate(Method):
         """The program after these steps."""
         return replay_exact(program, self.exact_steps(program, params, calibration))
 
-    def treatment(self, params: Mapping[str, Any], site: str) -> str:
+    def treatment(self, params: Mapping[str, Any], *names: str) -> str:
         """See Method."""
         return "scales of large channels moved into weights"
 

@@ -1,7 +1,8 @@
 """Which values of a program are quantized, so that engines find whole chains of 8-bit kernels.
 
 Every operand and every result of a convolution or matrix product that is treated, but a result to which a
-bias is added: that is done in floats. Both operands and the result of a residual add between them; all
+bias is added: that is done in floats; and what a recurrent layer multiplies with weights that are treated,
+all steps at once, while states stay floats. Both operands and the result of a residual add between them; all
 operands of a concatenation, on one grid, and what parts of others are among them: channels that go past a
 block of layers stay as they are. A rectifier whose only effect is to cut at zero disappears: an unsigned
 grid that starts at zero cuts just so (Jacob et al. 2018).
@@ -17,7 +18,7 @@ from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
-from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers
+from tensmith.rewrite.lossy.weights import WeightedLayer, called, recurrent_weights, weighted_layers
 
 # Ops whose result is their input's values moved: it stays on the input's grid.
 _MOVING = frozenset({"max_pool", "reshape", "flatten", "slice", "squeeze", "unsqueeze", "transpose"})
@@ -68,6 +69,8 @@ def place(program: Program, skip: frozenset[str]) -> Placement:
     for node in program.nodes:
         if node.output in treated:
             chosen.update((node.inputs[0], *_result(program, node, placement)))
+        elif _multiplies_elements(program, node, skip):
+            chosen.add(node.inputs[0])
         elif node.op == "add" and _joins_layers(program, node, treated | chosen):
             chosen.update((*node.inputs, *_result(program, node, placement)))
         elif node.traits.joins and all(name in chosen for name in node.inputs):
@@ -79,6 +82,12 @@ def place(program: Program, skip: frozenset[str]) -> Placement:
     order = [*program.inputs, *(name for node in program.nodes for name in node.outputs)]
     placement.values = [name for name in order if name in chosen and name not in program.constants]
     return placement
+
+
+def _multiplies_elements(program: Program, node: Node, skip: frozenset[str]) -> bool:
+    """Whether it is a recurrent layer whose weights of elements are treated."""
+    weights = recurrent_weights(program, node)
+    return any(own.of_elements and skip.isdisjoint(called(program, own)) for own in weights)
 
 
 def _joins_layers(program: Program, node: Node, known: set[str]) -> bool:

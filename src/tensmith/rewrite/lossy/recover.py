@@ -32,7 +32,7 @@ class Recover(Method):
 
     acts_on = (WeightedLayer, LookupTable)
 
-    def treatment(self, params: Mapping[str, Any], site: str) -> str:
+    def treatment(self, params: Mapping[str, Any], *names: str) -> str:
         """How long it was trained."""
         return f"trained for {params['steps']} steps"
 

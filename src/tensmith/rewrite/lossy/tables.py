@@ -6,29 +6,16 @@ dequantizes those alone, so that no engine opens the whole table for a few rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.onnx_schema import ELEMENT_CODES
-from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
-from tensmith.rewrite.lossy.weights import (
-    LookupTable,
-    WeightedLayer,
-    called,
-    distinct,
-    grid_bytes,
-    is_table,
-    layers_at,
-    lookups,
-    stored_weights,
-)
-from tensmith.rewrite.method import MethodOutlook, bits_of
+from tensmith.rewrite.lossy.grid import QuantizedWeights
+from tensmith.rewrite.lossy.weights import LookupTable, WeightedLayer, is_table, layers_at, lookups
 from tensmith.rewrite.rule import EVERYWHERE
 
 
@@ -43,31 +30,6 @@ def layers_but_tables(program: Program, site: str) -> list[WeightedLayer]:
     if not found:
         raise ProgramError("the program has no weights but tables that rows are looked up in")
     return found
-
-
-def bare_tables(program: Program) -> list[LookupTable]:
-    """The tables that no layer multiplies with, by each node that looks rows up."""
-    return [own for own in stored_weights(program) if isinstance(own, LookupTable)]
-
-
-def table_outlooks(program: Program, bits: int) -> dict[str, MethodOutlook]:
-    """What these would be on grids."""
-    return {
-        table.site: MethodOutlook(f"{bits}-bit weights", grid_bytes(table, bits), bits=bits)
-        for table in bare_tables(program)
-    }
-
-
-def tables_in_codes(
-    program: Program, params: Mapping[str, Any], skip: Collection[str], calibration: Calibration
-) -> Program:
-    """The program with these in codes, but for those that `skip` names, in bits of `params`."""
-    for table in distinct(bare_tables(program)):
-        names = called(program, table)
-        if names.isdisjoint(skip):
-            grid = on_grid(program, table, bits_of(params, *sorted(names)), params, calibration)
-            program = table_in_codes(program, table, grid)
-    return program
 
 
 def table_in_codes(program: Program, table: LookupTable, grid: QuantizedWeights) -> Program:

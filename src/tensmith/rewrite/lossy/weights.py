@@ -79,6 +79,11 @@ class StoredWeights:
 class RecurrentWeights(StoredWeights):
     """One of the two matrices of a recurrent layer: a row is one gate of one state."""
 
+    @property
+    def of_elements(self) -> bool:
+        """Whether it multiplies the elements of the sequence, rather than the state."""
+        return self.place == 1
+
 
 class LookupTable(StoredWeights):
     """A matrix [rows, d] that nodes gather rows of, and nothing else reads: an embedding."""

@@ -1,0 +1,82 @@
+"""Weights as codes in the program, and those that no layer has: of recurrent layers, and bare tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tensmith.ir import Program, make_node
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.grid import QuantizedWeights, largest_code, on_grid
+from tensmith.rewrite.lossy.tables import looked_up_as_codes, table_in_codes
+from tensmith.rewrite.lossy.weights import (
+    LookupTable,
+    StoredWeights,
+    WeightedLayer,
+    called,
+    dequantized,
+    distinct,
+    grid_bytes,
+    is_table,
+    stored_weights,
+)
+from tensmith.rewrite.method import MethodOutlook, bits_of
+
+
+def weights_beside_layers(program: Program) -> list[StoredWeights]:
+    """Those of recurrent layers and of tables that no layer multiplies with, one of each constant."""
+    return distinct(own for own in stored_weights(program) if not isinstance(own, WeightedLayer))
+
+
+def outlooks_beside_layers(program: Program, bits: int) -> dict[str, MethodOutlook]:
+    """What each of these would be on a grid, by every node that reads it."""
+    return {
+        own.site: MethodOutlook(f"{bits}-bit weights", grid_bytes(own, bits), bits=bits)
+        for own in stored_weights(program)
+        if not isinstance(own, WeightedLayer)
+    }
+
+
+def beside_layers_in_codes(
+    program: Program, params: Mapping[str, Any], skip: Collection[str], calibration: Calibration
+) -> Program:
+    """The program with these in codes, but for those that `skip` names, in bits of `params`."""
+    for own in weights_beside_layers(program):
+        names = called(program, own)
+        if names.isdisjoint(skip):
+            bits = bits_of(params, own.site, *sorted(names))
+            program = in_codes(program, own, on_grid(program, own, bits, params, calibration))
+    return program
+
+
+def in_codes(program: Program, layer: StoredWeights, grid: QuantizedWeights) -> Program:
+    """The program with weights as codes and scales, which it opens; up to 4 bits as int4 where that goes."""
+    if isinstance(layer, LookupTable):
+        return table_in_codes(program, layer, grid)
+    table = is_table(program, layer)
+    few = int(np.abs(grid.codes).max()) <= largest_code(4)
+    # ONNX gathers no int4, and nobody steps recurrent layers with it.
+    narrow = few and not table and isinstance(layer, WeightedLayer)
+    codes = grid.codes.astype(ml_dtypes.int4) if narrow else grid.codes
+    like = program.constants[layer.weight]
+    scales = grid.scales.astype(like.dtype)
+    made = ("dequantized", "shape", "opened")
+    opened, shape, whole = (program.unused(f"{layer.weight}.{part}") for part in made)
+    node, constants = dequantized(program, layer.weight, opened, codes, scales, grid.axis)
+    if table and grid.axis == 0:
+        pair = (node.inputs[0], node.inputs[1])
+        program = looked_up_as_codes(program.with_constants(constants), {layer.weight: pair})
+    nodes = [node]
+    if layer.shape != like.shape:
+        constants[shape] = np.array(like.shape, np.int64)
+        nodes.append(make_node("reshape", (opened, shape), (whole,)))
+    made_of_it = nodes[-1].output
+    for other in program.nodes:
+        inputs = tuple(made_of_it if name == layer.weight else name for name in other.inputs)
+        nodes.append(replace(other, inputs=inputs) if inputs != other.inputs else other)
+    kept = {name: array for name, array in program.constants.items() if name != layer.weight}
+    return replace(program, nodes=tuple(nodes), constants={**kept, **constants})
