@@ -22,6 +22,7 @@ from tensmith.deploy.slots import SlotDecoders
 from tensmith.engine.base import ENGINES, Session, compilers
 from tensmith.engine.compiled import NATIVE
 from tensmith.errors import ModelError, TensmithError, UsageError
+from tensmith.evaluate.accuracy import Model as Answering
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.checked import check_model
@@ -83,6 +84,10 @@ class Model:
                 self._session = self._loaded()
         return self._session
 
+    @cached_property
+    def _answers(self) -> Answering:
+        return as_model(self.session)
+
     def _loaded(self) -> Session:
         path = self._compiled or self.path
         if self._compiled is None and (self._gguf or path.suffix == _PACKED_SUFFIX):
@@ -99,7 +104,7 @@ class Model:
     def __call__(self, inputs: np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]) -> Any:
         """One inference on any number of samples."""
         given = inputs if isinstance(inputs, dict) else np.asarray(inputs)
-        outputs = as_model(self.session)(given)
+        outputs = self._answers(given)
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
     def generate(

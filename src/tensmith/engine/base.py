@@ -244,6 +244,11 @@ def first_line(error: BaseException) -> str:
     return (bullets or telling or lines or [type(error).__name__])[0][:300].rstrip(".")
 
 
+def kinds_of(inputs: Arrays) -> tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]:
+    """All of the inputs that decides whether a model takes them; fast, to look up what is known of them."""
+    return tuple([(name, array.dtype, array.shape) for name, array in inputs.items()])
+
+
 def check_inputs(specs: tuple[TensorSpec, ...], inputs: Arrays) -> None:
     """EngineError unless `inputs` has exactly the arrays that `specs` ask for: names, dtypes, fixed sizes."""
     if inputs.keys() != {spec.name for spec in specs}:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tensmith.engine.base import Arrays, Session, check_inputs, sizes_of
+from tensmith.engine.base import Arrays, Session, kinds_of, sizes_of
 from tensmith.engine.signature import ModelSignature
 
 Array = np.ndarray[Any, Any]
@@ -35,6 +35,7 @@ class SizedSession(Session):
         self.operators = signature.operators
         self._build = build
         self._models: dict[tuple[tuple[str, int], ...], CompiledModel] = {}
+        self._takes: dict[object, CompiledModel] = {}  # the model that takes inputs of known kinds
         self._building = threading.Lock()
 
     def load(self, sizes: Mapping[str, int]) -> CompiledModel:
@@ -48,15 +49,19 @@ class SizedSession(Session):
         return model
 
     def run(self, inputs: Arrays) -> dict[str, Array]:
-        return self.load(sizes_of(self.inputs, inputs))(**inputs)
+        kinds = kinds_of(inputs)
+        model = self._takes.get(kinds)
+        if model is None:
+            model = self._takes[kinds] = self.load(sizes_of(self.inputs, inputs))
+        return model(**inputs)
 
     def bind(self, inputs: Arrays) -> Callable[[], object]:
-        check_inputs(self.inputs, inputs)
         step, _ = self.load(sizes_of(self.inputs, inputs)).bind(dict(inputs))
         return step
 
     def close(self) -> None:
         self._models.clear()
+        self._takes.clear()
 
 
 def opened(signature: ModelSignature, build: Build, sizes: Mapping[str, int] | None) -> SizedSession:

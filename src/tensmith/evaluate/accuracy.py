@@ -10,7 +10,7 @@ import numpy as np
 
 from tensmith.data.dataset import Inputs, sample_count
 from tensmith.data.tokenizers import BESIDE_TOKENS
-from tensmith.engine.base import Session, check_inputs, in_parts
+from tensmith.engine.base import Session, check_inputs, in_parts, kinds_of
 from tensmith.engine.signature import TensorSpec
 from tensmith.errors import DataError, EngineError
 from tensmith.evaluate.detection import Detections, matched
@@ -210,14 +210,19 @@ def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:
     Samples are preprocessed, named and cast; DataError if they do not fit the model.
     """
     fixed = _at_a_time(session)
+    whole = set()  # kinds of inputs that are answered at once
 
     def run(samples: Inputs) -> dict[str, Array]:
         named = _named(session.inputs, samples, preprocess)
+        kinds = kinds_of(named)
+        if kinds in whole:
+            return session.run(named)
         count = sample_count(named)
         if not count:
             raise DataError("there are no samples to answer; give at least one")
         if fixed is None or _fits(session, named, count):
             _check(session, named)
+            whole.add(kinds)
             return session.run(named)
         _check(session, next(in_parts(named, fixed)))
         parts = session.run_in_parts(named, fixed)

@@ -11,6 +11,7 @@ A folder with an altered file is refused by its hash, and so is one whose instru
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import json
 import mmap
@@ -18,7 +19,7 @@ import platform
 import queue
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ class Model:
         self._weights = page_memory(self.manifest["weights_bytes"])
         with (self.folder / WEIGHTS).open("rb") as file:
             file.readinto(self._weights)
+        self._weights_at = address_of(self._weights)
         self._arenas = [arena_of(self.manifest["arena_bytes"])]  # those that no call is using
         library = ctypes.CDLL(str(self.folder.resolve() / LIBRARY))
         made_for = self.manifest.get("threads", 1)
@@ -68,12 +70,14 @@ class Model:
         self._run = _entry(library) if alone else _Crew(library, made_for)
         self.inputs: list[dict[str, Any]] = self.manifest["inputs"]
         self.outputs: list[dict[str, Any]] = self.manifest["outputs"]
+        self._takes, self._gives = _arrays(self.inputs), _arrays(self.outputs)
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
         """One inference. Arrays are converted to the model's element types and must have its shapes."""
-        step, outputs = self.bind(inputs)
-        step()
-        return outputs
+        given = self._fitting(inputs)
+        results = {name: np.empty(shape, dtype) for name, (shape, dtype) in self._gives.items()}
+        self._infer(pointers_of(given), pointers_of(results.values()))
+        return results
 
     def bind(
         self, inputs: dict[str, Any], results: dict[str, Any] | None = None
@@ -84,44 +88,52 @@ class Model:
         but what makes that output reads it. Threads that share such a call wait for each other, since it has
         one set of arrays.
         """
-        if inputs.keys() != {spec["name"] for spec in self.inputs}:
-            wanted = ", ".join(spec["name"] for spec in self.inputs)
-            raise ModelError(
-                f"the model takes the inputs {wanted}, but was given {', '.join(inputs) or 'none'}"
-            )
-        given = [_fitting(spec, inputs[spec["name"]]) for spec in self.inputs]
-        places = results or {}
+        given, places = self._fitting(inputs), results or {}
         results = {
-            spec["name"]: _place(spec, places[spec["name"]])
-            if spec["name"] in places
-            else np.empty(spec["shape"], spec["dtype"])
-            for spec in self.outputs
+            name: _place(name, shape, dtype, places[name]) if name in places else np.empty(shape, dtype)
+            for name, (shape, dtype) in self._gives.items()
         }
-        pointers = [pointers_of(given), pointers_of(list(results.values()))]
-        weights, (reads, writes) = address_of(self._weights), map(ctypes.addressof, pointers)
-        run, arenas, size = self._run, self._arenas, self.manifest["arena_bytes"]
-
-        def step() -> None:
-            try:
-                arena = arenas.pop()
-            except IndexError:  # all are in use
-                arena = arena_of(size)
-            failed = run(weights, reads, writes, arena[0])
-            arenas.append(arena)
-            if failed:
-                raise ModelError("the model failed while running")
-
-        step.__dict__["kept"] = (given, results, pointers, self)  # alive as long as the call is
+        step = functools.partial(self._infer, pointers_of(given), pointers_of(results.values()))
+        step.__dict__["kept"] = (given, results)  # alive as long as the call is
         return one_at_a_time(step), results
 
+    def _infer(self, reads: Any, writes: Any) -> None:
+        """One inference between arrays of pointers."""
+        try:
+            arena = self._arenas.pop()
+        except IndexError:  # all are in use
+            arena = arena_of(self.manifest["arena_bytes"])
+        failed = self._run(self._weights_at, reads, writes, arena[0])
+        self._arenas.append(arena)
+        if failed:
+            raise ModelError("the model failed while running")
 
-def _place(spec: dict[str, Any], array: Any) -> Any:
+    def _fitting(self, inputs: dict[str, Any]) -> list[Any]:
+        """The inputs in the model's order and element types; ModelError if they do not fit."""
+        if inputs.keys() != self._takes.keys():
+            raise ModelError(
+                f"the model takes the inputs {', '.join(self._takes)}, "
+                f"but was given {', '.join(inputs) or 'none'}"
+            )
+        given = []
+        for name, (shape, dtype) in self._takes.items():
+            array = np.asarray(inputs[name], dtype, order="C")
+            if array.shape != shape:
+                raise ModelError(f"input '{name}' has shape {list(array.shape)}, not {list(shape)}")
+            given.append(array)
+        return given
+
+
+def _arrays(specs: list[dict[str, Any]]) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """Shape and element type of each, by name."""
+    return {spec["name"]: (tuple(spec["shape"]), np.dtype(spec["dtype"])) for spec in specs}
+
+
+def _place(name: str, shape: tuple[int, ...], dtype: Any, array: Any) -> Any:
     """An array to write an output to; ModelError if it does not fit."""
-    fits = array.dtype == spec["dtype"] and list(array.shape) == list(spec["shape"])
+    fits = array.dtype == dtype and array.shape == shape
     if not (fits and array.flags.c_contiguous and array.flags.writeable):
-        raise ModelError(
-            f"output '{spec['name']}' is {spec['dtype']}{spec['shape']}, dense; its array is not"
-        )
+        raise ModelError(f"output '{name}' is {dtype}{list(shape)}, dense; its array is not")
     return array
 
 
@@ -283,13 +295,6 @@ def page_memory(size: int) -> mmap.mmap:
     return memory
 
 
-def _fitting(spec: dict[str, Any], array: Any) -> Any:
-    found = np.ascontiguousarray(array, spec["dtype"])
-    if list(found.shape) != spec["shape"]:
-        raise ModelError(f"input '{spec['name']}' has shape {list(found.shape)}, not {spec['shape']}")
-    return found
-
-
 def arena_of(size: int) -> tuple[int, mmap.mmap]:
     """(its address, the memory)."""
     memory = page_memory(size)
@@ -300,5 +305,7 @@ def address_of(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
-def pointers_of(arrays: list[Any]) -> Any:
-    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
+def pointers_of(arrays: Collection[Any]) -> Any:
+    """Their addresses, as C takes them; the arrays must outlive it."""
+    at = [array.__array_interface__["data"][0] for array in arrays]
+    return (ctypes.c_void_p * max(1, len(at)))(*at)
