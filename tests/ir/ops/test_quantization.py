@@ -10,8 +10,8 @@ import pytest
 from conformance import check, random
 
 from tensmith.errors import ProgramError
-from tensmith.formula.arith import Array
-from tensmith.ir.op import OPS, Typed
+from tensmith.formula.arith import Array, Floats
+from tensmith.ir.op import OPS, Run, Typed
 from tensmith.ir.types import TensorType
 
 
@@ -91,6 +91,17 @@ def test_q_linear_matmul(per_column: bool) -> None:
     a, b = integers(np.uint8, 3, 4), integers(np.int8, 4, 5)
     inputs = [a, scale(0.1), np.array(120, np.uint8), b, weight, point, scale(0.5), np.array(7, np.uint8)]
     check("q_linear_matmul", inputs, formula=False)
+
+
+def test_scales_in_halves_are_multiplied_in_floats() -> None:
+    """Their product in halves would be so far off that a code is another."""
+    half, byte = np.float16, np.uint8
+    left = [np.array([[0]], byte), half(0.0066), byte(59)]
+    right = [np.array([[225]], byte), half(0.00705), byte(114)]
+    program = [np.asarray(each) for each in (*left, *right, half(0.0107), byte(118))]
+    types = tuple(TensorType({"float16": "f16", "uint8": "u8"}[a.dtype.name], a.shape) for a in program)
+    (codes,) = OPS["q_linear_matmul"].run(Run({}, tuple(program), types, (None,)), Floats())
+    assert codes.tolist() == [[90]]
 
 
 @pytest.mark.parametrize("groups", [1, 2])

@@ -20,10 +20,15 @@ def requantize(call: Run, sums: Array, channel: int, arith: Arith) -> Array:
     """round(sums * a_scale * b_scale / y_scale) + y_zero_point, saturated.
 
     The inputs are those of the QLinear ops: a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale,
-    y_zero_point. A scale of b with several values goes along axis `channel` of the sums.
+    y_zero_point. A scale of b with several values goes along axis `channel` of the sums. Scales are
+    multiplied in f32 at least.
     """
-    weight_scale = along(call[4], channel, sums.ndim)
-    factor = arith.div(arith.mul(along(call[1], 0, 0), weight_scale), along(call[6], 0, 0))
+    scales: tuple[Array, ...] = (call[1], call[4], call[6])
+    if not arith.exact:
+        scales = tuple(scale.astype(np.result_type(scale, np.float32)) for scale in scales)
+    a_scale, b_scale, y_scale = scales
+    factor = arith.mul(along(a_scale, 0, 0), along(b_scale, channel, sums.ndim))
+    factor = arith.div(factor, along(y_scale, 0, 0))
     y_type = call.types[7]
     assert y_type is not None
     return to_grid(arith.mul(sums, factor), along(call[7], 0, 0), y_type.dtype, arith)
