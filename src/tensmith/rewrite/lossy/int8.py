@@ -4,7 +4,8 @@ One form serves ONNX Runtime and OpenVINO: QuantizeLinear / DequantizeLinear pai
 activations uint8 per tensor, weights int8 symmetric per output channel, biases int32 on the product of both
 scales (Jacob et al., CVPR 2018; ONNX Runtime's QDQ format). Fewer weight bits use fewer codes of the same
 int8 tensor: they run at the same speed and pack smaller. Tables of embeddings are int8 tensors with a scale a
-row; one that the output head multiplies with stays one.
+row; one that the output head multiplies with stays one. A recurrent layer's weights are codes, and so is what
+it multiplies all steps at once; its state stays a float.
 """
 
 from __future__ import annotations
