@@ -186,3 +186,15 @@ def test_a_dropouts_mask_is_all_true_and_not_its_input(tmp_path: Path) -> None:
     for name in outputs:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
     np.testing.assert_array_equal(found[outputs[1]], 1)
+
+
+def test_convolutions_of_volumes(tmp_path: Path) -> None:
+    net = Net(1, 2, 4, 5, 6)
+    x = net.add("sigmoid", "x")
+    outputs = [
+        net.add("conv", x, net.constant(3, 2, 3, 3, 3), pads=(1,) * 6),
+        net.add("conv_transpose", x, net.constant(2, 3, 2, 2, 2), strides=(2, 2, 2)),
+    ]
+    found, expected = answers(net.program(*outputs), tmp_path)
+    for name in outputs:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)

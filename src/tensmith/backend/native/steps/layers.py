@@ -36,6 +36,8 @@ def layer(graph: StepGraph, node: Node, inputs: tuple[str, ...]) -> Heavy | None
     static = all(name in graph.constants for name in inputs[1:] if name)
     if kind is None or not static or inputs[0] in graph.constants:
         return None
+    if kind.windowed and inputs[0] not in graph.images:  # of volumes
+        return None
     return _convolution(graph, node, inputs) if kind.windowed else _product(graph, node, inputs)
 
 
