@@ -79,9 +79,9 @@ class Server:
         return {}, {}
 
     def time(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
-        """Nanoseconds of each of `count` inferences, and those in which they waited for processors."""
+        """The turn of `count` inferences."""
         turn = time_calls(self._fed(), request["count"])
-        return {"waited": turn.waited}, {"nanoseconds": turn.nanoseconds}
+        return {"waited": turn.waited, "held": turn.held}, {"nanoseconds": turn.nanoseconds}
 
     def peak(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
         """The highest resident bytes over `count` inferences; `exact` is false if it was only sampled."""

@@ -86,7 +86,7 @@ class SessionWorker(Session, Ending):
     def time(self, count: int) -> Turn:
         """Times `count` inferences on the fed inputs."""
         answer, results = self._ask("time", "timing", count=count)
-        return Turn(results["nanoseconds"], answer["waited"])
+        return Turn(results["nanoseconds"], answer["waited"], answer["held"])
 
     def peak(self, count: int) -> Peak:
         """The highest resident memory over `count` inferences on the fed inputs."""

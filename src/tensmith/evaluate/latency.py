@@ -36,7 +36,7 @@ _WARM_UP_TURNS = 2
 PERCENTILES = (95, 99)
 FEWEST_RUNS = 400
 
-BUSY = "the machine was busy with other work, so latencies are means that contain waiting"
+BUSY = "the machine was busy with other work, so latencies are means, less certain than medians"
 
 
 @dataclass(frozen=True)
@@ -147,9 +147,8 @@ def compare(
 class Rounds:
     """Nanoseconds of an inference of each contender in each round: float64 [rounds, contenders].
 
-    Those are medians over a turn. On a machine too `busy` for enough undisturbed rounds they are means, which
-    waiting makes longer for all alike, and all rounds count. `runs`: of each contender, every single run of
-    all rounds.
+    Those are medians over a turn. On a machine too `busy` for enough undisturbed rounds they are means
+    without waiting, and all rounds count. `runs`: of each contender, every single run of all rounds.
     """
 
     nanoseconds: Array
@@ -180,10 +179,10 @@ def take_turns(
     while len(means) < _MOST_ROUNDS:
         turns = [timer(count + 1) for timer, count in zip(timers, counts)]
         for kept, turn in zip(runs, turns):
-            kept.append(turn.nanoseconds[1:])
-        means.append([float(np.mean(turn.nanoseconds[1:])) for turn in turns])
+            kept.append(turn.later)
+        means.append([turn.mean for turn in turns])
         if not any(turn.disturbed for turn in turns):
-            calm.append([float(np.median(turn.nanoseconds[1:])) for turn in turns])
+            calm.append([float(np.median(turn.later)) for turn in turns])
         spent = time.monotonic() - began
         if len(calm) < _FEWEST_ROUNDS:
             if len(means) >= _PATIENCE * _FEWEST_ROUNDS and spent > limit:

@@ -202,7 +202,7 @@ def _measured(
         turn = worker.time(plan.method.runs + 1)
         if turn.disturbed:
             notes.append(BUSY)
-        spent = turn.nanoseconds[1:] / 1e6
+        spent = turn.later / 1e6
         low, high = median_interval(spent, plan.seed)
         figures["latency_ms"] = spread(float(np.median(spent)), low, high, "ms")
         if plan.method.seconds:
