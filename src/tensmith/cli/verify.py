@@ -56,7 +56,8 @@ def verify(
     of every exact rule, the exact parts over prime fields drawn anew, lossy steps by their calibration
     statistics, compiled code by compiling it again; with --data its figures. Of a lifted function: the
     structure of its proof, every obligation by the solver, and with --source that they are the ones which the
-    source demands. Exit code 1 if a claim is false, with --strict also if one was not checked."""
+    source demands. Exit code 1 if a claim is false, with --strict also if one was not checked, or a figure is
+    another here."""
     from tensmith.errors import UsageError, VerificationError
 
     if not any((folder / name).exists() for name in (_POINT, _LIFT)):
@@ -115,21 +116,25 @@ def _point(
         "ok": result.ok,
         "complete": result.complete,
         "unchecked": list(result.unchecked),
+        "different": list(result.different),
         "findings": [
             {"claim": found.claim, "outcome": found.outcome, "detail": found.detail}
             for found in result.findings
         ],
     }
     verdict = "a claim is false" if not result.ok else "no claim is false"
-    rest = "all were checked"
-    if result.unchecked:
-        rest = f"{len(result.unchecked)} were not checked: {'; '.join(result.unchecked)}"
+    parts = {"differ here": result.different, "were not checked": result.unchecked}
+    told = [f"{len(claims)} {words}: {'; '.join(claims)}" for words, claims in parts.items() if claims]
     shown = [
         f"{found.outcome:<14} {found.claim}{f' ({found.detail})' if found.detail else ''}"
         for found in result.findings
     ]
     failed = not (result.complete if strict else result.ok)
-    return Answer(document, [*shown, "", f"{folder}: {verdict}; {rest}"], int(failed))
+    return Answer(
+        document,
+        [*shown, "", f"{folder}: {'; '.join((verdict, *(told or ['all were checked'])))}"],
+        int(failed),
+    )
 
 
 def _lift(folder: Path, source: Path | None, solver: str, run: bool) -> Answer:

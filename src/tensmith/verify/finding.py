@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Outcome = Literal["holds", "does not hold", "not checked"]
+# "differs here": a figure of one machine on one day was measured again, and is another; that refutes nothing.
+Outcome = Literal["holds", "does not hold", "differs here", "not checked"]
 
 
 @dataclass(frozen=True)
@@ -38,4 +39,12 @@ class VerifyResult:
     @property
     def unchecked(self) -> tuple[str, ...]:
         """The claims that were not checked."""
-        return tuple(finding.claim for finding in self.findings if finding.outcome == "not checked")
+        return self._claims("not checked")
+
+    @property
+    def different(self) -> tuple[str, ...]:
+        """The figures that are others here."""
+        return self._claims("differs here")
+
+    def _claims(self, outcome: Outcome) -> tuple[str, ...]:
+        return tuple(finding.claim for finding in self.findings if finding.outcome == outcome)
