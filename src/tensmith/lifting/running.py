@@ -22,7 +22,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
 from tensmith.kernel.toolchain import find_compiler, has_compiler, run_compiler
-from tensmith.lifting.lifted import Lifted, Output
+from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Parameter, Struct, dtype_of
 from tensmith.lifting.second.inputs import evaluated
 from tensmith.lifting.summary import length_symbol
@@ -96,10 +96,6 @@ def _array(value: Any, type_: Array) -> np.ndarray[Any, Any]:
     return array.reshape(-1) if type_.memory == "flat" else array
 
 
-def _returned(lifted: Lifted) -> Output | None:
-    return next((output for output in lifted.outputs if output.view is None), None)
-
-
 def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
     """F.c compiled and called by its contract: lengths after arrays, then places for what is written."""
     function = lifted.function
@@ -116,8 +112,7 @@ def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
     declared = re.search(r"^int (\w+)\(", files[f"{function.name}.h"].decode(), re.MULTILINE)
     assert declared is not None, "the header declares the function, where C leaves it its name"
     entry = getattr(ctypes.CDLL(str(library)), declared[1])
-    written = {output.view.array for output in lifted.outputs if output.view is not None}
-    result = _returned(lifted)
+    written, result = lifted.written, lifted.returned
     extents = lifted.program.type(result.name).dims if result is not None else ()
 
     def call(*arguments: Any) -> Any:

@@ -56,8 +56,7 @@ class LiftJudge:
     def __post_init__(self) -> None:
         function = self.lifted.function
         self.kinds = dict(function.fields)
-        names = {o.view.array for o in self.lifted.outputs if o.view is not None}
-        self.written = [name for name in self.kinds if name in names]
+        self.written = list(self.lifted.written)
         self.returns = function.returns is not None
         kinds = [*(self.kinds[name] for name in self.written), *([function.returns] if self.returns else [])]
         self.types = [kind.element if isinstance(kind, Array) else kind for kind in kinds if kind is not None]
