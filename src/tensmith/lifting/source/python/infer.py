@@ -1,4 +1,4 @@
-"""The constraints that a Python function puts on the types of its variables; see python_types."""
+"""The constraints that a Python function puts on the types of its variables; see `types`."""
 
 from __future__ import annotations
 

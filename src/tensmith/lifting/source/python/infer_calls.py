@@ -1,4 +1,4 @@
-"""The constraints of calls; see python_infer."""
+"""The constraints of calls; see `infer`."""
 
 from __future__ import annotations
 

@@ -216,12 +216,7 @@ class PythonScope:
 
     def label(self, name: str, position: loops.SourcePosition) -> str:
         """The unique name of a loop."""
-        label = stem = f"{name}@{position}"
-        n = 2
-        while label in self.labels:
-            label, n = f"{stem}#{n}", n + 1
-        self.labels.add(label)
-        return label
+        return take(f"{name}@{position}", self.labels, mark="#")
 
     def note(self, sentence: str) -> None:
         """Something assumed."""
@@ -235,10 +230,6 @@ class PythonScope:
         if isinstance(bound, ArrayRef):
             self.check_kept(bound, place(node))
         return bound
-
-    def kind_of(self, name: str) -> AnyKind:
-        """The inferred kind of a variable of the function being lowered."""
-        return self.frame.code.types.variables[name]
 
     # Variables.
 
