@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from tensmith.formula.types import BOOL, INT
+from tensmith.formula.types import INT
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import Assign, Constant, Expr, Variable
+from tensmith.lifting.loops import Assign, Constant, Expr
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import scope as python_scope
 from tensmith.lifting.source.python.iteration import CountedLoop, bind, counted, iteration
-from tensmith.lifting.source.python.kinds import PY_BOOL, ArrayKind, NumberKind
+from tensmith.lifting.source.python.kinds import ArrayKind, NumberKind
 from tensmith.lifting.source.python.liveness import reads, targets
 from tensmith.lifting.source.python.module import place
 
@@ -176,12 +176,11 @@ def total(
     local = scope.declare("total", first, where)
 
     def add(element: python_scope.Value) -> None:
-        here = python_scope.ScalarValue(Variable(local.name, kind.scalar, where), kind)
-        grown = arithmetic.binary("add", here, _number(element, node), where)
+        grown = arithmetic.binary("add", local.at(where), _number(element, node), where)
         scope.emit(Assign(local.name, arithmetic.convert(grown, kind, where), where))
 
     each(scope, source, add)
-    return python_scope.ScalarValue(Variable(local.name, kind.scalar, where), kind)
+    return local.at(where)
 
 
 def all_or_any(
@@ -194,10 +193,10 @@ def all_or_any(
 
     def use(element: python_scope.Value) -> None:
         holds = arithmetic.truth(_number(element, node), where)
-        scope.emit(Assign(local.name, join(Variable(local.name, BOOL, where), holds, where), where))
+        scope.emit(Assign(local.name, join(local.at(where).expr, holds, where), where))
 
     each(scope, source, use)
-    return python_scope.ScalarValue(Variable(local.name, BOOL, where), PY_BOOL)
+    return local.at(where)
 
 
 def each(
@@ -250,10 +249,9 @@ def extreme(
     )
     with counted(scope, rest, "i", where, frozenset()) as counter:
         assert isinstance(counter, python_scope.ScalarValue)
-        here = python_scope.ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
-        better = arithmetic.python_extreme(operator, here, element(counter.expr), where)
+        better = arithmetic.python_extreme(operator, best.at(where), element(counter.expr), where)
         scope.emit(Assign(best.name, arithmetic.convert(better, best.kind, where), where))
-    return python_scope.ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
+    return best.at(where)
 
 
 def _number(element: object, node: ast.AST) -> python_scope.ScalarValue:

@@ -322,12 +322,12 @@ def chosen(
 ) -> ScalarValue:
     """condition ? then : otherwise, by a branch whose sides begin with the statements given."""
     kind = arithmetic.choose(condition, then, otherwise, where).kind
-    local = scope.undefined("chosen", kind, where)
+    local = scope.variable("chosen", kind, None, where)
     made = []
     for side, result in zip(sides, (then, otherwise)):
         made.append((*side, loops.Assign(local.name, arithmetic.convert(result, kind, where), where)))
     scope.emit(loops.If(condition, made[0], made[1], where))
-    return ScalarValue(loops.Variable(local.name, kind.scalar, where), kind)
+    return local.at(where)
 
 
 @lowers(ast.IfExp)

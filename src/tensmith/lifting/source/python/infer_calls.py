@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from tensmith.lifting.refusal import Refusal
@@ -238,7 +239,4 @@ def _inexact(kind: NumberKind) -> NumberKind:
 
 
 def promoted(kinds: list[NumberKind]) -> NumberKind:
-    result = kinds[0]
-    for kind in kinds[1:]:
-        result = promote(result, kind)
-    return result
+    return reduce(promote, kinds)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from tensmith.errors import UsageError
@@ -132,8 +131,8 @@ def _bind_parameters(scope: PythonScope, frame: PythonFrame, code: Code) -> None
 
 
 def _widened(scope: PythonScope, local: Local, kind: NumberKind, node: ast.AST) -> Local:
-    value = ScalarValue(loops.Variable(local.name, local.kind.scalar, place(node)), local.kind)
-    return scope.declare(local.name, ScalarValue(convert(value, kind, place(node)), kind), place(node))
+    where = place(node)
+    return scope.variable(local.name, kind, convert(local.at(where), kind, where), where)
 
 
 def _finish(
@@ -149,7 +148,7 @@ def _finish(
     if found.prefix:
         found = copy(scope, found, "row", found.kind, function.body[-1])
     scope.emit(loops.Return(found.name, where))
-    return replace(found.kind.array())
+    return found.kind.array()
 
 
 def _state_distinct(scope: PythonScope, code: Code, written: set[str]) -> None:

@@ -18,7 +18,7 @@ from tensmith.lifting.source.python.infer import infer
 from tensmith.lifting.source.python.jumps import structured
 from tensmith.lifting.source.python.kinds import AnyKind, ArrayKind, NumberKind
 from tensmith.lifting.source.python.liveness import Liveness, Names, analyse, assigned
-from tensmith.lifting.source.python.module import Module, place
+from tensmith.lifting.source.python.module import Module, dotted, place
 from tensmith.lifting.source.python.types import Types
 from tensmith.lifting.source.python.whitelist import ELSEWHERE, admit
 
@@ -40,6 +40,10 @@ class Local:
 
     name: str
     kind: NumberKind
+
+    def at(self, position: loops.SourcePosition) -> ScalarValue:
+        """Its value, read there."""
+        return ScalarValue(loops.Variable(self.name, self.kind.scalar, position), self.kind)
 
 
 @dataclass(frozen=True)
@@ -187,11 +191,8 @@ class PythonScope:
 
     def callee(self, node: ast.expr) -> str | None:
         """What a called expression names, as `Module.callee` says it; None for a variable of the function."""
-        root = node
-        self.visit(root)
-        while isinstance(root, ast.Attribute):
-            root = root.value
-            self.visit(root)
+        *outer, root = dotted(node)
+        self.visit(*outer, root)
         if isinstance(root, ast.Name) and self.is_local(root.id):
             return None
         return self.module.callee(node)
@@ -226,7 +227,7 @@ class PythonScope:
         """What a name stands for, if it is a variable in sight."""
         bound = self.frame.names.get(node.id)
         if isinstance(bound, Local):
-            return ScalarValue(loops.Variable(bound.name, bound.kind.scalar, place(node)), bound.kind)
+            return bound.at(place(node))
         if isinstance(bound, ArrayRef):
             self.check_kept(bound, place(node))
         return bound
@@ -235,14 +236,14 @@ class PythonScope:
 
     def declare(self, name: str, number: ScalarValue, position: loops.SourcePosition) -> Local:
         """A new variable of the number's kind."""
-        local = Local(self.fresh(name), number.kind)
-        self.emit(loops.Declare(local.name, number.kind.scalar, number.expr, position))
-        return local
+        return self.variable(name, number.kind, number.expr, position)
 
-    def undefined(self, name: str, kind: NumberKind, position: loops.SourcePosition) -> Local:
-        """A new variable without a value yet."""
+    def variable(
+        self, name: str, kind: NumberKind, value: loops.Expr | None, position: loops.SourcePosition
+    ) -> Local:
+        """A new variable; it may have no value yet."""
         local = Local(self.fresh(name), kind)
-        self.emit(loops.Declare(local.name, kind.scalar, None, position))
+        self.emit(loops.Declare(local.name, kind.scalar, value, position))
         return local
 
     def hold(self, name: str, number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
@@ -251,7 +252,7 @@ class PythonScope:
             return number
         local = self.declare(name, number, position)
         self.steady.add(local.name)
-        return ScalarValue(loops.Variable(local.name, local.kind.scalar, position), local.kind)
+        return local.at(position)
 
     def is_steady(self, expr: loops.Expr) -> bool:
         """Whether an expression has one value while it is in sight."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from tensmith.lifting.loops import Declare, Expr, If, Loop, SourcePosition
+from tensmith.lifting.loops import Expr, If, Loop, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import calls as python_calls
@@ -282,13 +282,11 @@ def _prepare(scope: PythonScope, statement: ast.stmt) -> frozenset[str]:
         elif isinstance(bound, Local) and needed:
             continue
         elif isinstance(bound, ScalarValue) and needed:
-            held = Local(scope.fresh(name), kind)
-            scope.emit(Declare(held.name, kind.scalar, arithmetic.convert(bound, kind, where), where))
-            frame.names[name] = held
+            frame.names[name] = scope.variable(name, kind, arithmetic.convert(bound, kind, where), where)
         elif isinstance(bound, ArrayRef) and needed:
             raise Refusal(f"{name} is a list here and a number there; use two names", where)
         else:
-            frame.names[name] = scope.undefined(name, kind, where)
+            frame.names[name] = scope.variable(name, kind, None, where)
     return carried
 
 
