@@ -169,10 +169,6 @@ class CSource:
         """The status where memory cannot be had."""
         return self._status_of(_NO_MEMORY)
 
-    def scalar_type(self, name: str) -> str:
-        """The element type of a scalar parameter."""
-        return self.signature.scalar_types[name]
-
     def _result(self) -> str:
         if not self.unit.divides:
             return "return 0;"

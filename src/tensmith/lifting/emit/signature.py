@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from tensmith.ctext.dialect import CTYPES
@@ -31,7 +32,6 @@ class FunctionSignature:
         self.arrays: dict[str, str] = {}
         self.outputs: dict[str, str] = {}
         self.scalars: dict[str, str] = {}
-        self.scalar_types: dict[str, str] = {}
         self.rooms: dict[str, Poly] = {}
         self.returns_scalar = False
         self._types = lifted.function.arrays
@@ -54,7 +54,6 @@ class FunctionSignature:
         base = self.names.fresh(name)
         if isinstance(type_, MachineType):
             self.scalars[name] = base
-            self.scalar_types[name] = dtype_of(type_)
             self._parameters.append((self._ctype(type_), base))
             return
         self.arrays[name] = base
@@ -189,11 +188,8 @@ class FunctionSignature:
         return [name for _, name in self._parameters if name not in words]
 
 
-def _wrapped(text: str) -> Iterator[str]:
-    line = ""
-    for word in text.replace("*/", "* /").split():
-        if line and len(line) + len(word) > 100:
-            yield line
-            line = "   "
-        line = f"{line} {word}" if line.strip() else f"{line}{word}"
-    yield line
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        text.replace("*/", "* /"), 101,
+        subsequent_indent="   ", break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
