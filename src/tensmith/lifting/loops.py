@@ -65,6 +65,11 @@ class Array:
         return 1 if self.memory == "flat" else self.rank
 
 
+def element_of(type_: MachineType | Array) -> MachineType:
+    """The type of a scalar, or of an array's elements."""
+    return type_.element if isinstance(type_, Array) else type_
+
+
 @dataclass(frozen=True)
 class Struct:
     """A struct of plain fields, in order. Its fields are variables named "parameter.field"."""
