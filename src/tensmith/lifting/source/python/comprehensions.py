@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tensmith.formula.types import INT
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import Assign, Constant, Expr
+from tensmith.lifting.loops import Assign, Constant, Expr, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import scope as python_scope
@@ -54,6 +54,19 @@ def _display(scope: python_scope.PythonScope, node: ast.List) -> python_scope.Va
         assert isinstance(part, python_scope.ArrayRef)
         append_row(scope, made, part, node)
     return made
+
+
+def append(
+    scope: python_scope.PythonScope, whole: python_scope.ArrayRef, part: ast.expr, where: SourcePosition
+) -> None:
+    """Appends what an expression gives."""
+    scope.hint = "row"
+    found = python_scope.value(scope, part)
+    scope.hint = ""
+    if isinstance(found, python_scope.ArrayRef):
+        append_row(scope, whole, found, part)
+    else:
+        scope.append(whole, element_value(found, whole.kind, part), where)
 
 
 def append_row(
@@ -117,16 +130,7 @@ def _comprehension(scope: python_scope.PythonScope, node: ast.ListComp) -> pytho
         return made
     made = scope.allocate(name, kind, (), None, where)
 
-    def append() -> None:
-        scope.hint = "row"
-        element = python_scope.value(scope, node.elt)
-        scope.hint = ""
-        if isinstance(element, python_scope.ArrayRef):
-            append_row(scope, made, element, node.elt)
-        else:
-            scope.append(made, element_value(element, kind, node.elt), where)
-
-    clauses(scope, node.generators, append)
+    clauses(scope, node.generators, lambda: append(scope, made, node.elt, where))
     return made
 
 
@@ -140,8 +144,6 @@ def clauses(
             "a filter makes the length depend on the data; keep all elements and choose values by an if",
             place(first.ifs[0]),
         )
-    if first.is_async:
-        raise Refusal("async cannot be lifted; write a plain for", place(first.target))
     source = iteration(scope, first.iter)
     with counted(scope, source, counter_name(first.target, source), place(first.target), frozenset()) as item:
         bind(scope, first.target, item, own=True)

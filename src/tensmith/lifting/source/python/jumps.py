@@ -65,7 +65,8 @@ class _Work:
                 rest = statements[n + 1 :] if any(_jumps(inner, jump) for inner in inside) else ()
                 then = self.block([*statement.body, *rest], jump)
                 otherwise = self.block([*statement.orelse, *rest], jump)
-                made.append(_like(statement, ast.If(statement.test, then or [_pass(statement)], otherwise)))
+                branch = ast.If(statement.test, then or [_pass(statement)], otherwise)
+                made.append(ast.copy_location(branch, statement))
                 if any(_jumps(inner, jump) for inner in inside):
                     return made
             elif isinstance(statement, ast.For | ast.While):
@@ -82,23 +83,19 @@ class _Work:
             )
         body = self.block(statement.body, ast.Continue) or [_pass(statement)]
         if isinstance(statement, ast.For):
-            return _like(statement, ast.For(statement.target, statement.iter, body, []))
-        return _like(statement, ast.While(statement.test, body, []))
-
-
-def _like(old: ast.stmt, new: ast.stmt) -> ast.stmt:
-    return ast.copy_location(new, old)
+            return ast.copy_location(ast.For(statement.target, statement.iter, body, []), statement)
+        return ast.copy_location(ast.While(statement.test, body, []), statement)
 
 
 def _pass(statement: ast.stmt) -> ast.stmt:
-    return _like(statement, ast.Pass())
+    return ast.copy_location(ast.Pass(), statement)
 
 
 def _result(statement: ast.Return) -> list[ast.stmt]:
     if statement.value is None:
         return []
     target = ast.copy_location(ast.Name(RESULT, ast.Store()), statement)
-    return [_like(statement, ast.Assign([target], statement.value))]
+    return [ast.copy_location(ast.Assign([target], statement.value), statement)]
 
 
 def _jumps(statement: ast.stmt, jump: type[ast.stmt]) -> bool:

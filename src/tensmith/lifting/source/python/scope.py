@@ -197,15 +197,6 @@ class PythonScope:
             return None
         return self.module.callee(node)
 
-    @contextmanager
-    def outside(self) -> Iterator[None]:
-        """Names mean what they mean in the file, outside of every function."""
-        self.frames.append(PythonFrame(replace(self.frame.code, locals=_NONE)))
-        try:
-            yield
-        finally:
-            self.frames.pop()
-
     def fresh(self, name: str) -> str:
         """A name nothing else has: the source's own where it is free."""
         return take(name if name.isidentifier() else "result", self.used)
@@ -392,6 +383,20 @@ def value(scope: PythonScope, node: ast.expr) -> Value:
         what = ELSEWHERE.get(type(node).__name__, type(node).__name__)
         raise Refusal(f"{what} cannot be lifted; use numbers, lists of numbers and loops", place(node))
     return lower(scope, node)
+
+
+def fixed(scope: PythonScope, node: ast.expr, refused: str) -> Value:
+    """An expression of the file, where names mean what they mean outside of every function; `refused`: why
+    not, where no handler read a part of it."""
+    expressions = admit(node)
+    scope.frames.append(PythonFrame(replace(scope.frame.code, locals=_NONE)))
+    try:
+        found = value(scope, node)
+    finally:
+        scope.frames.pop()
+    if not scope.visited.issuperset(expressions):
+        raise Refusal(refused, place(node))
+    return found
 
 
 def number(scope: PythonScope, node: ast.expr) -> ScalarValue:

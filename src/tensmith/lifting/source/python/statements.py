@@ -11,7 +11,7 @@ from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import calls as python_calls
 from tensmith.lifting.source.python import expressions as python_expressions  # they register what they lower
 from tensmith.lifting.source.python.asserts import assertion
-from tensmith.lifting.source.python.comprehensions import append_row, counter_name, element_value
+from tensmith.lifting.source.python.comprehensions import append, counter_name, element_value
 from tensmith.lifting.source.python.expressions import operate, subscript
 from tensmith.lifting.source.python.inline import call
 from tensmith.lifting.source.python.iteration import assign_name, bind, counted, iteration
@@ -235,13 +235,7 @@ def _append(scope: PythonScope, whole: ArrayRef, part: ast.expr) -> None:
         raise Refusal(
             "a NumPy array has no append; make it with np.empty and store its elements", place(part)
         )
-    scope.hint = "row"
-    found = value(scope, part)
-    scope.hint = ""
-    if isinstance(found, ArrayRef):
-        append_row(scope, whole, found, part)
-    else:
-        scope.append(whole, element_value(found, whole.kind, part), place(part))
+    append(scope, whole, part, place(part))
 
 
 def _expression(scope: PythonScope, node: ast.expr) -> None:
