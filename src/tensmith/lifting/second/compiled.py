@@ -220,7 +220,7 @@ class Driver:
 
 
 class CompiledFunction:
-    """One function of a driver; see `values.Source`."""
+    """One function of a driver; see `values.SourceFunction`."""
 
     def __init__(
         self, driver: Driver, function: Function, other: Callable[[], CompiledFunction | None] = lambda: None

@@ -278,7 +278,7 @@ def _unannotated(node: ast.AST) -> None:
 
 
 class InterpretedFunction:
-    """One function of a Python source; see `values.Source`. Lists go in, arrays where its file uses NumPy."""
+    """One function of a Python source; see `SourceFunction`. Lists go in, arrays where it uses NumPy."""
 
     by = "Python"
 

@@ -57,14 +57,9 @@ def run(context: LoweringContext, statements: list[Cursor]) -> None:
         if name in ("RETURN_STMT", "CONTINUE_STMT"):
             dead(context, rest)
             return leave(context, cursor) if name == "RETURN_STMT" else None
-        if name == "IF_STMT":
+        if name in ("IF_STMT", "SWITCH_STMT"):
             follow = rest if leaves(cursor) else []
-            branch(context, cursor, follow)
-            if follow:
-                return None
-        elif name == "SWITCH_STMT":
-            follow = rest if leaves(cursor) else []
-            switch(context, cursor, follow)
+            (branch if name == "IF_STMT" else switch)(context, cursor, follow)
             if follow:
                 return None
         elif name == "DECL_STMT":
