@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 
-def take(base: str, taken: set[str], first: int = 2, mark: str = "_") -> str:
+def take(base: str, taken: set[str], first: int = 2) -> str:
     """`base`, or else the first of base_2, base_3... that is not taken; it is taken afterwards."""
     name, count = base, first
     while name in taken:
-        name, count = f"{base}{mark}{count}", count + 1
+        name, count = f"{base}_{count}", count + 1
     taken.add(name)
     return name

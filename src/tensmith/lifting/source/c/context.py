@@ -18,6 +18,7 @@ from tensmith.lifting.loops import (
     SourcePosition,
     Statement,
     Variable,
+    new_label,
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast
@@ -100,8 +101,8 @@ class LoweringContext:
         return take(base, self.names)
 
     def label(self, base: str, position: SourcePosition) -> str:
-        """A loop's label: "i@12:5", and "i@12:5#2" where the same source loop is written out twice."""
-        return take(f"{base}@{position}", self.labels, mark="#")
+        """The unique label of a loop."""
+        return new_label(base, position, self.labels)
 
     def declare(self, base: str, kind: MachineType, value: Expr | None, position: SourcePosition) -> Variable:
         """A new local scalar."""

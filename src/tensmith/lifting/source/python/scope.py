@@ -207,8 +207,8 @@ class PythonScope:
         return hint
 
     def label(self, name: str, position: loops.SourcePosition) -> str:
-        """The unique name of a loop."""
-        return take(f"{name}@{position}", self.labels, mark="#")
+        """The unique label of a loop."""
+        return loops.new_label(name, position, self.labels)
 
     def note(self, sentence: str) -> None:
         """Something assumed."""
