@@ -107,6 +107,21 @@ def test_a_returned_array_has_room_where_counts_are_below_0(target):
     np.testing.assert_array_equal(function(np.ones(3), -1, -3), [0, 0])
 
 
+@pytest.mark.parametrize("target", ["numpy", "torch", "c", "onnx"])
+def test_a_struct_is_passed_to_every_target(target, tmp_path, monkeypatch):
+    if target == "c" and shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    monkeypatch.setattr(auto, "CANDIDATES", (target,))
+    monkeypatch.setattr(auto, "_SECONDS", 0.01)
+    (tmp_path / "f.c").write_text(
+        "struct s { int n; float *x; };\n"
+        "float f(struct s *s) { float t = 0; for (int i = 0; i < s->n; i++) t += s->x[i]; return t; }"
+    )
+    (result,) = lift_file(tmp_path / "f.c", targets=(), run=False)
+    choice, _ = choose(result.work.lifted, standard_steps(), {"s.n": (20,)})
+    assert choice.best == target and choice.shapes == {"s.n": (), "s.x": (20,)}
+
+
 def test_what_cannot_run_here_is_said():
     with pytest.raises(EngineError, match="gemmini cannot run here"):
         load("gemmini", lifted("gemv"), {})

@@ -16,12 +16,13 @@ from tensmith.errors import TensmithError, UsageError
 from tensmith.evaluate.latency import take_turns
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
-from tensmith.ir.types import DTYPES
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Struct, dtype_of
+from tensmith.lifting.loops import Array
 from tensmith.lifting.pipeline import Steps
 from tensmith.lifting.running import Callee, fields, installed, load
+from tensmith.lifting.second.cell import Fields
 from tensmith.lifting.second.inputs import evaluated
+from tensmith.lifting.second.values import dtype, folded
 from tensmith.lifting.summary import length_symbol
 from tensmith.progress import Progress, silent
 
@@ -102,7 +103,7 @@ def choose(
         tell(f"{lifted.function.name}: {target}")
         try:
             files[target] = steps.emit(target, lifted).files
-            run = _prepared(target, load(target, lifted, files[target]), lifted, arguments)
+            run = _prepared(target, load(target, lifted, files[target]), arguments)
             result = _plain(run())
         except ValueError as error:
             if target == "numpy":
@@ -122,7 +123,7 @@ def choose(
     if not runs:
         raise TensmithError("no target runs here; name one by --to")
     timed = sorted(_timed(runs), key=lambda timing: timing.seconds or 0.0)
-    shapes = {name: np.shape(value) for name, _, value in fields(lifted.function.parameters, arguments)}
+    shapes = {name: np.shape(value) for name, value in fields(lifted.function, arguments).items()}
     return TargetTimings((*timed, *notes), shapes), files
 
 
@@ -163,14 +164,7 @@ def sample(lifted: Lifted, sizes: Sizes) -> list[Any]:
             return _random(rng, type_.element, shapes[name])
         return values[name] if name in values else _random(rng, type_, ()).item()
 
-    found: list[Any] = []
-    for parameter in lifted.function.parameters:
-        made = {name: value(name, type_) for name, type_ in parameter.fields}
-        if isinstance(parameter.type, Struct):
-            found.append({name.removeprefix(f"{parameter.name}."): item for name, item in made.items()})
-        else:
-            found.append(made[parameter.name])
-    return found
+    return list(folded({name: value(name, type_) for name, type_ in lifted.function.fields}).values())
 
 
 def _shapes(lifted: Lifted, sizes: Sizes, default: int) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
@@ -231,16 +225,15 @@ def _stretch(lifted: Lifted, lengths: dict[str, int]) -> None:
 
 def _random(rng: np.random.Generator, type_: MachineType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """Small numbers, none zero."""
-    dtype = DTYPES[dtype_of(type_)]
     if type_.kind == "float":
-        return np.asarray(rng.uniform(0.5, 1.5, shape), dtype)
-    return np.asarray(rng.integers(1, 2 if type_.kind == "bool" else 100, shape), dtype)
+        return np.asarray(rng.uniform(0.5, 1.5, shape), dtype(type_))
+    return np.asarray(rng.integers(1, 2 if type_.kind == "bool" else 100, shape), dtype(type_))
 
 
 # What a target's users pass, and waiting for what they get.
 
 
-def _prepared(target: str, function: Callee, lifted: Lifted, arguments: Sequence[Any]) -> Callable[[], Any]:
+def _prepared(target: str, function: Callee, arguments: Sequence[Any]) -> Callable[[], Any]:
     """A call on the target's own arrays that waits for the result."""
     convert, wait = _FRAMEWORKS.get(target, (lambda array: array, lambda result: result))
     given = [_converted(argument, convert) for argument in arguments]
@@ -248,8 +241,8 @@ def _prepared(target: str, function: Callee, lifted: Lifted, arguments: Sequence
 
 
 def _converted(argument: Any, convert: Callable[[Any], Any]) -> Any:
-    if isinstance(argument, dict):
-        return {name: _converted(value, convert) for name, value in argument.items()}
+    if isinstance(argument, Fields):
+        return Fields((name, _converted(value, convert)) for name, value in argument.items())
     return convert(argument) if isinstance(argument, np.ndarray) else argument
 
 

@@ -130,6 +130,22 @@ class Lifted:
     arithmetic: str
     notes: tuple[str, ...] = ()
 
+    @property
+    def written(self) -> dict[str, list[Output]]:
+        """The outputs of each array that is written, in the order of the parameters."""
+        placed = [(output.view.array, output) for output in self.outputs if output.view is not None]
+        arrays = {name for name, _ in placed}
+        return {
+            name: [output for array, output in placed if array == name]
+            for name in self.function.arrays
+            if name in arrays
+        }
+
+    @property
+    def returned(self) -> Output | None:
+        """The output that is returned."""
+        return next((output for output in self.outputs if output.view is None), None)
+
 
 @dataclass(frozen=True)
 class EmittedFiles:

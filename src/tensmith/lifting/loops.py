@@ -30,6 +30,16 @@ class SourcePosition:
 NOWHERE = SourcePosition(0, 0)
 
 
+def new_label(base: str, position: SourcePosition, taken: set[str]) -> str:
+    """A loop's label: "i@12:5", and "i@12:5#2" where the same source loop is written out twice."""
+    label = stem = f"{base}@{position}"
+    number = 2
+    while label in taken:
+        label, number = f"{stem}#{number}", number + 1
+    taken.add(label)
+    return label
+
+
 def dtype_of(type_: MachineType) -> MachineType:
     """TensIR's element type; unbounded integers are computed in 64 bits."""
     return I64 if type_ == INT else type_
@@ -63,6 +73,11 @@ class Array:
     def axes(self) -> int:
         """How many lengths it is passed with: one for flat memory, its rank for nested."""
         return 1 if self.memory == "flat" else self.rank
+
+
+def element_of(type_: MachineType | Array) -> MachineType:
+    """The type of a scalar, or of an array's elements."""
+    return type_.element if isinstance(type_, Array) else type_
 
 
 @dataclass(frozen=True)

@@ -163,20 +163,20 @@ def lift_file(
     tell(f"reading {path}")
     found = steps.read(path)
     if function is not None:
-        named = [entry for entry in found if _name(entry) == function]
+        named = [entry for entry in found if name_of(entry) == function]
         if not named:
-            known = ", ".join(map(_name, found)) or "none"
+            known = ", ".join(map(name_of, found)) or "none"
             raise UsageError(f"{path} has no function '{function}'; its functions: {known}")
         found = named
-    names = [_name(entry) for entry in found]
-    found = [entry if names.count(_name(entry)) == 1 else _ambiguous(entry) for entry in found]
+    names = [name_of(entry) for entry in found]
+    found = [entry if names.count(name_of(entry)) == 1 else _ambiguous(entry) for entry in found]
     functions = [entry for entry in found if isinstance(entry, Function)]
     reader = steps.second(path, functions) if run and functions else None
     return [lift_function(entry, targets, output, tell, steps, reader) for entry in found]
 
 
 def _ambiguous(entry: Function | Refusal) -> Refusal:
-    name = _name(entry)
+    name = name_of(entry)
     reason = f"several functions are named {name}, and so would be their files; rename all but one"
     return entry if isinstance(entry, Refusal) else Refusal(reason, entry.position, name)
 
@@ -192,7 +192,7 @@ def lift_function(
     """The rest of the road for one function that was read; without a reader, its source is not run."""
     steps = steps or standard_steps()
     began, work = time.perf_counter(), Work()
-    name = _name(entry)
+    name = name_of(entry)
     start = entry.position
     tell = progress or silent
     try:
@@ -223,7 +223,8 @@ def lift_function(
     return replace(result, seconds=time.perf_counter() - began)
 
 
-def _name(entry: Function | Refusal) -> str:
+def name_of(entry: Function | Refusal) -> str:
+    """The name of what was read, or was refused."""
     return entry.function if isinstance(entry, Refusal) else entry.name
 
 

@@ -18,7 +18,7 @@ from tensmith import __version__
 from tensmith.files import sha256_bytes
 from tensmith.lifting.conditions.certify import certified
 from tensmith.lifting.loops import Function
-from tensmith.lifting.pipeline import lift_function, read_source, standard_steps
+from tensmith.lifting.pipeline import lift_function, name_of, read_source, standard_steps
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.second import SecondReader
 from tensmith.lifting.second.checked import NOT_RUN, Checked
@@ -46,7 +46,7 @@ def recheck(folder: Path, source: Path, run: bool = True) -> Recheck:
     """
     document = read_structure(folder)
     name = document.get("function")
-    found = [entry for entry in read_source(source) if _name(entry) == name]
+    found = [entry for entry in read_source(source) if name_of(entry) == name]
     if len(found) != 1:
         many = "several functions" if found else "no function"
         return _wrong(f"{source} has {many} named {name}; give the source that {folder} was made from")
@@ -67,10 +67,6 @@ def recheck(folder: Path, source: Path, run: bool = True) -> Recheck:
 
 def _wrong(problem: str) -> Recheck:
     return Recheck((problem,))
-
-
-def _name(entry: Function | Refusal) -> str:
-    return entry.function if isinstance(entry, Refusal) else entry.name
 
 
 # Making it again

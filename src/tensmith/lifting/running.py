@@ -20,11 +20,11 @@ import numpy as np
 from tensmith.errors import EngineError
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
-from tensmith.ir.types import DTYPES
 from tensmith.kernel.toolchain import find_compiler, has_compiler, run_compiler
-from tensmith.lifting.lifted import Lifted, Output
-from tensmith.lifting.loops import Array, Parameter, Struct, dtype_of
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import Array, Function
 from tensmith.lifting.second.inputs import evaluated
+from tensmith.lifting.second.values import dtype, flat, is_flat
 from tensmith.lifting.summary import length_symbol
 
 Callee = Callable[..., Any]
@@ -72,32 +72,17 @@ def _module(name: str, text: bytes, target: str) -> Callee:
     return function
 
 
-def _dtype(type_: MachineType) -> np.dtype[Any]:
-    return DTYPES[dtype_of(type_)]
+def fields(function: Function, arguments: Sequence[Any]) -> dict[str, Any]:
+    """The argument of every scalar and array, the fields of structs one by one."""
+    names = [parameter.name for parameter in function.parameters]
+    return flat(function, dict(zip(names, arguments, strict=True)))
 
 
-def fields(
-    parameters: Sequence[Parameter], arguments: Sequence[Any]
-) -> list[tuple[str, MachineType | Array, Any]]:
-    """Name, type and argument of every scalar and array, the fields of structs one by one."""
-    found = []
-    for parameter, argument in zip(parameters, arguments, strict=True):
-        for name, type_ in parameter.fields:
-            inner = name.removeprefix(f"{parameter.name}.")
-            value = argument
-            if isinstance(parameter.type, Struct):
-                value = argument[inner] if isinstance(argument, Mapping) else getattr(argument, inner)
-            found.append((name, type_, value))
-    return found
-
-
-def _array(value: Any, type_: Array) -> np.ndarray[Any, Any]:
-    array = np.ascontiguousarray(value, _dtype(type_.element))
-    return array.reshape(-1) if type_.memory == "flat" else array
-
-
-def _returned(lifted: Lifted) -> Output | None:
-    return next((output for output in lifted.outputs if output.view is None), None)
+def _array(value: Any, type_: MachineType | Array) -> np.ndarray[Any, Any]:
+    if isinstance(type_, MachineType):
+        return np.asarray(value, dtype(type_))
+    array = np.ascontiguousarray(value, dtype(type_.element))
+    return array.reshape(-1) if is_flat(type_) else array
 
 
 def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
@@ -116,29 +101,29 @@ def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
     declared = re.search(r"^int (\w+)\(", files[f"{function.name}.h"].decode(), re.MULTILINE)
     assert declared is not None, "the header declares the function, where C leaves it its name"
     entry = getattr(ctypes.CDLL(str(library)), declared[1])
-    written = {output.view.array for output in lifted.outputs if output.view is not None}
-    result = _returned(lifted)
+    written, result = lifted.written, lifted.returned
     extents = lifted.program.type(result.name).dims if result is not None else ()
 
     def call(*arguments: Any) -> Any:
         passed: list[Any] = []
         outputs: list[Any] = []
-        given = [
-            (name, type_, value if isinstance(type_, MachineType) else _array(value, type_))
-            for name, type_, value in fields(function.parameters, arguments)
-        ]
-        for _, type_, value in given:
-            if isinstance(type_, MachineType):
-                passed.append(np.ctypeslib.as_ctypes_type(_dtype(type_))(value))
-            else:
-                passed += [value.ctypes.data_as(ctypes.c_void_p), *map(ctypes.c_size_t, value.shape)]
-        for name, _, value in given:
-            if name in written:
-                outputs.append(np.empty_like(value))
-                passed.append(outputs[-1].ctypes.data_as(ctypes.c_void_p))
+        given = fields(function, arguments)
+        known: dict[str, int] = {}  # integer parameters, and lengths of arrays
+        for name, type_ in function.fields:
+            if isinstance(type_, Array):
+                array = given[name] = _array(given[name], type_)
+                passed += [array.ctypes.data_as(ctypes.c_void_p), *map(ctypes.c_size_t, array.shape)]
+                known |= {length_symbol(name, axis): size for axis, size in enumerate(array.shape)}
+                continue
+            passed.append(np.ctypeslib.as_ctypes_type(dtype(type_))(given[name]))
+            if type_.kind == "int":
+                known[name] = int(given[name])
+        for name in written:
+            outputs.append(np.empty_like(given[name]))
+            passed.append(outputs[-1].ctypes.data_as(ctypes.c_void_p))
         if result is not None:
-            shape = [evaluated(lifted, Poly.of(extent), _known(given)) for extent in extents]
-            outputs.append(np.empty(shape, _dtype(result.type)))
+            shape = [evaluated(lifted, Poly.of(extent), known) for extent in extents]
+            outputs.append(np.empty(shape, dtype(result.type)))
             passed.append(outputs[-1].ctypes.data_as(ctypes.c_void_p))
             passed += [ctypes.c_size_t(outputs[-1].size)] if extents else []
         status = entry(*passed)
@@ -153,17 +138,6 @@ def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
     return call
 
 
-def _known(given: Sequence[tuple[str, MachineType | Array, Any]]) -> dict[str, int]:
-    """Integer parameters, and lengths of arrays."""
-    values: dict[str, int] = {}
-    for name, type_, value in given:
-        if isinstance(type_, Array):
-            values |= {length_symbol(name, axis): size for axis, size in enumerate(value.shape)}
-        elif type_.kind == "int":
-            values[name] = int(value)
-    return values
-
-
 def _model(lifted: Lifted, model: bytes) -> Callee:
     """An ONNX model on the CPU."""
     import onnxruntime
@@ -172,12 +146,9 @@ def _model(lifted: Lifted, model: bytes) -> Callee:
     names = {item.name for item in session.get_inputs()}
 
     def call(*arguments: Any) -> Any:
-        given = {
-            name: np.asarray(value, _dtype(type_)) if isinstance(type_, MachineType) else _array(value, type_)
-            for name, type_, value in fields(lifted.function.parameters, arguments)
-            if name in names
-        }
-        outputs = session.run(None, given)
+        given = fields(lifted.function, arguments)
+        fed = {name: _array(given[name], type_) for name, type_ in lifted.function.fields if name in names}
+        outputs = session.run(None, fed)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     return call

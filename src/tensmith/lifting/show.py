@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
@@ -118,13 +118,9 @@ def written(name: str, part: Written) -> str:
 def invariant(facts: LoopFacts) -> Iterator[str]:
     """What holds at the start of every iteration of a loop."""
     yield f"  loop {facts.label}: iteration {facts.counter} of {facts.trips}"
-    yield from _scalars(facts.scalars)
+    yield from (f"    {name} = {term(value)}" for name, value in facts.scalars.items())
     for name, parts in facts.arrays.items():
         yield from (f"    {written(name, part)}" for part in parts)
-
-
-def _scalars(scalars: Mapping[str, Term]) -> Iterator[str]:
-    yield from (f"    {name} = {term(value)}" for name, value in scalars.items())
 
 
 def term(found: Term) -> str:

@@ -184,7 +184,7 @@ MUTANTS = {
         "c", "c.arithmetic", "cast", kept_as_int, ("scalar converted",)
     ),
     "C a > b as b <= a": Mutant(
-        "c", "c.expressions", "FLIPPED", entry(greater="less_equal", greater_equal="less"), ("comparison >",)
+        "c", "c.expressions", "MIRRORED", entry(greater="less_equal", greater_equal="less"), ("comparison >",)
     ),
     "Python + as -": _python("_BINARY", "Add", "Sub", "binary + of"),
     "Python * as +": _python("_BINARY", "Mult", "Add", "binary * of"),

@@ -23,10 +23,11 @@ from tensmith.lifting.source.c.whitelist import (
     TYPE_FAMILIES,
     TYPES,
     Modelled,
+    NoEffect,
+    RefusedSyntax,
     cursor_meaning,
     type_meaning,
 )
-from tensmith.lifting.source.verdict import NoEffect, RefusedSyntax
 
 cindex = pytest.importorskip("clang.cindex", reason="libclang is not installed")
 

@@ -118,7 +118,7 @@ def test_expressions_that_no_handler_reads_are_refused() -> None:
         assert str(found.position) == place
 
 
-KNOWN = sorted({*python_calls._SCALARS, *python_calls._ARRAYS, *python_iteration._SOURCES})
+KNOWN = sorted({*python_calls._CALLS, *python_iteration._SOURCES})
 UFUNC = ("out", "where", "casting", "order", "dtype", "subok", "signature", "axis", "keepdims", "initial")
 
 

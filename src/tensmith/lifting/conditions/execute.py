@@ -2,7 +2,7 @@
 
 Straight-line code is executed; a loop is entered (initiation), run once from an arbitrary iteration
 (preservation), and left (exit). Every access is inside its array, every integer divisor is not 0, every
-scalar is set before it is read. Nothing is believed but the facts of `World`.
+scalar is set before it is read. Nothing is believed but the facts of `ProofWorld`.
 """
 
 from __future__ import annotations

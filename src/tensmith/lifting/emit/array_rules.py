@@ -50,7 +50,7 @@ def reduction(method: str) -> Rule:
 def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: list[int]) -> str:
     widths = ", ".join(f"(0, {end})" for end in ends)
     widths = widths if len(ends) == 1 else f"[{widths}]"
-    filling = w.target.filling(fill(w, node), w.type(node.output).dtype)
+    filling = w.target.spell("filling", fill(w, node), w.target.dtype(w.type(node.output).dtype))
     return f"{w.target.module}.pad({operand.code}, {widths}, constant_values={filling})"
 
 

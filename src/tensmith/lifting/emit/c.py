@@ -169,10 +169,6 @@ class CSource:
         """The status where memory cannot be had."""
         return self._status_of(_NO_MEMORY)
 
-    def scalar_type(self, name: str) -> str:
-        """The element type of a scalar parameter."""
-        return self.signature.scalar_types[name]
-
     def _result(self) -> str:
         if not self.unit.divides:
             return "return 0;"
@@ -229,12 +225,8 @@ class CSource:
 
     def _copies(self, scope: CBlock) -> None:
         """What stays as it was: outputs begin as copies of their parameters unless all is written."""
-        seen: set[str] = set()
-        for output in self.lifted.outputs:
-            if output.view is None or output.view.array in seen:
-                continue
-            array = output.view.array
-            seen.add(array)
+        for array, (output, *_) in self.lifted.written.items():
+            assert output.view is not None
             source, target = self.unit.buffers[array], self.unit.buffers[output_key(array)]
             count = self.signature.elements(array)
             tests = [f"{source} != NULL"] if output.whole else []

@@ -94,10 +94,6 @@ class Jax(PythonEmitter):
         "cum_sum": _cum_sum,
     }  # fmt: skip
 
-    def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
-        """jnp.int32(n)."""
-        return ExpressionText(f"{self.dtype(dtype)}({number.code})")
-
     def holds(self, writer: PythonWriter, condition: ExpressionText) -> str:
         """Not known inside jax.jit, where everything is read: subscripts are clamped there."""
         return f"{writer.helper('_holds')}({condition.code})"

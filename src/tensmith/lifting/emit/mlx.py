@@ -175,7 +175,10 @@ class Mlx(PythonEmitter):
     imports = ("import functools", "import math", "import mlx.core as mx", "import numpy as np")
     module = "mx"
     helper_texts = _HELPERS
-    spellings: ClassVar[Mapping[str, str]] = {"any_zero": "not mx.all({} != 0)", "copied": "mx.array({})"}
+    spellings: ClassVar[Mapping[str, str]] = {
+        "any_zero": "not mx.all({} != 0)", "copied": "mx.array({})", "typed": "mx.array({0}, {1})",
+        "filling": "mx.array({0}, {1})",
+    }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **rules.functions("mx"), **alike("mx"), "exp": _precise("exp", "_exp_single"),
         "sin": _precise("sin"), "cos": _precise("cos"),
@@ -188,14 +191,6 @@ class Mlx(PythonEmitter):
         "reduce_max": rules.extreme("max", "_reduced", "axis"),
         "reduce_min": rules.extreme("min", "_reduced", "axis"),
     }  # fmt: skip
-
-    def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
-        """A 0-d array."""
-        return ExpressionText(f"mx.array({number.code}, {self.dtype(dtype)})")
-
-    def filling(self, number: str, dtype: str) -> str:
-        """Of the array's type."""
-        return self.typed(ExpressionText(number), dtype).code
 
     def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
         """Elements are gathered."""

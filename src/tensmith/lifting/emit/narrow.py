@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.onnx_schema import ELEMENT_CODES
-from tensmith.ir.part import alive
+from tensmith.ir.part import without_dead
 from tensmith.ir.program import make_node
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.ranges import Interval, of_dtype, ranges
@@ -50,11 +50,9 @@ class _Narrowing:
             found = self._as(name, self.program.type(name).dtype)
             if found != name:
                 self.nodes.append(Node("identity", (found,), (name,)))
-        outputs, inputs = self.program.outputs, dict(self.program.inputs)
-        nodes = tuple(alive(self.nodes, outputs))
-        used = {*outputs, *(name for node in nodes for name in node.inputs)}
-        constants = {name: array for name, array in self.constants.items() if name in used}
-        return Program(self.program.name, inputs, outputs, nodes, constants)
+        program = self.program
+        made = Program(program.name, program.inputs, program.outputs, tuple(self.nodes), self.constants)
+        return without_dead(made)
 
     def _rewrite(self, node: Node) -> None:
         dtype = self.program.type(node.output).dtype

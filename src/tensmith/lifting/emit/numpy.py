@@ -140,10 +140,6 @@ class NumPy(PythonEmitter):
         "cum_sum": rules.cum_sum("np.cumsum({code}, axis={axis}, dtype={dtype})"),
     }  # fmt: skip
 
-    def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
-        """np.int32(n)."""
-        return ExpressionText(f"{self.dtype(dtype)}({number.code})")
-
     def fills(self, writer: PythonWriter, name: str, value: ExpressionText) -> bool:
         """Of any single number."""
         return not writer.type(name).dims

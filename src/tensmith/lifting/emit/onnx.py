@@ -16,7 +16,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir import Program, TensorType
 from tensmith.ir.edits import in_order
-from tensmith.ir.part import alive
+from tensmith.ir.part import without_dead
 from tensmith.ir.program import Origin
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
@@ -59,7 +59,7 @@ def model_program(lifted: Lifted) -> Program:
     constants = {**inner.constants, **graph.constants}
     origin = Origin(metadata=_metadata(lifted), doc=_description(lifted))
     nodes = tuple(in_order(graph.nodes, {*inputs, *constants}))
-    return _pruned(Program(lifted.function.name, inputs, outputs, nodes, constants, {}, origin))
+    return without_dead(Program(lifted.function.name, inputs, outputs, nodes, constants, {}, origin))
 
 
 def _bind_sizes(graph: Graph, lifted: Lifted) -> None:
@@ -145,14 +145,6 @@ def _outputs(graph: Graph, lifted: Lifted, fed: Mapping[str, str]) -> tuple[str,
         graph.named("identity", [value], name)
         names.append(name)
     return tuple(names)
-
-
-def _pruned(program: Program) -> Program:
-    """Without nodes and constants that no output needs."""
-    nodes = tuple(alive(program.nodes, program.outputs))
-    needed = {*program.outputs, *(name for node in nodes for name in node.inputs)}
-    constants = {name: array for name, array in program.constants.items() if name in needed}
-    return replace(program, nodes=nodes, constants=constants)
 
 
 def _metadata(lifted: Lifted) -> dict[str, str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -29,7 +28,7 @@ from tensmith.lifting.emit.python_names import BUILTINS, global_names, renamed
 from tensmith.lifting.emit.python_text import basic, extents, grid, poly, run_of
 from tensmith.lifting.emit.python_writer import PythonWriter, literal
 from tensmith.lifting.lifted import ArrayView, EmittedFiles, Input, Lifted, Output
-from tensmith.lifting.loops import Array, Struct
+from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import Requirement, length_symbol, measured
 
@@ -44,6 +43,10 @@ SPELLINGS = {
     "turned": "{}.T",
     "transposed": "{}.transpose{}",  # the axes in an order
     "copied": "{}.copy()",  # to be changed; the array itself where arrays cannot change
+    "typed": "{1}({0})",  # a Python number as a scalar of a type
+    "filling": "{0}",  # a Python number as a pad of a type takes it
+    "nothing": "{module}.zeros({1}, {2})",  # in the place of an array that is not read, of a shape and type
+    "coerced": "{}",  # a type, as the helpers that coerce arrays take it
 }
 
 
@@ -55,7 +58,6 @@ class PythonEmitter(Emitter):
     module: ClassVar[str]  # how element types are spelled: "np" for np.int32
     # Element types for arithmetic that fits them; none where the library fuses loops itself.
     narrow: ClassVar[tuple[str, ...]] = ()
-    refused_types: ClassVar[Mapping[str, str]] = {}  # element type -> why the target lacks it
     table: ClassVar[Mapping[str, Rule]]
     helper_texts: ClassVar[Mapping[str, str]]
 
@@ -78,18 +80,12 @@ class PythonEmitter(Emitter):
 
     def dtype(self, dtype: str) -> str:
         """An element type."""
-        if dtype in self.refused_types:
-            raise Refusal(self.refused_types[dtype])
         names = {"i": "int", "u": "uint", "f": "float"}
         return f"{self.module}.bool_" if dtype == "bool" else f"{self.module}.{names[dtype[0]]}{dtype[1:]}"
 
-    @abstractmethod
     def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
         """A Python number as a scalar of the element type."""
-
-    def filling(self, number: str, dtype: str) -> str:
-        """A Python number as a pad takes it."""
-        return number
+        return ExpressionText(self.spell("typed", number.code, self.dtype(dtype)))
 
     def fills(self, writer: PythonWriter, name: str, value: ExpressionText) -> bool:
         """Whether expanding a value is filling an array with it, rather than a view."""
@@ -132,16 +128,11 @@ class PythonEmitter(Emitter):
 
     def fresh(self, writer: PythonWriter, name: str) -> str:
         """A value that shares no memory with a parameter."""
-        text = writer.value(name)
-        return self.typed(text, writer.type(name).dtype).code if text.literal else text.code
+        return writer.typed(writer.value(name), writer.type(name).dtype).code
 
     def holds(self, writer: PythonWriter, condition: ExpressionText) -> str:
         """A 0-d truth value, for an `if`."""
         return condition.code
-
-    def nothing(self, writer: PythonWriter, array: str, shape: str, dtype: str) -> str:
-        """Zeros in the place of what is not read of an array."""
-        return f"{self.module}.zeros({shape}, {self.dtype(dtype)})"
 
     def decorators(self, writer: PythonWriter) -> list[str]:
         """Lines before the function."""
@@ -150,10 +141,6 @@ class PythonEmitter(Emitter):
     def preamble(self, writer: PythonWriter, lifted: Lifted, signature: list[str]) -> list[str]:
         """First statements of the function."""
         return []
-
-    def coerced(self, dtype: str) -> str:
-        """What the helpers that coerce arrays take beside the value."""
-        return dtype
 
     def prepared(self, program: Program) -> Program:
         """The program in the element types that the target computes in."""
@@ -175,8 +162,8 @@ class PythonEmitter(Emitter):
         array = writer.arrays[given.view.array]
         code = view_text(self, writer, given.view, array)
         if given.when:
-            nothing = self.nothing(writer, array, extents(given.view.shape, writer.names), dtype)
-            code = f"({code} if {writer.condition(given.when)} else {nothing})"
+            condition, shape = writer.condition(given.when), extents(given.view.shape, writer.names)
+            code = f"({code} if {condition} else {self.spell('nothing', array, shape, self.dtype(dtype))})"
         return ExpressionText(code)
 
     def emit(self, lifted: Lifted) -> EmittedFiles:
@@ -197,10 +184,6 @@ class PythonEmitter(Emitter):
 
     def _text(self, lifted: Lifted, writer: PythonWriter) -> str:
         """The module, with what is local under names of the writer's choice."""
-        for value in lifted.program.facts:
-            dtype = lifted.program.type(value).dtype
-            if dtype in self.refused_types:
-                raise Refusal(self.refused_types[dtype], lifted.function.position, lifted.function.name)
         signature = [writer.parameter(parameter.name) for parameter in lifted.function.parameters]
         for statement in self.preamble(writer, lifted, signature):
             writer.line(statement)
@@ -225,12 +208,9 @@ class PythonEmitter(Emitter):
 def _coerce(target: PythonEmitter, writer: PythonWriter, signature: list[str]) -> None:
     """Every parameter that is used, in its type, under its own name."""
     for name, parameter in zip(signature, writer.lifted.function.parameters):
-        if isinstance(parameter.type, Struct):
-            for field, type_ in parameter.type.fields:
-                local = writer.name(f"{parameter.name}_{field}")
-                _one(target, writer, f"{parameter.name}.{field}", type_, f"{name}.{field}", local)
-        else:
-            _one(target, writer, parameter.name, parameter.type, name, name)
+        for field, type_ in parameter.fields:
+            local = name if field == parameter.name else writer.name(field)
+            _one(target, writer, field, type_, f"{name}{field.removeprefix(parameter.name)}", local)
 
 
 def _one(
@@ -244,7 +224,7 @@ def _one(
         rank = type_.axes
         helper = writer.helper("_flat" if type_.memory == "flat" else "_array")
         more = "" if type_.memory == "flat" else f", {rank}"
-        code = f'{helper}("{name}", {given}, {target.coerced(target.dtype(element))}{more})'
+        code = f'{helper}("{name}", {given}, {target.spell("coerced", target.dtype(element))}{more})'
         writer.line(
             f"{local} = {code}" + (f" if {given} is not None else None" if _may_be_none(writer, name) else "")
         )
@@ -262,10 +242,6 @@ def _one(
         writer.line(f"{local} = {target.typed(ExpressionText(given), type_).code}")
 
 
-def _written(writer: PythonWriter, name: str) -> bool:
-    return any(o.view is not None and o.view.array == name for o in writer.lifted.outputs)
-
-
 def _used(writer: PythonWriter, name: str) -> bool:
     """Whether anything reads a parameter: a view, a scalar input, a size, a requirement, an output."""
     lifted = writer.lifted
@@ -281,7 +257,7 @@ def _used(writer: PythonWriter, name: str) -> bool:
     for output in lifted.outputs:
         if output.view is not None:
             symbols |= set().union(*(p.symbols() for p in output.view.polys))
-    return name in symbols or _written(writer, name) or name in measured(symbols)
+    return name in symbols or name in lifted.written or name in measured(symbols)
 
 
 def _sizes(writer: PythonWriter, given: Mapping[str, str], asked: Iterable[Poly]) -> None:
@@ -335,7 +311,7 @@ def _guard(
 
 
 def _may_be_none(writer: PythonWriter, array: str) -> bool:
-    return any(o.whole and o.view is not None and o.view.array == array for o in writer.lifted.outputs)
+    return any(output.whole for output in writer.lifted.written.get(array, ()))
 
 
 # Outputs
@@ -343,16 +319,12 @@ def _may_be_none(writer: PythonWriter, array: str) -> bool:
 
 def _outputs(target: PythonEmitter, writer: PythonWriter) -> list[str]:
     """Expressions of the results in order: written arrays, then the returned value."""
-    arrays: dict[str, list[Output]] = {}
-    for output in writer.lifted.outputs:
-        if output.view is not None:
-            arrays.setdefault(output.view.array, []).append(output)
-    if len(writer.lifted.outputs) > 1:  # all values before the first array changes
-        for output in writer.lifted.outputs:
+    lifted = writer.lifted
+    if len(lifted.outputs) > 1:  # all values before the first array changes
+        for output in lifted.outputs:
             writer.assigned(output.name)
-    order = [name for name in writer.arrays if name in arrays]
-    results = [_stored(target, writer, name, arrays[name]) for name in order]
-    return results + [target.fresh(writer, o.name) for o in writer.lifted.outputs if o.view is None]
+    results = [_stored(target, writer, name, outputs) for name, outputs in lifted.written.items()]
+    return results + ([] if lifted.returned is None else [target.fresh(writer, lifted.returned.name)])
 
 
 def _stored(target: PythonEmitter, writer: PythonWriter, name: str, outputs: list[Output]) -> str:
@@ -432,9 +404,8 @@ def _imports(target: PythonEmitter, writer: PythonWriter) -> list[str]:
 
 
 def _summary(lifted: Lifted) -> str:
-    arrays = list(dict.fromkeys(o.view.array for o in lifted.outputs if o.view is not None))
-    found = [*arrays, *("what the source returns" for o in lifted.outputs if o.view is None)]
-    whole = [o.view.array for o in lifted.outputs if o.whole and o.view is not None]
+    found = [*lifted.written, *(["what the source returns"] if lifted.returned is not None else [])]
+    whole = [name for name, outputs in lifted.written.items() if any(o.whole for o in outputs)]
     none = f" {' and '.join(whole)} may be None." if whole else ""
     return f"Returns {', '.join(found)}; inputs are not changed.{none}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Poly, product
 from tensmith.lifting.emit.expression import ATOM, PRODUCT, SUM, ExpressionText
 from tensmith.lifting.lifted import ArrayView
 
@@ -40,12 +40,7 @@ def extents(shape: Sequence[Poly], names: Mapping[str, str]) -> str:
 
 def run_of(view: ArrayView, names: Mapping[str, str]) -> str:
     """The subscript of an unbroken run: [a:b]."""
-    length = Poly.of(1)
-    for extent in view.shape:
-        length = length * extent
-    start = view.offset[0]
-    begin = "" if start == 0 else poly(start, names).code
-    return f"[{begin}:{poly(start + length, names).code}]"
+    return f"[{_slice(view.offset[0], 1, Poly.of(product(view.shape)), names)}]"
 
 
 def basic(view: ArrayView, names: Mapping[str, str]) -> tuple[str, tuple[int, ...]] | None:

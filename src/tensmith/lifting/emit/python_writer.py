@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -38,8 +38,9 @@ ONE_VALUE = frozenset({
 # Ops that give a view of their operand, or may.
 VIEWS = frozenset({"identity", "unsqueeze", "transpose", "expand", "squeeze", "reshape"})
 # Arithmetic on sizes stays in Python.
+_SUMS = ("add", "sub", "mul", "neg")
 ON_SIZES = {
-    **{name: ARITHMETIC[name] for name in ("add", "sub", "mul", "neg")},
+    **{name: ARITHMETIC[name] for name in _SUMS},
     **{name: ARITHMETIC[name] for name in ("less", "less_or_equal", "greater", "greater_or_equal", "equal")},
     "and": infix("and", AND), "or": infix("or", OR), "not": prefix("not ", NOT),
 }  # fmt: skip
@@ -161,7 +162,8 @@ class PythonWriter:
 
     def _node(self, node: Node) -> ExpressionText:
         if node.op == "where" and self._alike(node) and self._plain(node.inputs[0]) is not None:
-            return self._chosen(node)
+            sides = [self.value(name) for name in node.inputs[1:]]
+            return self.chosen(node, self.condition(node.inputs[0]), sides)
         names = node.inputs[:1] if node.op in ONE_VALUE else node.inputs
         operands = [self.value(name) for name in names]
         if all(operand.literal for operand in operands) and node.op not in ("cast", "expand", "size"):
@@ -170,17 +172,17 @@ class PythonWriter:
             first = self.target.typed(operands[0], self.type(names[0]).dtype)
             operands = [first, *operands[1:]]
         if node.op == "where" and operands[0].literal and self._alike(node):
-            dtype = self.type(node.output).dtype
-            a, b = (self.target.typed(part, dtype) if part.literal else part for part in operands[1:])
-            return ExpressionText(f"({a.code} if {operands[0].code} else {b.code})")
+            return self.chosen(node, operands[0].code, operands[1:])
         return self.target.rule(node.op)(self, node, operands)
 
-    def _chosen(self, node: Node) -> ExpressionText:
-        """One of two values, where plain numbers decide for all positions."""
-        dtype = self.type(node.output).dtype
-        sides = [self.value(name) for name in node.inputs[1:]]
-        a, b = (self.target.typed(side, dtype) if side.literal else side for side in sides)
-        return ExpressionText(f"({a.code} if {self.condition(node.inputs[0])} else {b.code})")
+    def typed(self, text: ExpressionText, dtype: str) -> ExpressionText:
+        """An operand where a plain number would not take the element type of what it meets."""
+        return self.target.typed(text, dtype) if text.literal else text
+
+    def chosen(self, node: Node, condition: str, sides: Sequence[ExpressionText]) -> ExpressionText:
+        """One of two values, where a condition decides for all positions."""
+        a, b = (self.typed(side, self.type(node.output).dtype) for side in sides)
+        return ExpressionText(f"({a.code} if {condition} else {b.code})")
 
     def _alike(self, node: Node) -> bool:
         """Whether both branches of a selection have its shape."""
@@ -208,20 +210,10 @@ class PythonWriter:
         if node is None:
             scalar = self.inputs[name].scalar
             return ExpressionText(self.arrays[scalar]) if scalar is not None and dtype[0] in "iu" else None
-        exact = node.op in (
-            "less",
-            "less_or_equal",
-            "greater",
-            "greater_or_equal",
-            "equal",
-            "and",
-            "or",
-            "not",
-        )
         whole = node.op == "cast" and dtype[0] in "iu" and self.type(node.inputs[0]).dtype[0] in "iu"
         if whole and self.ranges[node.inputs[0]].inside(self.ranges[name]):
             return self._plain(node.inputs[0])
-        if not exact and not (node.op in ("add", "sub", "mul", "neg") and dtype in ("i32", "i64")):
+        if node.op not in ON_SIZES or (node.op in _SUMS and dtype not in ("i32", "i64")):
             return None
         operands = [self._plain(operand) for operand in node.inputs]
         if any(operand is None for operand in operands):

@@ -147,12 +147,9 @@ def chosen(otherwise: Rule) -> Rule:
     """A choice of one of two tensors for all positions, without a pass over both."""
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        condition, a, b = operands
         if w.shape(node.inputs[0]) or any(w.shape(n) != w.shape(node.output) for n in node.inputs[1:]):
             return otherwise(w, node, operands)
-        dtype = w.type(node.output).dtype
-        a, b = (w.target.typed(part, dtype) if part.literal else part for part in (a, b))
-        return ExpressionText(f"({a.code} if {condition.code} else {b.code})")
+        return w.chosen(node, operands[0].code, operands[1:])
 
     return rule
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.names import Names, enclosed, poly_text
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Poly, product
 from tensmith.formula.types import MachineType
-from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.lifted import Lifted, Output
 from tensmith.lifting.loops import Array, dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import length_of, length_symbol
@@ -31,7 +32,6 @@ class FunctionSignature:
         self.arrays: dict[str, str] = {}
         self.outputs: dict[str, str] = {}
         self.scalars: dict[str, str] = {}
-        self.scalar_types: dict[str, str] = {}
         self.rooms: dict[str, Poly] = {}
         self.returns_scalar = False
         self._types = lifted.function.arrays
@@ -41,13 +41,12 @@ class FunctionSignature:
         self._symbols: dict[str, str] = {}
         self.symbol_lines: list[str] = []
         self.truth: Callable[[str], tuple[list[str], str]] = lambda value: ([], value)
-        for parameter in lifted.function.parameters:
-            for name, type_ in parameter.fields:
-                self._add(name, type_)
-        for parameter in lifted.function.parameters:
-            for name, _ in parameter.fields:
-                self._add_output(name)
-        self._add_return()
+        for name, type_ in lifted.function.fields:
+            self._add(name, type_)
+        for name, outputs in lifted.written.items():
+            self._add_output(name, outputs)
+        if lifted.returned is not None:
+            self._add_return(lifted.returned)
 
     # Declarations
 
@@ -55,7 +54,6 @@ class FunctionSignature:
         base = self.names.fresh(name)
         if isinstance(type_, MachineType):
             self.scalars[name] = base
-            self.scalar_types[name] = dtype_of(type_)
             self._parameters.append((self._ctype(type_), base))
             return
         self.arrays[name] = base
@@ -66,21 +64,15 @@ class FunctionSignature:
             self._lengths[length_symbol(name, axis)] = length
             self._parameters.append(("size_t", length))
 
-    def _add_output(self, name: str) -> None:
-        output = next((o for o in self.lifted.outputs if o.view is not None and o.view.array == name), None)
-        if output is None:
-            return
+    def _add_output(self, name: str, outputs: Sequence[Output]) -> None:
         target = self.names.fresh(f"out_{name}")
         self.outputs[name] = target
         self._parameters.append((f"{self._ctype(self._types[name].element)} *RESTRICT ", target))
         self._notes.append(f"{target}: {name} after the call, as long as {name}; it overlaps nothing else.")
-        if output.whole:
+        if any(output.whole for output in outputs):
             self._notes.append(f"{self.arrays[name]}: may be NULL, since all of it is written.")
 
-    def _add_return(self) -> None:
-        output = next((o for o in self.lifted.outputs if o.view is None), None)
-        if output is None:
-            return
+    def _add_return(self, output: Output) -> None:
         target = self.names.fresh("result")
         self._parameters.append((f"{self._ctype(output.type)} *RESTRICT ", target))
         shape = self.lifted.program.type(output.name).dims
@@ -89,11 +81,8 @@ class FunctionSignature:
             self.outputs["return"] = f"*{target}"
             self._notes.append(f"{target}: the return value.")
             return
-        room = Poly.of(1)
-        for extent in shape:
-            room = room * extent
         self.outputs["return"] = target
-        self.rooms[target] = room
+        self.rooms[target] = Poly.of(product(shape))
         self._parameters.append(("size_t", self.names.fresh(f"{target}_length")))
         extents = " x ".join(str(extent) for extent in shape)
         self._notes.append(
@@ -198,22 +187,9 @@ class FunctionSignature:
         words = set(re.findall(r"\w+", text))
         return [name for _, name in self._parameters if name not in words]
 
-    @property
-    def parameters(self) -> Sequence[tuple[str, str]]:
-        """C type (with RESTRICT where it is a pointer) and name, in order."""
-        return self._parameters
 
-    @property
-    def lengths(self) -> Mapping[str, str]:
-        """Symbol of a length -> the C parameter that holds it."""
-        return self._lengths
-
-
-def _wrapped(text: str) -> Iterator[str]:
-    line = ""
-    for word in text.replace("*/", "* /").split():
-        if line and len(line) + len(word) > 100:
-            yield line
-            line = "   "
-        line = f"{line} {word}" if line.strip() else f"{line}{word}"
-    yield line
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        text.replace("*/", "* /"), 101,
+        subsequent_indent="   ", break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip

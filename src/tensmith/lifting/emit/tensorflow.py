@@ -84,10 +84,7 @@ def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: list[int]) 
 
 def _expand(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     shape = extents(w.shape(node.output), w.names)
-    code = operands[0].code
-    if operands[0].literal:
-        code = w.target.typed(operands[0], w.type(node.output).dtype).code
-    return ExpressionText(f"tf.broadcast_to({code}, {shape})")
+    return ExpressionText(f"tf.broadcast_to({w.typed(operands[0], w.type(node.output).dtype).code}, {shape})")
 
 
 def _transpose(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
@@ -112,7 +109,7 @@ def _typed(rule: Rule) -> Rule:
 
     def typed(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         types = [w.type(name).dtype for name in node.inputs]
-        return rule(w, node, [w.target.typed(o, t) if o.literal else o for o, t in zip(operands, types)])
+        return rule(w, node, [w.typed(o, t) for o, t in zip(operands, types)])
 
     return typed
 
@@ -133,7 +130,7 @@ class TensorFlow(PythonEmitter):
         "any_nan": "tf.executing_eagerly() and np.isnan({}).any()",
         "positions": "tf.range({}, dtype=tf.int64)", "copied": "{}",  # tensors do not change
         "reshaped": "tf.reshape({}, {})", "flattened": "tf.reshape({}, [-1])",
-        "turned": "tf.transpose({})", "transposed": "tf.transpose({}, {})",
+        "turned": "tf.transpose({})", "transposed": "tf.transpose({}, {})", "typed": "tf.constant({0}, {1})",
     }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
         **{name: _typed(rule) for name, rule in ARITHMETIC.items()},
@@ -165,10 +162,6 @@ class TensorFlow(PythonEmitter):
     def dtype(self, dtype: str) -> str:
         """tf.bool has no underscore."""
         return "tf.bool" if dtype == "bool" else super().dtype(dtype)
-
-    def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
-        """A 0-d tensor."""
-        return ExpressionText(f"tf.constant({number.code}, {self.dtype(dtype)})")
 
     def holds(self, writer: PythonWriter, condition: ExpressionText) -> str:
         """Not known inside tf.function, where everything is read."""

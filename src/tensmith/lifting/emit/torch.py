@@ -24,7 +24,7 @@ from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.emit.signed import signed
 from tensmith.lifting.lifted import Input, Lifted
-from tensmith.lifting.loops import Array, Struct
+from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
 
 _HELPERS = {
@@ -285,7 +285,7 @@ def _tensors(rule: Rule) -> Rule:
 
     def typed(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         dtype = w.type(node.output).dtype
-        return rule(w, node, [w.target.typed(o, dtype) if o.literal else o for o in operands])
+        return rule(w, node, [w.typed(o, dtype) for o in operands])
 
     return typed
 
@@ -311,7 +311,8 @@ class Torch(PythonEmitter):
         "any_zero": "torch.count_nonzero({0}) < {0}.numel()",
         # A sum of squares is NaN where one of them is, and only then; it is faster than a pass of isnan.
         "any_nan": "torch.isnan(torch.dot({0}.reshape(-1), {0}.reshape(-1)))",
-        "transposed": "{}.permute{}", "copied": "{}.clone()",
+        "transposed": "{}.permute{}", "copied": "{}.clone()", "nothing": "{}.new_zeros({})",
+        "typed": "torch.tensor({0}, dtype={1}, device=device)", "coerced": "{}, device",
     }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **{name: _function(name) for name in rules.functions("torch")},
@@ -349,10 +350,6 @@ class Torch(PythonEmitter):
         """torch.bool has no underscore."""
         return "torch.bool" if dtype == "bool" else super().dtype(dtype)
 
-    def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
-        """A 0-d tensor."""
-        return ExpressionText(f"torch.tensor({number.code}, dtype={self.dtype(dtype)}, device=device)")
-
     def stays(self, writer: PythonWriter, given: Input) -> bool:
         """Where it meets tensors of its type in sums, differences and products, or divides them."""
         readers = [node for node in writer.program.nodes if given.name in node.inputs]
@@ -368,20 +365,12 @@ class Torch(PythonEmitter):
         """Slicing takes as long as adding some thousand numbers."""
         return f"{writer.helper('_front')}({array}, {end})"
 
-    def nothing(self, writer: PythonWriter, array: str, shape: str, dtype: str) -> str:
-        """On the array's device."""
-        return f"{array}.new_zeros({shape})"
-
-    def coerced(self, array: str) -> str:
-        """See PythonEmitter."""
-        return f"{array}, device"
-
     def preamble(self, writer: PythonWriter, lifted: Lifted, signature: list[str]) -> list[str]:
         """Everything is made where the first tensor is."""
         arrays = [
-            name if isinstance(p.type, Array) else f"{name}.{field}"
-            for name, p in zip(signature, lifted.function.parameters)
-            for field, type_ in (p.type.fields if isinstance(p.type, Struct) else (("", p.type),))
+            f"{name}{field.removeprefix(parameter.name)}"
+            for name, parameter in zip(signature, lifted.function.parameters)
+            for field, type_ in parameter.fields
             if isinstance(type_, Array)
         ]
         return [f"device = {writer.helper('_device')}({', '.join(arrays)})"]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import Array, Function, nodes
+from tensmith.lifting.loops import Array, Function, element_of, nodes
 from tensmith.lifting.second.values import Meaningless, dtype, flat, folded
 
 SAMPLES = 16  # two inputs whose errors cancel must move apart in one of them
@@ -73,7 +73,7 @@ def moved(
     the narrowest float that the function computes in, where that is coarser."""
     values = flat(function, arguments)
     for name, kind in function.fields:
-        scalar = kind.element if isinstance(kind, Array) else kind
+        scalar = element_of(kind)
         if scalar.kind == "bool":
             continue
         value, type_ = np.asarray(values[name], dtype(scalar)), dtype(scalar)

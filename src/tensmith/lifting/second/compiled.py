@@ -17,12 +17,12 @@ import numpy as np
 from tensmith.errors import TensmithError
 from tensmith.formula.types import MachineType
 from tensmith.kernel.toolchain import Compiler, find_compiler, run_compiler
-from tensmith.lifting.loops import Array, Function
+from tensmith.lifting.loops import Array, Function, element_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.second.calls import call_text, table
 from tensmith.lifting.second.cut import cut
 from tensmith.lifting.second.process import Process, ProcessGone
-from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype, flat
+from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype, flat, is_flat
 from tensmith.lifting.source.c import guard as c_guard
 from tensmith.lifting.source.c.parse import definitions, language, parse
 
@@ -192,7 +192,6 @@ def _driver(compiler: Compiler) -> Path:
     folder = Path(_KEEP[-1].name)
     for file in ("call.h", "driver.c"):
         (folder / file).write_text(_text(file))
-    # The driver itself is not sanitized: its hooks would be called for its own sake.
     run_compiler(
         (*compiler.command, "-O1", "-w", "-c", "driver.c", "-o", "driver.o"), str(folder), _COMPILING
     )
@@ -221,7 +220,7 @@ class Driver:
 
 
 class CompiledFunction:
-    """One function of a driver; see `values.Source`."""
+    """One function of a driver; see `values.SourceFunction`."""
 
     def __init__(
         self, driver: Driver, function: Function, other: Callable[[], CompiledFunction | None] = lambda: None
@@ -236,9 +235,11 @@ class CompiledFunction:
         first: dict[int, int] = {}
         for place, (name, kind) in enumerate(self.fields):
             value = values[name]
-            array = np.ascontiguousarray(value, dtype(kind.element if isinstance(kind, Array) else kind))
+            array = np.ascontiguousarray(value, dtype(element_of(kind)))
             same = (
-                first.setdefault(id(value), place) if isinstance(value, np.ndarray) and _flat(kind) else place
+                first.setdefault(id(value), place)
+                if isinstance(value, np.ndarray) and is_flat(kind)
+                else place
             )
             data.append(_slot(array, -1 if same == place else same))
         data.append(_slot(np.zeros(2, "u8") if like is None else np.asarray(like), -1, empty=True))
@@ -280,7 +281,7 @@ class CompiledFunction:
             shape, content = _answer(process)
             if isinstance(kind, Array):
                 found = np.frombuffer(content, dtype(kind.element))
-                extents = np.shape(values[name]) if _flat(kind) else shape[: kind.rank]
+                extents = np.shape(values[name]) if is_flat(kind) else shape[: kind.rank]
                 arrays[name] = found.reshape(extents)
         shape, content = _answer(process)
         returns = self.function.returns
@@ -289,17 +290,13 @@ class CompiledFunction:
         if isinstance(returns, MachineType):
             element = dtype(returns)
             return CallResult(np.frombuffer(content[: element.itemsize], element)[0], arrays)
-        extents = np.shape(like) if _flat(returns) else shape[: returns.rank]
+        extents = np.shape(like) if is_flat(returns) else shape[: returns.rank]
         return CallResult(np.frombuffer(content, dtype(returns.element)).reshape(extents), arrays)
 
 
 def _bytes(outcome: CallResult) -> list[bytes]:
     """All of an outcome, bit by bit."""
     return [np.asarray(part).tobytes() for part in (outcome.value, *outcome.arrays.values())]
-
-
-def _flat(kind: MachineType | Array) -> bool:
-    return isinstance(kind, Array) and kind.memory == "flat"
 
 
 def _slot(array: np.ndarray[Any, Any], same: int, empty: bool = False) -> bytes:

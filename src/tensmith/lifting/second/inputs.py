@@ -20,7 +20,7 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
-from tensmith.lifting.second.values import dtype, folded
+from tensmith.lifting.second.values import dtype, folded, is_flat
 from tensmith.lifting.summary import Requirement, length_symbol
 
 SIZES = (0, 1, 2, 3, 5, 17)
@@ -85,10 +85,6 @@ def shape(name: str, kind: Array, known: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(max(0, known[length_symbol(name, axis)]) for axis in range(kind.axes))
 
 
-def _is_flat(kind: MachineType | Array) -> bool:
-    return isinstance(kind, Array) and kind.memory == "flat"
-
-
 class Sampler:
     """Draws arguments for one function; sizes: what extents are drawn from."""
 
@@ -141,14 +137,14 @@ class Sampler:
             style = "wide"
         known = self.symbols(style)
         if fixed is not None:
-            known |= {length_symbol(name, 0): 0 for name, kind in self.fields.items() if _is_flat(kind)}
+            known |= {length_symbol(name, 0): 0 for name, kind in self.fields.items() if is_flat(kind)}
             known |= fixed
         if fixed is not None or self.rng.random() > 0.05:
             for _ in range(12):
                 if not self.repair(known):
                     break
         for name, kind in self.fields.items():
-            if _is_flat(kind) and fixed is None:
+            if is_flat(kind) and fixed is None:
                 known[length_symbol(name, 0)] += int(self.rng.choice(self.slack))
         readings = [(r, self.meets(r, known), self.meets(r, known, plain=True)) for r in self.lifted.requires]
         scalars = {

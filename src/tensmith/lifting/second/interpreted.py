@@ -15,7 +15,7 @@ import numpy as np
 
 from tensmith.formula.types import MachineType
 from tensmith.lifting.assumptions import Excuse, excused
-from tensmith.lifting.loops import Array, Function, Struct
+from tensmith.lifting.loops import Array, Function, Struct, element_of
 from tensmith.lifting.second.process import Process, ProcessGone
 from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype
 from tensmith.lifting.source.python.module import Module, parse_module, read_text
@@ -81,7 +81,7 @@ class Interpreter:
     def call(
         self, space: str, name: str, arguments: Sequence[Any], rounding: int = 0
     ) -> tuple[Any, list[Any]]:
-        """Value and arguments after a call. Raises Raised, and Ended where the process is gone."""
+        """Value and arguments after a call. Raises Raised, and ProcessGone where the process is gone."""
         try:
             process = self.start()
             if not self.ready:
@@ -278,7 +278,7 @@ def _unannotated(node: ast.AST) -> None:
 
 
 class InterpretedFunction:
-    """One function of a Python source; see `values.Source`. Lists go in, arrays where its file uses NumPy."""
+    """One function of a Python source; see `SourceFunction`. Lists go in, arrays where it uses NumPy."""
 
     by = "Python"
 
@@ -325,7 +325,7 @@ class InterpretedFunction:
 
     def array(self, value: Any, kind: MachineType | Array) -> Any:
         """A result in its inferred type; integers beyond 64 bits are excluded by what a lift states."""
-        element = dtype(kind.element if isinstance(kind, Array) else kind)
+        element = dtype(element_of(kind))
         strange = next(_strange(value), None)
         if strange is not None or value is None:
             raise Faulty(f"it gives {strange!r}")

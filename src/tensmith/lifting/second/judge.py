@@ -12,7 +12,7 @@ import numpy as np
 from tensmith.formula.types import F64
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array
+from tensmith.lifting.loops import element_of
 from tensmith.lifting.second.compare import closely, cropped, exactly, identical, narrowest_rounding, spread
 from tensmith.lifting.second.inputs import Draw, evaluated
 from tensmith.lifting.second.interpreted import Raised
@@ -56,11 +56,10 @@ class LiftJudge:
     def __post_init__(self) -> None:
         function = self.lifted.function
         self.kinds = dict(function.fields)
-        names = {o.view.array for o in self.lifted.outputs if o.view is not None}
-        self.written = [name for name in self.kinds if name in names]
+        self.written = list(self.lifted.written)
         self.returns = function.returns is not None
         kinds = [*(self.kinds[name] for name in self.written), *([function.returns] if self.returns else [])]
-        self.types = [kind.element if isinstance(kind, Array) else kind for kind in kinds if kind is not None]
+        self.types = [element_of(kind) for kind in kinds if kind is not None]
         self.names = [*self.written, *(["what it returns"] if self.returns else [])]
         self.eps = narrowest_rounding(function)
         self.values = {r.text for r in self.lifted.requires if r.poly is None or r.kind == "nonzero"}

@@ -49,7 +49,7 @@ class Process:
         self.write(json.dumps(wanted).encode() + b"\n")
 
     def write(self, data: bytes) -> None:
-        """Send bytes; Ended if nobody reads them."""
+        """Send bytes; ProcessGone if nobody reads them."""
         assert self.child.stdin is not None
         view = memoryview(data)
         try:
@@ -59,7 +59,7 @@ class Process:
             self.gone()
 
     def read(self, size: int) -> bytes:
-        """So many bytes of answers; Ended if they do not come."""
+        """So many bytes of answers; ProcessGone if they do not come."""
         while len(self.buffer) < size:
             self.fill()
         found = bytes(self.buffer[:size])
@@ -70,10 +70,7 @@ class Process:
         """An answer that is a line of JSON."""
         while b"\n" not in self.buffer:
             self.fill()
-        end = self.buffer.index(b"\n") + 1
-        found = bytes(self.buffer[:end])
-        del self.buffer[:end]
-        return json.loads(found)
+        return json.loads(self.read(self.buffer.index(b"\n") + 1))
 
     def fill(self) -> None:
         assert self.child.stdout is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,10 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import Function
+from tensmith.ir.types import DTYPES
+from tensmith.lifting.loops import Array, Function, dtype_of
 from tensmith.lifting.second.cell import Fields
-
-_DTYPES = {"bool": "bool", "f32": "f4", "f64": "f8"}
 
 
 class Meaningless(Exception):
@@ -44,19 +42,21 @@ class SourceFunction(Protocol):
         extents that a returned one has, where the source's language does not say them. rounding: of floats,
         to the nearest, upwards (1) or downwards (-1).
 
-        Raises Meaningless, Faulty, and Ended where the process of the source is gone.
+        Raises Meaningless, Faulty, and ProcessGone where the process of the source is gone.
         """
 
     def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: CallResult) -> bool:
         """Whether the outcome of a call is one of several that the language allows."""
 
 
-@functools.cache
 def dtype(scalar: MachineType) -> np.dtype[Any]:
     """NumPy's type of a machine type; Python's integers are taken to have 64 bits."""
-    if scalar in _DTYPES:
-        return np.dtype(_DTYPES[scalar])
-    return np.dtype(f"{'i' if scalar.signed else 'u'}{(scalar.bits or 64) // 8}")
+    return DTYPES[dtype_of(scalar)]
+
+
+def is_flat(type_: MachineType | Array) -> bool:
+    """Whether a value is memory without a shape."""
+    return isinstance(type_, Array) and type_.memory == "flat"
 
 
 def folded(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,11 +72,14 @@ def folded(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat(function: Function, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with structs taken apart."""
+    """The arguments with structs taken apart, be they mappings or objects with attributes."""
     found = {}
     for name, _ in function.fields:
         parameter, _, field = name.partition(".")
-        found[name] = arguments[parameter][field] if field else arguments[parameter]
+        value = arguments[parameter]
+        if field:
+            value = value[field] if isinstance(value, Mapping) else getattr(value, field)
+        found[name] = value
     return found
 
 

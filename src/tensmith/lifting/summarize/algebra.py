@@ -133,7 +133,7 @@ class SizeAlgebra:
                     return found if self._counted(found) else None
                 if is_open(found):
                     return found
-                return None if _varies(found) else self._fitted(found, term.type, self.here)
+                return None if varies(found) else self._fitted(found, term.type, self.here)
         return None
 
     def aside(self) -> SizeAlgebra:
@@ -162,7 +162,7 @@ class SizeAlgebra:
 
     def _claimed(self, poly: Poly | None) -> Poly | None:
         """The polynomial, claimed to be >= 0; None where it varies, which no caller can promise."""
-        if poly is None or _varies(poly):
+        if poly is None or varies(poly):
             return None
         self.claim(poly)
         self.used(self.here, poly)
@@ -373,7 +373,7 @@ def choice(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Sc
     return otherwise
 
 
-def _varies(poly: Poly) -> bool:
+def varies(poly: Poly) -> bool:
     """Whether it names counters or what variables hold at a loop's head."""
     return is_open(poly) or any("%" in name for name in poly.symbols())
 

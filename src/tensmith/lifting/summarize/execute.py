@@ -11,7 +11,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index
+from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, is_open, varies
 from tensmith.lifting.summarize.constants import literal, number, unknown
 from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.liveness import Live
@@ -96,7 +96,9 @@ class Execution:
                 if self.scouting:
                     return
                 at = tuple(self._subscript(part, state, scope, array, stored=True) for part in indices)
-                self._store(array, at, term, state, scope, position)
+                at = self._on_grid(array, at, scope, position, stored=True)
+                box = StoredBox((), (), at, term, (), position)
+                state.arrays[array] = state.arrays[array].written(box, scope)
             case loops.Append(array, value, position):
                 self._append(array, value, state, scope, position)
             case loops.If():
@@ -130,19 +132,6 @@ class Execution:
             self.types[length_symbol(name, axis)] = I64
             state.scalars[length_symbol(name, axis)] = index(poly, I64)
         self.locals[name] = tuple(extents)
-
-    def _store(
-        self,
-        array: str,
-        at: tuple[Poly, ...],
-        value: Term,
-        state: State,
-        scope: Scope,
-        position: loops.SourcePosition,
-    ) -> None:
-        contents = state.arrays[array]
-        at = self._on_grid(array, at, scope, position, stored=True)
-        state.arrays[array] = contents.written(StoredBox((), (), at, value, (), position), scope)
 
     def _append(
         self, array: str, value: loops.Expr | str, state: State, scope: Scope, position: loops.SourcePosition
@@ -213,7 +202,10 @@ class Execution:
                 if row and not self.scouting:
                     at = (self._subscript(part, state, scope, array, stored=False) for part in row)
                     self.accesses.append(Access(scope, position, array, tuple(at), False))
-                return self._length(array, axis, type_, state, scope, position)
+                length = self.length(array, axis, state)
+                if isinstance(length, Poly):
+                    return Size(length, type_)
+                return self.algebra.cast(length, type_, scope)
             case loops.Load():
                 return self._load(expression, state, scope)
             case loops.ScalarCast(value, type_):
@@ -233,19 +225,10 @@ class Execution:
                 return self.algebra.apply(operator, terms, type_, scope)
         raise TypeError(f"not an expression: {expression!r}")
 
-    def _length(
-        self,
-        array: str,
-        axis: int,
-        type_: MachineType,
-        state: State,
-        scope: Scope,
-        position: loops.SourcePosition,
-    ) -> Term:
+    def length(self, array: str, axis: int, state: State) -> Term | Poly:
+        """The length of an array: what a local one has grown to, or a size."""
         symbol = length_symbol(array, axis)
-        if symbol in state.scalars:
-            return self.algebra.cast(state.scalars[symbol], type_, scope)
-        return Size(self.plan.symbols.get(symbol) or Poly.symbol(symbol), type_)
+        return state.scalars.get(symbol) or self.plan.symbols.get(symbol) or Poly.symbol(symbol)
 
     def _load(self, load: loops.Load, state: State, scope: Scope) -> Term:
         if self.scouting:
@@ -289,7 +272,7 @@ class Execution:
     ) -> Poly:
         """An integer term as a polynomial of counters and sizes. Raises Refusal where it is data."""
         poly = self.algebra.poly(term)
-        if poly is not None and (self.scouting or not any("@" in name for name in poly.symbols())):
+        if poly is not None and (self.scouting or not is_open(poly)):
             if not isinstance(term, Size):
                 self.algebra.used(scope, poly)
             return poly
@@ -305,7 +288,7 @@ class Execution:
         raw = poly.substitute(self.raw)
         if not any(cut_alike(raw, size.poly) for size in self.plan.sizes):
             self.algebra.used(scope, poly)
-        if raw.constant is None and not any("%" in name or "@" in name for name in raw.symbols()):
+        if raw.constant is None and not varies(raw):
             self.extents.append(raw)
             return self.plan.opaque.get(raw, poly)
         return poly

@@ -19,7 +19,7 @@ from tensmith.lifting.summarize.memory import Contents, StoredBox, meet
 from tensmith.lifting.summarize.requirements import requirements
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined_name
-from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written, length_symbol
+from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written
 
 
 def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary:
@@ -78,10 +78,9 @@ def _results(run: Execution, state: State, returned: Expr | str | None) -> Itera
 
 
 def _length(run: Execution, state: State, array: str, axis: int) -> Poly:
-    held = state.scalars.get(length_symbol(array, axis))
-    if held is None:
-        symbol = length_symbol(array, axis)
-        return run.plan.symbols.get(symbol) or Poly.symbol(symbol)
+    held = run.length(array, axis, state)
+    if isinstance(held, Poly):
+        return held
     if isinstance(held, Choose):  # rows of one length; there may be none
         held = held.then
     return run.position_of(held, Scope(run.plan.never_negative), run.function.position)

@@ -10,7 +10,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
 from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import Conjunction, substitute
+from tensmith.lifting.summarize.algebra import Conjunction, is_open, substitute
 from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined
@@ -63,7 +63,7 @@ class Merge:
         self, box: StoredBox, holds: bool, where: tuple[Conjunction, ...] | None, found: Contents
     ) -> StoredBox:
         """A store that happens in one branch only: a mask by position, or a choice between new and old."""
-        if where is not None and len(where) == 1 and not any("@" in n for p in where[0] for n in p.symbols()):
+        if where is not None and len(where) == 1 and not any(map(is_open, where[0])):
             inside = self.scope.binding(*box.ranges)
             return replace(box, where=(*box.where, *(poly for poly in where[0] if not inside.proves(poly))))
         inside = self.scope.binding(*box.ranges).knowing(box.where)

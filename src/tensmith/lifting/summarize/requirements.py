@@ -12,7 +12,7 @@ from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting.loops import may_share
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import symbols
+from tensmith.lifting.summarize.algebra import symbols, varies
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.plan import DerivationPlan, at_least_text, display
@@ -62,9 +62,7 @@ def _shown(poly: Poly, plan: DerivationPlan) -> Poly:
 def _claims(run: Execution) -> Iterator[Requirement]:
     scope = Scope(run.plan.never_negative)
     for poly, here in dict.fromkeys((*run.algebra.claims, *run.algebra.fits)):
-        if (not scope.proves(poly) or poly.symbols() & run.algebra.alone) and not any(
-            "%" in name or "@" in name for name in poly.symbols()
-        ):
+        if (not scope.proves(poly) or poly.symbols() & run.algebra.alone) and not varies(poly):
             yield at_least(poly, run.plan, _branches(run, here))
     for size in run.plan.sizes:
         if size.symbol in run.algebra.exact:
@@ -349,7 +347,7 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
             continue
         if _excluded(divisor):
             continue
-        if poly is not None and not any("%" in name or "@" in name for name in poly.symbols()):
+        if poly is not None and not varies(poly):
             raw, where = _shown(poly, run.plan), _branches(run, divisor.scope)
             yield Requirement("nonzero", under(f"{display(raw)} != 0", where), raw, where=where)
         else:

@@ -171,12 +171,12 @@ class Solver:
 
     def resolve_others(self, term: Term, own: str) -> Term:
         """`resolve`, but for one name that stays."""
-        self.scalars[own.removesuffix(self.iteration.suffix)] = kept = Read(own, (), term.type)
+        name = own.removesuffix(self.iteration.suffix)
+        self.scalars[name] = Read(own, (), term.type)
         try:
             return self.resolve(term, self.iteration.inside)
         finally:
-            assert kept
-            self.scalars[own.removesuffix(self.iteration.suffix)] = None
+            self.scalars[name] = None
 
     def _fold(self, step: RecurrenceStep, start: Term, scope: Scope, extent: Poly | None = None) -> Term:
         """The fold of the step over the iterations before `counter` (or the first `extent`)."""

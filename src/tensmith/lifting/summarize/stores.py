@@ -8,14 +8,16 @@ before the loop.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tensmith.formula.expr import Read, fresh, rebuilt
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
+from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import choice, substitute, symbols
+from tensmith.lifting.summarize.algebra import choice, is_open, substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.grids import unswept
 from tensmith.lifting.summarize.iteration import Circle, Iteration, derived
@@ -78,7 +80,7 @@ class Stores:
 
     def _place(self, body: StoredBox) -> StorePlace:
         polys = (*body.at, *body.extents, *body.where)
-        if any("@" in symbol for poly in polys for symbol in poly.symbols()):
+        if any(map(is_open, polys)):
             raise Refusal(
                 "which element is written depends on a variable that is not linear in the loop counters; "
                 "compute the subscript from the counters",
@@ -137,11 +139,15 @@ class Stores:
 
     def box(self, name: str, n: int) -> StoredBox:
         """What the n-th store has written before iteration `counter`, with its value."""
+        return replace(self._reached(name, n), value=self.value(name, n))
+
+    def _reached(self, name: str, n: int) -> StoredBox:
+        """The elements that the n-th store has written before iteration `counter`, without their value."""
         place = self.place(name, n)
-        box = replace(place.normal.box, value=self.value(name, n))
-        if not place.moves and not self._accumulates(name, n):
-            box = replace(box, where=(*box.where, self.iteration.t - 1))
-        return box
+        box = place.normal.box
+        if place.moves or self._accumulates(name, n):
+            return box
+        return replace(box, where=(*box.where, self.iteration.t - 1))
 
     def value(self, name: str, n: int) -> Term:
         """The value in terms of the normal box's indices and `counter`."""
@@ -235,8 +241,7 @@ class Stores:
         body, hull = place.body, place.normal.box
         frame = self.iteration.head.binding(*hull.ranges).knowing(hull.where)
         later = self._elements(place).knowing(self._active(place))
-        boxes: list[StoredBox] = []
-        numbers: list[int] = []
+        boxes: dict[int, StoredBox] = {}
         for other in range(len(self.iteration.end.arrays[name].boxes)):
             before = self.place(name, other)
             box = before.normal.box
@@ -248,16 +253,8 @@ class Stores:
             iteration = before.normal.values.get(before.var, Poly.symbol(before.var)).substitute(met[0])
             if not later.proves(self.iteration.t - 1 - iteration):
                 raise self._loop_carried(name, body)
-            boxes.append(box)
-            numbers.append(other)
-        return lookup(
-            boxes,
-            body.at,
-            frame,
-            body.position,
-            self.iteration.entry.arrays[name].read,
-            lambda box, _: self.value(name, numbers[next(k for k, kept in enumerate(boxes) if kept is box)]),
-        )
+            boxes[other] = box
+        return self._found(name, boxes, body.at, frame, body.position)
 
     def order(self, name: str) -> list[int]:
         """The stores to an array such that later ones are over earlier ones for all iterations together."""
@@ -295,19 +292,24 @@ class Stores:
 
     def read(self, name: str, at: tuple[Poly, ...], scope: Scope) -> Term:
         """An element of an array at the start of iteration `counter`."""
-        boxes = {}
-        for n in self.order(name):
-            place = self.place(name, n)
-            box = place.normal.box
-            if not place.moves and not self._accumulates(name, n):
-                box = replace(box, where=(*box.where, self.iteration.t - 1))
-            boxes[n] = box
+        boxes = {n: self._reached(name, n) for n in self.order(name)}
+        return self._found(name, boxes, at, scope, self.iteration.loop.position)
+
+    def _found(
+        self,
+        name: str,
+        boxes: Mapping[int, StoredBox],
+        at: tuple[Poly, ...],
+        scope: Scope,
+        position: SourcePosition,
+    ) -> Term:
+        """An element through boxes of stores, by their numbers, or as it was before the loop."""
         numbers = {id(box): n for n, box in boxes.items()}
         return lookup(
             list(boxes.values()),
             at,
             scope,
-            self.iteration.loop.position,
+            position,
             self.iteration.entry.arrays[name].read,
             lambda box, _: self.value(name, numbers[id(box)]),
         )

@@ -11,6 +11,7 @@ outputs    results -> boxes of parameters, and returned values
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node
@@ -26,6 +27,8 @@ from tensmith.lifting.tensorize.lower import Lowering
 from tensmith.lifting.tensorize.outputs import Placed
 
 __all__ = ["tensorize"]
+
+_Stated = TypeVar("_Stated", Requirement, SizeSymbol)
 
 
 def tensorize(summary: Summary) -> Lifted:
@@ -49,7 +52,7 @@ def tensorize(summary: Summary) -> Lifted:
     _check_divisors(lowering)
     names = _named(lowering, placed)
     requires = [_conditional(lowering, entry) for entry in summary.requires]
-    sizes = tuple(_taken(lowering, size) for size in lowering.sizes.all)
+    sizes = tuple(_conditional(lowering, size) for size in lowering.sizes.all)
     guarding = (*(entry.when for entry in requires), *(size.when for size in sizes))
     conditions = tuple(dict.fromkeys(when for when in guarding if when))
     outputs_ = (*names, *(c for c in conditions if c not in names and c not in lowering.build.inputs))
@@ -93,16 +96,9 @@ def _named(lowering: Lowering, placed: list[Placed]) -> list[str]:
     return names
 
 
-def _conditional(lowering: Lowering, requirement: Requirement) -> Requirement:
-    """A requirement of a branch, with the program's truth value of being there."""
-    if not requirement.where:
-        return requirement
-    return replace(requirement, when=guards.conjunction(lowering, requirement.where).name)
-
-
-def _taken(lowering: Lowering, size: SizeSymbol) -> SizeSymbol:
-    """A size of a path, with the program's truth value of it."""
-    return replace(size, when=guards.conjunction(lowering, size.where).name) if size.where else size
+def _conditional(lowering: Lowering, stated: _Stated) -> _Stated:
+    """A requirement or size of a path, with the program's truth value of being there."""
+    return replace(stated, when=guards.conjunction(lowering, stated.where).name) if stated.where else stated
 
 
 def _inside(lowering: Lowering, view: ArrayView) -> bool:

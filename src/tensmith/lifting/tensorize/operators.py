@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -91,19 +91,12 @@ def _divisor(lowering: Lowering, term: Term) -> Tensor:
     return build.elementwise("where", zero, build.constant(1, tensor.dtype), tensor, dtype=tensor.dtype)
 
 
-def _divide(lowering: Lowering, term: Call) -> Tensor:
-    a, b = lowering.lower(term.args[0]), _divisor(lowering, term.args[1])
-    return lowering.build.elementwise("div", a, b)
+def _dividing(op: str, **attrs: Any) -> Meaning:
+    def meaning(lowering: Lowering, term: Call) -> Tensor:
+        a, b = lowering.lower(term.args[0]), _divisor(lowering, term.args[1])
+        return lowering.build.elementwise(op, a, b, **attrs)
 
-
-def _remainder(lowering: Lowering, term: Call) -> Tensor:
-    a, b = lowering.lower(term.args[0]), _divisor(lowering, term.args[1])
-    return lowering.build.elementwise("mod", a, b, fmod=1)
-
-
-def _floor_remainder(lowering: Lowering, term: Call) -> Tensor:
-    a, b = lowering.lower(term.args[0]), _divisor(lowering, term.args[1])
-    return lowering.build.elementwise("mod", a, b)
+    return meaning
 
 
 def _floor_divide(lowering: Lowering, term: Call) -> Tensor:
@@ -170,10 +163,10 @@ _SPECIAL: dict[str, Meaning] = {
     "inf": _infinity,
     "neg": _negative,
     "not_equal": _not_equal,
-    "div": _divide,
-    "fmod": _remainder,
+    "div": _dividing("div"),
+    "fmod": _dividing("mod", fmod=1),
     "floor_div": _floor_divide,
-    "mod": _floor_remainder,
+    "mod": _dividing("mod"),
     "where": _select,
     "pow": _power,
     "round": _round,

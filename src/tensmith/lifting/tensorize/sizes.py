@@ -28,19 +28,13 @@ class Sizes:
             return Poly.of(max(0, poly.constant))
         if self.is_size(poly):
             return poly
-        for size in self.added:
-            if size.poly == poly and not size.where:
-                return Poly.symbol(size.symbol)
-        return self._add(poly, ())
+        return self.where(poly, ())
 
     def where(self, poly: Poly, path: Path) -> Poly:
         """max(0, poly) where a path is taken, else 0."""
         for size in self.added:
             if (size.poly, size.where) == (poly, path):
                 return Poly.symbol(size.symbol)
-        return self._add(poly, path)
-
-    def _add(self, poly: Poly, path: Path) -> Poly:
         base = min(poly.symbols(), key=lambda symbol: (length_of(symbol) is not None, symbol), default="some")
         size = SizeSymbol(self._fresh(base), poly, path)
         self.added.append(size)

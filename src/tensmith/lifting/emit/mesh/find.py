@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.formula.expr import Call, Expr, Num, Read, Reduce
-from tensmith.formula.poly import Dim, Poly
+from tensmith.formula.poly import Poly, product
 from tensmith.formula.walk import loads, outer_reductions
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.kernel.plan import LoopNest
@@ -190,12 +190,9 @@ def find_sum(step: LoopNest) -> Sum | None:
         if load.type != step.dtype or offset.symbols() & set(step.variables) or not exact:
             return None
         found.append((factor, sign, load, offset))
-    count: Dim = 1
-    for extent in step.extents:
-        count = extent * count
-    return (
-        None if target.symbols() & set(step.variables) else Sum(build, Poly.of(count), tuple(found), target)
-    )
+    if target.symbols() & set(step.variables):
+        return None
+    return Sum(build, Poly.of(product(step.extents)), tuple(found), target)
 
 
 def _terms(expr: Expr, sign: int) -> list[tuple[Expr | None, int, Read]] | None:

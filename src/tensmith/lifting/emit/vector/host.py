@@ -135,7 +135,7 @@ class Host(CSource):
                 continue
             parameter = name.removeprefix(PARAMETER)
             text = self.signature.scalars[parameter]
-            if self.scalar_type(parameter) == "f32":
+            if dict(self.lifted.function.fields)[parameter] == "f32":
                 scope.line(f"memcpy(&words[{position}], &{text}, 4);")
             else:
                 scope.line(f"words[{position}] = {text};")

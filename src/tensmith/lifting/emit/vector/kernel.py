@@ -83,7 +83,7 @@ class _Writer:
         folds = outer_reductions(step.expr)
         self.fold = folds[0] if folds else None
         self.folds, self.body = chain(self.fold) if self.fold else ((), step.expr)
-        self.down = self.fold is not None and _runs_along(self.folds[-1], self.body, self.step)
+        self.down = self.fold is not None and _runs_along(self.body, self.step)
         self.loads = list(loads(step.expr))
         self.tensors = {load.tensor: "" for load in self.loads}
         for value in self.tensors:
@@ -139,7 +139,7 @@ class _Writer:
         count = self.lanes // 64
         if self.fold is not None and self.down:
             vector.known[id(self.fold), 0] = self._down_the_lanes(count)
-            self._forget_lanes()
+            vector.variable = ""  # after a reduction every lane stands for the same output
             value = vector.value(step.expr, 0)
             self._store_one(value)
             return
@@ -147,10 +147,6 @@ class _Writer:
             self._across(count)
         values = [vector.value(step.expr, part) for part in range(count)]
         self._store(values)
-
-    def _forget_lanes(self) -> None:
-        """After a reduction every lane stands for the same output."""
-        self.vector.variable = ""
 
     def _across(self, count: int) -> None:
         """A vector of sums for each part, term by term."""
@@ -284,7 +280,7 @@ class _Writer:
         )
 
 
-def _runs_along(last: Reduce, body: Expr, step: LoopNest) -> bool:
+def _runs_along(body: Expr, step: LoopNest) -> bool:
     """Whether the last loop of a sum runs along the dimension 0 of what it reads, and the outputs do not."""
     output = step.variables[-1] if step.variables else ""
     if not output:

@@ -24,9 +24,8 @@ from tensmith.lifting.source.c.cursor import (
 )
 from tensmith.lifting.source.c.evaluate import spelled
 from tensmith.lifting.source.c.pragmas import Hazard, attribute_hazard, harmless_attribute
-from tensmith.lifting.source.c.whitelist import Modelled, cursor_meaning
+from tensmith.lifting.source.c.whitelist import Modelled, NoEffect, cursor_meaning
 from tensmith.lifting.source.c.writes import changes
-from tensmith.lifting.source.verdict import NoEffect
 
 
 def check_account(context: LoweringContext, hazards: Iterable[Hazard]) -> None:

@@ -25,6 +25,11 @@ def integer(value: int, position: loops.SourcePosition, kind: MachineType = I64)
     return loops.Constant(value, kind, position)
 
 
+def zero(kind: MachineType, position: loops.SourcePosition) -> loops.Expr:
+    """0 of a type, false of truth values."""
+    return cast(integer(0, position), kind)
+
+
 def cast(value: loops.Expr, kind: MachineType, position: loops.SourcePosition | None = None) -> loops.Expr:
     """The value converted to a type; literals are converted here and now."""
     if value.type == kind:
@@ -49,8 +54,7 @@ def truth(value: loops.Expr) -> loops.Expr:
         return value.value
     if isinstance(value, loops.Constant):
         return loops.Constant(bool(value.value), BOOL, value.position)
-    zero = loops.Constant(0.0 if value.type.kind == "float" else 0, value.type, value.position)
-    return loops.Apply("not_equal", (value, zero), BOOL, value.position)
+    return loops.Apply("not_equal", (value, zero(value.type, value.position)), BOOL, value.position)
 
 
 def negation(condition: loops.Expr) -> loops.Expr:

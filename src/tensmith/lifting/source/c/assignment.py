@@ -140,7 +140,7 @@ def move(context: LoweringContext, target: Place, by: loops.Expr, cursor: Cursor
         reason = f"`{spelled(cursor)}` makes an array point elsewhere"
         raise Refusal(f"{reason}: use a local pointer", position(cursor))
     where = position(cursor)
-    pointer = moved(context, context.pointer(target.key, target.name, where), by, cursor, sign)
+    pointer = moved(context.pointer(target.key, target.name, where), by, cursor, sign)
     context.point(target.key, target.name, pointer, where)
     return target
 
@@ -190,7 +190,7 @@ def step_pointer(context: LoweringContext, cursor: Cursor, target: Place, sign: 
         return move(context, target, integer(1, where), cursor, direction)
     old = context.pointer(target.key, target.name, where)
     with context.block() as effect:
-        new = moved(context, old, integer(1, where), cursor, direction)
+        new = moved(old, integer(1, where), cursor, direction)
         context.point(target.key, target.name, new, where)
     context.later.extend(
         (statement.name, statement) for statement in effect if isinstance(statement, loops.Assign)

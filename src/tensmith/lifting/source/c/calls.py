@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tensmith.lifting.loops import Constant, touches
+from tensmith.lifting.loops import Constant, SourcePosition, touches
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast, surely
 from tensmith.lifting.source.c.context import CFrame, LoweringContext
@@ -62,7 +62,8 @@ def call(context: LoweringContext, cursor: Cursor) -> Value:
     if callee.kind.name in ("CXX_METHOD", "CONVERSION_FUNCTION"):
         return method(context, cursor, arguments)
     definition = callee.get_definition()
-    ours = callee.location.is_in_system_header or (name.startswith("__builtin_") and builtin(callee))
+    by_clang = name.startswith("__builtin_") and callee.location.file is None
+    ours = callee.location.is_in_system_header or by_clang
     if ours or name.startswith("operator"):
         return call_library(context, cursor, callee.spelling or name, arguments)
     if definition is None:
@@ -83,11 +84,6 @@ def see_callee(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]
             context.skipped.update(map(identity, children(part)))  # the arguments of templates
         elif kind(part) == "MEMBER_REF_EXPR":
             context.see(part)
-
-
-def builtin(callee: Cursor) -> bool:
-    """Whether clang itself declares a function."""
-    return callee.location.file is None
 
 
 def call_declared(context: LoweringContext, cursor: Cursor, callee: Cursor, arguments: list[Cursor]) -> Value:
@@ -144,9 +140,7 @@ def inlined(context: LoweringContext, cursor: Cursor, definition: Cursor, argume
         raise Refusal(f"{name} calls itself: write the recursion as a loop", where)
     if len(context.frames) > DEPTH:
         raise Refusal(f"more than {DEPTH} helpers inside one another: call fewer", where)
-    if kind(definition.type) == "FUNCTIONNOPROTO" and arguments:
-        reason = f"{name} is defined in the old style"
-        raise Refusal(f"{reason}: write the types between the parentheses", where)
+    check_prototype(definition, arguments, where)
     context.lowered[identity(definition)] = definition
     frame = CFrame(definition, written(definition))
     parameters = list(definition.get_arguments())
@@ -177,16 +171,22 @@ def inlined(context: LoweringContext, cursor: Cursor, definition: Cursor, argume
             for made in inside:
                 context.emit(made)
             return result
-        outer, before = (context.later, context.reads), len(context.out)
-        context.later, context.reads = [], set()
-        result = function_body(context, frame, name)
-        context.later, context.reads = outer
+        before = len(context.out)
+        with context.apart():
+            result = function_body(context, frame, name)
         pending = {changed.removesuffix("[]") for changed, _ in context.later}
         if pending:
             refuse_shared(pending & touches(context.out[before:]), where)
         return kept(context, result, cursor)
     finally:
         context.frames.pop()
+
+
+def check_prototype(definition: Cursor, arguments: list[Cursor], where: SourcePosition) -> None:
+    """Calls of functions without a prototype promote what they pass, and convert nothing."""
+    if kind(definition.type) == "FUNCTIONNOPROTO" and arguments:
+        reason = f"{definition.spelling} is defined in the old style"
+        raise Refusal(f"{reason}: write the types between the parentheses", where)
 
 
 def returned(context: LoweringContext, cursor: Cursor, definition: Cursor) -> Value:

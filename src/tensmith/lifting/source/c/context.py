@@ -18,6 +18,7 @@ from tensmith.lifting.loops import (
     SourcePosition,
     Statement,
     Variable,
+    new_label,
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast
@@ -100,13 +101,8 @@ class LoweringContext:
         return take(base, self.names)
 
     def label(self, base: str, position: SourcePosition) -> str:
-        """A loop's label: "i@12:5", and "i@12:5#2" where the same source loop is written out twice."""
-        label, count = f"{base}@{position}", 1
-        while label in self.labels:
-            count += 1
-            label = f"{base}@{position}#{count}"
-        self.labels.add(label)
-        return label
+        """The unique label of a loop."""
+        return new_label(base, position, self.labels)
 
     def declare(self, base: str, kind: MachineType, value: Expr | None, position: SourcePosition) -> Variable:
         """A new local scalar."""
@@ -139,11 +135,17 @@ class LoweringContext:
     @contextmanager
     def full_expression(self) -> Iterator[None]:
         """An expression between sequence points: the effects of its i++ come after it."""
+        with self.apart():
+            yield
+            self.sequence_point()
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What is read and postponed inside is not of the expression around."""
         outer = self.later, self.reads
         self.later, self.reads = [], set()
         try:
             yield
-            self.sequence_point()
         finally:
             self.later, self.reads = outer
 

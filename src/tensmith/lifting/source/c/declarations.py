@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tensmith.formula.types import BOOL
 from tensmith.lifting.loops import Allocate, Array, Constant, Expr, SourcePosition, Store
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.arithmetic import cast, integer
+from tensmith.lifting.source.c.arithmetic import cast, integer, zero
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import (
     Cursor,
@@ -43,8 +42,15 @@ from tensmith.lifting.source.c.types import (
     vector_element,
 )
 from tensmith.lifting.source.c.vectors import declare_vector
-from tensmith.lifting.source.c.whitelist import PROPERTIES, STORAGE, cursor_meaning, type_meaning
-from tensmith.lifting.source.verdict import NoEffect, RefusedSyntax
+from tensmith.lifting.source.c.whitelist import (
+    PROPERTIES,
+    STORAGE,
+    NoEffect,
+    RefusedSyntax,
+    cursor_meaning,
+    type_meaning,
+    why,
+)
 
 ELEMENTS = 4096  # of an initialiser; more is data, not code
 
@@ -84,8 +90,7 @@ def check_silent(cursor: Cursor) -> None:
     """A declaration that is no variable must be known to do nothing."""
     found = cursor_meaning(kind(cursor))
     if not isinstance(found, NoEffect):
-        why = found.why if isinstance(found, RefusedSyntax) else "a declaration that is not understood"
-        raise Refusal(why, position(cursor))
+        raise Refusal(why(found, "a declaration that is not understood"), position(cursor))
     if kind(cursor) == "TYPEDEF_DECL" and not constant_extents(cursor.underlying_typedef_type):
         reason = "a type whose length is known at run time only"
         raise Refusal(f"{reason}: declare the array with its length", position(cursor))
@@ -207,11 +212,7 @@ def declare_array(context: LoweringContext, cursor: Cursor, first: Cursor | None
     array = Array(found.element, found.rank, "flat", tuple(sizes))
     unique = context.array(name, array)
     listed = None if first is None else initial_elements(context, first, found, where)
-    fill = None
-    if listed is not None and len(listed) < total(found):
-        fill = Constant(0.0 if found.element.kind == "float" else 0, found.element, where)
-        if found.element == BOOL:
-            fill = Constant(False, BOOL, where)
+    fill = zero(found.element, where) if listed is not None and len(listed) < total(found) else None
     context.emit(Allocate(unique, array, tuple(sizes), fill, where))
     for at, given in (listed or {}).items():
         context.emit(Store(unique, tuple(integer(index, where) for index in at), given, where))
@@ -297,7 +298,7 @@ def declare_struct(
             check_plain_part(listed[number])
             given = cast(value(context, only(context, listed[number])), element)
         elif listed:
-            given = cast(integer(0, where), element)
+            given = zero(element, where)
         variable = context.declare(f"{name}.{part.spelling}", element, given, where)
         context.fields[(name, part.spelling)] = ScalarPlace(variable.name, element)
     return target

@@ -17,8 +17,7 @@ from tensmith.lifting.source.c.arithmetic import cast, defined_everywhere, integ
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import Cursor, bare, children, kind, operator, position
 from tensmith.lifting.source.c.types import scalar
-from tensmith.lifting.source.c.whitelist import cursor_meaning, registers, type_meaning
-from tensmith.lifting.source.verdict import RefusedSyntax
+from tensmith.lifting.source.c.whitelist import PROPERTIES, cursor_meaning, registers, type_meaning, why
 
 Handler: TypeAlias = Callable[[LoweringContext, Cursor], c_places.Value]
 EXPRESSIONS: dict[str, Handler] = {}
@@ -32,9 +31,8 @@ def evaluate(context: LoweringContext, cursor: Cursor) -> c_places.Value:
     name = kind(cursor)
     handler = EXPRESSIONS.get(name)
     if handler is None:
-        found = cursor_meaning(name)
         default = f"an expression that is not understood ({name.lower()}): write it in plainer terms"
-        raise Refusal(found.why if isinstance(found, RefusedSyntax) else default, position(cursor))
+        raise Refusal(why(cursor_meaning(name), default), position(cursor))
     check_type(cursor)
     context.see(cursor)
     return handler(context, cursor)
@@ -44,11 +42,10 @@ def check_type(cursor: Cursor) -> None:
     """Refuse an expression whose type has no meaning here."""
     kind_of = cursor.type.get_canonical()
     found = type_meaning(kind(kind_of))
-    why = found.why if isinstance(found, RefusedSyntax) else ""
     if kind_of.is_volatile_qualified():
-        why = "volatile: its reads and writes mean more than its value"
-    if why:
-        raise Refusal(f"`{spelled(cursor)}` is {why}", position(cursor))
+        found = PROPERTIES["volatile"]
+    if problem := why(found, ""):
+        raise Refusal(f"`{spelled(cursor)}` is {problem}", position(cursor))
 
 
 def value(context: LoweringContext, cursor: Cursor) -> loops.Expr:

@@ -41,8 +41,7 @@ from tensmith.lifting.source.c.memory import address_of, arithmetic, choose, com
 from tensmith.lifting.source.c.places import ElementPlace, Null, ScalarPlace, Value, is_number
 from tensmith.lifting.source.c.sequence import unsequenced
 from tensmith.lifting.source.c.types import constant_extents, is_array, is_pointer, scalar, unsupported
-from tensmith.lifting.source.c.whitelist import OPERATORS
-from tensmith.lifting.source.verdict import RefusedSyntax
+from tensmith.lifting.source.c.whitelist import OPERATORS, RefusedSyntax
 
 
 @expression(
@@ -162,7 +161,7 @@ def unary(context: LoweringContext, cursor: Cursor) -> Value:
     if sign == "extension":
         return evaluate(context, operand)
     if sign == "&":
-        return address_of(context, evaluate(context, operand), cursor)
+        return address_of(evaluate(context, operand), cursor)
     if sign == "*":
         return element(context, decayed(context, evaluate(context, operand), operand), cursor)
     if sign == "+":
@@ -227,13 +226,13 @@ def sequenced(
     context: LoweringContext, ask: Callable[[LoweringContext, Cursor], Expr], cursor: Cursor
 ) -> Expr:
     """The value of an operand that ends at a sequence point: its side effects are over."""
-    outer = context.later, context.reads
-    context.later, context.reads = [], set()
-    found = ask(context, cursor)
-    if context.later:
-        found = context.declare("value", found.type, found, position(cursor))
-        context.sequence_point()
-    context.later, context.reads = outer[0], outer[1] | context.reads
+    with context.apart():
+        found = ask(context, cursor)
+        if context.later:
+            found = context.declare("value", found.type, found, position(cursor))
+            context.sequence_point()
+        inside = context.reads
+    context.reads |= inside
     return found
 
 

@@ -9,20 +9,21 @@ from tensmith.formula.types import I64, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c import calls as c_calls  # noqa: F401  (it registers its handlers)
 from tensmith.lifting.source.c import loops as c_loops  # noqa: F401  (it registers its handlers)
 from tensmith.lifting.source.c import places as c_places
 from tensmith.lifting.source.c import types as c_types
 from tensmith.lifting.source.c.account import check_account
 from tensmith.lifting.source.c.arithmetic import integer
+from tensmith.lifting.source.c.calls import check_prototype
 from tensmith.lifting.source.c.context import CFrame, LoweringContext
-from tensmith.lifting.source.c.cursor import Cursor, identity, key, kind, position
+from tensmith.lifting.source.c.cursor import Cursor, identity, key, position
 from tensmith.lifting.source.c.declarations import extents
 from tensmith.lifting.source.c.evaluate import keep_defined
 from tensmith.lifting.source.c.pragmas import Hazard
 from tensmith.lifting.source.c.records import plain_fields
 from tensmith.lifting.source.c.statements import function_body
 from tensmith.lifting.source.c.vectors import duplicate
+from tensmith.lifting.source.c.whitelist import PROPERTIES
 from tensmith.lifting.source.c.writes import body, written
 from tensmith.lifting.source.defined import check_defined
 
@@ -38,7 +39,7 @@ def lower(
     where, name = position(cursor), cursor.spelling
     if cursor.type.kind.name == "FUNCTIONPROTO" and cursor.type.is_function_variadic():
         raise Refusal("a variable number of arguments: give it fixed parameters", where)
-    check_prototype(cursor, where)
+    check_prototype(cursor, list(cursor.get_arguments()), where)
     context = LoweringContext(file, language, deadline)
     frame = CFrame(cursor, written(cursor))
     context.frames.append(frame)
@@ -85,13 +86,6 @@ def note_shared(
             context.note(assumptions.ROWS_APART(name))
 
 
-def check_prototype(definition: Cursor, where: loops.SourcePosition) -> None:
-    """Calls of functions without a prototype promote what they pass, and convert nothing."""
-    if kind(definition.type) == "FUNCTIONNOPROTO" and list(definition.get_arguments()):
-        reason = f"{definition.spelling} is defined in the old style"
-        raise Refusal(f"{reason}: write the types between the parentheses", where)
-
-
 def finish(
     context: LoweringContext, result: c_places.Value, where: loops.SourcePosition
 ) -> MachineType | loops.Array | None:
@@ -130,7 +124,7 @@ def parameter(context: LoweringContext, frame: CFrame, cursor: Cursor, number: i
     where, at = position(cursor), key(cursor)
     name = cursor.spelling or context.fresh(f"unnamed_{number + 1}")
     if c_types.plain(cursor.type).is_volatile_qualified():
-        raise Refusal(f"{name} is volatile: its reads and writes mean more than its value", where)
+        raise Refusal(f"{name} is {PROPERTIES['volatile'].why}", where)
     found = c_types.shape(cursor.type, where)
     if found is not None and c_types.vector_element(cursor.type) is not None:
         return vector_parameter(context, frame, cursor, name, found)

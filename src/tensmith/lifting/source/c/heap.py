@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.arithmetic import apply, cast, integer, offset
+from tensmith.lifting.source.c.arithmetic import apply, cast, integer, zero
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import (
     Cursor,
@@ -64,7 +64,7 @@ def holds_size(cursor: Cursor) -> bool:
     return any(kind(inner) == "CXX_UNARY_EXPR" for inner in descendants(cursor))
 
 
-def allocated(context: LoweringContext, heap: Heap, element: MachineType, cursor: Cursor) -> Address:
+def allocated(context: LoweringContext, heap: Heap, element: MachineType) -> Address:
     """malloc or calloc, now that the type of the elements is known: a local array."""
     where = position(heap.call)
     if heap.times is not None and is_size(value(context, heap.bytes), element):
@@ -77,8 +77,8 @@ def allocated(context: LoweringContext, heap: Heap, element: MachineType, cursor
         extent = context.declare("count", I64, extent, where)
     array = loops.Array(element, 1, "flat", (extent,))
     name = context.array("memory", array)
-    zero = loops.Constant(0.0 if element.kind == "float" else 0, element, where)
-    context.emit(loops.Allocate(name, array, (extent,), zero if heap.zeroed else None, where))
+    fill = zero(element, where) if heap.zeroed else None
+    context.emit(loops.Allocate(name, array, (extent,), fill, where))
     return Address(name, (integer(0, where),))
 
 
@@ -97,10 +97,9 @@ def filled(
         rows = None if size is None else quotient(extent, size)
         if size is None or rows is None:
             raise Refusal(f"so many elements are no number of rows of {to.array}: write a loop", where)
-        *before, last = to.indices
 
         def row(at: loops.Expr) -> None:
-            start = (*before, offset(last, at, where), integer(0, where))
+            start = (*to.moved(at, where).indices, integer(0, where))
             filled(context, Address(to.array, start), cast(size, I64), new, where, base)
 
         return repeat(context, rows, where, base, row, unsigned)
@@ -146,9 +145,8 @@ def copied(
 
     def body(at: loops.Expr) -> None:
         assert isinstance(source, Address)
-        *before, last = source.indices
         element = context.arrays[source.array].element
-        loaded = loops.Load(source.array, (*before, offset(last, at, where)), element, where)
+        loaded = loops.Load(source.array, source.moved(at, where).indices, element, where)
         context.emit(store_at(context, to, at, loaded, where))
 
     repeat(context, extent, where, "copy", body, unsigned)
@@ -161,8 +159,7 @@ def store_at(
     array = context.arrays[to.array]
     if not array.written or array.rank != len(to.indices):
         raise Refusal(f"{to.array} cannot be written as a line of elements: write a loop", where)
-    *before, last = to.indices
-    return loops.Store(to.array, (*before, offset(last, at, where)), cast(new, array.element), where)
+    return loops.Store(to.array, to.moved(at, where).indices, cast(new, array.element), where)
 
 
 def repeat(
@@ -176,7 +173,7 @@ def repeat(
     """for (at = 0; at < extent; at++) body(at). unsigned: the extent is one of size_t, huge where it is
     computed from what is negative."""
     kind_of = U64 if unsigned else I64
-    at = context.declare("at", kind_of, cast(integer(0, where), kind_of), where)
+    at = context.declare("at", kind_of, zero(kind_of, where), where)
     extent = cast(extent, kind_of)
     if not isinstance(extent, loops.Constant):
         extent = context.declare("count", kind_of, extent, where)

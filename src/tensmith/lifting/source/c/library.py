@@ -10,7 +10,7 @@ from tensmith.formula.functions import EXTREMES
 from tensmith.formula.types import BOOL, F64, I64, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.arithmetic import apply, cast, integer, offset
+from tensmith.lifting.source.c.arithmetic import apply, cast, integer, zero
 from tensmith.lifting.source.c.assignment import store, updated
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import Cursor, constant, identity, position
@@ -95,14 +95,13 @@ def in_library(name: str) -> bool:
 
 def call_library(context: LoweringContext, cursor: Cursor, name: str, arguments: list[Cursor]) -> Value:
     """A call of a function that is not in the file."""
-    name = name.removeprefix("__builtin_")
-    meaning = LIBRARY.get(name)
-    if meaning is not None:
-        return meaning(context, cursor, arguments)
-    kind = scalar(cursor.type)
+    name, kind = name.removeprefix("__builtin_"), scalar(cursor.type)
     known = constant(cursor) if not arguments and kind is not None else None  # numeric_limits<int>::max()
     if known is not None and kind is not None:
         return loops.Constant(known, kind, position(cursor))
+    meaning = LIBRARY.get(name)
+    if meaning is not None:
+        return meaning(context, cursor, arguments)
     single = kind is not None and kind.kind == "float" and name.endswith("f")
     operator = OPERATORS.get(name) or (OPERATORS.get(name[:-1]) if single else None)
     if operator is None or kind is None:
@@ -151,7 +150,7 @@ def isnan(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> 
 @library("trunc", "truncf")
 def trunc(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found, where = value(context, arguments[0]), position(cursor)
-    below = loops.Apply("less", (found, cast(integer(0, where), found.type)), BOOL, where)
+    below = loops.Apply("less", (found, zero(found.type, where)), BOOL, where)
     sides = (
         loops.Apply("ceil", (found,), found.type, where),
         loops.Apply("floor", (found,), found.type, where),
@@ -183,10 +182,6 @@ def ordered(sign: str, a: loops.Expr, b: loops.Expr, where: loops.SourcePosition
 
 @library("min", "max")
 def least_or_greatest(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
-    if not arguments:
-        found, kind = constant(cursor), scalar(cursor.type)  # numeric_limits<T>
-        assert found is not None and kind is not None
-        return loops.Constant(found, kind, position(cursor))
     if len(arguments) != 2:
         raise Refusal(f"{cursor.spelling} of other than two numbers: nest the calls", position(cursor))
     a, b = (value(context, argument) for argument in arguments)
@@ -400,8 +395,7 @@ def accumulate(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]
     def body(at: loops.Expr) -> None:
         loaded = []
         for address_, _ in spans:
-            *before, last = address_.indices
-            target = ElementPlace(address_.array, (*before, offset(last, at, where)))
+            target = ElementPlace(address_.array, address_.moved(at, where).indices)
             loaded.append(load(context, target, cursor))
         added = loaded[0] if len(loaded) == 1 else updated(loaded[0], "mul", loaded[1], where)
         context.emit(loops.Assign(total.name, cast(updated(total, "add", added, where), total.type), where))

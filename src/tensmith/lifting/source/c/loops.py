@@ -112,12 +112,10 @@ def tested(
     """A condition, and the effects of its i++ that follow its value."""
     if test is None:
         return loops.Constant(True, BOOL, where), []
-    outer = context.later, context.reads
-    context.later, context.reads = [], set()
-    found = condition(context, test)
-    with context.block() as after:
-        context.sequence_point()
-    context.later, context.reads = outer
+    with context.apart():
+        found = condition(context, test)
+        with context.block() as after:
+            context.sequence_point()
     return found, after
 
 

@@ -43,7 +43,7 @@ from tensmith.lifting.source.c.sequence import unsequenced
 from tensmith.lifting.source.c.types import is_array, is_pointer, scalar, shape
 
 
-def address_of(context: LoweringContext, found: Value, cursor: Cursor) -> Pointer:
+def address_of(found: Value, cursor: Cursor) -> Pointer:
     """&x."""
     if isinstance(found, ElementPlace):
         return Address(found.array, found.indices)
@@ -54,13 +54,12 @@ def address_of(context: LoweringContext, found: Value, cursor: Cursor) -> Pointe
     raise Refusal(f"`{spelled(cursor)}` takes the address of a pointer or whole array", position(cursor))
 
 
-def moved(context: LoweringContext, pointer: Pointer, by: Expr, cursor: Cursor, sign: str = "add") -> Address:
+def moved(pointer: Pointer, by: Expr, cursor: Cursor, sign: str = "add") -> Address:
     """A pointer plus or minus an integer."""
     if not isinstance(pointer, Address):
         reason = f"`{spelled(cursor)}` moves a pointer that does not point into an array"
         raise Refusal(f"{reason}: use an array", position(cursor))
-    *before, last = pointer.indices
-    return Address(pointer.array, (*before, offset(last, by, position(cursor), sign)))
+    return pointer.moved(by, position(cursor), sign)
 
 
 def arithmetic(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Value:
@@ -73,7 +72,7 @@ def arithmetic(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor
     if not is_pointer(left.type):
         left, right = right, left
     pointer, by = indexed(context, cursor, left, right)
-    return moved(context, pointer, by, cursor, sign)
+    return moved(pointer, by, cursor, sign)
 
 
 def both(context: LoweringContext, cursor: Cursor, left: Cursor, right: Cursor) -> list[Pointer]:
@@ -137,14 +136,9 @@ def subscript(context: LoweringContext, cursor: Cursor) -> Value:
     if scalar(base.type) is not None:
         base, index = index, base
     pointer, by = indexed(context, cursor, base, index)
-    return element(context, pointed(context, pointer, by, cursor), cursor)
-
-
-def pointed(context: LoweringContext, pointer: Pointer, by: Expr, cursor: Cursor) -> Pointer:
-    """p + i, where p may be the address of one variable and i be 0."""
-    if isinstance(pointer, AddressOf) and isinstance(by, Constant) and by.value == 0:
-        return pointer
-    return moved(context, pointer, by, cursor)
+    if not (isinstance(pointer, AddressOf) and is_zero((by,))):  # else it is one variable
+        pointer = moved(pointer, by, cursor)
+    return element(context, pointer, cursor)
 
 
 @expression("MEMBER_REF_EXPR")
@@ -175,7 +169,7 @@ def retyped(context: LoweringContext, pointer: Pointer, cursor: Cursor) -> Point
     if isinstance(pointer, Address) and is_array(pointee):
         check_rows(context, pointer, cursor)
     if isinstance(pointer, Heap):
-        return pointer if wanted is None else allocated(context, pointer, wanted, cursor)
+        return pointer if wanted is None else allocated(context, pointer, wanted)
     if wanted is None or isinstance(pointer, Null):
         return pointer
     if isinstance(pointer, AddressOf):

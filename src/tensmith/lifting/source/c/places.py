@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeGuard, get_args
 
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import Expr
+from tensmith.lifting.loops import Expr, SourcePosition
+from tensmith.lifting.source.c.arithmetic import offset
 from tensmith.lifting.source.c.cursor import Cursor
 
 
@@ -57,6 +58,11 @@ class StructPlace:
 
 class Address(Subscripted):
     """A pointer's value: the element or row array[indices]; arithmetic moves the last subscript."""
+
+    def moved(self, by: Expr, position: SourcePosition, sign: str = "add") -> Address:
+        """This plus or minus an integer."""
+        *before, last = self.indices
+        return Address(self.array, (*before, offset(last, by, position, sign)))
 
 
 @dataclass(frozen=True)

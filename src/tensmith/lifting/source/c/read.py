@@ -1,4 +1,4 @@
-"""C and C++ source files into the loop language: libclang parses, `c_functions` lowers each function.
+"""C and C++ source files into the loop language: libclang parses, `functions` lowers each function.
 
 Headers of the standard library are our own (`headers/`): declarations only, so that what a file means does
 not depend on the machine it is read on.

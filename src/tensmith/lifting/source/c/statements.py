@@ -28,9 +28,8 @@ from tensmith.lifting.source.c.memory import is_zero
 from tensmith.lifting.source.c.places import Address, ArrayRegion, Value
 from tensmith.lifting.source.c.pragmas import harmless_attribute
 from tensmith.lifting.source.c.types import is_pointer, scalar, unsupported, vector_element
-from tensmith.lifting.source.c.whitelist import cursor_meaning, registers
+from tensmith.lifting.source.c.whitelist import cursor_meaning, registers, why
 from tensmith.lifting.source.c.writes import body, returns
-from tensmith.lifting.source.verdict import RefusedSyntax
 
 Handler: TypeAlias = Callable[[LoweringContext, Cursor], None]
 STATEMENTS: dict[str, Handler] = {}
@@ -58,14 +57,9 @@ def run(context: LoweringContext, statements: list[Cursor]) -> None:
         if name in ("RETURN_STMT", "CONTINUE_STMT"):
             dead(context, rest)
             return leave(context, cursor) if name == "RETURN_STMT" else None
-        if name == "IF_STMT":
+        if name in ("IF_STMT", "SWITCH_STMT"):
             follow = rest if leaves(cursor) else []
-            branch(context, cursor, follow)
-            if follow:
-                return None
-        elif name == "SWITCH_STMT":
-            follow = rest if leaves(cursor) else []
-            switch(context, cursor, follow)
+            (branch if name == "IF_STMT" else switch)(context, cursor, follow)
             if follow:
                 return None
         elif name == "DECL_STMT":
@@ -76,10 +70,9 @@ def run(context: LoweringContext, statements: list[Cursor]) -> None:
         elif name != "NULL_STMT":
             handler = STATEMENTS.get(name)
             if handler is None:
-                found = cursor_meaning(name)
                 reason = f"a statement that is not understood ({name.lower()}): write it in plainer terms"
                 reason = BREAK if name == "BREAK_STMT" else reason
-                raise Refusal(found.why if isinstance(found, RefusedSyntax) else reason, position(cursor))
+                raise Refusal(why(cursor_meaning(name), reason), position(cursor))
             context.see(cursor)
             handler(context, cursor)
     return None
@@ -109,9 +102,7 @@ def unattributed(context: LoweringContext, cursor: Cursor) -> Cursor:
     pragma = words[:1] == ["#"]  # pragmas are looked at in the text
     known = all(name in ATTRIBUTE_WORDS or harmless_attribute(name) for name in names)
     if len(inner) != 1 or not words or not (pragma or known):
-        found = cursor_meaning(kind(cursor))
-        assert isinstance(found, RefusedSyntax)
-        raise Refusal(found.why, position(cursor))
+        raise Refusal(why(cursor_meaning(kind(cursor)), ""), position(cursor))
     context.see(cursor)
     context.attributed.add(identity(cursor))
     return inner[0]

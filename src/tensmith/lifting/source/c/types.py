@@ -10,8 +10,7 @@ from tensmith.formula.types import BOOL, F32, F64, I32, I64, MachineType
 from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.cursor import Cursor, Type, kind
-from tensmith.lifting.source.c.whitelist import type_meaning
-from tensmith.lifting.source.verdict import RefusedSyntax
+from tensmith.lifting.source.c.whitelist import RefusedSyntax, type_meaning
 
 I8, I16 = MachineType("i8"), MachineType("i16")
 U8, U16, U32, U64 = map(MachineType, ("u8", "u16", "u32", "u64"))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from tensmith.formula.types import BOOL, I64
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.arithmetic import apply, cast, integer
+from tensmith.lifting.source.c.arithmetic import apply, cast, integer, zero
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import Cursor, bare, children, kind, position
 from tensmith.lifting.source.c.evaluate import element, evaluate, spelled, value
@@ -101,9 +101,7 @@ def sized(
 ) -> tuple[tuple[loops.Expr, ...], loops.Expr]:
     """Extents and fill of vector(n), vector(n, x) and vector(n, vector(m, x))."""
     where = position(cursor)
-    fill: loops.Expr = cast(
-        loops.Constant(0, found.element if found.element.kind == "int" else I64, where), found.element
-    )
+    fill = zero(found.element, where)
     sizes: list[loops.Expr] = []
     while len(sizes) < found.rank:
         if not arguments:
@@ -150,8 +148,7 @@ def duplicate(
         for axis in range(len(source.indices), array.rank)
     )
     unique = context.array(name, copy)
-    zero = cast(loops.Constant(0, I64, where), array.element)
-    context.emit(loops.Allocate(unique, copy, sizes, zero, where))
+    context.emit(loops.Allocate(unique, copy, sizes, zero(array.element, where), where))
     copy_rows(context, source, unique, (), sizes, where)
     return ArrayRegion(unique)
 

@@ -1,7 +1,7 @@
 """All that libclang can hand over, and what becomes of it: modelled, without effect on values, or refused.
 
 What is not named here is refused, newer libclangs' kinds among it. Handlers register themselves for kinds
-that are `MODELLED` and for no others; `c_account` demands that every cursor of a function met its handler.
+that are `MODELLED` and for no others; `account` demands that every cursor of a function met its handler.
 """
 
 from __future__ import annotations
@@ -11,12 +11,25 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from tensmith.lifting.source.c.cursor import BINARY, UNARY
-from tensmith.lifting.source.verdict import NoEffect, RefusedSyntax
 
 
 @dataclass(frozen=True)
 class Modelled:
     """A handler gives it its meaning."""
+
+
+@dataclass(frozen=True)
+class NoEffect:
+    """It changes no value, for this reason; nothing inside is looked at."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class RefusedSyntax:
+    """It cannot be lifted: what stands in the way and what to write instead."""
+
+    why: str
 
 
 Meaning: TypeAlias = Modelled | NoEffect | RefusedSyntax
@@ -25,16 +38,14 @@ MODELLED = Modelled()
 Handler = TypeVar("Handler")
 
 
-def table(
-    modelled: str, without: dict[str, str], refused: dict[str, str], families: dict[str, str]
-) -> tuple[dict[str, Meaning], dict[str, str]]:
-    """A table by name, and the sentences of families, by how their names begin."""
+def table(modelled: str, without: dict[str, str], refused: dict[str, str]) -> dict[str, Meaning]:
+    """A table by name."""
     found: dict[str, Meaning] = dict.fromkeys(modelled.split(), MODELLED)
     for names, why in without.items():
         found |= {name: NoEffect(why) for name in names.split()}
     for names, why in refused.items():
         found |= {name: RefusedSyntax(why) for name in names.split()}
-    return found, families
+    return found
 
 
 # Kinds of cursors, by libclang's names.
@@ -61,7 +72,7 @@ _METHOD = "a method: write a function with plain parameters"
 _PREPROCESSOR = "it is over before the text has a meaning"
 _LAYOUT = "another layout of memory: declare the data plainly"
 
-CURSORS, FAMILIES = table(
+CURSORS = table(
     f"{EXPRESSIONS} {LISTS} {STATEMENTS} {DECLARATIONS}",
     {
         "TYPE_REF TEMPLATE_REF NAMESPACE_REF": "part of a type or name that another cursor resolves",
@@ -123,18 +134,19 @@ CURSORS, FAMILIES = table(
         "ANNOTATE_ATTR NODUPLICATE_ATTR CONVERGENT_ATTR": "an attribute for special compilers: remove it",
         "IB_ACTION_ATTR IB_OUTLET_ATTR IB_OUTLET_COLLECTION_ATTR": "Objective-C: write C",
     },
-    {
-        "OBJC_": "Objective-C: write C",
-        "OMP_": "a directive of OpenMP: write the loop without it",
-        "SEH_": f"structured exceptions: {_EXCEPTION}",
-        "CUDA": "CUDA: write C or C++",
-    },
 )
+# By how their names begin.
+FAMILIES = {
+    "OBJC_": "Objective-C: write C",
+    "OMP_": "a directive of OpenMP: write the loop without it",
+    "SEH_": f"structured exceptions: {_EXCEPTION}",
+    "CUDA": "CUDA: write C or C++",
+}
 
 # Kinds of types, in their canonical form.
 
 _WIDE = "a number wider or narrower than the machine's: use int, long, float or double"
-TYPES, TYPE_FAMILIES = table(
+TYPES = table(
     "VOID BOOL CHAR_U UCHAR CHAR_S SCHAR SHORT USHORT INT UINT LONG ULONG LONGLONG ULONGLONG FLOAT DOUBLE "
     "NULLPTR POINTER LVALUEREFERENCE RVALUEREFERENCE RECORD ENUM FUNCTIONPROTO FUNCTIONNOPROTO CONSTANTARRAY "
     "INCOMPLETEARRAY VARIABLEARRAY",
@@ -154,12 +166,12 @@ TYPES, TYPE_FAMILIES = table(
         "OVERLOAD DEPENDENT DEPENDENTSIZEDARRAY": "a type that a template leaves open: write plain types",
         "PIPE": "OpenCL: write C or C++",
     },
-    {"OBJC": "Objective-C: write C", "OCL": "OpenCL: write C or C++"},
 )
+TYPE_FAMILIES = {"OBJC": "Objective-C: write C", "OCL": "OpenCL: write C or C++"}
 
 # Where variables live. What a function may read and write besides its parameters would be a hidden argument.
 
-STORAGE, _ = table(
+STORAGE = table(
     "NONE STATIC EXTERN",
     {"AUTO": "what a local variable is anyway", "REGISTER": "a hint to the compiler"},
     {
@@ -167,12 +179,11 @@ STORAGE, _ = table(
         "PRIVATEEXTERN": "a variable outside the function: pass it as a parameter",
         "OPENCLWORKGROUPLOCAL": "OpenCL: write C or C++",
     },
-    {},
 )
 
 # Operators, by the names of `cursor.BINARY` and `cursor.UNARY`.
 
-OPERATORS, _ = table(
+OPERATORS = table(
     " ".join((*BINARY, *UNARY)),
     {},
     {
@@ -182,7 +193,6 @@ OPERATORS, _ = table(
         "real imag": "a complex number: write its parts as two numbers",
         "await": "a coroutine: write a function",
     },
-    {},
 )
 
 # Properties of declarations and types that are no kinds of their own: what the front end asks libclang for.
@@ -217,6 +227,11 @@ def cursor_meaning(name: str) -> Meaning:
 def type_meaning(name: str) -> Meaning:
     """What becomes of a kind of type."""
     return meaning(TYPES, TYPE_FAMILIES, name)
+
+
+def why(found: Meaning, otherwise: str) -> str:
+    """Why something is refused; else what is said of what is not."""
+    return found.why if isinstance(found, RefusedSyntax) else otherwise
 
 
 def registers(handlers: dict[str, Handler]) -> Callable[..., Callable[[Handler], Handler]]:

@@ -23,7 +23,7 @@ from tensmith.lifting.source.python.comprehensions import (
 from tensmith.lifting.source.python.expressions import raised
 from tensmith.lifting.source.python.inline import inline
 from tensmith.lifting.source.python.kinds import DTYPES, PY_BOOL, promote, read_dtype
-from tensmith.lifting.source.python.module import place
+from tensmith.lifting.source.python.module import dotted, place
 from tensmith.lifting.source.python.scope import PythonScope, ScalarValue, Value, array, lowers, number
 
 _INFINITE = re.compile(r"\s*[+-]?(inf|infinity)\s*", re.IGNORECASE)
@@ -42,10 +42,9 @@ def _call(scope: PythonScope, node: ast.Call) -> Value:
     what = ast.unparse(node.func)
     if called is None:
         raise Refusal(f"{what} is not known here; define it in the same file, or write its loop", where)
-    for table in (_SCALARS, _ARRAYS):
-        if called in table:
-            names.check_arguments(scope, node, called)
-            return table[called](scope, node, called)
+    if called in _CALLS:
+        names.check_arguments(scope, node, called)
+        return _CALLS[called](scope, node, called)
     if called.startswith("numpy."):
         try:
             kind = read_dtype(node.func, where)
@@ -60,9 +59,7 @@ def _call(scope: PythonScope, node: ast.Call) -> Value:
 
 def _check_name(scope: PythonScope, function: ast.expr) -> None:
     """A name that is called means what Python, math or numpy means by it, or the one function of the file."""
-    root = function
-    while isinstance(root, ast.Attribute):
-        root = root.value
+    root = dotted(function)[-1]
     if not isinstance(root, ast.Name):
         return
     if scope.is_local(root.id) and root is function:
@@ -79,14 +76,10 @@ def _check_name(scope: PythonScope, function: ast.expr) -> None:
 
 
 def _of_library(scope: PythonScope, function: ast.Attribute) -> bool:
-    inner: ast.expr = function
-    while isinstance(inner, ast.Attribute):
-        inner = inner.value
-    return (
-        isinstance(inner, ast.Name)
-        and not scope.is_local(inner.id)
-        and scope.module.library(inner.id) is not None
-    )
+    root = dotted(function)[-1]
+    if not isinstance(root, ast.Name) or scope.is_local(root.id):
+        return False
+    return scope.module.library(root.id) is not None
 
 
 def _arguments(scope: PythonScope, node: ast.Call, least: int, most: int | None = None) -> list[ScalarValue]:
@@ -245,25 +238,6 @@ def _truth(scope: PythonScope, node: ast.Call, called: str) -> Value:
     return ScalarValue(found.expr, DTYPES["bool"]) if called.startswith("numpy.") else found
 
 
-_SCALARS: dict[str | None, Rule] = {
-    **dict.fromkeys(names.FLOAT_OPERATORS, _float_operator),
-    **dict.fromkeys(names.ROUNDINGS, _rounding),
-    **dict.fromkeys(names.ABSOLUTE, _absolute),
-    **dict.fromkeys(names.SQUARES, _square),
-    **dict.fromkeys((*names.SMALLEST, *names.LARGEST), _extreme),
-    **dict.fromkeys(names.POWERS, _power),
-    **dict.fromkeys(names.TOTALS, _total),
-    **dict.fromkeys(names.TRUTHS, _truth),
-    **dict.fromkeys(names.CHOICES, _where),
-    **dict.fromkeys(("math.log2", "math.log10", "numpy.log2", "numpy.log10"), _logarithm),
-    "numpy.clip": _clip,
-    "math.hypot": _hypot,
-    "numpy.hypot": _hypot,
-    "float": _float,
-    "bool": _bool,
-    "len": _length,
-}
-
 # Arrays.
 
 
@@ -318,9 +292,25 @@ def _copied(scope: PythonScope, node: ast.Call, called: str) -> Value:
     )
 
 
-_ARRAYS: dict[str | None, Rule] = {
+_CALLS: dict[str, Rule] = {
+    **dict.fromkeys(names.FLOAT_OPERATORS, _float_operator),
+    **dict.fromkeys(names.ROUNDINGS, _rounding),
+    **dict.fromkeys(names.ABSOLUTE, _absolute),
+    **dict.fromkeys(names.SQUARES, _square),
+    **dict.fromkeys((*names.SMALLEST, *names.LARGEST), _extreme),
+    **dict.fromkeys(names.POWERS, _power),
+    **dict.fromkeys(names.TOTALS, _total),
+    **dict.fromkeys(names.TRUTHS, _truth),
+    **dict.fromkeys(names.CHOICES, _where),
+    **dict.fromkeys(("math.log2", "math.log10", "numpy.log2", "numpy.log10"), _logarithm),
     **dict.fromkeys((*names.FILLS, *names.FILLS_LIKE, "numpy.full"), _filled),
     **dict.fromkeys(names.COPIES, _copied),
+    "numpy.clip": _clip,
+    "math.hypot": _hypot,
+    "numpy.hypot": _hypot,
+    "float": _float,
+    "bool": _bool,
+    "len": _length,
 }
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from tensmith.formula.types import BOOL, INT
+from tensmith.formula.types import INT
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import Assign, Constant, Expr, Variable
+from tensmith.lifting.loops import Assign, Constant, Expr, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import scope as python_scope
 from tensmith.lifting.source.python.iteration import CountedLoop, bind, counted, iteration
-from tensmith.lifting.source.python.kinds import PY_BOOL, ArrayKind, NumberKind
+from tensmith.lifting.source.python.kinds import ArrayKind, NumberKind
 from tensmith.lifting.source.python.liveness import reads, targets
 from tensmith.lifting.source.python.module import place
 
@@ -54,6 +54,19 @@ def _display(scope: python_scope.PythonScope, node: ast.List) -> python_scope.Va
         assert isinstance(part, python_scope.ArrayRef)
         append_row(scope, made, part, node)
     return made
+
+
+def append(
+    scope: python_scope.PythonScope, whole: python_scope.ArrayRef, part: ast.expr, where: SourcePosition
+) -> None:
+    """Appends what an expression gives."""
+    scope.hint = "row"
+    found = python_scope.value(scope, part)
+    scope.hint = ""
+    if isinstance(found, python_scope.ArrayRef):
+        append_row(scope, whole, found, part)
+    else:
+        scope.append(whole, element_value(found, whole.kind, part), where)
 
 
 def append_row(
@@ -117,16 +130,7 @@ def _comprehension(scope: python_scope.PythonScope, node: ast.ListComp) -> pytho
         return made
     made = scope.allocate(name, kind, (), None, where)
 
-    def append() -> None:
-        scope.hint = "row"
-        element = python_scope.value(scope, node.elt)
-        scope.hint = ""
-        if isinstance(element, python_scope.ArrayRef):
-            append_row(scope, made, element, node.elt)
-        else:
-            scope.append(made, element_value(element, kind, node.elt), where)
-
-    clauses(scope, node.generators, append)
+    clauses(scope, node.generators, lambda: append(scope, made, node.elt, where))
     return made
 
 
@@ -140,8 +144,6 @@ def clauses(
             "a filter makes the length depend on the data; keep all elements and choose values by an if",
             place(first.ifs[0]),
         )
-    if first.is_async:
-        raise Refusal("async cannot be lifted; write a plain for", place(first.target))
     source = iteration(scope, first.iter)
     with counted(scope, source, counter_name(first.target, source), place(first.target), frozenset()) as item:
         bind(scope, first.target, item, own=True)
@@ -176,12 +178,11 @@ def total(
     local = scope.declare("total", first, where)
 
     def add(element: python_scope.Value) -> None:
-        here = python_scope.ScalarValue(Variable(local.name, kind.scalar, where), kind)
-        grown = arithmetic.binary("add", here, _number(element, node), where)
+        grown = arithmetic.binary("add", local.at(where), _number(element, node), where)
         scope.emit(Assign(local.name, arithmetic.convert(grown, kind, where), where))
 
     each(scope, source, add)
-    return python_scope.ScalarValue(Variable(local.name, kind.scalar, where), kind)
+    return local.at(where)
 
 
 def all_or_any(
@@ -194,10 +195,10 @@ def all_or_any(
 
     def use(element: python_scope.Value) -> None:
         holds = arithmetic.truth(_number(element, node), where)
-        scope.emit(Assign(local.name, join(Variable(local.name, BOOL, where), holds, where), where))
+        scope.emit(Assign(local.name, join(local.at(where).expr, holds, where), where))
 
     each(scope, source, use)
-    return python_scope.ScalarValue(Variable(local.name, BOOL, where), PY_BOOL)
+    return local.at(where)
 
 
 def each(
@@ -250,10 +251,9 @@ def extreme(
     )
     with counted(scope, rest, "i", where, frozenset()) as counter:
         assert isinstance(counter, python_scope.ScalarValue)
-        here = python_scope.ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
-        better = arithmetic.python_extreme(operator, here, element(counter.expr), where)
+        better = arithmetic.python_extreme(operator, best.at(where), element(counter.expr), where)
         scope.emit(Assign(best.name, arithmetic.convert(better, best.kind, where), where))
-    return python_scope.ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
+    return best.at(where)
 
 
 def _number(element: object, node: ast.AST) -> python_scope.ScalarValue:

@@ -19,12 +19,12 @@ from tensmith.lifting.source.python.scope import (
     ScalarValue,
     Value,
     array,
+    fixed,
     integer,
     lowers,
     number,
     value,
 )
-from tensmith.lifting.source.python.whitelist import admit
 
 _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"}
 _BITWISE = {
@@ -78,11 +78,7 @@ def _name(scope: PythonScope, node: ast.Name) -> Value:
 
 def _file_constant(scope: PythonScope, node: ast.expr) -> Value:
     """A constant of the file; a list there is one for all calls, so it is only read."""
-    expressions = admit(node)
-    with scope.outside():
-        found = value(scope, node)
-    if not scope.visited.issuperset(expressions):
-        raise Refusal("a constant of the file is not understood; pass it as a parameter", place(node))
+    found = fixed(scope, node, "a constant of the file is not understood; pass it as a parameter")
     if isinstance(found, ArrayRef):
         scope.constant_arrays.add(found.name)
         scope.home.pop(found.name, None)
@@ -186,9 +182,7 @@ def operate(
         case ast.Mod():
             _whole_quotient(scope, left, right, where)
             return arithmetic.remainder(left, right, where)
-        case ast.Pow():
-            return raised(scope, left, right, where)
-    raise Refusal("the product of matrices cannot be lifted from an operator; write the loops", where)
+    return raised(scope, left, right, where)  # the product of matrices is refused by the whitelist
 
 
 def raised(
@@ -275,8 +269,6 @@ def _compare(scope: PythonScope, node: ast.Compare) -> Value:
     left = number(scope, node.left)
     found: ScalarValue | None = None
     for operator, comparator in zip(node.ops, node.comparators):
-        if type(operator) not in _COMPARISONS:
-            raise Refusal("is and in cannot be lifted; compare numbers by == and <", where)
         right = number(scope, comparator)
         step = arithmetic.compare(_COMPARISONS[type(operator)], left, right, where)
         if found is not None:
@@ -322,12 +314,12 @@ def chosen(
 ) -> ScalarValue:
     """condition ? then : otherwise, by a branch whose sides begin with the statements given."""
     kind = arithmetic.choose(condition, then, otherwise, where).kind
-    local = scope.undefined("chosen", kind, where)
+    local = scope.variable("chosen", kind, None, where)
     made = []
     for side, result in zip(sides, (then, otherwise)):
         made.append((*side, loops.Assign(local.name, arithmetic.convert(result, kind, where), where)))
     scope.emit(loops.If(condition, made[0], made[1], where))
-    return ScalarValue(loops.Variable(local.name, kind.scalar, where), kind)
+    return local.at(where)
 
 
 @lowers(ast.IfExp)

@@ -1,4 +1,4 @@
-"""The constraints that a Python function puts on the types of its variables; see python_types."""
+"""The constraints that a Python function puts on the types of its variables; see `types`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Inference:
     ) -> TypeScope:
         scope = TypeScope(result=self.cells.new(place(function)))
         arguments = function.args
-        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        for argument in (*arguments.posonlyargs, *arguments.args):
             scope.parameters[argument.arg] = passed = self.parameter(argument, given.get(argument.arg))
             scope.variables[argument.arg] = variable = self.cells.new(place(argument))
             self.cells.flow(passed, variable)
@@ -115,7 +115,7 @@ class Inference:
         leaf = scope.result
         for _ in range((note.rank or 1) if note.array else 0):
             leaf = self.cells.element(leaf)
-        self.cells.demand(leaf)
+        leaf.demanded = True
 
     # Statements.
 
@@ -208,12 +208,12 @@ class Inference:
 
     def count(self, node: ast.AST) -> Cell:
         cell = self.cells.new(place(node), PY_INT)
-        self.cells.pin(cell)
+        cell.pinned = True
         return cell
 
     def pinned(self, node: ast.expr, scope: TypeScope) -> Cell:
         cell = self.expression(node, scope)
-        self.cells.pin(cell)
+        cell.pinned = True
         return cell
 
     # Expressions.
@@ -302,7 +302,7 @@ class Inference:
     def float(self, node: ast.AST) -> Cell:
         """A value that is a float whatever the parameters are, which demands floats beside it."""
         cell = self.cells.new(place(node), PY_FLOAT)
-        self.cells.demand(cell)
+        cell.demanded = True
         return cell
 
     def name(self, name: str, node: ast.expr, scope: TypeScope) -> Cell:
@@ -367,7 +367,7 @@ class Inference:
             case ast.Div():
                 result = self.cells.new(place(node))
                 self.cells.relate(result, left, right)
-                self.cells.demand(result)
+                result.demanded = True
                 return self.cells.rule(result, [left, right], lambda kinds: quotient(*kinds))
             case ast.FloorDiv() | ast.Mod():
                 self.cells.relate(left, right)
@@ -377,7 +377,7 @@ class Inference:
             case ast.LShift() | ast.RShift() | ast.BitAnd() | ast.BitOr() | ast.BitXor():
                 result = self.cells.new(place(node))
                 for operand in (left, right):
-                    self.cells.pin(operand)
+                    operand.pinned = True
                 return self.cells.rule(result, [left, right], lambda kinds: promote(*kinds))
             case ast.Pow():
                 return self.power(left, right, node)
@@ -394,6 +394,6 @@ class Inference:
         result = self.cells.new(place(node))
         self.cells.relate(result, left, right)
         if isinstance(exponent, ast.UnaryOp):
-            self.cells.demand(left)
+            left.demanded = True
             return self.cells.rule(result, [left, right], lambda kinds: quotient(*kinds))
         return self.cells.rule(result, [left, right], lambda kinds: arithmetic(*kinds))

@@ -1,8 +1,9 @@
-"""The constraints of calls; see python_infer."""
+"""The constraints of calls; see `infer`."""
 
 from __future__ import annotations
 
 import ast
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from tensmith.lifting.refusal import Refusal
@@ -56,14 +57,14 @@ def scalar_call(inference: Inference, node: ast.Call, called: str, arguments: li
         return inference.count(node)
     if called in names.FLOAT_OPERATORS or called == "math.hypot":
         for argument in arguments:
-            inference.cells.demand(argument)
+            argument.demanded = True
         result = new(place(node))
         inference.cells.relate(result, *arguments)
         if called.startswith("math."):
             return inference.cells.rule(result, arguments, lambda _: PY_FLOAT)
         return inference.cells.rule(result, arguments, lambda kinds: _inexact(kinds[0]))
     if called in names.ROUNDINGS and len(arguments) == 1:
-        inference.cells.demand(arguments[0])
+        arguments[0].demanded = True
         return new(place(node), PY_INT)
     if called in names.TRUTHS and len(arguments) == 1:
         inference.cells.element(arguments[0])
@@ -72,7 +73,7 @@ def scalar_call(inference: Inference, node: ast.Call, called: str, arguments: li
         return inference.float(node) if called == "float" else new(place(node), PY_BOOL)
     if called in names.POWERS and len(arguments) == 2:
         if called == "math.pow":
-            inference.cells.demand(arguments[0])
+            arguments[0].demanded = True
             return inference.float(node)
         return inference.power(arguments[0], arguments[1], node)
     if called in names.ABSOLUTE or called in names.SQUARES:
@@ -238,7 +239,4 @@ def _inexact(kind: NumberKind) -> NumberKind:
 
 
 def promoted(kinds: list[NumberKind]) -> NumberKind:
-    result = kinds[0]
-    for kind in kinds[1:]:
-        result = promote(result, kind)
-    return result
+    return reduce(promote, kinds)

@@ -15,6 +15,7 @@ from tensmith.lifting.source.python.scope import (
     PythonFrame,
     PythonScope,
     Value,
+    fixed,
     value,
 )
 
@@ -100,12 +101,10 @@ def _arguments(scope: PythonScope, node: ast.Call, function: ast.FunctionDef) ->
 
 
 def _default(scope: PythonScope, node: ast.expr) -> Value:
+    refused = "a default that is no literal was evaluated with the def; pass the argument"
     if not isinstance(node, ast.Constant | ast.UnaryOp):
-        raise Refusal(
-            "a default that is no literal was evaluated with the def; pass the argument", place(node)
-        )
-    with scope.outside():
-        return value(scope, node)
+        raise Refusal(refused, place(node))
+    return fixed(scope, node, refused)
 
 
 def _bound(scope: PythonScope, parameter: str, argument: Value, code: Code, node: ast.Call) -> Binding:

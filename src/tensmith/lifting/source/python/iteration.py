@@ -265,8 +265,7 @@ def assign_name(
     if kept and given.kind == kind and isinstance(given.expr, loops.Variable) and scope.is_steady(given.expr):
         frame.names[name] = given
         return
-    local = Local(scope.fresh(name), kind)
-    scope.emit(loops.Declare(local.name, kind.scalar, convert(given, kind, where), where))
+    local = scope.variable(name, kind, convert(given, kind, where), where)
     if name in frame.code.once:
         scope.steady.add(local.name)
     frame.names[name] = local

@@ -12,7 +12,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.python.module import place
+from tensmith.lifting.source.python.module import outside_functions, place
 
 RESULT = "return"  # no name of Python, so none of the source's
 _MOST_STATEMENTS = 5000
@@ -65,7 +65,8 @@ class _Work:
                 rest = statements[n + 1 :] if any(_jumps(inner, jump) for inner in inside) else ()
                 then = self.block([*statement.body, *rest], jump)
                 otherwise = self.block([*statement.orelse, *rest], jump)
-                made.append(_like(statement, ast.If(statement.test, then or [_pass(statement)], otherwise)))
+                branch = ast.If(statement.test, then or [_pass(statement)], otherwise)
+                made.append(ast.copy_location(branch, statement))
                 if any(_jumps(inner, jump) for inner in inside):
                     return made
             elif isinstance(statement, ast.For | ast.While):
@@ -75,41 +76,26 @@ class _Work:
         return made
 
     def loop(self, statement: ast.For | ast.While) -> ast.stmt:
-        for node in _inside(statement.body):
-            if isinstance(node, ast.Return):
-                raise Refusal(
-                    "a return inside a loop makes the result depend on when it is met; leave the loop last",
-                    place(node),
-                )
+        for node in _all_returns(statement.body):
+            raise Refusal(
+                "a return inside a loop makes the result depend on when it is met; leave the loop last",
+                place(node),
+            )
         body = self.block(statement.body, ast.Continue) or [_pass(statement)]
         if isinstance(statement, ast.For):
-            return _like(statement, ast.For(statement.target, statement.iter, body, []))
-        return _like(statement, ast.While(statement.test, body, []))
-
-
-def _like(old: ast.stmt, new: ast.stmt) -> ast.stmt:
-    return ast.copy_location(new, old)
+            return ast.copy_location(ast.For(statement.target, statement.iter, body, []), statement)
+        return ast.copy_location(ast.While(statement.test, body, []), statement)
 
 
 def _pass(statement: ast.stmt) -> ast.stmt:
-    return _like(statement, ast.Pass())
+    return ast.copy_location(ast.Pass(), statement)
 
 
 def _result(statement: ast.Return) -> list[ast.stmt]:
     if statement.value is None:
         return []
     target = ast.copy_location(ast.Name(RESULT, ast.Store()), statement)
-    return [_like(statement, ast.Assign([target], statement.value))]
-
-
-def _inside(statements: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    """Every node of the statements, those of functions defined inside left out."""
-    stack: list[ast.AST] = list(statements)
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            stack.extend(ast.iter_child_nodes(node))
+    return [ast.copy_location(ast.Assign([target], statement.value), statement)]
 
 
 def _jumps(statement: ast.stmt, jump: type[ast.stmt]) -> bool:
@@ -119,12 +105,12 @@ def _jumps(statement: ast.stmt, jump: type[ast.stmt]) -> bool:
     if isinstance(statement, ast.If):
         return any(_jumps(inner, jump) for inner in (*statement.body, *statement.orelse))
     if isinstance(statement, ast.For | ast.While) and jump is ast.Return:
-        return any(isinstance(node, ast.Return) for node in _inside(statement.body))
+        return any(_all_returns(statement.body))
     return False
 
 
 def _all_returns(statements: Sequence[ast.stmt]) -> Iterator[ast.Return]:
-    return (node for node in _inside(statements) if isinstance(node, ast.Return))
+    return (node for node in outside_functions(*statements) if isinstance(node, ast.Return))
 
 
 def _always_leaves(statements: Sequence[ast.stmt]) -> bool:

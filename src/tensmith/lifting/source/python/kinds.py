@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from tensmith.formula.types import BOOL, F32, F64, I64, INT, MachineType
+from tensmith.ir.types import DTYPES as NUMPY
 from tensmith.lifting.loops import Array, SourcePosition
 from tensmith.lifting.refusal import Refusal
 
@@ -139,8 +140,7 @@ def _both(left: NumberKind, right: NumberKind) -> NumberKind:
         ):
             return strong
         return NumberKind(I64 if weak == PY_INT else F64, False)
-    both = np.result_type(_dtype(left), _dtype(right))
-    return DTYPES[both.name]
+    return DTYPES[np.result_type(NUMPY[left.scalar], NUMPY[right.scalar]).name]
 
 
 def _arithmetic(left: NumberKind, right: NumberKind) -> NumberKind:
@@ -157,13 +157,6 @@ promote = _of_each(_both)  # in what NumPy compares two numbers; Python's rules 
 compared = _of_each(lambda left, right: PY_BOOL if left.weak and right.weak else DTYPES["bool"])
 arithmetic = _of_each(_arithmetic)  # of left + right: truth values count as 0 and 1
 quotient = _of_each(_quotient)  # of left / right: a float
-
-
-def _dtype(kind: NumberKind) -> np.dtype[Any]:
-    scalar = kind.scalar
-    if scalar.kind == "bool":
-        return np.dtype("bool")
-    return np.dtype(f"{'' if scalar.signed else 'u'}{scalar.kind}{scalar.bits}")
 
 
 def read_dtype(node: ast.expr, position: SourcePosition) -> NumberKind:

@@ -109,22 +109,14 @@ def reads(node: ast.AST) -> Names:
 
 def assigned(statements: Sequence[ast.stmt]) -> Names:
     """Names that the statements give new values anywhere inside."""
-    return frozenset().union(*(_assigns(statement) for statement in statements))
-
-
-def _assigns(statement: ast.stmt) -> Names:
-    match statement:
-        case ast.If(_, body, orelse):
-            return assigned(body) | assigned(orelse)
-        case ast.For(target, _, body, _):
-            return targets(target) | assigned(body)
-        case ast.While(_, body, _):
-            return assigned(body)
-        case ast.Assign(places, _):
-            return frozenset().union(*(targets(place) for place in places))
-        case ast.AnnAssign(target, _, ast.expr()) | ast.AugAssign(target, _, _):
-            return targets(target)
-    return _NONE
+    found: set[str] = set()
+    for node in (node for statement in statements for node in ast.walk(statement)):
+        match node:
+            case ast.Assign(places):
+                found.update(*map(targets, places))
+            case ast.AnnAssign(target, _, ast.expr()) | ast.AugAssign(target) | ast.For(target):
+                found |= targets(target)
+    return frozenset(found)
 
 
 def changed_arrays(statements: Sequence[ast.stmt]) -> Iterator[str]:

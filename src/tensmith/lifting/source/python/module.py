@@ -80,6 +80,14 @@ def place(node: ast.AST) -> SourcePosition:
     return SourcePosition(getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1)
 
 
+def dotted(node: ast.expr) -> list[ast.expr]:
+    """a.b.c, a.b and a, for a.b.c."""
+    found = [node]
+    while isinstance(found[-1], ast.Attribute):
+        found.append(found[-1].value)
+    return found
+
+
 def read_text(path: Path) -> str:
     """A source file's text; SourceError if it is missing, too large or not text."""
     data = source_bytes(path, MOST_BYTES)
@@ -111,7 +119,7 @@ def parse_module(text: str, file: str) -> Module:
             ):
                 constants[name] = value
     starred = False
-    for part in _outside_functions(tree):
+    for part in outside_functions(tree):
         if isinstance(part, ast.Import | ast.ImportFrom):
             found, star = _imported(part)
             imports |= found
@@ -173,9 +181,9 @@ def _deepest_line(text: str) -> int:
     return 1 + max(range(len(lines)), key=lambda n: sum(map(lines[n].count, "([{-~+")))
 
 
-def _outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node that runs when the file is imported, the headers of functions and classes included."""
-    stack = [tree]
+def outside_functions(*nodes: ast.AST) -> Iterator[ast.AST]:
+    """The nodes and every one inside, those inside of functions and classes left out."""
+    stack = list(nodes)
     while stack:
         node = stack.pop()
         yield node
@@ -190,7 +198,7 @@ def _at(node: ast.AST) -> str:
 def _binds(statement: ast.stmt) -> Iterator[tuple[str, str]]:
     """Names a top-level statement binds, those in its blocks included, functions' insides not; and how: by an
     import of something, or at a place."""
-    for node in _outside_functions(statement):
+    for node in outside_functions(statement):
         match node:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 yield name, _at(node)

@@ -70,12 +70,7 @@ METHODS = ("append", "copy", "sum")
 
 
 def check_arguments(scope: PythonScope, node: ast.Call, called: str) -> None:
-    """Refuses a call with a named argument that nothing reads, or with unpacked arguments."""
-    for argument in node.args:
-        if isinstance(argument, ast.Starred):
-            raise Refusal(
-                "an unpacked argument cannot be lifted; pass the arguments one by one", place(argument)
-            )
+    """Refuses a call with a named argument that nothing reads, or with unpacked ones."""
     for word in node.keywords:
         if word.arg not in KEYWORDS.get(called, ()):
             what = f"the argument {word.arg}=" if word.arg else "an unpacked argument"

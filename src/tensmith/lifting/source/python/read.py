@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from tensmith.errors import UsageError
@@ -52,14 +51,11 @@ def read_python_source(text: str, file: str, function: str | None = None) -> lis
     if function is not None:
         return [read_function(module, function, deadline=deadline)]
     found = [read_function(module, name, deadline=deadline) for name in module.functions]
-    found += [_method(name, node) for name, node in module.methods.items()]
+    method = "a method is not lifted: write a function of arrays and numbers"
+    found += [Refusal(method, place(node), name) for name, node in module.methods.items()]
     if not found:
         raise SourceError(f"{file}:1:1: there is no function in it; nothing can be lifted")
     return sorted(found, key=lambda entry: entry.position.line)
-
-
-def _method(name: str, node: ast.AST) -> Refusal:
-    return Refusal("a method is not lifted: write a function of arrays and numbers", place(node), name)
 
 
 def read_function(
@@ -127,13 +123,9 @@ def _bind_parameters(scope: PythonScope, frame: PythonFrame, code: Code) -> None
             if isinstance(variable, NumberKind) and variable.scalar == kind.scalar:
                 local = Local(name, variable)
             elif isinstance(variable, NumberKind):
-                local = _widened(scope, local, variable, code.function)
+                where = place(code.function)
+                local = scope.variable(name, variable, convert(local.at(where), variable, where), where)
         frame.names[name] = local
-
-
-def _widened(scope: PythonScope, local: Local, kind: NumberKind, node: ast.AST) -> Local:
-    value = ScalarValue(loops.Variable(local.name, local.kind.scalar, place(node)), local.kind)
-    return scope.declare(local.name, ScalarValue(convert(value, kind, place(node)), kind), place(node))
 
 
 def _finish(
@@ -149,7 +141,7 @@ def _finish(
     if found.prefix:
         found = copy(scope, found, "row", found.kind, function.body[-1])
     scope.emit(loops.Return(found.name, where))
-    return replace(found.kind.array())
+    return found.kind.array()
 
 
 def _state_distinct(scope: PythonScope, code: Code, written: set[str]) -> None:

@@ -18,7 +18,7 @@ from tensmith.lifting.source.python.infer import infer
 from tensmith.lifting.source.python.jumps import structured
 from tensmith.lifting.source.python.kinds import AnyKind, ArrayKind, NumberKind
 from tensmith.lifting.source.python.liveness import Liveness, Names, analyse, assigned
-from tensmith.lifting.source.python.module import Module, place
+from tensmith.lifting.source.python.module import Module, dotted, place
 from tensmith.lifting.source.python.types import Types
 from tensmith.lifting.source.python.whitelist import ELSEWHERE, admit
 
@@ -40,6 +40,10 @@ class Local:
 
     name: str
     kind: NumberKind
+
+    def at(self, position: loops.SourcePosition) -> ScalarValue:
+        """Its value, read there."""
+        return ScalarValue(loops.Variable(self.name, self.kind.scalar, position), self.kind)
 
 
 @dataclass(frozen=True)
@@ -187,23 +191,11 @@ class PythonScope:
 
     def callee(self, node: ast.expr) -> str | None:
         """What a called expression names, as `Module.callee` says it; None for a variable of the function."""
-        root = node
-        self.visit(root)
-        while isinstance(root, ast.Attribute):
-            root = root.value
-            self.visit(root)
+        *outer, root = dotted(node)
+        self.visit(*outer, root)
         if isinstance(root, ast.Name) and self.is_local(root.id):
             return None
         return self.module.callee(node)
-
-    @contextmanager
-    def outside(self) -> Iterator[None]:
-        """Names mean what they mean in the file, outside of every function."""
-        self.frames.append(PythonFrame(replace(self.frame.code, locals=_NONE)))
-        try:
-            yield
-        finally:
-            self.frames.pop()
 
     def fresh(self, name: str) -> str:
         """A name nothing else has: the source's own where it is free."""
@@ -215,13 +207,8 @@ class PythonScope:
         return hint
 
     def label(self, name: str, position: loops.SourcePosition) -> str:
-        """The unique name of a loop."""
-        label = stem = f"{name}@{position}"
-        n = 2
-        while label in self.labels:
-            label, n = f"{stem}#{n}", n + 1
-        self.labels.add(label)
-        return label
+        """The unique label of a loop."""
+        return loops.new_label(name, position, self.labels)
 
     def note(self, sentence: str) -> None:
         """Something assumed."""
@@ -231,27 +218,23 @@ class PythonScope:
         """What a name stands for, if it is a variable in sight."""
         bound = self.frame.names.get(node.id)
         if isinstance(bound, Local):
-            return ScalarValue(loops.Variable(bound.name, bound.kind.scalar, place(node)), bound.kind)
+            return bound.at(place(node))
         if isinstance(bound, ArrayRef):
             self.check_kept(bound, place(node))
         return bound
-
-    def kind_of(self, name: str) -> AnyKind:
-        """The inferred kind of a variable of the function being lowered."""
-        return self.frame.code.types.variables[name]
 
     # Variables.
 
     def declare(self, name: str, number: ScalarValue, position: loops.SourcePosition) -> Local:
         """A new variable of the number's kind."""
-        local = Local(self.fresh(name), number.kind)
-        self.emit(loops.Declare(local.name, number.kind.scalar, number.expr, position))
-        return local
+        return self.variable(name, number.kind, number.expr, position)
 
-    def undefined(self, name: str, kind: NumberKind, position: loops.SourcePosition) -> Local:
-        """A new variable without a value yet."""
+    def variable(
+        self, name: str, kind: NumberKind, value: loops.Expr | None, position: loops.SourcePosition
+    ) -> Local:
+        """A new variable; it may have no value yet."""
         local = Local(self.fresh(name), kind)
-        self.emit(loops.Declare(local.name, kind.scalar, None, position))
+        self.emit(loops.Declare(local.name, kind.scalar, value, position))
         return local
 
     def hold(self, name: str, number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
@@ -260,7 +243,7 @@ class PythonScope:
             return number
         local = self.declare(name, number, position)
         self.steady.add(local.name)
-        return ScalarValue(loops.Variable(local.name, local.kind.scalar, position), local.kind)
+        return local.at(position)
 
     def is_steady(self, expr: loops.Expr) -> bool:
         """Whether an expression has one value while it is in sight."""
@@ -400,6 +383,20 @@ def value(scope: PythonScope, node: ast.expr) -> Value:
         what = ELSEWHERE.get(type(node).__name__, type(node).__name__)
         raise Refusal(f"{what} cannot be lifted; use numbers, lists of numbers and loops", place(node))
     return lower(scope, node)
+
+
+def fixed(scope: PythonScope, node: ast.expr, refused: str) -> Value:
+    """An expression of the file, where names mean what they mean outside of every function; `refused`: why
+    not, where no handler read a part of it."""
+    expressions = admit(node)
+    scope.frames.append(PythonFrame(replace(scope.frame.code, locals=_NONE)))
+    try:
+        found = value(scope, node)
+    finally:
+        scope.frames.pop()
+    if not scope.visited.issuperset(expressions):
+        raise Refusal(refused, place(node))
+    return found
 
 
 def number(scope: PythonScope, node: ast.expr) -> ScalarValue:

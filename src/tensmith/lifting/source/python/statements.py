@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from tensmith.lifting.loops import Declare, Expr, If, Loop, SourcePosition
+from tensmith.lifting.loops import Expr, If, Loop, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import calls as python_calls
 from tensmith.lifting.source.python import expressions as python_expressions  # they register what they lower
 from tensmith.lifting.source.python.asserts import assertion
-from tensmith.lifting.source.python.comprehensions import append_row, counter_name, element_value
+from tensmith.lifting.source.python.comprehensions import append, counter_name, element_value
 from tensmith.lifting.source.python.expressions import operate, subscript
 from tensmith.lifting.source.python.inline import call
 from tensmith.lifting.source.python.iteration import assign_name, bind, counted, iteration
@@ -235,13 +235,7 @@ def _append(scope: PythonScope, whole: ArrayRef, part: ast.expr) -> None:
         raise Refusal(
             "a NumPy array has no append; make it with np.empty and store its elements", place(part)
         )
-    scope.hint = "row"
-    found = value(scope, part)
-    scope.hint = ""
-    if isinstance(found, ArrayRef):
-        append_row(scope, whole, found, part)
-    else:
-        scope.append(whole, element_value(found, whole.kind, part), place(part))
+    append(scope, whole, part, place(part))
 
 
 def _expression(scope: PythonScope, node: ast.expr) -> None:
@@ -282,13 +276,11 @@ def _prepare(scope: PythonScope, statement: ast.stmt) -> frozenset[str]:
         elif isinstance(bound, Local) and needed:
             continue
         elif isinstance(bound, ScalarValue) and needed:
-            held = Local(scope.fresh(name), kind)
-            scope.emit(Declare(held.name, kind.scalar, arithmetic.convert(bound, kind, where), where))
-            frame.names[name] = held
+            frame.names[name] = scope.variable(name, kind, arithmetic.convert(bound, kind, where), where)
         elif isinstance(bound, ArrayRef) and needed:
             raise Refusal(f"{name} is a list here and a number there; use two names", where)
         else:
-            frame.names[name] = scope.undefined(name, kind, where)
+            frame.names[name] = scope.variable(name, kind, None, where)
     return carried
 
 

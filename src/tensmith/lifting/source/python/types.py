@@ -108,12 +108,6 @@ class Cells:
         """Both have as many subscripts; their numbers may differ in kind."""
         self.shapes.append((model, other))
 
-    def pin(self, cell: Cell) -> None:
-        cell.pinned = True
-
-    def demand(self, cell: Cell) -> None:
-        cell.demanded = True
-
     # Solution.
 
     def solve(self) -> None:
