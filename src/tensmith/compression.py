@@ -226,11 +226,14 @@ def _judge_original(request: Request, judge: Judge, voice: _Voice) -> None:
     if judge.task.measure in ("loss", "fidelity") and len(request.splits.held_out) < 2:
         raise DataError(f"one held-out sample does not say what a model loses; {request.title} needs more")
     first = judge.outcome(original, few).metric()
-    if judge.task.measure == "accuracy" and (share := most_frequent_share(few)) >= first.value / 100:
-        voice.tell(
-            f"the model as it came finds {first.value:.0f} % of the labels of {len(few)} samples, and always "
-            f"the same answer would find {100 * share:.0f} %; check that labels and preprocessing fit"
-        )
+    if judge.task.measure == "accuracy" and most_frequent_share(few) >= first.low / 100:
+        found, share = judge.outcome(original, search).metric(), most_frequent_share(search)
+        if share >= found.low / 100:
+            voice.tell(
+                f"the model as it came finds {found.value:.0f} % of the labels of {len(search)} samples, and "
+                f"always the same answer would find {100 * share:.0f} %; check that labels and preprocessing "
+                "fit"
+            )
     if judge.task.head is not None and not first.value and not judge.outcome(original, search).metric().value:
         raise DataError(
             f"the model finds no object in {len(search)} images; check --decode and --preprocess, "

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tensmith.backend.onnx import write_onnx
 from tensmith.config import Config
 from tensmith.data import (
@@ -23,7 +25,9 @@ from tensmith.data import (
     reversed_channels,
     split,
 )
+from tensmith.data.dataset import by_name
 from tensmith.data.gguf import is_gguf
+from tensmith.data.preprocess import RAW
 from tensmith.data.tokenizers import BESIDE_TOKENS
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import DataError, UsageError
@@ -39,6 +43,9 @@ from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import Target, detect_cpu, load_target
 from tensmith.ir import Program
 from tensmith.progress import Progress
+
+# Samples that tell whether images hold pixels.
+_LOOKED_AT = 16
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,7 @@ def judged_by(
             return log_likelihoods(request.model, part, images, cores)
         return objects_found(request.model, part, task.head, task.classes, images, cores)
 
-    tried = candidates(form.channels, form.dtype)
+    tried = candidates(form.channels, form.dtype) if _holds_pixels(view) else (RAW,)
     if len(tried) == 1:
         return replace(task, preprocess=ImageInput(tried[0], form))
     if measure == "fidelity" or request.dataset.task == "unlabelled":
@@ -177,9 +184,19 @@ def judged_by(
         )
     if task.head is not None:
         tried = (*tried, *map(reversed_channels, tried))
-    found = choose(tried, likelihoods)
+    try:
+        found = choose(tried, likelihoods)
+    except DataError as error:
+        raise DataError(" ".join((f"{error}.", *request.dataset.remarks())).rstrip(".")) from error
     tell(str(found))
     return replace(task, preprocess=ImageInput(found.best, form))
+
+
+def _holds_pixels(view: Subset) -> bool:
+    """Whether images begin at 0 and go beyond 1, as pixels do; others were preprocessed already."""
+    first = np.concatenate(list(by_name(next(view.batches(_LOOKED_AT)).inputs).values()))
+    finite = first[np.isfinite(first)]
+    return bool(finite.size and finite.min() >= 0 and finite.max() > 1)
 
 
 def _demand_classes(request: Request) -> None:

@@ -17,6 +17,7 @@ from tensmith.evaluate.calibrator import Calibrator
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.ir.interpreter import interpret
+from tensmith.rewrite.calibration import Histogram
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = np.random.default_rng(0).standard_normal((10, 4, 6, 6)).astype(np.float32)
@@ -103,3 +104,11 @@ def test_calibrating_takes_at_most_twice_the_model_and_a_batch(data_dir: Path, n
         pytest.skip(result.stderr.strip())
     found = json.loads(result.stdout)
     assert found["calibrating"] <= 2 * found["model"] + found["batch"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_range_of_few_numbers_has_a_histogram(dtype: type) -> None:
+    """There are fewer halves from 1 to 1.0625 than a histogram has bins."""
+    found = Histogram.of(np.array([1, 1, 1.03125, 1.0625, np.nan], dtype))
+    assert (found.low, found.high, found.counts.sum()) == (1, 1.0625, 4)
+    assert found.counts[[0, len(found.counts) // 2, -1]].tolist() == [2, 1, 1]

@@ -143,7 +143,8 @@ def choose(
         standing = [p for p in standing if scores[p].size and np.isfinite(scores[p]).all()]
         if not standing:
             raise DataError(
-                "no preprocessing gives the model a finite score; name the right one with --preprocess"
+                "no preprocessing gives the model a finite score; see whether the data holds NaN or "
+                "infinity, or name the right one with --preprocess"
             )
         best = scores[max(standing, key=lambda p: float(scores[p].mean()))]
         standing = [p for p in standing if not _beaten(best - scores[p])]

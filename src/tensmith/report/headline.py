@@ -42,7 +42,8 @@ def accuracy_words(ours: Metric, original: Metric, drop: Metric, name: str) -> s
 def headline(report: Report) -> str:
     """The summary sentence of the chosen point, plain text. The front must be a valid front.json."""
     front, context = report["front"], report["context"]
-    metrics = point_of(front, context["chosen"])["metrics"]
+    point = point_of(front, context["chosen"])
+    metrics = point["metrics"]
     speed = speed_words(metric_of(metrics, "speedup"), printable(front["baseline"]["engine"]))
     accuracy = accuracy_words(
         metric_of(metrics, "accuracy"),
@@ -52,4 +53,4 @@ def headline(report: Report) -> str:
     )
     compiled = metric_of(metrics, "native_bytes") if "native_bytes" in metrics else None
     size = size_words(metric_of(metrics, "size_ratio"), compiled)
-    return f"The chosen model {speed}, {size}, {accuracy}."
+    return f"The chosen model, on {printable(point['engine'])}, {speed}, {size}, {accuracy}."

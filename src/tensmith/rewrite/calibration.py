@@ -40,11 +40,12 @@ class Histogram:
             return Histogram(0.0, 0.0, np.zeros(_BINS))
         low, high = float(finite.min()), float(finite.max())
         finite = finite[:: max(1, finite.size // _MOST_COUNTED)]
-        if low == high:
+        # A range may hold fewer numbers than there are bins, of halves often, of doubles hardly ever.
+        if high - low <= _BINS * np.spacing(max(abs(low), abs(high))):
             counts = np.zeros(_BINS)
             counts[0] = finite.size
             return Histogram(low, high, counts)
-        counts, _ = np.histogram(finite, bins=_BINS, range=(low, high))
+        counts, _ = np.histogram(finite.astype(np.float64), bins=_BINS, range=(low, high))
         return Histogram(low, high, counts.astype(np.float64))
 
     @property

@@ -1,0 +1,53 @@
+"""What a stranger's data is taken for: pixels or numbers, and whether the model fits it at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from command_line import images, tiny_model
+from tensmith import compress
+from tensmith.config import make_config
+from tensmith.errors import DataError
+from tensmith.evaluate.task import Task
+from tensmith.request import judged_by, read_request
+
+FLOATS = images().transpose(0, 3, 1, 2).astype(np.float32)
+
+
+def task_of(folder: Path, x: np.ndarray, y: np.ndarray | None = None, measure: str = "auto") -> Task:
+    onnx.save(tiny_model(), folder / "m.onnx")
+    np.savez(folder / "d.npz", x=x, **({} if y is None else {"y": y}))
+    config = make_config(model=str(folder / "m.onnx"), data=f"npz:{folder / 'd.npz'}", measure=measure)
+    return judged_by(read_request(config, config.data), config, lambda _: None)
+
+
+@pytest.mark.parametrize("x", [FLOATS / 255, FLOATS / 127.5 - 1], ids=["from 0 to 1", "below 0"])
+def test_images_that_are_no_pixels_go_in_as_they_are(x: np.ndarray, tmp_path: Path) -> None:
+    for measure in ("accuracy", "fidelity"):
+        labels = np.arange(len(x)) % 4 if measure == "accuracy" else None
+        preprocess = task_of(tmp_path, x, labels, measure).preprocess
+        assert preprocess is not None and (preprocess(x[:2]) == x[:2]).all()
+
+
+def test_nothing_finite_comes_of_data_that_is_not(tmp_path: Path) -> None:
+    x = FLOATS.copy()
+    x[::2, 0, 2, 2] = np.nan
+    with pytest.raises(DataError, match=r"--preprocess\. part 'all' .* NaN or infinity in 120 of"):
+        task_of(tmp_path, x, np.arange(len(x)) % 4)
+
+
+def test_labels_that_the_model_guesses_are_said(tmp_path: Path) -> None:
+    """Labels drawn by lot: the model does better than one answer by luck at most."""
+    onnx.save(tiny_model(), tmp_path / "m.onnx")
+    np.savez(tmp_path / "d.npz", x=images(), y=np.random.default_rng(5).integers(0, 4, len(images())))
+    front = compress(
+        tmp_path / "m.onnx", f"npz:{tmp_path / 'd.npz'}", output=tmp_path / "out", engines=("onnxruntime",),
+        max_drop=50, time_budget=1,
+    )  # fmt: skip
+    assert front.points
+    report = (tmp_path / "out" / "report.json").read_text()
+    assert "always the same answer would find" in report
