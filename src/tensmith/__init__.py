@@ -11,11 +11,14 @@ if TYPE_CHECKING:
     from tensmith.deploy.front import Front
     from tensmith.deploy.generation import Sampling
     from tensmith.deploy.model import load
+    from tensmith.errors import TensmithError
     from tensmith.lifting.decorator import lift
     from tensmith.quantization import quantize
     from tensmith.superoptimize.decorator import optimize
 
-__all__ = ["Front", "Sampling", "__version__", "compress", "lift", "load", "optimize", "quantize"]
+__all__ = [
+    "Front", "Sampling", "TensmithError", "__version__", "compress", "lift", "load", "optimize", "quantize",
+]  # fmt: skip
 
 # Imported at first use: `tensmith --help` must not wait for numpy and onnx.
 _HOMES = {
@@ -24,6 +27,7 @@ _HOMES = {
     "lift": "tensmith.lifting.decorator",
     "load": "tensmith.deploy.model",
     "Sampling": "tensmith.deploy.generation",
+    "TensmithError": "tensmith.errors",
     "optimize": "tensmith.superoptimize.decorator",
     "quantize": "tensmith.quantization",
 }

@@ -106,3 +106,27 @@ def closed(k):
 
 def first_is_one(a):
     a[0] = 1
+
+
+@tensmith.lift
+def multiplied(x):
+    product = 1
+    for v in x:
+        product *= v
+    return product
+
+
+@tensmith.lift
+def differences(x, y, k):
+    out = [0] * len(x)
+    for i in range(1, len(x)):
+        out[i] = (x[i] - x[i - 1]) * y[i] * k
+    return out
+
+
+@tensmith.lift
+def mean(x: list[float]):
+    total = 0.0
+    for v in x:
+        total += v
+    return total / len(x)

@@ -126,3 +126,20 @@ def test_a_tuple_that_is_written_runs_as_written():
 def test_lists_of_mixed_kinds_are_no_arrays(value):
     with pytest.raises(Refusal):
         kind_of(value, "a")
+
+
+def test_integers_beyond_64_bits_are_for_the_function_itself():
+    assert decorated.multiplied([3] * 39) == 3**39
+    with pytest.warns(LiftWarning, match="may not fit in 64 bits"):
+        assert decorated.multiplied([3] * 50) == 3**50
+    large = [2**40, -(2**40), 7]
+    assert list(decorated.differences(large, [1, 2, 3], 2**15)) == [0, -(2**57), 3 * 2**15 * (7 + 2**40)]
+    with pytest.warns(LiftWarning, match="may not fit in 64 bits"):
+        assert decorated.differences(large, large, 2**20)[1] == 2**101
+
+
+def test_what_python_raises_for_is_raised():
+    assert decorated.mean([1.0, 2.0]) == 1.5
+    with pytest.warns(LiftWarning, match="no finite number"), pytest.raises(ZeroDivisionError):
+        decorated.mean([])
+    assert decorated.mean([np.inf]) == np.inf

@@ -46,8 +46,9 @@ def lift(function: Any = None, /, *, to: str = "numpy") -> Any:
     the return value. Arguments are never modified.
 
     A call that a guard refuses, and a function that cannot be lifted, run as written, with one warning
-    (LiftWarning) that names the reason; arguments are then modified as the function does. Helpers and
-    constants of the module are taken as they are at the first call.
+    (LiftWarning) that names the reason; arguments are then modified as the function does. So do calls whose
+    integers might not fit in 64 bits, and those that answer with NaN or infinity where Python may raise.
+    Helpers and constants of the module are taken as they are at the first call.
     """
     if function is None:
         return functools.partial(lift, to=to)
@@ -101,6 +102,7 @@ class _Lifted:
 
     def lift(self, kinds: Mapping[str, AnyKind], frozen: frozenset[str]) -> Callable[..., Any]:
         """The lifted form for arguments of these kinds; `frozen` are tuples, which nothing may write to."""
+        from tensmith.lifting.exactness import exact
         from tensmith.lifting.pipeline import lift_function
         from tensmith.lifting.running import load
         from tensmith.lifting.source.python.read import read_function
@@ -124,7 +126,8 @@ class _Lifted:
             raise Refusal(result.reason, SourcePosition(result.line, result.column), name)
         for note in result.notes:
             warnings.warn(f"{name}: {note}", LiftWarning, stacklevel=4)
-        return load(self.to, result.work.lifted, result.emitted[self.to])
+        form = load(self.to, result.work.lifted, result.emitted[self.to])
+        return exact(form, result.work.lifted)
 
 
 def lifted_form(function: Callable[..., Any], named: Mapping[str, Any], to: str) -> Callable[..., Any]:

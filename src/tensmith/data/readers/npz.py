@@ -41,7 +41,8 @@ def open_npz(path: str, /) -> Dataset:
     For a model with several inputs, in place of x one array an input, under its name: input_ids,
     attention_mask and y, or input_ids_train, attention_mask_train, y_train and so on. Beside an x, an array
     of as many samples is an input too.
-    uint8 is images ([n,h,w], [n,h,w,c] or [n,c,h,w]), other integers are tokens, floats are fed as they are.
+    uint8 is images ([n,h,w], [n,h,w,c] or [n,c,h,w]), other integers are tokens, floats are fed as they are,
+    but for images [n,c,h,w] or [n,h,w,c] of pixels: nothing below 0, and something above 1.
     Integer labels [n] make it a classification. Uncompressed archives (numpy.savez) are mapped, not loaded.
     """
     file = Path(path).expanduser()

@@ -1,9 +1,13 @@
-"""What values the integers of a program can take: intervals, from element types and constants."""
+"""What values the integers of a program can take: intervals, from element types and constants, and in one
+call from its arguments.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 
 from tensmith.formula.poly import Poly
@@ -41,10 +45,22 @@ def ranges(program: Program) -> dict[str, Interval]:
 
     Where a result does not fit its type it may be any value of the type.
     """
+    return _ranges(program, {}, None)[0]
+
+
+def overflowing(program: Program, inputs: Mapping[str, Interval], sizes: Mapping[str, int]) -> list[str]:
+    """The integers that a call's may leave their types, where its inputs lie in these intervals."""
+    return _ranges(program, inputs, sizes)[1]
+
+
+def _ranges(
+    program: Program, inputs: Mapping[str, Interval], sizes: Mapping[str, int] | None
+) -> tuple[dict[str, Interval], list[str]]:
     found: dict[str, Interval] = {}
+    beyond: list[str] = []
     for name, type_ in program.inputs.items():
         if type_.dtype[0] in "iub":
-            found[name] = of_dtype(type_.dtype)
+            found[name] = inputs.get(name, of_dtype(type_.dtype))
     for name, array in program.constants.items():
         if array.dtype.kind in "iub" and array.size:
             found[name] = Interval(int(array.min()), int(array.max()))
@@ -55,6 +71,8 @@ def ranges(program: Program) -> dict[str, Interval]:
             continue
         whole = of_dtype(dtype)
         interval = _result(node, found)
+        if interval is None and sizes is not None:
+            interval = _of_sizes(program, node, found, sizes)
         formula = _formula(node, program, found, formulas)
         if interval is not None and formula is not None:
             interval = interval.meet(_corners(formula, found) or interval)
@@ -64,7 +82,13 @@ def ranges(program: Program) -> dict[str, Interval]:
                 formulas[node.output] = formula
         else:
             found[node.output] = whole
-    return found
+            if dtype != "bool" and node.op not in _CLOSED:
+                beyond.append(node.output)
+    return found, beyond
+
+
+# What these make of any integers is one of the type.
+_CLOSED = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")
 
 
 # Of more variables than these, corners are not tried.
@@ -122,8 +146,7 @@ def _result(node: Node, known: Mapping[str, Interval]) -> Interval | None:
         case "sub", [a, b]:
             return Interval(a.low - b.high, a.high - b.low)
         case "mul", [a, b]:
-            corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
-            return Interval(min(corners), max(corners))
+            return _times(a, b)
         case "neg", [a]:
             return Interval(-a.high, -a.low)
         case "abs", [a]:
@@ -143,6 +166,58 @@ def _result(node: Node, known: Mapping[str, Interval]) -> Interval | None:
         case (("unsqueeze" | "transpose" | "expand" | "squeeze"), [a, *_]):
             return a
     return None
+
+
+def _of_sizes(
+    program: Program, node: Node, known: Mapping[str, Interval], sizes: Mapping[str, int]
+) -> Interval | None:
+    """Of what sums or multiplies along axes, and of what only moves elements."""
+    operands = [known.get(name) for name in node.inputs]
+    first = operands[0] if operands else None
+    if node.op in ("size", "shape"):
+        extents = _extents(program, node.inputs[0], sizes)
+        return Interval(0, max(math.prod(extents), *extents, 0))
+    if node.traits.joins and None not in operands:
+        return reduce(Interval.join, [each for each in operands if each is not None])
+    if first is None:
+        return None
+    if node.traits.moves or node.traits.selects:
+        return first
+    if node.traits.carries:  # gathers, and pads, which bring a number
+        brought = operands[2] if node.op == "pad" and len(operands) > 2 else Interval(0, 0)
+        return first.join(brought) if brought is not None else None
+    count = _terms(program, node, sizes)
+    match node.op:
+        case "reduce_sum" | "cum_sum":
+            return _times(first, Interval(0, count))
+        case "reduce_prod":
+            reach = max(abs(first.low), abs(first.high), 1)
+            return None if count * math.log2(reach) > 64 else Interval(-(reach**count), reach**count)
+        case "matmul" | "einsum":
+            factors = [each for each in operands if each is not None]
+            return reduce(_times, factors, Interval(0, count)) if len(factors) == len(operands) else None
+    return None
+
+
+def _terms(program: Program, node: Node, sizes: Mapping[str, int]) -> int:
+    """How many elements at most go into one of the result."""
+    shapes = [_extents(program, name, sizes) for name in node.inputs]
+    if node.op == "matmul":
+        return shapes[0][-1]
+    if node.op == "einsum":
+        letters, _, kept = node.attrs["equation"].replace(" ", "").partition("->")
+        extents = {c: size for part, shape in zip(letters.split(","), shapes) for c, size in zip(part, shape)}
+        return math.prod(size for letter, size in extents.items() if letter not in kept)
+    return math.prod(shapes[0])
+
+
+def _extents(program: Program, name: str, sizes: Mapping[str, int]) -> list[int]:
+    return [int(Poly.of(extent).evaluate(sizes)) for extent in program.type(name).dims]
+
+
+def _times(a: Interval, b: Interval) -> Interval:
+    corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+    return Interval(min(corners), max(corners))
 
 
 def _quotient(a: Interval, b: Interval) -> Interval:
