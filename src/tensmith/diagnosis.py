@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,14 +101,16 @@ def diagnose(
     program = read_onnx(path)
     latencies = bench([path], engines, threads, seconds=seconds / 2, progress=tell, sizes=sizes)
     inputs = random_inputs(read_signature(path).inputs, sizes=sizes)
-    names = [each.engine for each in latencies.latencies if isinstance(ENGINES[each.engine], Profiled)]
+    inference = {each.engine: found.latency.value / 1e3 for each, found in latencies.latencies.items()}
+    names = [name for name in inference if isinstance(ENGINES[name], Profiled)]
     steps: dict[str, list[TimedStep]] = {}
     untold = {each.engine_name: reason for each, reason in latencies.failures.items()}
     peak = _Peak(program, open_sizes(read_signature(path).inputs, 1, sizes or {}), threads)
     for name in names:
         tell(f"looking into {name}")
         try:
-            steps[name] = _timed(profile(name, path, threads, inputs, seconds / 2 / len(names)), peak)
+            found = profile(name, path, threads, inputs, seconds / 2 / len(names))
+            steps[name] = _timed(found, inference[name], peak)
         except EngineError as error:
             untold[name] = str(error)
     findings = [*_of_program(program), *_of_steps(steps), *_of_engines(latencies, untold)]
@@ -211,10 +213,15 @@ class _Peak:
         return total or None
 
 
-def _timed(steps: Sequence[StepTime], peak: _Peak) -> list[TimedStep]:
+def _timed(steps: Sequence[StepTime], inference: float, peak: _Peak) -> list[TimedStep]:
+    """Steps with their shares of an inference's seconds: watching them slows the short ones."""
     total = sum(step.seconds for step in steps) or 1.0
     ends = {value for step in steps for value in peak.values(step)}
-    return [TimedStep(step, step.seconds / total, peak.seconds(step, ends)) for step in steps]
+    return [
+        TimedStep(replace(step, seconds=step.seconds / total * inference), step.seconds / total, at_peak)
+        for step in steps
+        for at_peak in [peak.seconds(step, ends)]
+    ]
 
 
 def _of_program(program: Program) -> Iterator[Bottleneck]:

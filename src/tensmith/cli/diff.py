@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tensmith.equality.apart import Apart
     from tensmith.verify.difference import ModelDifference
 
+# What engines and exporters round otherwise, of the largest number of an output.
+_ROUNDING = 1e-5
+
 
 @command(example="tensmith diff exported_before.onnx exported_after.onnx")
 def diff(
@@ -79,6 +82,8 @@ def _lines(found: ModelDifference, tolerance: float) -> Iterator[str]:
         yield f"  first value that the second model does not compute: {name} ({op or 'input'}){near}"
     if tolerance and _equal(found, tolerance):
         yield f"That is within --tolerance {tolerance:g}."
+    elif not tolerance and found.verdict == "different" and _equal(found, _ROUNDING):
+        yield f"Rounding may be all of it; --tolerance {_ROUNDING:g} takes it for that."
 
 
 def _words(apart: Apart) -> str:
