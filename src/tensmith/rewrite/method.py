@@ -30,8 +30,8 @@ class Prospect:
 
     program: the simplified one. bits: the most that a weight may take on the device. precisions: those beside
     fp32 in which an engine at hand multiplies fast. seconds: roofline time of each layer by site, empty where
-    no device is in sight. divergence: by layer, nats a sample at coarse weights; asked for late, as it is
-    measured.
+    no device is in sight. divergence: by layer, nats a sample at coarse weights; in_bytes: where it
+    alone is in 8 bits, with what goes into it. Both are asked for late, as they are measured.
     """
 
     program: Program
@@ -39,10 +39,12 @@ class Prospect:
     precisions: frozenset[str]
     seconds: Mapping[str, float]
     divergence: Callable[[], Mapping[str, float]]
+    in_bytes: Callable[[], Mapping[str, float]] = dict
 
-    def most_sensitive(self, sites: Collection[str], skipped: int) -> list[str] | None:
+    def most_sensitive(
+        self, damage: Mapping[str, float], sites: Collection[str], skipped: int
+    ) -> list[str] | None:
         """The most sensitive of some layers for their time: twice as many as are skipped, up to half."""
-        damage = self.divergence()
         ranked = sorted(sites, key=lambda site: (-damage[site] / self.seconds.get(site, 1.0), site))
         count = max(1, 2 * skipped)
         return sorted(ranked[:count]) if count <= len(ranked) // 2 else None
@@ -172,8 +174,9 @@ class Method(ABC):
         if step is None or plan.graded is not step or plan.on_line:
             return
         treated = self.outlooks(prospect)
-        sites = [site for site in prospect.divergence() if site in treated]
-        skip = prospect.most_sensitive(sites, len(step.params.get("skip", ())))
+        damage = (self.rounds_activations and prospect.in_bytes()) or prospect.divergence()
+        sites = [site for site in damage if site in treated]
+        skip = prospect.most_sensitive(damage, sites, len(step.params.get("skip", ())))
         if skip is not None:
             yield Form(plan.having(replace(step, params={**step.params, "skip": skip})), plan.family)
 

@@ -24,7 +24,9 @@ from tensmith.ir import Program
 from tensmith.progress import Progress, silent
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import PROBE_BITS, can_make_up, on_grid
-from tensmith.rewrite.lossy.weights import StoredWeights, stored_weights
+from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer, stored_weights
+from tensmith.rewrite.method import LOSSY
+from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.run import RunDescription
 
@@ -32,8 +34,10 @@ from tensmith.search.run import RunDescription
 BUDGET_SHARE = 0.05
 # Nats of answers that are no numbers.
 _BROKEN = 1e3
-# What the checkpoint's fact is called.
-_FACT = "sensitivity"
+# What the checkpoint's facts are called.
+_FACT, _IN_BYTES = "sensitivity", "sensitivity in bytes"
+# Bits of weights whose products with bytes saturate on no CPU.
+_SAFE_BITS = 7
 
 
 @dataclass(frozen=True)
@@ -71,16 +75,29 @@ class Sensitivities:
         self.found |= known_sensitivities(self.checkpoint)
         return for_all_layers(self.program, self.found)
 
+    def in_bytes(self) -> dict[str, float]:
+        """By site, the nats that a layer alone in 8 bits loses, from the checkpoint or measured now; those
+        that were not reached count as the worst of the others."""
+        if self.checkpoint.fact(_IN_BYTES) is None:
+            self.progress("what each layer loses in 8 bits")
+            self.checkpoint.note(_IN_BYTES, losses_in_bytes(*self._asked))
+        try:
+            found = {site: float(lost) for site, lost in (self.checkpoint.fact(_IN_BYTES) or {}).items()}
+        except (TypeError, ValueError, AttributeError) as error:
+            raise self.checkpoint.damaged(error) from error
+        worst = max(found.values(), default=0.0)
+        return {own.site: found.get(own.site, worst) for own in _multiplying(self.program)} if found else {}
+
     def _measured(self) -> dict[str, Sensitivity]:
+        return layer_sensitivity(*self._asked)
+
+    @property
+    def _asked(self) -> tuple[Program, Subset, Preprocess | None, Calibration, int, float]:
         run = self.run
-        return layer_sensitivity(
-            self.program,
-            run.splits.calibration,
-            run.task.preprocess,
-            self.calibration,
-            run.judging_threads,
+        return (
+            self.program, run.splits.calibration, run.task.preprocess, self.calibration, run.judging_threads,
             BUDGET_SHARE * run.time_budget,
-        )
+        )  # fmt: skip
 
 
 def known_sensitivities(checkpoint: Checkpoint) -> dict[str, Sensitivity]:
@@ -133,6 +150,39 @@ def layer_sensitivity(
             plain = probed(layer, "compensated").divergence > nearest.divergence
             found[layer.site] = replace(nearest, plain=plain)
     return found
+
+
+def losses_in_bytes(
+    program: Program,
+    view: Subset,
+    preprocess: Preprocess | None,
+    calibration: Calibration,
+    threads: int,
+    seconds: float,
+) -> dict[str, float]:
+    """By site, the divergence where a layer alone is in 8 bits, with what goes into it and what comes out.
+
+    As `layer_sensitivity` otherwise. Statistics of activations are those that a plan of all layers needed.
+    """
+    layers = sorted(_multiplying(program), key=lambda layer: -math.prod(layer.shape))
+    inputs, reference = _reference(program, view, preprocess, threads, seconds / (len(layers) + 1))
+    every, found = {own.site for own in stored_weights(program)}, dict[str, float]()
+    until = time.monotonic() + seconds
+    for layer in layers:
+        if found and time.monotonic() > until:
+            break
+        params = {"calibration": "minmax", "default_bits": _SAFE_BITS, "skip": sorted(every - {layer.site})}
+        with contextlib.suppress(ProgramError):
+            treated = LOSSY["int8"].apply(program, EVERYWHERE, params, calibration)
+            answers = list(_answers(treated, inputs, preprocess, threads))
+            found[layer.site] = _compare(reference, answers).divergence
+    return found
+
+
+def _multiplying(program: Program) -> list[StoredWeights]:
+    """The weights that multiply what int8 rounds."""
+    found = stored_weights(program)
+    return [w for w in found if isinstance(w, WeightedLayer) or getattr(w, "of_elements", False)]
 
 
 def for_all_layers(program: Program, found: Mapping[str, Sensitivity]) -> dict[str, Sensitivity]:

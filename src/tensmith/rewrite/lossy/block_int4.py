@@ -57,7 +57,7 @@ class BlockInt4(Method):
         step = plan.find(self.name)
         if step is not None and not plan.on_line:
             sites = {layer.site for layer in products(prospect.program, BLOCK)}
-            skip = prospect.most_sensitive(sites, len(step.params.get("skip", ())))
+            skip = prospect.most_sensitive(prospect.divergence(), sites, len(step.params.get("skip", ())))
             if skip is not None:
                 yield self._form(prospect.program, skip)
 
