@@ -13,8 +13,15 @@ from tensmith.evaluate.calibrator import Calibrator
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.rewrite.lossy.weights import StoredWeights
+from tensmith.rewrite.method import LOSSY, Prospect, Standing
 from tensmith.search import sensitivity
-from tensmith.search.sensitivity import Sensitivity, _compare, for_all_layers, layer_sensitivity
+from tensmith.search.sensitivity import (
+    Sensitivity,
+    _compare,
+    for_all_layers,
+    layer_sensitivity,
+    losses_in_bytes,
+)
 
 WIDTHS = (8, 16, 32, 64, 8, 8)
 SITES = [f"h{number}" for number in range(len(WIDTHS) - 1)]
@@ -51,6 +58,28 @@ def test_every_layer_is_probed_in_time(program: Program, view: Subset) -> None:
 
 def test_late_the_largest_layer_is_probed_alone(program: Program, view: Subset) -> None:
     assert list(probed(program, view, 0.0)) == ["h2"]
+
+
+def test_what_8_bits_cannot_hold_is_told_from_what_coarse_weights_harm(view: Subset) -> None:
+    """A product of numbers of which one is large and counts for nothing, between two that bytes hold."""
+    random = np.random.default_rng(4)
+    last = random.normal(size=(8, 4)).astype("f")
+    last[0] = 0
+    weights = {"a": np.eye(8, dtype="f"), "large": np.array([1e6] + [1] * 7, "f"), "b": last,
+               "c": 3 * np.eye(4, dtype="f")}  # fmt: skip
+    nodes = (
+        make_node("matmul", ("x", "a"), ("h0",)),
+        make_node("mul", ("h0", "large"), ("m",)),
+        make_node("matmul", ("m", "b"), ("h1",)),
+        make_node("matmul", ("h1", "c"), ("h2",)),
+    )
+    program = Program("net", {"x": TensorType("f32", (Poly.symbol("n"), 8))}, ("h2",), nodes, weights)
+    found = losses_in_bytes(program, view, None, Calibrator(view, 40, None, 1), 1, 60.0)
+    assert list(found) == ["h0", "h1", "h2"] and found["h1"] > 20 * max(found["h0"], found["h2"])
+    step = LOSSY["int8"].step(calibration="minmax", default_bits=8)
+    plan = Standing((step,), "int8", step, False, True)
+    (form,) = LOSSY["int8"].retreats(plan, Prospect(program, 8, frozenset(), {}, dict, lambda: found))
+    assert form.steps[0].params["skip"] == ["h1"]
 
 
 def test_what_was_not_probed_is_taken_for_as_sensitive_as_any(program: Program) -> None:
