@@ -137,7 +137,10 @@ class Walk:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time is made up: a latency follows from the file, and the search ends after so many candidates."""
+    """Time is made up: a latency follows from the file, and the search ends after so many candidates.
+
+    Memory is measured in one process for each point.
+    """
 
     def nanoseconds(timer: Any) -> float:
         worker: SessionWorker = timer.__self__
@@ -154,6 +157,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(latency, "take_turns", take_turns)
     monkeypatch.setattr(Schedule, "reserve", reserve)
+    monkeypatch.setattr(Schedule, "processes", lambda *_: 1)
 
 
 @pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
