@@ -184,7 +184,7 @@ class PrimeField:
         if array.dtype.kind in "iub":
             whole = array.astype(np.int64)
             least, most = whole.min(initial=0), whole.max(initial=0)
-            return whole if 0 <= least and most < self.p else np.asarray(whole % self.p)
+            return whole if least >= 0 and most < self.p else np.asarray(whole % self.p)
         values = array.astype(np.float64)
         finite = np.isfinite(values)
         bounded = bool(np.all(finite))
