@@ -25,7 +25,8 @@ test: $(VENV)/.for-test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	@$(BIN)/mypy > $(VENV)/types.txt & types=$$!; \
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --timeout 600 --timeout-method thread --max-worker-restart 0; tests=$$?; \
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder \
+		--timeout 600 --timeout-method thread --max-worker-restart 0; tests=$$?; \
 	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests | types))
 
 bench: $(VENV)/.for-bench

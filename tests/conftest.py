@@ -21,6 +21,7 @@ settings.load_profile("tensmith")
 gc.disable()
 
 MANY = 100  # tests in a module
+AT_ONCE = 25  # of these that a process is given
 TRACING = ("tensorflow", "jax")
 
 # A shell that starts tests in the background makes them deaf to Ctrl-C; some of them are about it.
@@ -30,20 +31,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share what a fixture of their module makes run in one process: it is made once. So do those
-    of targets that take ten seconds to import.
+    """Tests of a module run in one process: what they share is made once. So do those of targets that take
+    ten seconds to import.
 
-    Modules of many tests come last, for each of these is short: all processes end at about the same time.
+    Modules of many tests that share no fixture come last and in parts, for each of these is short: all
+    processes end at about the same time. None is given out alone, for at the end of each test xdist goes
+    through all that it gave out.
     """
-    for item in items:
+    tests = Counter(item.path for item in items)
+    first, last = [], []
+    for place, item in enumerate(items):
+        turn = first
         if item.get_closest_marker("xdist_group") is None and isinstance(item, pytest.Function):
             makers = item._fixtureinfo.name2fixturedefs.values()
-            if any(maker[-1].scope == "module" for maker in makers):
-                item.add_marker(pytest.mark.xdist_group(item.module.__name__))
-            elif "callspec" in vars(item) and item.callspec.params.get("target") in TRACING:
-                item.add_marker(pytest.mark.xdist_group("traced"))
-    tests = Counter(item.path for item in items)
-    items.sort(key=lambda item: tests[item.path] >= MANY)
+            sharing = any(maker[-1].scope == "module" for maker in makers)
+            group = item.module.__name__
+            if not sharing and "callspec" in vars(item) and item.callspec.params.get("target") in TRACING:
+                group = "traced"
+            elif not sharing and tests[item.path] >= MANY:
+                group, turn = f"{group} {place // AT_ONCE}", last
+            item.add_marker(pytest.mark.xdist_group(group))
+        turn.append(item)
+    items[:] = first + last
 
 
 def pytest_collection_finish() -> None:

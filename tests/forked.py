@@ -14,6 +14,7 @@ import gc
 import json
 import os
 import resource
+import runpy
 import select
 import signal
 import subprocess
@@ -97,7 +98,7 @@ class Commands:
         self, *arguments: str | Path, folder: Path, seconds: float = 60.0, file_limit: int | None = None,
         memory: int | None = MEMORY_BYTES, environment: Mapping[str, str] | None = None,
     ) -> Outcome:  # fmt: skip
-        """`tensmith ARGUMENTS` in `folder`; `load` is tensmith.load and one answer, `-m` runs a module.
+        """`tensmith ARGUMENTS` in `folder`; `load` is tensmith.load and one answer, `python` is Python.
 
         file_limit: the largest file in bytes it may write; memory: the most bytes it may have, None for any;
         environment: instead of this process's.
@@ -237,6 +238,8 @@ def _children() -> list[int]:
 
 
 def _command(arguments: list[str]) -> int:
+    if arguments[0] == "python":
+        return _python(*arguments[1:])
     if arguments[0] != "load":
         from tensmith.cli import main
 
@@ -253,6 +256,17 @@ def _command(arguments: list[str]) -> int:
     except TensmithError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    return 0
+
+
+def _python(*words: str) -> int:
+    """`python FILE` or `python -m MODULE WORDS`."""
+    if words[0] == "-m":
+        sys.argv, sys.path[0] = list(words[1:]), ""
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv, sys.path[0] = list(words), str(Path(words[0]).parent)
+        runpy.run_path(words[0], run_name="__main__")
     return 0
 
 

@@ -30,7 +30,9 @@ from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import SessionWorker
 from tensmith.evaluate import latency
+from tensmith.evaluate.memory import measure_memory
 from tensmith.ir import Program
+from tensmith.search import run
 from test_floors import FLOOR_OF
 
 MOST_RETURNS = 10
@@ -86,10 +88,10 @@ class Walk:
         self._open: dict[FrameType, tuple[Hop, int]] = {}
         self._events = 0
 
-    def follow(self, run: Callable[[], object]) -> None:
+    def follow(self, act: Callable[[], object]) -> None:
         sys.setprofile(self._event)
         try:
-            run()
+            act()
         finally:
             sys.setprofile(None)
 
@@ -137,7 +139,10 @@ class Walk:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time is made up: a latency follows from the file, and the search ends after so many candidates."""
+    """Time is made up: a latency follows from the file, and the search ends after so many candidates.
+
+    Memory is measured in one process for each point.
+    """
 
     def nanoseconds(timer: Any) -> float:
         worker: SessionWorker = timer.__self__
@@ -154,6 +159,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(latency, "take_turns", take_turns)
     monkeypatch.setattr(Schedule, "reserve", reserve)
+    monkeypatch.setattr(Schedule, "processes", lambda *_: 1)
+    monkeypatch.setattr(run, "measure_memory", measure_memory)  # the tests' own is no room of the road
 
 
 @pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")

@@ -12,6 +12,7 @@ from forked import Commands
 from tensmith.ir.op import OPS
 from tensmith.ir.program import PRODUCER
 
+pytestmark = pytest.mark.xdist_group("node_cases")  # see test_node_conformance
 # One of each exporter that is installed everywhere tests run.
 _EXPORTED = ("torch.export choices", "TorchScript recurrent", "skl2onnx regression")
 

@@ -10,6 +10,7 @@ from benchmarks.native.coverage import OperatorUse, coverage_page, uses
 
 from tensmith.ir.op import OPS
 
+pytestmark = pytest.mark.xdist_group("node_cases")  # see test_node_conformance
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "native_operators.md"
 
 
@@ -19,7 +20,6 @@ def found() -> list[OperatorUse]:
     return list(uses())
 
 
-@pytest.mark.xdist_group("native_coverage")
 def test_every_use_is_compiled_or_refused_by_name(found: list[OperatorUse]) -> None:
     refused = {use.op: use.refused for use in found}
     assert len(refused) > 130
@@ -29,7 +29,6 @@ def test_every_use_is_compiled_or_refused_by_name(found: list[OperatorUse]) -> N
     assert sum(reason is None for reason in refused.values()) > 120
 
 
-@pytest.mark.xdist_group("native_coverage")
 def test_the_page_is_fresh(found: list[OperatorUse]) -> None:
     page = PAGE.read_text()
     if f"(onnx {onnx.__version__})" not in page:

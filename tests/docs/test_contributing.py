@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from forked import Commands
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -31,17 +31,13 @@ def test_every_way_to_grow_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("title", SECTIONS)
-def test_examples_run(title: str, tmp_path: Path) -> None:
+def test_examples_run(title: str, commands: Commands, tmp_path: Path) -> None:
     for name, content in SECTIONS[title].items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     # In a process of its own, so that what the examples register stays out of the other tests.
     tests = (ROOT / "tests" / room for room in ("ir/ops", "engine", "kernel"))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [tmp_path, ROOT / "src", *tests]))},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path)
+    paths = os.pathsep.join(map(str, [tmp_path, ROOT / "src", *tests]))
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = commands("python", *words, folder=tmp_path, seconds=120, memory=None, environment=environment)
+    assert done.code == 0, done.stdout + done.stderr

@@ -85,12 +85,5 @@ def _run_python(block: Block, path: Path) -> None:
     for words, shorter in SHORTER_PYTHON.items():
         text = text.replace(words, shorter)
     path.write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, path],
-        cwd=path.parent,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = tensmith("python", path, folder=path.parent)
     assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"

@@ -28,6 +28,8 @@ from tensmith.frontend.onnx import read_onnx
 from tensmith.ir.interpreter import interpret
 from tensmith.ir.op import find_onnx
 
+pytestmark = pytest.mark.xdist_group("node_cases")  # see test_node_conformance
+
 SECONDS = 20
 _INTEGERS = (0, -1, 1, 2, 7, -100, 2**31, -(2**63))
 _CONSTANTS = tuple(value for value in _INTEGERS if value != 2**31)  # a right size, and too large to run

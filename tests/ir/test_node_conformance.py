@@ -10,6 +10,8 @@ from benchmarks.trust.onnx_conformance import NodeTestResult, operators_page, ru
 
 from tensmith.ir.op import OPS
 
+# Those that load the node tests run in one process: computing them takes seconds.
+pytestmark = pytest.mark.xdist_group("node_cases")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
 
 
@@ -23,7 +25,6 @@ def outcomes() -> list[NodeTestResult]:
 REFUSED = {"test_scan_sum": "Scan of opset 8"}
 
 
-@pytest.mark.xdist_group("node_conformance")
 def test_every_claimed_node_test_passes(outcomes: list[NodeTestResult]) -> None:
     failures = {outcome.case: outcome.failure for outcome in outcomes if outcome.failure}
     assert all(words in failures.pop(case) for case, words in REFUSED.items())
@@ -31,7 +32,6 @@ def test_every_claimed_node_test_passes(outcomes: list[NodeTestResult]) -> None:
     assert sum(outcome.claimed for outcome in outcomes) > 1000
 
 
-@pytest.mark.xdist_group("node_conformance")
 def test_the_operators_page_is_fresh(outcomes: list[NodeTestResult]) -> None:
     page = PAGE.read_text()
     if f"(onnx {onnx.__version__}," not in page:
@@ -39,7 +39,6 @@ def test_the_operators_page_is_fresh(outcomes: list[NodeTestResult]) -> None:
     assert page == operators_page(outcomes), "run `make docs`"
 
 
-@pytest.mark.xdist_group("node_conformance")
 def test_every_standard_op_is_checked_by_a_node_test(outcomes: list[NodeTestResult]) -> None:
     checked = {op for outcome in outcomes if outcome.claimed for op in outcome.ops}
     standard = {name for name, op in OPS.items() if op.domain == ""}

@@ -182,13 +182,15 @@ class PrimeField:
         """The residues of exact binary values: m * 2**e becomes m * (2**e mod p)."""
         array = np.asarray(value)
         if array.dtype.kind in "iub":
-            return np.asarray(array.astype(np.int64) % self.p)
+            whole = array.astype(np.int64)
+            least, most = whole.min(initial=0), whole.max(initial=0)
+            return whole if least >= 0 and most < self.p else np.asarray(whole % self.p)
         values = array.astype(np.float64)
         finite = np.isfinite(values)
         bounded = bool(np.all(finite))
         mantissa, exponent = np.frexp(values if bounded else np.where(finite, values, 0.0))
-        whole = np.asarray(mantissa * 2.0**53).astype(np.int64)
-        residues = (whole % self.p) * _powers_of_two(self.p)[exponent - (53 + _LOWEST)] % self.p
+        digits = np.asarray(mantissa * 2.0**53).astype(np.int64)
+        residues = (digits % self.p) * _powers_of_two(self.p)[exponent - (53 + _LOWEST)] % self.p
         if bounded:
             return np.asarray(residues)
         # Infinities and NaN are no field elements: each gets one fixed value of its own.
