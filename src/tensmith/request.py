@@ -193,10 +193,11 @@ def judged_by(
 
 
 def _holds_pixels(view: Subset) -> bool:
-    """Whether images begin at 0 and go beyond 1, as pixels do; others were preprocessed already."""
+    """Whether images may be pixels: what is below 0, or fractions of 1, was preprocessed already."""
     first = np.concatenate(list(by_name(next(view.batches(_LOOKED_AT)).inputs).values()))
     finite = first[np.isfinite(first)]
-    return bool(finite.size and finite.min() >= 0 and finite.max() > 1)
+    fractions = finite.max(initial=0) <= 1 and bool((finite % 1).any())
+    return bool(finite.min(initial=0) >= 0 and not fractions)
 
 
 def _demand_classes(request: Request) -> None:

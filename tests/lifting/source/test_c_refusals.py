@@ -132,7 +132,8 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "where"), BROKEN)
+# Short names: an environment holds that of the test that runs, and some texts are longer than it may be.
+@pytest.mark.parametrize(("text", "where"), BROKEN, ids=range(len(BROKEN)))
 def test_a_broken_or_wild_file_is_a_located_error_in_time(tmp_path, text, where):
     began = time.process_time()
     with pytest.raises(TensmithError) as caught:
