@@ -349,7 +349,6 @@ def _space(
         run.engines,
         layers(simplified) if hardware else {},
         sensitivities.of_all_layers,
-        sensitivities.in_bytes,
         costs,
         allowed,
         begun,

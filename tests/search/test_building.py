@@ -135,8 +135,8 @@ def test_a_run_with_workers_builds_by_them(
     assert len(delivered) > 2
     assert any(point.metrics["size_ratio"].value > 1 for point in front.points)
     found = verify_point(tmp_path / "out" / "best", place / "linear.onnx", f"npz:{place / 'samples.npz'}")
-    # On a busy machine a latency that was measured beside other work is not checked.
-    assert {finding.outcome for finding in found.findings} - {"not checked"} == {"holds"}
+    # On a busy machine a latency that was measured beside other work is another one here.
+    assert {finding.outcome for finding in found.findings} - {"not checked", "differs here"} == {"holds"}
 
 
 def test_one_plan_and_what_came_from_elsewhere_are_built_here(place: Path, workers: Workers) -> None:

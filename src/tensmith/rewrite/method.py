@@ -31,7 +31,8 @@ class Prospect:
     program: the simplified one. bits: the most that a weight may take on the device. precisions: those beside
     fp32 in which an engine at hand multiplies fast. seconds: roofline time of each layer by site, empty where
     no device is in sight. divergence: by layer, nats a sample at coarse weights; in_bytes: where it
-    alone is in 8 bits, with what goes into it. Both are asked for late, as they are measured.
+    alone is in 8 bits, with what goes into it, if that is known. Both are asked for late, as they are
+    measured.
     """
 
     program: Program

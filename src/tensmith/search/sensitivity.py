@@ -24,7 +24,7 @@ from tensmith.ir import Program
 from tensmith.progress import Progress, silent
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import PROBE_BITS, can_make_up, on_grid
-from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer, stored_weights
+from tensmith.rewrite.lossy.weights import RecurrentWeights, StoredWeights, WeightedLayer, stored_weights
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.checkpoint import Checkpoint
@@ -34,8 +34,10 @@ from tensmith.search.run import RunDescription
 BUDGET_SHARE = 0.05
 # Nats of answers that are no numbers.
 _BROKEN = 1e3
-# What the checkpoint's facts are called.
-_FACT, _IN_BYTES = "sensitivity", "sensitivity in bytes"
+# What the checkpoint's fact is called.
+_FACT = "sensitivity"
+# Of the time for coarse weights, that for bytes.
+_IN_BYTES_SHARE = 0.6
 # Bits of weights whose products with bytes saturate on no CPU.
 _SAFE_BITS = 7
 
@@ -45,12 +47,14 @@ class Sensitivity:
     """What a layer at PROBE_BITS does to the answers: divergence in nats, flipped answers in per cent.
 
     plain: whether that is less than what it does where its weights make up for one another's errors, whose
-    objective is the layer's output and not the answers.
+    objective is the layer's output and not the answers. in_bytes: the divergence where the layer alone is in
+    8 bits, with what goes into it and what comes out; None where time did not reach all layers.
     """
 
     divergence: float
     flips: float
     plain: bool = False
+    in_bytes: float | None = None
 
 
 @dataclass
@@ -75,36 +79,28 @@ class Sensitivities:
         self.found |= known_sensitivities(self.checkpoint)
         return for_all_layers(self.program, self.found)
 
-    def in_bytes(self) -> dict[str, float]:
-        """By site, the nats that a layer alone in 8 bits loses, from the checkpoint or measured now; those
-        that were not reached count as the worst of the others."""
-        if self.checkpoint.fact(_IN_BYTES) is None:
-            self.progress("what each layer loses in 8 bits")
-            self.checkpoint.note(_IN_BYTES, losses_in_bytes(*self._asked))
-        try:
-            found = {site: float(lost) for site, lost in (self.checkpoint.fact(_IN_BYTES) or {}).items()}
-        except (TypeError, ValueError, AttributeError) as error:
-            raise self.checkpoint.damaged(error) from error
-        worst = max(found.values(), default=0.0)
-        return {own.site: found.get(own.site, worst) for own in _multiplying(self.program)} if found else {}
-
     def _measured(self) -> dict[str, Sensitivity]:
-        return layer_sensitivity(*self._asked)
-
-    @property
-    def _asked(self) -> tuple[Program, Subset, Preprocess | None, Calibration, int, float]:
         run = self.run
-        return (
-            self.program, run.splits.calibration, run.task.preprocess, self.calibration, run.judging_threads,
+        return layer_sensitivity(
+            self.program,
+            run.splits.calibration,
+            run.task.preprocess,
+            self.calibration,
+            run.judging_threads,
             BUDGET_SHARE * run.time_budget,
-        )  # fmt: skip
+        )
 
 
 def known_sensitivities(checkpoint: Checkpoint) -> dict[str, Sensitivity]:
     """By site, as a run probed them; empty where it did not. OutputError where they are damaged."""
     try:
         return {
-            site: Sensitivity(float(each["divergence"]), float(each["flips"]), bool(each.get("plain", False)))
+            site: Sensitivity(
+                float(each["divergence"]),
+                float(each["flips"]),
+                bool(each.get("plain", False)),
+                None if each.get("in_bytes") is None else float(each["in_bytes"]),
+            )
             for site, each in (checkpoint.fact(_FACT) or {}).items()
         }
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -124,7 +120,7 @@ def layer_sensitivity(
     The largest layers come first, and one is always probed; those that time does not reach are left out.
     Divergence is KL(original || probed) of the softmax of the first output (Kullback and Leibler 1951).
     In the time left it is found out, the most sensitive first, where weights had better not make up for one
-    another.
+    another; and in a time of its own, what 8 bits do to each layer.
     """
     layers = sorted(stored_weights(program), key=lambda layer: -math.prod(layer.shape))
     inputs, reference = _reference(program, view, preprocess, threads, seconds / (len(layers) + 1))
@@ -149,46 +145,30 @@ def layer_sensitivity(
         with contextlib.suppress(ProgramError):  # moments that are no numbers
             plain = probed(layer, "compensated").divergence > nearest.divergence
             found[layer.site] = replace(nearest, plain=plain)
-    return found
-
-
-def losses_in_bytes(
-    program: Program,
-    view: Subset,
-    preprocess: Preprocess | None,
-    calibration: Calibration,
-    threads: int,
-    seconds: float,
-) -> dict[str, float]:
-    """By site, the divergence where a layer alone is in 8 bits, with what goes into it and what comes out.
-
-    As `layer_sensitivity` otherwise. Statistics of activations are those that a plan of all layers needed.
-    """
-    layers = sorted(_multiplying(program), key=lambda layer: -math.prod(layer.shape))
-    inputs, reference = _reference(program, view, preprocess, threads, seconds / (len(layers) + 1))
-    every, found = {own.site for own in stored_weights(program)}, dict[str, float]()
-    until = time.monotonic() + seconds
-    for layer in layers:
-        if found and time.monotonic() > until:
-            break
-        params = {"calibration": "minmax", "default_bits": _SAFE_BITS, "skip": sorted(every - {layer.site})}
+    losses: dict[str, float] = {}
+    until, every = time.monotonic() + _IN_BYTES_SHARE * seconds, {layer.site for layer in layers}
+    for site in (layer.site for layer in layers if layer.site in found and _multiplies(layer)):
+        if time.monotonic() > until:
+            return found
+        params = {"calibration": "minmax", "default_bits": _SAFE_BITS, "skip": sorted(every - {site})}
         with contextlib.suppress(ProgramError):
             treated = LOSSY["int8"].apply(program, EVERYWHERE, params, calibration)
-            answers = list(_answers(treated, inputs, preprocess, threads))
-            found[layer.site] = _compare(reference, answers).divergence
-    return found
+            losses[site] = _compare(
+                reference, list(_answers(treated, inputs, preprocess, threads))
+            ).divergence
+    return {site: replace(each, in_bytes=losses.get(site)) for site, each in found.items()}
 
 
-def _multiplying(program: Program) -> list[StoredWeights]:
-    """The weights that multiply what int8 rounds."""
-    found = stored_weights(program)
-    return [w for w in found if isinstance(w, WeightedLayer) or getattr(w, "of_elements", False)]
+def _multiplies(weights: StoredWeights) -> bool:
+    """Whether weights multiply what int8 rounds."""
+    elements = isinstance(weights, RecurrentWeights) and weights.of_elements
+    return isinstance(weights, WeightedLayer) or elements
 
 
 def for_all_layers(program: Program, found: Mapping[str, Sensitivity]) -> dict[str, Sensitivity]:
     """A sensitivity for every layer: one that was not probed counts as the most sensitive of the others."""
     careful = max(found.values(), key=lambda each: each.divergence, default=Sensitivity(0.0, 0.0))
-    careful = replace(careful, plain=False)
+    careful = replace(careful, plain=False, in_bytes=None)
     return {layer.site: found.get(layer.site, careful) for layer in stored_weights(program)}
 
 

@@ -65,10 +65,9 @@ class Space:
 
     narrow: integer weights take at most 7 bits (CPUs without VNNI). layer_seconds: the target's roofline time
     of each layer by site; without it (`--no-hardware`) no move looks at the device. sensitivity: of every
-    layer by site, asked for once and late; in_bytes: what each loses in 8 bits, so too. equal_forms: exact
-    steps to forms that are tried from the start. cost: what nodes of equal programs are estimated to take.
-    allowed: what lossy methods may do at all: every plan of the space is `fitted` to that. begun: plans that
-    are tried right after those that always are.
+    layer by site, asked for once and late. equal_forms: exact steps to forms that are tried from the start.
+    cost: what nodes of equal programs are estimated to take. allowed: what lossy methods may do at all: every
+    plan of the space is `fitted` to that. begun: plans that are tried right after those that always are.
     """
 
     program: Program
@@ -77,7 +76,6 @@ class Space:
     narrow: bool = False
     half_precision: bool = False
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict
-    in_bytes: Callable[[], Mapping[str, float]] = dict
     equal_forms: tuple[tuple[Step, ...], ...] = ()
     cost: Cost = lambda _: {}
     allowed: Allowed = field(default_factory=Allowed)
@@ -105,7 +103,11 @@ class Space:
                 for site, found in self._sensitivities.items()
                 if site not in self.allowed.kept
             },
-            lambda: {site: n for site, n in self._losses_in_bytes.items() if site not in self.allowed.kept},
+            lambda: {
+                site: found.in_bytes
+                for site, found in self._sensitivities.items()
+                if found.in_bytes is not None and site not in self.allowed.kept
+            },
         )
 
     @property
@@ -273,10 +275,6 @@ class Space:
     def _sensitivities(self) -> Mapping[str, Sensitivity]:
         return self.sensitivity()
 
-    @cached_property
-    def _losses_in_bytes(self) -> Mapping[str, float]:
-        return self.in_bytes() if self._sensitivities else {}  # which are measured in one visit
-
 
 def space_of(
     program: Program,
@@ -284,7 +282,6 @@ def space_of(
     engines: tuple[str, ...],
     layer_seconds: Mapping[str, float],
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict,
-    in_bytes: Callable[[], Mapping[str, float]] = dict,
     cost: Cost = lambda _: {},
     allowed: Allowed | None = None,
     begun: tuple[Plan, ...] = (),
@@ -297,7 +294,6 @@ def space_of(
         narrow=target.kind == "cpu" and target.isa.isdisjoint(INT8_DOT),
         half_precision=not target.isa.isdisjoint({"avx512_bf16", "amx_bf16"}),
         sensitivity=sensitivity,
-        in_bytes=in_bytes,
         cost=cost,
         allowed=allowed or Allowed(),
         begun=begun,
