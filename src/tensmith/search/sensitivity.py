@@ -153,9 +153,8 @@ def layer_sensitivity(
         params = {"calibration": "minmax", "default_bits": _SAFE_BITS, "skip": sorted(every - {site})}
         with contextlib.suppress(ProgramError):
             treated = LOSSY["int8"].apply(program, EVERYWHERE, params, calibration)
-            losses[site] = _compare(
-                reference, list(_answers(treated, inputs, preprocess, threads))
-            ).divergence
+            answers = list(_answers(treated, inputs, preprocess, threads))
+            losses[site] = _compare(reference, answers).divergence
     return {site: replace(each, in_bytes=losses.get(site)) for site, each in found.items()}
 
 
