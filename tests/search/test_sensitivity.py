@@ -51,7 +51,8 @@ def test_every_layer_is_probed_in_time(program: Program, view: Subset) -> None:
 
 
 def test_late_the_largest_layer_is_probed_alone(program: Program, view: Subset) -> None:
-    assert list(probed(program, view, 0.0)) == ["h2"]
+    found = probed(program, view, 0.0)
+    assert list(found) == ["h2"] and found["h2"].in_bytes is None
 
 
 def test_what_8_bits_cannot_hold_is_told_from_what_coarse_weights_harm(view: Subset) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -42,11 +42,9 @@ class Prospect:
     divergence: Callable[[], Mapping[str, float]]
     in_bytes: Callable[[], Mapping[str, float]] = dict
 
-    def most_sensitive(
-        self, damage: Mapping[str, float], sites: Collection[str], skipped: int
-    ) -> list[str] | None:
-        """The most sensitive of some layers for their time: twice as many as are skipped, up to half."""
-        ranked = sorted(sites, key=lambda site: (-damage[site] / self.seconds.get(site, 1.0), site))
+    def most_sensitive(self, damage: Mapping[str, float], skipped: int) -> list[str] | None:
+        """The layers of most damage for their time: twice as many as are skipped, up to half."""
+        ranked = sorted(damage, key=lambda site: (-damage[site] / self.seconds.get(site, 1.0), site))
         count = max(1, 2 * skipped)
         return sorted(ranked[:count]) if count <= len(ranked) // 2 else None
 
@@ -176,8 +174,8 @@ class Method(ABC):
             return
         treated = self.outlooks(prospect)
         damage = (self.rounds_activations and prospect.in_bytes()) or prospect.divergence()
-        sites = [site for site in damage if site in treated]
-        skip = prospect.most_sensitive(damage, sites, len(step.params.get("skip", ())))
+        own = {site: lost for site, lost in damage.items() if site in treated}
+        skip = prospect.most_sensitive(own, len(step.params.get("skip", ())))
         if skip is not None:
             yield Form(plan.having(replace(step, params={**step.params, "skip": skip})), plan.family)
 

@@ -145,12 +145,14 @@ def layer_sensitivity(
         with contextlib.suppress(ProgramError):  # moments that are no numbers
             plain = probed(layer, "compensated").divergence > nearest.divergence
             found[layer.site] = replace(nearest, plain=plain)
+    if len(found) < len(layers):
+        return found
     losses: dict[str, float] = {}
-    until, every = time.monotonic() + _IN_BYTES_SHARE * seconds, {layer.site for layer in layers}
-    for site in (layer.site for layer in layers if layer.site in found and _multiplies(layer)):
+    until = time.monotonic() + _IN_BYTES_SHARE * seconds
+    for site in (layer.site for layer in layers if _multiplies(layer)):
         if time.monotonic() > until:
             return found
-        params = {"calibration": "minmax", "default_bits": _SAFE_BITS, "skip": sorted(every - {site})}
+        params = {"calibration": "minmax", "default_bits": _SAFE_BITS, "skip": sorted(found.keys() - {site})}
         with contextlib.suppress(ProgramError):
             treated = LOSSY["int8"].apply(program, EVERYWHERE, params, calibration)
             answers = list(_answers(treated, inputs, preprocess, threads))

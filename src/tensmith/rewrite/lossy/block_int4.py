@@ -56,8 +56,9 @@ class BlockInt4(Method):
         """The most sensitive products left out."""
         step = plan.find(self.name)
         if step is not None and not plan.on_line:
-            sites = {layer.site for layer in products(prospect.program, BLOCK)}
-            skip = prospect.most_sensitive(prospect.divergence(), sites, len(step.params.get("skip", ())))
+            damage = prospect.divergence()
+            own = {layer.site: damage[layer.site] for layer in products(prospect.program, BLOCK)}
+            skip = prospect.most_sensitive(own, len(step.params.get("skip", ())))
             if skip is not None:
                 yield self._form(prospect.program, skip)
 
