@@ -303,6 +303,7 @@ def test_an_output_of_another_run(place: Path, run_folder: Path) -> None:
 
 def test_nothing_to_resume(place: Path) -> None:
     refused(compress(place, "--resume"), 1, "no run to resume")
+    refused(tensmith("compress", "--resume", "--output", "out", folder=place), 1, "no run to resume")
     assert not (place / "out").exists()
 
 
@@ -413,7 +414,7 @@ def test_killed_and_resumed(place: Path, running: subprocess.Popen[str]) -> None
     before = candidates(out)
     assert len(before) >= 2
 
-    result = compress(place, "--resume")
+    result = tensmith("compress", "--resume", "--output", "out", folder=place)  # as it was begun
     assert result.returncode == 0, result.stderr
     assert candidates(out)[: len(before)] == before
     validate_front(read_json(out / "front.json"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,9 @@ _OWN = ("output", "resume", "config", "dry_run")
 def compress(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[MODEL]", help="The .onnx or .gguf file; may be left out with --config."),
+        typer.Argument(
+            metavar="[MODEL]", help="The .onnx or .gguf file; may be left out with --config or --resume."
+        ),
     ] = None,
     data: Annotated[
         str | None,
@@ -127,7 +130,10 @@ def compress(
         typer.Option(metavar="ADDRESS", help="Judge on the nodes of a Ray cluster: HOST:PORT, or auto."),
     ] = None,
     output: Annotated[Path, typer.Option(help="The folder to write.")] = Path("tensmith-out"),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with the run in the folder; without MODEL, as it was begun."),
+    ] = False,
     config: Annotated[
         Path | None, typer.Option(help="Repeat a run from its config.yaml; other options override it.")
     ] = None,
@@ -140,7 +146,7 @@ def compress(
     """
     given = {**locals(), "engines": engine_names(engines)}
     given = {name: x for name, x in given.items() if name not in _OWN and x not in (None, [])}
-    settings = _configuration(given, config)
+    settings = _configuration(given, config or (_begun(output) if resume and not model else None))
     _demand_files(settings)
     if dry_run:
         return _preview(settings)
@@ -154,6 +160,15 @@ def compress(
         except Interrupted as stop:
             front, interrupted = stop.front, True
     return _answer(front, settings, interrupted)
+
+
+def _begun(folder: Path) -> Path:
+    """What the run in a folder was begun with."""
+    from tensmith.errors import OutputError
+
+    if not (file := folder / "config.yaml").exists():
+        raise OutputError(f"{folder} holds no run to resume; name a model, and leave --resume out")
+    return file
 
 
 def _configuration(given: dict[str, Any], file: Path | None) -> Config:
@@ -212,7 +227,8 @@ def _answer(front: Front, config: Config, interrupted: bool) -> Answer:
         f"report     {front.folder / 'report.html'}",
     ]
     if interrupted:
-        shown.append("The run was interrupted; go on by repeating the command with --resume.")
+        again = f"tensmith compress --resume --output {shlex.quote(str(front.folder))}"
+        shown.append(f"The run was interrupted; go on with it: {again}")
     return Answer(document, shown, INTERRUPTED if interrupted else 0)
 
 
