@@ -57,5 +57,5 @@ $(VENV)/.for-test: pyproject.toml | $(VENV)/.pip
 	@touch $@
 
 $(VENV)/.for-bench: pyproject.toml | $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --editable '.[openvino,native,opencl,cuda,tvm,torch,lift,tensorflow,jax,mlx,search,ray,peers]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[openvino,native,opencl,cuda,tvm,torch,lift,tensorflow,jax,mlx,search,ray,peers]' --group bench
 	@touch $@
