@@ -2,7 +2,8 @@
 
 Weights lie in panels: for each row of the state the same few vectors of every gate, so that a tile of sums
 holds all gates of the same elements. What the gates compute of them stays in registers: one pass over the
-weights is a step.
+weights is a step. Every other step goes through the panels backwards, and finds those that the step before
+it read last in the cache, where not all of them fit.
 
 Weights that are bytes are multiplied by bytes where an instruction sums such products: a state is written as
 three digits of base 256, by which it is as exact, against the largest of its elements, as floats are.
@@ -30,7 +31,7 @@ Array = np.ndarray[Any, Any]
 _LATENCY = 8
 _MOST_ROWS = _MOST_BLOCKS = 4
 # Weights are fetched so many rows before they are read.
-_AHEAD = 8
+_AHEAD = 4
 # Digits of a state in bytes, and the largest integer that they write; what the last one is off by.
 _DIGITS, _TOP = 3, 2**22 - 1
 _LAST_OFF = 64
@@ -245,8 +246,9 @@ class RecurrentFold(Routine):
                 row = 0
                 for rows, times in chunks(self.batch, tall):
                     call = f"{self._name(name, number, rows, panel)}({weights} + {place} + p * {size}"
+                    last = panel.times - 1
                     lines.append(
-                        f"for (int p = 0; p < {panel.times}; p++) "
+                        f"for (int k = 0, p = n & 1 ? {last} : 0; k <= {last}; k++, p += n & 1 ? -1 : 1) "
                         f"for (int i = {row}; i < {row + rows * times}; i += {rows}) {call}, "
                         f"constants + {self._table(way)}, {self._arguments(number)}, "
                         f"i, {panel.first * self.isa.lanes} + p * {wide});"
