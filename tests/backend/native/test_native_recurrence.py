@@ -44,14 +44,16 @@ def layer(
 
 
 def layers(steps: int, batch: int) -> Program:
-    """One of every form, of sizes that fill vectors and that do not."""
+    """One of every form, of sizes that fill vectors and that do not, and several panels of weights."""
     net = Net(steps, batch, 5)
     wide = {"direction": "bidirectional"}
     return net.program(
         *layer(net, "lstm", 18, wanted=7, holes=True, **wide),
         *layer(net, "lstm", 3, wanted=2),
         *layer(net, "lstm", 32, wanted=5, direction="reverse"),
+        *layer(net, "lstm", 103, wanted=1),
         *layer(net, "gru", 33, wanted=3, **wide),
+        *layer(net, "gru", 130, wanted=3, **wide),
         *layer(net, "gru", 17, wanted=3, linear_before_reset=1),
         *layer(net, "rnn", 40, wanted=1, **wide),
         *layer(net, "rnn", 1, wanted=2, activations=("Relu",)),
