@@ -3,9 +3,10 @@
     python -m benchmarks.native.recurrent [--seconds 10] [--hidden 64,128,256,512] [--steps 1,100]
 
 One layer, one sequence, as many features as it has states. One step takes its states and gives them back, as
-a stream is read. One thread, taking turns. In 8 bits, weights are bytes with a scale a row: native and
-OpenVINO read W and R so; ONNX Runtime does LSTM by its own dynamic quantization, which is lossier, and opens
-the codes of GRU. Figures are the latencies, and the ratio to the fastest other with its interval.
+a stream is read. One thread, taking turns. In 8 bits, weights are bytes with a scale a row. Native reads them
+with x in bytes too, as method int8 writes it, and OpenVINO with x in floats. ONNX Runtime does LSTM by its
+own dynamic quantization, in which states are bytes as well, and GRU with x in floats. Figures are the
+latencies, and the ratio to the fastest other with its interval.
 """
 
 from __future__ import annotations
@@ -29,8 +30,12 @@ from tensmith.evaluate.latency import compare
 GATES = {"LSTM": 4, "GRU": 3}
 
 
-def write(path: Path, kind: str, hidden: int, steps: int, coded: bool) -> None:
-    """One layer as an ONNX file, W and R as floats or as codes behind a dequantization."""
+# Inputs in bytes lie within +-4.
+X_SCALE, X_ZERO = np.float32(4 / 127), np.uint8(128)
+
+
+def write(path: Path, kind: str, hidden: int, steps: int, coded: bool, x_in_bytes: bool = False) -> None:
+    """One layer as an ONNX file: W and R as floats or as codes behind a dequantization, x likewise."""
     random, rows = np.random.default_rng(0), GATES[kind] * hidden
     nodes, tensors = [], [onnx.numpy_helper.from_array(np.zeros((1, 2 * rows), np.float32), "b")]
     for name in ("w", "r"):
@@ -48,13 +53,18 @@ def write(path: Path, kind: str, hidden: int, steps: int, coded: bool) -> None:
                       make_node("Reshape", [f"{name} opened", keys[2]], [name])]  # fmt: skip
         else:
             tensors.append(onnx.numpy_helper.from_array(matrix[None], name))
+    x = "x"
+    if x_in_bytes:
+        tensors += [onnx.numpy_helper.from_array(X_SCALE, "x scale"),
+                    onnx.numpy_helper.from_array(X_ZERO, "x zero")]  # fmt: skip
+        parameters, x = ["x scale", "x zero"], "x again"
+        nodes += [make_node("QuantizeLinear", ["x", *parameters], ["x codes"]),
+                  make_node("DequantizeLinear", ["x codes", *parameters], [x])]  # fmt: skip
     states = ["h", "c"] if kind == "LSTM" else ["h"]
     given = states if steps == 1 else []
     after = [f"next {state}" for state in given]
     attrs = {"linear_before_reset": 1} if kind == "GRU" else {}
-    nodes.append(
-        make_node(kind, ["x", "w", "r", "b", "", *given], ["y", *after], hidden_size=hidden, **attrs)
-    )
+    nodes.append(make_node(kind, [x, "w", "r", "b", "", *given], ["y", *after], hidden_size=hidden, **attrs))
     ends = [make_tensor_value_info("x", 1, [steps, 1, hidden]),
             *(make_tensor_value_info(state, 1, [1, 1, hidden]) for state in given)]  # fmt: skip
     outs = [make_tensor_value_info("y", 1, [steps, 1, 1, hidden]),
@@ -65,17 +75,20 @@ def write(path: Path, kind: str, hidden: int, steps: int, coded: bool) -> None:
 
 def contenders(kind: str, hidden: int, steps: int, bits: str, folder: Path) -> list[Contender]:
     """Native first."""
-    floats, codes, dynamic = (folder / f"{name}.onnx" for name in ("floats", "codes", "dynamic"))
+    floats, codes, all_codes, dynamic = (
+        folder / f"{name}.onnx" for name in ("floats", "codes", "all codes", "dynamic")
+    )
     write(floats, kind, hidden, steps, coded=False)
     if bits == "fp32":
         return [Contender(engine, floats) for engine in ("native", *OTHERS)]
     write(codes, kind, hidden, steps, coded=True)
-    if kind != "LSTM":
-        return [Contender(engine, codes) for engine in ("native", *OTHERS)]
-    from onnxruntime.quantization import quantize_dynamic
+    write(all_codes, kind, hidden, steps, coded=True, x_in_bytes=True)
+    files = {"native": all_codes, "onnxruntime": codes, "openvino": codes}
+    if kind == "LSTM":
+        from onnxruntime.quantization import quantize_dynamic
 
-    quantize_dynamic(floats, dynamic, op_types_to_quantize=["LSTM"])
-    files = {"native": codes, "onnxruntime": dynamic, "openvino": codes}
+        quantize_dynamic(floats, dynamic, op_types_to_quantize=["LSTM"])
+        files["onnxruntime"] = dynamic
     return [Contender(engine, files[engine]) for engine in ("native", *OTHERS)]
 
 

@@ -181,6 +181,33 @@ def test_states_of_every_size_and_what_is_no_number(tmp_path: Path) -> None:
     assert np.isnan(model(x=x, h=h, c=c)["y"]).all()
 
 
+@pytest.mark.parametrize("name", ["avx2", "avx512"])
+def test_long_states_err_no_more_than_the_bound_of_floats(name: str, tmp_path: Path) -> None:
+    """A state a of 256 elements or more in two digits: |error| <= 2^-16 max(|a|) sum(|w|), and a rounding."""
+    isa = isa_named(name, {"avx2": {"avx_vnni"}, "avx512": {"avx512_vnni"}}[name])
+    if not isa.needs <= detect_cpu().features:
+        pytest.skip("this CPU has no such instructions")
+    hidden, random = 259, np.random.default_rng(3)
+    codes = random.integers(-127, 128, (hidden, hidden)).astype(np.int8)
+    net = Net(1, 2, 1)
+    zeros = net.constant(values=np.zeros((1, hidden, 1), np.float32))
+    w = net.add("dequantize_linear", net.constant(values=codes), net.constant(values=np.float32(0.01)))
+    r = net.add("reshape", w, net.constant(values=np.array([1, hidden, hidden])))
+    h = net.add("reshape", "x", net.constant(values=np.array([1, 2, hidden])))
+    first = net.constant(values=np.zeros((1, 2, 1), np.float32))
+    attrs = {"hidden_size": hidden, "activations": ("Relu",)}
+    net.nodes.append(make_node("rnn", (first, zeros, r, "", "", h), ("y",), attrs))
+    net.shape = (2, hidden)
+    model = Model(compile_folder(net.program("y"), tmp_path, isa))
+    for size in (1e-5, 1.0, 300.0):
+        x = np.float32(random.uniform(-size, size, (2, hidden)))
+        exact = np.maximum(x.astype(np.float64) @ (codes.T * np.float64(np.float32(0.01))), 0)
+        bound = np.abs(x).max(1, keepdims=True) * np.abs(codes).sum(1) * 0.01 * (2**-16 + 2**-20)
+        error = np.abs(model(x=x)["y"][0, 0] - exact)
+        assert (error <= bound).all()
+        assert error.max() > 1e-3 * bound.max()
+
+
 def test_the_input_s_product_is_taken_out_and_checked() -> None:
     program = layers(3, 2)
     after, passes = prepared(program)

@@ -5,8 +5,13 @@ holds all gates of the same elements. What the gates compute of them stays in re
 weights is a step. Every other step goes through the panels backwards, and finds those that the step before
 it read last in the cache, where not all of them fit.
 
-Weights that are bytes are multiplied by bytes where an instruction sums such products: a state is written as
-three digits of base 256, by which it is as exact, against the largest of its elements, as floats are.
+Weights that are bytes are multiplied by bytes where an instruction sums such products: a state is written in
+digits of base 256, two or three of them. With its largest element a and depth H,
+
+    |error| <= 2^-16 a sum(|w|) by two digits, 2^-23 a sum(|w|) by three
+
+and two are taken where the bound of a sum of floats, H 2^-24 sum(|h| |w|) (Higham, 2002, eq. 3.5), is no
+smaller were all elements as large as a: from 256 on.
 """
 
 from __future__ import annotations
@@ -32,9 +37,10 @@ _LATENCY = 8
 _MOST_ROWS = _MOST_BLOCKS = 4
 # Weights are fetched so many rows before they are read.
 _AHEAD = 4
-# Digits of a state in bytes, and the largest integer that they write; what the last one is off by.
-_DIGITS, _TOP = 3, 2**22 - 1
-_LAST_OFF = 64
+# The largest integer that so many digits write of either sign; one more is added to all.
+_TOP = {2: 2**15 - 1, 3: 2**22 - 1}
+# From so many elements on, two digits of a state do.
+_LONG = 2**8
 
 # The digits of n elements of `a`, four to a word: element k of each quarter in word k, digit by digit, each
 # after `padded` words. What a unit of the last digit is worth is returned, NaN where an element is no number.
@@ -172,11 +178,12 @@ class RecurrentFold(Routine):
         )
         tiles = {}
         if self._digits:
+            top = _TOP[self._digits]
             between += f"    int32_t *digits = (int32_t *)(state + {self._floats});\n"
             between += f"    float *units = state + {self._floats + self.batch * self._words};\n"
             tiles["digits"] = _DIGITS_OF.format(
                 name=name, n=self.hidden, lanes=self.isa.lanes, quarter=self._quarter, digits=self._digits,
-                padded=self.isa.round_up(self._quarter), top=_TOP, offset=_TOP + 1,
+                padded=self.isa.round_up(self._quarter), top=top, offset=top + 1,
             )  # fmt: skip
         for number, stage in enumerate(self.stages):
             tall, panels = self._tiling(stage)
@@ -338,16 +345,15 @@ static void {name}(const {self._element} *restrict w, const float *table, const 
     def _added_digits(self, stage: GateStage, rows: int, blocks: int) -> str:
         """Sums the products of digits, and what they make: what a digit is off by comes off at once."""
         gates, lanes, off = len(stage.gates), self.isa.lanes, self.isa.byte_offset
-        padded, words = self.isa.round_up(self._quarter), self._words
+        padded, words, last = self.isa.round_up(self._quarter), self._words, self._digits - 1
+        offs = [off] * last + [off - (_TOP[self._digits] + 1 >> 8 * last)]
         each = f"UNROLL for (int r = 0; r < {rows}; r++) UNROLL for (int b = 0; b < {blocks}; b++)"
         at = f"j + b * {lanes}"
         begin = []
         for place, gate in enumerate(stage.gates):
             codes = f"rint_i(load(table + {(gate + 2 * self.gates + 3) * self._padded} + {at}))"
-            begin.append(
-                f"vi c{place} = {codes}; t[r][{place}][b][0] = t[r][{place}][b][1] = c{place} * {off}; "
-                f"t[r][{place}][b][2] = c{place} * {off - _LAST_OFF};"
-            )
+            begin.append(f"vi c{place} = {codes};")
+            begin += [f"t[r][{place}][b][{d}] = c{place} * {offs[d]};" for d in range(self._digits)]
         total = " + ".join(
             f"__builtin_convertvector(t[r][g][b][{d}], vf) * {256.0**d}f" for d in range(self._digits)
         )
@@ -417,7 +423,9 @@ def digits(coded: bool, hidden: int, isa: Isa) -> int:
 
     As many sums a product want registers: with few, a multiplication of floats takes fewer instructions.
     """
-    return _DIGITS if coded and isa.has_dot and isa.registers >= 16 and hidden < 1 << 16 else 0
+    if not coded or not isa.has_dot or isa.registers < 16 or hidden >= 1 << 16:
+        return 0
+    return 2 if hidden >= _LONG else 3
 
 
 def tiling(batch: int, hidden: int, gates: int, isa: Isa, sums: int = 1) -> tuple[int, list[Panel]]:
