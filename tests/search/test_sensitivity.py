@@ -73,8 +73,13 @@ def test_what_8_bits_cannot_hold_is_told_from_what_coarse_weights_harm(view: Sub
     assert found["h1"] > 20 * max(found["h0"], found["h2"]) > 0
     step = LOSSY["int8"].step(calibration="minmax", default_bits=8)
     plan = Standing((step,), "int8", step, False, True)
-    (form,) = LOSSY["int8"].retreats(plan, Prospect(program, 8, frozenset(), {}, dict, lambda: found))
-    assert form.steps[0].params["skip"] == ["h1"]
+    prospect = Prospect(program, 8, frozenset(), {}, dict, lambda: found)
+    (form,) = LOSSY["int8"].retreats(plan, prospect)
+    assert form.steps[0].params["weight_only"] == ["h1"]
+    plan = replace(plan, steps=form.steps, graded=form.steps[0])
+    (form,) = LOSSY["int8"].retreats(plan, prospect)
+    assert form.steps[0].params.items() >= {"skip": ["h1"], "default_bits": 8}.items()
+    assert "weight_only" not in form.steps[0].params
 
 
 def test_what_was_not_probed_is_taken_for_as_sensitive_as_any(program: Program) -> None:

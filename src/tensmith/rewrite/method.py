@@ -169,15 +169,19 @@ class Method(ABC):
 
     def retreats(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """What a plan that breaks the budget may become with less of the method."""
+        yield from self.with_more(plan, prospect, "skip")
+
+    def with_more(self, plan: Standing, prospect: Prospect, spared: str) -> Iterable[Form]:
+        """The plan with twice as many of the most sensitive layers in a list of its graded step."""
         step = plan.find(self.name) if self.graded else None
         if step is None or plan.graded is not step or plan.on_line:
             return
         treated = self.outlooks(prospect)
         damage = (self.rounds_activations and prospect.in_bytes()) or prospect.divergence()
         own = {site: lost for site, lost in damage.items() if site in treated}
-        skip = prospect.most_sensitive(own, len(step.params.get("skip", ())))
-        if skip is not None:
-            yield Form(plan.having(replace(step, params={**step.params, "skip": skip})), plan.family)
+        sites = prospect.most_sensitive(own, len(step.params.get(spared, ())))
+        if sites is not None:
+            yield Form(plan.having(replace(step, params={**step.params, spared: sites})), plan.family)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """What a plan may become with so much of the method that only training brings it back."""

@@ -84,7 +84,7 @@ def _rounding(plan: Plan) -> set[str]:
 
 
 # Parameters that are lists of layers.
-_LISTS = ("skip", "plain")
+_LISTS = ("skip", "weight_only", "plain")
 
 
 def without_layers(params: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ _MOST_STEPS = 10_000
 _SETTINGS = ("engine", "precision", "untouched")
 _PLAN = "a plan; give a plan.yaml, as each point of a finished run holds one"
 # Parameters that name layers.
-_OF_LAYERS = (KEPT, "skip", "bits", "worth")
+_OF_LAYERS = (KEPT, "skip", "weight_only", "bits", "worth")
 
 
 class _Written(BaseModel):

@@ -28,18 +28,23 @@ from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.placement import Placement, place
 from tensmith.rewrite.lossy.ranges import METHODS, choose_range
-from tensmith.rewrite.lossy.stored_codes import beside_layers_in_codes, outlooks_beside_layers
+from tensmith.rewrite.lossy.stored_codes import (
+    beside_layers_in_codes,
+    in_codes,
+    outlooks_beside_layers,
+)
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import (
     StoredWeights,
     WeightedLayer,
     dequantized,
+    distinct,
     grid_bytes,
     stored_weights,
     weighted_layers,
     without_unused,
 )
-from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, Standing, bits_of, lossy
 
 _LEVELS = 255
 # What a search tries of ranges. Not entropy: it changed three to five times as many answers as the others of
@@ -60,11 +65,17 @@ WEIGHT_SUFFIX = ".weight"
 class Int8(Method):
     """params: calibration (minmax, percentile, mse, entropy), percentile; bits {site: 2..8}, default_bits;
     scales (max, mse); rounding (nearest, compensated, coded with price and worth, see `grid`); plain [sites
-    where nothing makes up for errors of rounding]; skip [sites that stay in float]."""
+    where nothing makes up for errors of rounding]; weight_only [sites that multiply floats by their codes];
+    skip [sites that stay in float]."""
 
     graded = True
     acts_on = (StoredWeights,)
     rounds_activations = True
+
+    def treatment(self, params: Mapping[str, Any], *names: str) -> str:
+        """With what is rounded."""
+        words = super().treatment(params, *names)
+        return f"{words}, activations in float" if {*names} & {*params.get("weight_only", ())} else words
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All layers, in the range that calibration saw."""
@@ -87,6 +98,16 @@ class Int8(Method):
             for layer in weighted_layers(prospect.program)
         } | outlooks_beside_layers(prospect.program, bits)
 
+    def retreats(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """More layers with activations in float; and those that have them so, in float altogether."""
+        yield from self.with_more(plan, prospect, "weight_only")
+        step = plan.find(self.name)
+        wide = step.params.get("weight_only") if step is not None and plan.graded is step else None
+        if step is not None and wide and not plan.on_line:
+            kept = {key: value for key, value in step.params.items() if key != "weight_only"}
+            skip = sorted({*wide, *step.params.get("skip", ())})
+            yield Form(plan.having(replace(step, params={**kept, "skip": skip})), plan.family)
+
     def _form(self, params: Mapping[str, Any]) -> Form:
         return Form((self.step(**params),), "int8", order=10)
 
@@ -98,27 +119,31 @@ class Int8(Method):
         skip = reader.grids()
         reader.choice("calibration", *METHODS)
         reader.number("percentile", low=50, high=101)
+        weight_only = reader.layers("weight_only") - skip
         reader.done()
-        named = skip.union(params.get("bits", {}), params.get("worth", {}))
+        named = skip.union(weight_only, params.get("bits", {}), params.get("worth", {}))
         unknown = named - {own.site for own in stored_weights(program)}
         if unknown:
             raise ProgramError(f"'{min(unknown)}' is not a layer of the program")
-        placement = place(program, skip)
+        placement = place(program, skip | weight_only)
         if not placement.values:
             raise ProgramError("nothing is left to quantize: every layer is skipped")
+        in_floats = distinct(layer for layer in weighted_layers(program) if layer.site in weight_only)
         grids = _activation_grids(program, placement, params, calibration)
         weights = {
             layer.site: on_grid(program, layer, bits_of(params, layer.site), params, calibration)
-            for layer in placement.layers
+            for layer in (*placement.layers, *in_floats)
         }
         shifts = {site: grid.shifts[site] for site, grid in weights.items() if site in grid.shifts}
         if shifts:
             program = with_bias_shifts(program, shifts)
-            placement = place(program, skip)
+            placement = place(program, skip | weight_only)
         writer = _Writer(program, placement, grids)
         for layer in placement.layers:
             writer.write_weights(layer, weights[layer.site])
         program = looked_up_as_codes(writer.program_with_pairs(), writer.tables)
+        for layer in in_floats:
+            program = in_codes(program, layer, weights[layer.site])
         return without_unused(beside_layers_in_codes(program, params, skip, calibration))
 
 

@@ -1,0 +1,78 @@
+"""Layers of an int8 program whose weights are codes and whose activations stay floats."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lossy_samples import Interpreted, Net, residual
+from tensmith.deploy.layers import treatment
+from tensmith.errors import ProgramError
+from tensmith.ir import Program, interpret
+from tensmith.ir.ops.quantization import decodes, encodes
+from tensmith.rewrite.lossy.weights import stored_weights
+from tensmith.rewrite.method import LOSSY, apply_lossy
+from tensmith.search.plan import Plan
+
+
+def treated(program: Program, **params: Any) -> Program:
+    return apply_lossy(program, LOSSY["int8"].step(**params), Interpreted())
+
+
+def operands(program: Program, site: str) -> tuple[bool, bool]:
+    """Whether what a layer multiplies is opened codes: its activations, its weights."""
+    x, weights = (program.producers.get(name) for name in program.producers[site].inputs[:2])
+    while weights is not None and not decodes(weights) and len(weights.inputs) == 1:
+        weights = program.producers.get(weights.inputs[0])
+    return x is not None and decodes(x), weights is not None and decodes(weights)
+
+
+@pytest.mark.parametrize("bits", [3, 8])
+def test_only_the_weights_of_a_named_layer_are_rounded(bits: int) -> None:
+    program = residual()
+    first, *others = (own.site for own in stored_weights(program))
+    after = treated(program, weight_only=[first], default_bits=bits)
+    assert operands(after, first) == (False, True)
+    assert {operands(after, site) for site in others if site in after.producers} == {(True, True)}
+    kept = treated(program, skip=[first], weight_only=[first])
+    assert operands(kept, first) == (False, False)
+
+
+def test_rounded_weights_are_off_by_half_a_step() -> None:
+    net = Net(image=(6,))
+    hidden = net.op("matmul", "x", net.weights(6, 8))
+    program = net.program(net.op("matmul", net.op("relu", hidden), net.weights(8, 4)))
+    x = np.random.default_rng(1).normal(size=(5, 6)).astype(np.float32)
+    after = treated(program, weight_only=[hidden])
+    before, rounded = (interpret(replace(p, outputs=(hidden,)), {"x": x})[hidden] for p in (program, after))
+    weights = next(iter(program.constants.values()))
+    step = np.abs(weights).max(0) / 127
+    assert np.abs(rounded - before).max() > 0
+    assert (np.abs(rounded - before) <= np.abs(x).sum(1)[:, None] * step / 2 * 1.001).all()
+
+
+def test_a_constant_of_two_layers_of_both_kinds() -> None:
+    net = Net(image=(6,))
+    weights = net.weights(6, 6)
+    first = net.op("matmul", "x", weights)
+    second = net.op("matmul", net.op("relu", first), weights)
+    after = treated(net.program(second), weight_only=[first])
+    assert operands(after, first) == (False, True) and operands(after, second) == (True, True)
+    assert not any(encodes(node) and node.inputs[0] == "x" for node in after.nodes)
+
+
+def test_the_report_tells_and_what_is_no_layer_is_refused() -> None:
+    program = residual()
+    first, second = stored_weights(program)[:2]
+    step = LOSSY["int8"].step(weight_only=[first.site], default_bits=8)
+    words = [treatment(Plan.of((step,)), own, program) for own in (first, second)]
+    assert words == ["int8, 8-bit weights, activations in float", "int8, 8-bit weights"]
+    with pytest.raises(ProgramError, match="'nobody' is not a layer"):
+        treated(program, weight_only=["nobody"])
+    with pytest.raises(ProgramError, match="weight_only is 4; give a list of layers"):
+        treated(program, weight_only=4)
+    with pytest.raises(ProgramError, match="nothing is left to quantize"):
+        treated(program, weight_only=[own.site for own in stored_weights(program)])
