@@ -1,4 +1,4 @@
-"""exp and its relatives over C vectors, against double precision."""
+"""exp, log and their relatives over C vectors, against double precision."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from kernel_runs import Array, copy
 
+from tensmith.hardware import detect_cpu
 from tensmith.kernel import Isa, host_isa, isa_named
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.toolchain import compile_library
@@ -40,6 +41,36 @@ def test_exp_is_right_to_two_units(isa: Isa) -> None:
     normal = (x > -87) & (x < 88.7)
     assert (abs(found / expected - 1)[normal] <= 2.5 * EPS).all()
     assert (found[x >= 89] == np.inf).all() and (abs(found - expected)[x <= -87] <= 1e-37).all()
+
+
+@pytest.mark.parametrize("isa", [host_isa(), isa_named("generic")], ids=lambda isa: isa.name)
+@pytest.mark.parametrize(("call", "meaning", "least", "bound"),
+                         [("vlog(x)", np.log, 0, 2e-7), ("vlog1p(x)", np.log1p, -1, 5e-7)])  # fmt: skip
+def test_logarithms_are_right_to_their_bounds(
+    call: str, meaning: Callable[[Array], Array], least: int, bound: float, isa: Isa
+) -> None:
+    every = np.arange(1, 0x7F800000, 9973, dtype=np.uint32).view(np.float32)
+    x = np.concatenate([every, -every[every < 1] if least else every, [1, np.float32(1) - EPS / 2, 1 + EPS]])
+    expected = meaning(x.astype(np.float64))
+    found = evaluate(call, x, isa).astype(np.float64)
+    assert (abs(found - expected) <= bound * abs(expected) + 2e-45).all()
+    ends = evaluate(call, np.array([least, np.inf, least - 1e-3, -np.inf, np.nan]), isa)
+    assert ends[0] == -np.inf and ends[1] == np.inf and np.isnan(ends[2:]).all()
+
+
+@pytest.mark.parametrize(
+    "isa", [host_isa(), isa_named("avx2"), isa_named("generic")], ids=lambda isa: isa.name
+)
+def test_all_lanes_are_summed_and_compared(isa: Isa) -> None:
+    if not isa.needs <= detect_cpu().features:
+        pytest.skip("this CPU has no such instructions")
+    for place in range(isa.lanes):
+        x = np.arange(isa.lanes, dtype=np.float32) - 3
+        x[place] = 99
+        assert (evaluate("splat(sum_of(x))", x, isa) == x.sum()).all()
+        assert (evaluate("splat(most_of(x))", x, isa) == 99).all()
+        x[place] = np.nan
+        assert np.isnan(evaluate("splat(most_of(x))", x, isa)).all()
 
 
 @pytest.mark.parametrize("isa", [host_isa(), isa_named("generic")], ids=lambda isa: isa.name)

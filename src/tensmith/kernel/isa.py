@@ -18,7 +18,7 @@ from tensmith.kernel.codes import code_functions
 from tensmith.kernel.functions import FUNCTIONS
 from tensmith.kernel.halves import HALVES
 from tensmith.kernel.integers import integer_functions
-from tensmith.kernel.parts import PARTS
+from tensmith.kernel.parts import part_functions
 
 # What kernels compute in one instruction where they can: the features that have it, the best first, by
 # instruction set. Dot products are of bytes; halves are multiplied, pairs of bfloat16 multiplied and summed.
@@ -66,7 +66,7 @@ class Isa:
             maximum=self.maximum,
             minimum=self.minimum,
             fused=self.fused,
-            functions=FUNCTIONS + PARTS,
+            functions=FUNCTIONS + part_functions(self.lanes),
             integers=integer_functions(self.name, self.lanes, self.byte_offset, self._feature("dot")),
             codes=code_functions(self.name),
             bfloats=BFLOATS if self.has_bfloat else "",

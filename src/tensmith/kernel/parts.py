@@ -1,10 +1,30 @@
 """Parts of vectors, vectors of elements that lie apart, and what all lanes of a vector come to."""
 
-PARTS = """\
-#define LANES ((int)(sizeof(vf) / sizeof(float)))
-/* The first n elements; the other lanes are zero. */
+# Each lane with the one that lies half of what is left away, in as many steps as a vector has halves.
+_LANES = """\
+#define LANES {lanes}
+/* The first n lanes. */
+static inline vi first_lanes(int n) {{ return (vi){{{order}}} < n; }}
+static inline float sum_of(vf x)
+{{
+{sums}    return x[0];
+}}
+/* Not a number where any lane is none. */
+static inline float most_of(vf x)
+{{
+{maxima}    return x[0];
+}}
+"""
+
+_PARTS = """\
+/* The first n elements; the other lanes are zero. What looks for foreign memory sees through no mask. */
+#if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
+static inline vf load_part(const float *p, int n) { return (vf)_mm512_maskz_loadu_ps((1u << n) - 1, p); }
+static inline void store_part(float *p, vf x, int n) { _mm512_mask_storeu_ps(p, (1u << n) - 1, (__m512)x); }
+#else
 static inline vf load_part(const float *p, int n) { vf x = {0}; memcpy(&x, p, n * sizeof(float)); return x; }
 static inline void store_part(float *p, vf x, int n) { memcpy(p, &x, n * sizeof(float)); }
+#endif
 /* n elements, each `step` after the one before. */
 static inline vf load_step(const float *p, int step, int n)
 {
@@ -15,19 +35,6 @@ static inline vf load_step(const float *p, int step, int n)
 static inline void store_step(float *p, vf x, int step, int n)
 {
     for (int i = 0; i < n; i++) p[i * step] = x[i];
-}
-static inline float sum_of(vf x)
-{
-    float s = 0;
-    UNROLL for (int i = 0; i < LANES; i++) s += x[i];
-    return s;
-}
-/* Not a number where any lane is none. */
-static inline float most_of(vf x)
-{
-    float m = x[0];
-    UNROLL for (int i = 1; i < LANES; i++) m = x[i] <= m || m != m ? m : x[i];
-    return m;
 }
 /* Sums over n numbers in a row: of them, of their squared distances from `middle`. */
 static inline float row_sum(const float *x, int n)
@@ -42,29 +49,47 @@ static inline float row_sum(const float *x, int n)
 static inline float row_squares(const float *x, float middle, int n)
 {
     vf s[4] = {{0}}, d;
-    float rest = 0;
     int j = 0;
     for (; j + 4 * LANES <= n; j += 4 * LANES)
         UNROLL for (int k = 0; k < 4; k++) d = load(x + j + k * LANES) - middle, s[k] += d * d;
     for (; j + LANES <= n; j += LANES) d = load(x + j) - middle, s[0] += d * d;
-    for (; j < n; j++) rest += (x[j] - middle) * (x[j] - middle);
-    return sum_of(s[0] + s[1] + (s[2] + s[3])) + rest;
+    if (j < n) d = (vf)((vi)(load_part(x + j, n - j) - middle) & first_lanes(n - j)), s[1] += d * d;
+    return sum_of(s[0] + s[1] + (s[2] + s[3]));
 }
 /* y = exp(x - max(x)) for n numbers in a row; their sum. */
 static inline float row_exp(const float *x, float *y, int n)
 {
-    int whole = n - n % LANES;
-    vf m = splat(-INFINITY);
+    const int left = n % LANES, whole = n - left;
+    const vi inside = first_lanes(left);
+    vf m = splat(-INFINITY), e, sum = splat(0);
     for (int j = 0; j < whole; j += LANES) m = vmax(m, load(x + j));
+    if (left) m = vmax(m, vselect(inside, load_part(x + whole, left), m));
     float most = most_of(m);
-    for (int j = whole; j < n; j++) most = x[j] <= most ? most : x[j];
-    for (int j = 0; j < whole; j += LANES) store(y + j, vexp(load(x + j) - most));
-    if (whole < n) store_part(y + whole, vexp(load_part(x + whole, n - whole) - most), n - whole);
-    return row_sum(y, n);
+    for (int j = 0; j < whole; j += LANES) store(y + j, e = vexp(load(x + j) - most)), sum += e;
+    if (left) {
+        store_part(y + whole, e = vexp(load_part(x + whole, left) - most), left);
+        sum += (vf)((vi)e & inside);
+    }
+    return sum_of(sum);
 }
 /* A function of floats, lane by lane. */
 #define EACH(f, x) ({ vf each_ = (x); for (int i_ = 0; i_ < LANES; i_++) each_[i_] = f(each_[i_]); each_; })
 """
+
+
+def part_functions(lanes: int) -> str:
+    """C of functions of vectors of so many floats, a power of two."""
+    apart = [lanes >> n for n in range(1, lanes.bit_length())]
+    other = [f"SHUFFLE(x, x, {', '.join(str(lane ^ d) for lane in range(lanes))})" for d in apart]
+    return (
+        _LANES.format(
+            lanes=lanes,
+            order=", ".join(map(str, range(lanes))),
+            sums="".join(f"    x += {turned};\n" for turned in other),
+            maxima="".join(f"    x = vmaximum(x, {turned});\n" for turned in other),
+        )
+        + _PARTS
+    )
 
 
 def load_code(pointer: str, count: int, lanes: int) -> str:

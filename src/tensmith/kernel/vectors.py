@@ -19,7 +19,8 @@ from tensmith.kernel.epilogue import literal
 _WORDS: Mapping[str, str] = {
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})", "neg": "(-{0})",
     "maximum": "vmaximum({0}, {1})", "minimum": "vminimum({0}, {1})", "abs": "vabs({0})", "exp": "vexp({0})",
-    "erf": "verf({0})", "tanh": "vtanh({0})", "where": "vselect({0}, {1}, {2})",
+    "log": "vlog({0})", "log1p": "vlog1p({0})", "erf": "verf({0})", "tanh": "vtanh({0})",
+    "where": "vselect({0}, {1}, {2})",
     "less": "({0} < {1})", "less_equal": "({0} <= {1})", "greater": "({0} > {1})",
     "greater_equal": "({0} >= {1})", "equal": "({0} == {1})", "isnan": "({0} != {0})",
     "and": "({0} & {1})", "or": "({0} | {1})", "not": "(~{0})",

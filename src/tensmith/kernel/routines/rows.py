@@ -72,13 +72,15 @@ class RowSoftmax(OverRows):
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Exponentials and their sum, then the shares."""
-        n = self.columns
-        whole = n - n % self.lanes
+        n, lanes = self.columns, self.lanes
+        left = n % lanes
+        at = f"y + {n - left}"
+        scaled = store_code(at, f"{load_code(at, left, lanes)} * share", left, lanes)
+        rest = f"        {scaled};\n" if left else ""
         body = f"""\
     for (int i = 0; i < {self.rows}; i++) {{
         float *y = out + i * {n}, share = 1 / row_exp(in[0] + i * {n}, y, {n});
-        for (int j = 0; j < {whole}; j += {self.lanes}) store(y + j, load(y + j) * share);
-        for (int j = {whole}; j < {n}; j++) y[j] *= share;
-    }}
+        for (int j = 0; j < {n - left}; j += {lanes}) store(y + j, load(y + j) * share);
+{rest}    }}
 """
         return self.function(name, f"softmax of {self.rows} rows of {n}.", body)
