@@ -35,6 +35,7 @@ ELSEWHERE = {
     "backend/mixed/library.py": _SHIPPED,
     "backend/native/emit/loader.py": _ALONE,
     "backend/native/toolchain.py": _OWN,
+    "deploy/greedy.py": _SHIPPED,
     "backend/packed/compiled.py": _SHIPPED,
     "backend/onnx.py": "writes",
     "cli/cache.py": _OWN,

@@ -21,7 +21,7 @@ from tensmith.data import as_dataset, split
 from tensmith.deploy.caching import CachedDecoder, apart, cached_decoder
 from tensmith.deploy.generation import TokenDecoder
 from tensmith.deploy.slots import SlotDecoders
-from tensmith.errors import ModelError
+from tensmith.errors import EngineError, ModelError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.frontend.onnx import read_onnx
 from tensmith.rewrite.method import apply_lossy
@@ -197,6 +197,48 @@ def test_a_compiled_step_is_compared_too(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("tensmith.deploy.caching.apart", lambda *_: 1.0)
     assert model.generate([3, 1], 30, **drawn) == wanted, "what draws the tokens goes on where it was"
     assert step.compared.apart == 1.0
+
+
+def test_texts_that_c_goes_on_with_do_not_touch_each_other(tmp_path: Path) -> None:
+    model, plain = load(decoder(tmp_path / "d.onnx"), engine="native"), load(tmp_path / "d.onnx")
+    wanted = {first: plain.generate([first, 1], 40) for first in (3, 7)}
+    begun = model.stream([3, 1], 40)
+    assert [next(begun) for _ in range(9)] == wanted[3][:9]
+    assert model.generate([7, 1], 40) == wanted[7]
+    assert list(begun) == wanted[3][9:]
+    left = model.stream([3, 1], 40)
+    next(left)
+    del left
+    assert model.generate([7, 1], 40) == wanted[7], "what a text left behind is forgotten"
+    assert isinstance(model.decoder, SlotDecoders)
+    step = model.decoder.made[MOST]
+    assert all(text._loop is not None for text in step._idle) and len(step._idle) == 2
+
+
+def test_without_c_tokens_are_found_call_by_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise EngineError("no compiler")
+
+    wanted = load(decoder(tmp_path / "d.onnx")).generate([3, 1], 30)
+    monkeypatch.setattr("tensmith.deploy.greedy._library", refuse)
+    model = load(tmp_path / "d.onnx", engine="native")
+    assert model.generate([3, 1], 30) == wanted
+    assert load(tmp_path / "d.onnx", engine="native", threads=2).generate([3, 1], 30) == wanted
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_logits_that_are_no_numbers_end_a_text(here: bool, tmp_path: Path) -> None:
+    model = load(decoder(tmp_path / "d.onnx"), engine="native")
+    model.generate([3, 1], 30)
+    assert isinstance(model.decoder, SlotDecoders)
+    step = model.decoder.made[MOST]
+    if not here:
+        vars(step._idle[0])["_loop"] = None
+    begun = model.stream([3, 1], 30)
+    next(begun), next(begun)
+    step.model._weights[:] = len(step.model._weights) * b"\xff"
+    with pytest.raises(ModelError, match="logits that are no numbers"):
+        next(begun)
 
 
 def test_a_step_of_as_many_tokens_as_the_model_takes(tmp_path: Path) -> None:

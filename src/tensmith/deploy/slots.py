@@ -13,6 +13,7 @@ from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.onnx import write_onnx
 from tensmith.deploy.caching import CachedDecoder, compared_on
 from tensmith.deploy.generation import MASK, POSITIONS, Sampling, State, TokenDecoder
+from tensmith.deploy.greedy import GreedyLoop
 from tensmith.engine.compiled import NATIVE, CompileOptions
 from tensmith.engine.engines.native import compiled
 from tensmith.errors import TensmithError
@@ -34,15 +35,37 @@ class SlotDecoder(CachedDecoder):
     """A compiled step for texts of up to some number of tokens; `session` is the original's."""
 
     model: Model
+    capacity: int
+    # Texts that nobody goes on with.
+    _idle: list[SlotText] = field(default_factory=list)
 
     @property
     def keeps(self) -> bool:
         """See TokenDecoder."""
         return True
 
-    def nothing(self) -> State:
+    def _said(self, known: list[int], most: int, sampling: Sampling) -> Iterator[int]:
+        looked_at = self.compared.apart > self.borne or self.causality.late
+        if not most or looked_at or sampling.temperature:
+            yield from super()._said(known, most, sampling)
+            return
+        text = self._idle.pop() if self._idle else self.nothing()
+        try:
+            row, _ = self.last(known, 0, text)
+            said = [sampling.token(row, sampling.drawer())]
+            yield said[0]
+            for token in text.likeliest(said[0], most - 1):
+                said.append(token)
+                yield token
+            if len(said) < most:  # logits are no numbers, which it tells
+                sampling.token(row, sampling.drawer())
+        finally:
+            text.forget()
+            self._idle.append(text)
+
+    def nothing(self) -> SlotText:
         """See TokenDecoder."""
-        return SlotText(self.model, self.tokens.name, self.logits)
+        return SlotText(self.model, self.capacity, self.tokens.name, self.logits)
 
     def new_rows(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
         """See TokenDecoder."""
@@ -100,7 +123,7 @@ class SlotDecoders(TokenDecoder):
             path = Path(folder) / "step.onnx"
             write_onnx(program, path)
             model = compiled(path, dict.fromkeys(symbols, 1), CompileOptions.of(NATIVE, threads=self.threads))
-        found = SlotDecoder(self.session, TokenDecoder(self.session), self._causality, model)
+        found = SlotDecoder(self.session, TokenDecoder(self.session), self._causality, model, capacity)
         length = min(capacity, _LONGEST)
         parts = length * (1,) if length <= _ROWS else (*_ROWS * (1,), length - _ROWS)
         found.compared = compared_on(found, parts, capacity)
@@ -110,15 +133,22 @@ class SlotDecoders(TokenDecoder):
 class SlotText:
     """One text that a compiled step computes, token by token; each leaves its caches to the next."""
 
-    def __init__(self, model: Model, tokens: str, logits: str) -> None:
+    def __init__(self, model: Model, capacity: int, tokens: str, logits: str) -> None:
         given: dict[str, Array] = {s["name"]: np.zeros(s["shape"], s["dtype"]) for s in model.inputs}
         past = PAST.format("")
         after = {PRESENT.format(name.removeprefix(past)): a for name, a in given.items() if past in name}
-        self._step, outputs = model.bind(given, after)
+        self._model, self._capacity, self._given = model, capacity, given
+        self._step, self._outputs = model.bind(given, after)
         self._tokens = given[tokens]
-        self._row: Array = outputs[logits][0, -1]
+        self._row: Array = self._outputs[logits][0, -1]
         self._places = [given[name] for name in (POSITION, POSITIONS) if name in given]
         self._mask = given.get(MASK)
+        self._count = 0
+
+    def forget(self) -> None:
+        """Back to a text of no tokens."""
+        for array in self._given.values():
+            array[...] = 0
         self._count = 0
 
     def said(self, token: int) -> Array:
@@ -131,3 +161,24 @@ class SlotText:
         self._count += 1
         self._step()
         return self._row
+
+    def likeliest(self, token: int, wanted: int) -> Iterator[int]:
+        """So many tokens after one more, the likeliest each; fewer where logits are no numbers."""
+        if self._loop is not None:
+            yield from self._loop.tokens(token, self._count, wanted)
+            return
+        for _ in range(wanted):
+            row = self.said(token)
+            token = int(row.argmax())
+            if not np.isfinite(row[token]):
+                return
+            yield token
+
+    @cached_property
+    def _loop(self) -> GreedyLoop | None:
+        """What goes on in C; None where that cannot be."""
+        try:
+            bound = self._model, self._given, self._outputs
+            return GreedyLoop(*bound, self._row, self._tokens, self._places, self._mask, self._capacity)
+        except TensmithError:
+            return None

@@ -62,7 +62,7 @@ class Model:
         self._weights = page_memory(self.manifest["weights_bytes"])
         with (self.folder / WEIGHTS).open("rb") as file:
             file.readinto(self._weights)
-        self._weights_at = address_of(self._weights)
+        self.weights_at = address_of(self._weights)
         self._arenas = [arena_of(self.manifest["arena_bytes"])]  # those that no call is using
         library = ctypes.CDLL(str(self.folder.resolve() / LIBRARY))
         made_for = self.manifest.get("threads", 1)
@@ -97,13 +97,18 @@ class Model:
         step.__dict__["kept"] = (given, results)  # alive as long as the call is
         return one_at_a_time(step), results
 
+    def entry(self) -> int | None:
+        """Where the function is that C calls; None where threads share the work."""
+        run: Any = self._run
+        return None if isinstance(run, _Crew) else ctypes.cast(run, ctypes.c_void_p).value
+
     def _infer(self, reads: Any, writes: Any) -> None:
         """One inference between arrays of pointers."""
         try:
             arena = self._arenas.pop()
         except IndexError:  # all are in use
             arena = arena_of(self.manifest["arena_bytes"])
-        failed = self._run(self._weights_at, reads, writes, arena[0])
+        failed = self._run(self.weights_at, reads, writes, arena[0])
         self._arenas.append(arena)
         if failed:
             raise ModelError("the model failed while running")
