@@ -73,6 +73,37 @@ def test_all_lanes_are_summed_and_compared(isa: Isa) -> None:
         assert np.isnan(evaluate("splat(most_of(x))", x, isa)).all()
 
 
+@pytest.mark.parametrize(
+    "isa", [host_isa(), isa_named("avx2"), isa_named("generic")], ids=lambda isa: isa.name
+)
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_elements_apart_are_read_and_written_alone(step: int, isa: Isa) -> None:
+    if not isa.needs <= detect_cpu().features:
+        pytest.skip("this CPU has no such instructions")
+    words = ("part(", "") if step == 1 else ("step(", f"{step}, ")
+    lines = "".join(
+        f"vf y{n} = load_{words[0]}in, {words[1]}{n}); store(out + {n * isa.lanes}, y{n}); "
+        f"store_{words[0]}back + {n * step * isa.lanes}, y{n}, {words[1]}{n});\n"
+        for n in range(1, isa.lanes + 1)
+    )
+    text = f"""{isa.prelude}
+__attribute__((visibility("default"))) void run(const float *in, float *out, float *back) {{ {lines} }}
+"""
+    sizes = (step * isa.lanes, (isa.lanes + 1) * isa.lanes, (isa.lanes + 1) * step * isa.lanes)
+    data, out, back = (copy(np.full(size, -1, np.float32)) for size in sizes)
+    data[:] = np.arange(1, len(data) + 1)
+    ctypes.CDLL(str(compile_library(text, isa))).run(
+        *(ctypes.c_void_p(a.ctypes.data) for a in (data, out, back))
+    )
+    for count in range(1, isa.lanes + 1):
+        wanted = np.zeros(isa.lanes, np.float32)
+        wanted[:count] = data[: step * count : step]
+        assert (out[count * isa.lanes :][: isa.lanes] == wanted).all()
+        written = np.full(step * isa.lanes, -1, np.float32)
+        written[: step * count : step] = data[: step * count : step]
+        assert (back[count * step * isa.lanes :][: step * isa.lanes] == written).all()
+
+
 @pytest.mark.parametrize("isa", [host_isa(), isa_named("generic")], ids=lambda isa: isa.name)
 def test_erf_is_right_to_its_bound(isa: Isa) -> None:
     x = np.concatenate([X, [np.inf, -np.inf]]).astype(np.float32)

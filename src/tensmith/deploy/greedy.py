@@ -64,18 +64,19 @@ class GreedyLoop:
         """The tokens after `token`, number `count` of its text; fewer where logits are no numbers."""
         together = 1
         while wanted:
-            together = min(together, wanted, _MOST)
+            together = max(1, min(together, wanted, _MOST))
             began = time.perf_counter()
             arguments = (ctypes.byref(self._tokens[0]), self._fields, self._count, token, count, together)
             found = self._greedy(ctypes.byref(self._step), *arguments, self._said.ctypes.data)
             if found < 0:
                 raise EngineError("the model failed while running")
-            yield from self._said[:found].tolist()
-            if found < together:
+            seconds, fewer = time.perf_counter() - began, found < together
+            said = self._said[:found].tolist()
+            yield from said
+            if fewer:
                 return
-            token, count, wanted = int(self._said[found - 1]), count + found, wanted - found
-            if 2 * (time.perf_counter() - began) < _SECONDS:
-                together *= 2
+            token, count, wanted = said[-1], count + found, wanted - found
+            together = int(_SECONDS * found / seconds)
 
 
 def _counted(array: Array, most: int) -> tuple[_Field, Array]:

@@ -1,10 +1,17 @@
 """Parts of vectors, vectors of elements that lie apart, and what all lanes of a vector come to."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 # Each lane with the one that lies half of what is left away, in as many steps as a vector has halves.
 _LANES = """\
 #define LANES {lanes}
 /* The first n lanes. */
 static inline vi first_lanes(int n) {{ return (vi){{{order}}} < n; }}
+/* Every other lane: of a from the first, of b from the second on. */
+#define EVENS(a, b) SHUFFLE(a, b, {evens})
+#define TWICE(x) SHUFFLE(x, x, {first}), SHUFFLE(x, x, {second})
 static inline float sum_of(vf x)
 {{
 {sums}    return x[0];
@@ -19,6 +26,7 @@ static inline float most_of(vf x)
 _PARTS = """\
 /* The first n elements; the other lanes are zero. What looks for foreign memory sees through no mask. */
 #if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
+#define MASKED
 static inline vf load_part(const float *p, int n) { return (vf)_mm512_maskz_loadu_ps((1u << n) - 1, p); }
 static inline void store_part(float *p, vf x, int n) { _mm512_mask_storeu_ps(p, (1u << n) - 1, (__m512)x); }
 #else
@@ -29,11 +37,28 @@ static inline void store_part(float *p, vf x, int n) { memcpy(p, &x, n * sizeof(
 static inline vf load_step(const float *p, int step, int n)
 {
     vf x = {0};
+    if (step == 2 && n == LANES) return EVENS(load(p), load(p + LANES - 1));
+#ifdef MASKED
+    if (step == 2) {
+        const int more = 2 * n - LANES;
+        vf rest = more > 0 ? load_part(p + LANES - 1, more) : x;
+        return EVENS(load_part(p, more < 0 ? 2 * n - 1 : LANES), rest);
+    }
+#endif
     for (int i = 0; i < n; i++) x[i] = p[i * step];
     return x;
 }
 static inline void store_step(float *p, vf x, int step, int n)
 {
+#ifdef MASKED
+    if (step == 2) {
+        const vf both[2] = {TWICE(x)};
+        const uint32_t lanes = 0x55555555 & ((1ull << 2 * n) - 1);
+        _mm512_mask_storeu_ps(p, lanes & 0xffff, (__m512)both[0]);
+        if (n > LANES / 2) _mm512_mask_storeu_ps(p + LANES, lanes >> LANES, (__m512)both[1]);
+        return;
+    }
+#endif
     for (int i = 0; i < n; i++) p[i * step] = x[i];
 }
 /* Sums over n numbers in a row: of them, of their squared distances from `middle`. */
@@ -80,16 +105,23 @@ static inline float row_exp(const float *x, float *y, int n)
 def part_functions(lanes: int) -> str:
     """C of functions of vectors of so many floats, a power of two."""
     apart = [lanes >> n for n in range(1, lanes.bit_length())]
-    other = [f"SHUFFLE(x, x, {', '.join(str(lane ^ d) for lane in range(lanes))})" for d in apart]
+    other = [f"SHUFFLE(x, x, {_listed(lane ^ d for lane in range(lanes))})" for d in apart]
     return (
         _LANES.format(
             lanes=lanes,
-            order=", ".join(map(str, range(lanes))),
+            order=_listed(range(lanes)),
+            evens=_listed((*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2))),
+            first=_listed(lane // 2 for lane in range(lanes)),
+            second=_listed((lanes + lane) // 2 for lane in range(lanes)),
             sums="".join(f"    x += {turned};\n" for turned in other),
             maxima="".join(f"    x = vmaximum(x, {turned});\n" for turned in other),
         )
         + _PARTS
     )
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def load_code(pointer: str, count: int, lanes: int) -> str:
