@@ -15,6 +15,9 @@ from tensmith import gate
 from tensmith.errors import UsageError, nearest
 from tensmith.yaml_text import faulty
 
+# What a run's folder keeps its configuration in.
+CONFIG_FILE = "config.yaml"
+
 _TIME_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _SIZE_UNITS = {
     "b": 1,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tensmith.config import read_config
+from tensmith.config import CONFIG_FILE, read_config
 from tensmith.errors import ModelError, OutputError, UsageError
 from tensmith.evaluate.layers import layer_costs
 from tensmith.files import sha256_file
@@ -220,7 +220,7 @@ def _seen(folder: Path, report: Report) -> _Seen:
 def _device(folder: Path) -> Target | None:
     """The target of a run; None where it was described by a file that is gone."""
     try:
-        return load_target(str(read_config(folder / "config.yaml").get("target", HOST)))
+        return load_target(str(read_config(folder / CONFIG_FILE).get("target", HOST)))
     except UsageError:
         return None
 
@@ -229,9 +229,9 @@ def _original(folder: Path, given: Path | None) -> tuple[Program | None, str]:
     """The model that a run started from, or why it is not here."""
     path = given
     if path is None:
-        name = read_config(folder / "config.yaml").get("model")
+        name = read_config(folder / CONFIG_FILE).get("model")
         if not isinstance(name, str):
-            raise OutputError(f"{folder / 'config.yaml'} names no model; name it by --original")
+            raise OutputError(f"{folder / CONFIG_FILE} names no model; name it by --original")
         path = Path(name)
         if not path.is_file():
             return None, f"{path} is not here, so near misses are not known; name it by --original"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,9 +163,10 @@ def compress(
 
 def _begun(folder: Path) -> Path:
     """What the run in a folder was begun with."""
+    from tensmith.config import CONFIG_FILE
     from tensmith.errors import OutputError
 
-    if not (file := folder / "config.yaml").exists():
+    if not (file := folder / CONFIG_FILE).exists():
         raise OutputError(f"{folder} holds no run to resume; name a model, and leave --resume out")
     return file
 
@@ -227,8 +227,9 @@ def _answer(front: Front, config: Config, interrupted: bool) -> Answer:
         f"report     {front.folder / 'report.html'}",
     ]
     if interrupted:
-        again = f"tensmith compress --resume --output {shlex.quote(str(front.folder))}"
-        shown.append(f"The run was interrupted; go on with it: {again}")
+        from tensmith.deploy.folder import resuming
+
+        shown.append(f"The run was interrupted; go on with it: {resuming(front.folder)}")
     return Answer(document, shown, INTERRUPTED if interrupted else 0)
 
 

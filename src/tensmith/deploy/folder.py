@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import shlex
 import shutil
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from tensmith.config import Config
+from tensmith.config import CONFIG_FILE, Config
 from tensmith.deploy.identity import Identity, difference
 from tensmith.deploy.publish import mend
 from tensmith.errors import OutputError
@@ -21,8 +22,13 @@ WORK, TRAINED = "work", "trained"
 # What a run that was killed before its first candidate leaves behind.
 _LEFTOVERS = {".lock", WORK}
 # What an interrupt leaves behind.
-_KEPT = "whatever was measured is kept: go on by repeating the command with --resume"
+_KEPT = "whatever was measured is kept: go on by {}"
 _NOTHING_KEPT = "nothing was measured yet, so nothing is kept"
+
+
+def resuming(folder: Path) -> str:
+    """The command that goes on with a folder's run."""
+    return f"tensmith compress --resume --output {shlex.quote(str(folder))}"
 
 
 class RunFolder:
@@ -43,7 +49,7 @@ class RunFolder:
             mend(path)
             shutil.rmtree(self.work)  # made anew from the plans: not trusted across runs
             self.work.mkdir()
-            write_text(path / "config.yaml", config.to_yaml())
+            write_text(path / CONFIG_FILE, config.to_yaml())
         except BaseException:
             if not resume:
                 self._withdraw()
@@ -110,11 +116,11 @@ class RunFolder:
             self._withdraw()
         self._lock.close()
         if kind is KeyboardInterrupt:
-            raise KeyboardInterrupt(_NOTHING_KEPT if empty else _KEPT) from error
+            raise KeyboardInterrupt(_NOTHING_KEPT if empty else _KEPT.format(resuming(self.path))) from error
 
     def _withdraw(self) -> None:
         """Takes back a folder in which nothing was measured, so that the same command can be given again."""
-        for item in (*self.path.glob(f"{DATABASE}*"), self.path / "config.yaml", self.path / ".lock"):
+        for item in (*self.path.glob(f"{DATABASE}*"), self.path / CONFIG_FILE, self.path / ".lock"):
             item.unlink(missing_ok=True)
         shutil.rmtree(self.work, ignore_errors=True)
         with contextlib.suppress(OSError):  # it was there before, with something in it

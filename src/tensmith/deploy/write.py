@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tensmith import __version__, cache
-from tensmith.config import Config
+from tensmith.config import CONFIG_FILE, Config
 from tensmith.deploy.finalize import Finalized, Point
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
@@ -229,7 +229,7 @@ def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Stor
     config, task = story.config, run.task
     original = finalized.original["accuracy"]
     engines = {name: ENGINES[name].version() for name in run.engines}
-    repeated = shlex.quote(str(run.folder.parent / "config.yaml"))
+    repeated = shlex.quote(str(run.folder.parent / CONFIG_FILE))
     return {
         "model": run.source.name,
         "data": story.data,
