@@ -76,9 +76,20 @@ def test_native_races_while_there_is_time_for_it(tmp_path: Path, raced: list[str
     assert race.winner(Plan(), program(DENSE[:, :18]), tmp_path / "a.onnx").engine == "openvino"
     race.run = made(tmp_path, time_budget=200.0).run
     assert race.winner(Plan(), program(DENSE), tmp_path / "b.onnx").engine == "native"
-    race.run = made(tmp_path, time_budget=0.0).run
+    race._compiling_seconds.append(75.0)
     assert race.winner(Plan(), program(DENSE[:, :19]), tmp_path / "c.onnx").engine == "openvino"
     assert raced.count("native") == 1
+
+
+def test_what_was_raced_without_native_code_is_raced_again_where_there_is_time(
+    tmp_path: Path, raced: list[str]
+) -> None:
+    race, plan, file = made(tmp_path, time_budget=3.0), Plan(), tmp_path / "a.onnx"
+    assert [race.winner(plan, program(DENSE), file).engine for _ in range(2)] == 2 * ["openvino"]
+    assert raced == ["onnxruntime", "openvino"], "known until there is time"
+    race._began -= 600  # training takes longer than a search
+    assert [race.winner(plan, program(DENSE), file).engine for _ in range(2)] == 2 * ["native"]
+    assert len(raced) == 5
 
 
 def test_a_race_is_run_once_a_structure(tmp_path: Path, raced: list[str]) -> None:

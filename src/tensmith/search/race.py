@@ -30,13 +30,16 @@ from tensmith.search.run import RunDescription
 # What the checkpoint's facts about races are called, and the metrics that come of one.
 RACES = "race/"
 RACED = frozenset({"latency_ms", "speedup", "peak_bytes", "energy_mj"})
-# Shares of the time budget: timing an engine against the baseline, and the races in which engines compile.
+# Shares of the time: of the budget for timing an engine against the baseline; of it, or of a run that takes
+# longer than that, for compiling.
 _RACING_SHARE, _MOST_SECONDS = 0.0025, 1.5
 _COMPILING_SHARE = 0.4
 # A race tells engines apart that differ by much: shorter turns than those of figures that are printed.
 _TURN_SECONDS = 0.01
-# What such a race of a small model takes, as long as nothing is known about the one at hand.
+# What compiling a small model takes, as long as nothing is known about the one at hand.
 _COMPILE_SECONDS = 6.0
+# What the facts are called of races in which nobody had time to compile.
+_STOCK_ALONE = "/stock"
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Race:
     run: RunDescription
     checkpoint: Checkpoint
     _compiling_seconds: list[float] = field(default_factory=list)
+    _began: float = field(default_factory=time.monotonic)
 
     def winner(
         self, plan: Plan, program: Program, path: Path, engines: Sequence[str] | None = None
@@ -74,31 +78,38 @@ class Race:
         settings = sorted(plan.settings.items())
         key = f"{RACES}{self.run.threads}/{structure(program)}/{settings}{without}"
         known = self.checkpoint.fact(key)
+        if known is None and not self._affords_compiling():
+            known = self.checkpoint.fact(key + _STOCK_ALONE)
         if known is not None:
             return Winner.from_json(known)
-        fastest = min(self._raced(plan, path, allowed), key=lambda found: found.latency.value)
+        names = self._entering(plan, allowed)
+        compiling = [name for name in names if compiler(name)]
+        stock_alone = bool(compiling) and len(names) > 1 and not self._affords_compiling()
+        found = self._raced(plan, path, stock(names), [] if stock_alone else compiling)
+        fastest = min(found, key=lambda found: found.latency.value)
         taken = {
             "latency_ms": fastest.latency,
             "speedup": fastest.ratio,
             **self.run.taken(fastest.contender, program, 1, self._seconds),
         }
         winner = Winner(fastest.contender.engine, taken)
-        self.checkpoint.note(key, winner.to_json())
+        self.checkpoint.note(key + _STOCK_ALONE * stock_alone, winner.to_json())
         return winner
 
-    def _raced(self, plan: Plan, path: Path, engines: Sequence[str]) -> list[Latency]:
+    def _entering(self, plan: Plan, engines: Sequence[str]) -> list[str]:
+        """The engines that run a plan."""
         wanted = plan.settings.get("engine")
         # The original is the baseline, whatever engines there are to choose from.
         engines = (BASELINE_ENGINE,) if plan == UNTOUCHED else engines
         names = [name for name in engines if wanted in (None, name)]
         if not names:
             raise EngineError(f"engine '{wanted}' is not available here; see tensmith doctor")
+        return names
+
+    def _raced(self, plan: Plan, path: Path, ready: Sequence[str], compiling: Sequence[str]) -> list[Latency]:
         errors: list[str] = []
-        compiling = [name for name in names if compiler(name)]
-        if len(names) > 1 and not self._affords_compiling():
-            compiling = []
         began = time.monotonic()
-        entrants = [Contender(name, path, plan.engine_settings) for name in (*stock(names), *compiling)]
+        entrants = [Contender(name, path, plan.engine_settings) for name in (*ready, *compiling)]
         found = self._timed(entrants, errors)
         # Where an engine refuses a model, another may stand in for it and compile regions.
         refused = set(compiling) - {latency.contender.engine for latency in found}
@@ -106,7 +117,8 @@ class Race:
             if by.stands_in_for in refused:
                 found += self._timed([Contender(name, path, plan.engine_settings)], errors)
         if compiling:
-            self._compiling_seconds.append(time.monotonic() - began)
+            timing = self._seconds * (len(entrants) + 1) / 2
+            self._compiling_seconds.append(max(0.0, time.monotonic() - began - timing))
         if not found:
             raise EngineError("; ".join(errors))
         return found
@@ -134,9 +146,10 @@ class Race:
         return min(_MOST_SECONDS, _RACING_SHARE * self.run.time_budget)
 
     def _affords_compiling(self) -> bool:
-        """Whether one more race with compiling, as long as the longest so far, fits the time for such."""
+        """Whether compiling once more, as long as the longest so far, fits the time for that."""
         longest = max(self._compiling_seconds, default=_COMPILE_SECONDS)
-        return sum(self._compiling_seconds) + longest <= _COMPILING_SHARE * self.run.time_budget
+        whole = max(self.run.time_budget, time.monotonic() - self._began)
+        return sum(self._compiling_seconds) + longest <= _COMPILING_SHARE * whole
 
 
 def structure(program: Program) -> str:
