@@ -118,6 +118,8 @@ class Method(ABC):
     promise: ClassVar[str]
     # Its steps take `bits` and `skip` by layer: a search walks down a line of ever fewer bits.
     graded: ClassVar[bool] = False
+    # Lists of layers in its parameters that it does less to, or nothing: the mildest first.
+    spares: ClassVar[tuple[str, ...]] = ("skip",)
     # The zeros that it makes are worth something as such: whoever changes weights later leaves them.
     zeros: ClassVar[bool] = False
     # Its steps settle the bits of weights: no line is walked beside them.
@@ -169,19 +171,21 @@ class Method(ABC):
 
     def retreats(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """What a plan that breaks the budget may become with less of the method."""
-        yield from self.with_more(plan, prospect, "skip")
-
-    def with_more(self, plan: Standing, prospect: Prospect, spared: str) -> Iterable[Form]:
-        """The plan with twice as many of the most sensitive layers in a list of its graded step."""
         step = plan.find(self.name) if self.graded else None
         if step is None or plan.graded is not step or plan.on_line:
             return
-        treated = self.outlooks(prospect)
+        (mildest, *others), params = self.spares, step.params
+        treated, further = self.outlooks(prospect), {site for name in others for site in params.get(name, ())}
         damage = (self.rounds_activations and prospect.in_bytes()) or prospect.divergence()
-        own = {site: lost for site, lost in damage.items() if site in treated}
-        sites = prospect.most_sensitive(own, len(step.params.get(spared, ())))
+        own = {site: lost for site, lost in damage.items() if site in treated and site not in further}
+        spared = params.get(mildest, ())
+        sites = prospect.most_sensitive(own, len(spared))
         if sites is not None:
-            yield Form(plan.having(replace(step, params={**step.params, spared: sites})), plan.family)
+            yield Form(plan.having(replace(step, params={**params, mildest: sites})), plan.family)
+        for name in others if spared else ():
+            left = {key: value for key, value in params.items() if key != mildest}
+            whole = sorted({*spared, *params.get(name, ())})
+            yield Form(plan.having(replace(step, params={**left, name: whole})), plan.family)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """What a plan may become with so much of the method that only training brings it back."""

@@ -224,6 +224,12 @@ def _other_layers(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
     bits = {site: bits_of(step.params, site) for site in sites}
     for site in sites:
         changed = [(bits, skip ^ {site})]
+        for name in LOSSY[step.rule].spares:
+            if name != "skip":
+                kept = {key: value for key, value in step.params.items() if key != name}
+                spared = {*step.params.get(name, ())} ^ {site}
+                like = replace(step, params={**kept, name: sorted(spared)} if spared else kept)
+                yield _with(idea, idea.plan.having(like).steps)
         worth = step.params.get("worth", {})
         for factor in _OTHER_WORTHS if site in worth and site not in skip else ():
             params = {**step.params, "worth": {**worth, site: factor * worth[site]}}

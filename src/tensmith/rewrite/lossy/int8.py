@@ -44,7 +44,7 @@ from tensmith.rewrite.lossy.weights import (
     weighted_layers,
     without_unused,
 )
-from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, Standing, bits_of, lossy
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
 
 _LEVELS = 255
 # What a search tries of ranges. Not entropy: it changed three to five times as many answers as the others of
@@ -71,6 +71,7 @@ class Int8(Method):
     graded = True
     acts_on = (StoredWeights,)
     rounds_activations = True
+    spares = ("weight_only", "skip")
 
     def treatment(self, params: Mapping[str, Any], *names: str) -> str:
         """With what is rounded."""
@@ -97,16 +98,6 @@ class Int8(Method):
             )
             for layer in weighted_layers(prospect.program)
         } | outlooks_beside_layers(prospect.program, bits)
-
-    def retreats(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """More layers with activations in float; and those that have them so, in float altogether."""
-        yield from self.with_more(plan, prospect, "weight_only")
-        step = plan.find(self.name)
-        wide = step.params.get("weight_only") if step is not None and plan.graded is step else None
-        if step is not None and wide and not plan.on_line:
-            kept = {key: value for key, value in step.params.items() if key != "weight_only"}
-            skip = sorted({*wide, *step.params.get("skip", ())})
-            yield Form(plan.having(replace(step, params={**kept, "skip": skip})), plan.family)
 
     def _form(self, params: Mapping[str, Any]) -> Form:
         return Form((self.step(**params),), "int8", order=10)
