@@ -8,7 +8,7 @@ from test_beam import SENSITIVITY, simulated, two_layers
 from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
-from tensmith.search.genetic import genetic_search, survivors
+from tensmith.search.genetic import _other_layers, genetic_search, survivors
 from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.space import Idea, Space
@@ -61,6 +61,15 @@ def test_it_finds_bits_by_layer_up_to_the_budget() -> None:
     tried = run(120)
     assert min(c.bytes for c in tried if c.status == "accepted") <= 5500
     assert any(c.status == "rejected" for c in tried)
+
+
+def test_layers_mutate_into_each_way_of_sparing_them_and_back() -> None:
+    params = {"calibration": "minmax", "default_bits": 8, "weight_only": ["h"]}
+    step = Step("int8", params=params, kind="lossy")
+    idea = Idea(Plan.of((step,)), "int8")
+    others = [other.plan.steps[0].params for other in _other_layers(space(), idea, step)]
+    assert {**params, "weight_only": ["h", "y"]} in others and {**params, "skip": ["h"]} in others
+    assert {"calibration": "minmax", "default_bits": 8} in others
 
 
 def test_a_space_where_everything_fails_ends() -> None:
