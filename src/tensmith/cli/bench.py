@@ -30,7 +30,9 @@ _COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
 def bench(
     models: Annotated[
         list[Path],
-        typer.Argument(metavar="MODEL...", help="ONNX files, .gguf ones, or .packed ones of tensmith."),
+        typer.Argument(
+            metavar="MODEL...", help="ONNX files, .gguf or .packed ones, or folders of a compression."
+        ),
     ],
     engines: Annotated[
         str | None,

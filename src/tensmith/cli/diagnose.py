@@ -27,7 +27,9 @@ _COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
 
 @command(example="tensmith diagnose model.onnx --fix simpler.onnx")
 def diagnose(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .gguf file.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="An .onnx or .gguf file, or a folder of a compression.")
+    ],
     engines: Annotated[
         str | None, typer.Option(help="Engines to look into, as A,B. [default: all installed]")
     ] = None,

@@ -6,13 +6,17 @@ from pathlib import Path
 
 
 def engine_file(path: Path, folder: Path) -> Path:
-    """`path` itself, or the ONNX file that is made of it in `folder`, called alike."""
+    """`path` itself, or the ONNX file that is made of it in `folder`, called alike.
+
+    Of a folder that a compression wrote it is the file to deploy, or that of the point.
+    """
     from tensmith import gate
     from tensmith.backend.onnx import write_onnx
     from tensmith.backend.packed import unpack_file
     from tensmith.data.gguf import is_gguf
     from tensmith.frontend.gguf import read_gguf
 
+    path = _held(path)
     made = folder / f"{path.stem}.onnx"
     if is_gguf(path):
         write_onnx(read_gguf(path), made)
@@ -22,3 +26,9 @@ def engine_file(path: Path, folder: Path) -> Path:
         return path
     unpack_file(path, made)
     return made
+
+
+def _held(path: Path) -> Path:
+    """The model in a folder; what is no folder, or holds none, as it is."""
+    held = (path / place / f"model.{kind}" for place in ("best", ".") for kind in ("packed", "onnx"))
+    return next((file for file in held if file.is_file()), path) if path.is_dir() else path
