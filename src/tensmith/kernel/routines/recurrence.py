@@ -47,13 +47,12 @@ _LONG = 2**8
 _DIGITS_OF = """\
 static float {name}_digits(const float *a, int32_t *to)
 {{
-    vf most = splat(0), none = splat(0);
+    vf all = splat(0);
     for (int j = 0; j < {n}; j += {lanes}) {{
         vf x = j + {lanes} <= {n} ? load(a + j) : load_part(a + j, {n} - j);
-        most = vmax(most, vabs(x));
-        none += x - x;
+        all = vmaximum(all, vabs(x));
     }}
-    const float top = most_of(most) + sum_of(none), times = top > 1e-30f ? {top}.0f / top : 0;
+    const float most = most_of(all), top = most + (most - most), times = top > 1e-30f ? {top}.0f / top : 0;
     for (int j = 0; j < {quarter}; j += {lanes}) {{
         vi words[{digits}] = {{{{0}}}};
         UNROLL for (int i = 0; i < 4; i++) {{
