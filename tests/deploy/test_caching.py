@@ -212,7 +212,11 @@ def test_texts_that_c_goes_on_with_do_not_touch_each_other(tmp_path: Path) -> No
     assert model.generate([7, 1], 40) == wanted[7], "what a text left behind is forgotten"
     assert isinstance(model.decoder, SlotDecoders)
     step = model.decoder.made[MOST]
-    assert all(text._loop is not None for text in step._idle) and len(step._idle) == 2
+    assert all(text._loop is not None for text in step._idle) and len(step._idle) == 1
+    begun = [model.stream([3, 1], 4) for _ in range(5)]
+    assert [next(each) for each in begun] == 5 * wanted[3][:1]
+    assert [[*each] for each in begun] == 5 * [wanted[3][1:4]]
+    assert len(step._idle) == 2, "no more are kept"
 
 
 def test_without_c_tokens_are_found_call_by_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Callable
 from math import erf
 
@@ -102,6 +103,28 @@ __attribute__((visibility("default"))) void run(const float *in, float *out, flo
         written = np.full(step * isa.lanes, -1, np.float32)
         written[: step * count : step] = data[: step * count : step]
         assert (back[count * step * isa.lanes :][: step * isa.lanes] == written).all()
+
+
+@pytest.mark.parametrize("isa", [host_isa(), isa_named("generic")], ids=lambda isa: isa.name)
+def test_nothing_is_read_behind_the_last_element(isa: Isa) -> None:
+    """Elements that end where memory does: whoever reads further dies."""
+    reads = "".join(
+        f"keep(load_step(end - {step * (count - 1) + 1}, {step}, {count}));\n"
+        f"keep(load_part(end - {count}, {count}));\n"
+        for step in (1, 2, 3)
+        for count in range(1, isa.lanes + 1)
+    )
+    text = f"""{isa.prelude}
+static volatile float kept;
+static void keep(vf x) {{ kept = sum_of(x); }}
+__attribute__((visibility("default"))) void run(const float *end) {{ {reads} }}
+"""
+    memory = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    forbidden = ctypes.c_void_p(begin + mmap.PAGESIZE), ctypes.c_size_t(mmap.PAGESIZE)
+    assert ctypes.CDLL(None).mprotect(*forbidden, 0) == 0
+    ctypes.CDLL(str(compile_library(text, isa))).run(forbidden[0])
+    assert ctypes.CDLL(None).mprotect(*forbidden, mmap.PROT_READ | mmap.PROT_WRITE) == 0
 
 
 @pytest.mark.parametrize("isa", [host_isa(), isa_named("generic")], ids=lambda isa: isa.name)

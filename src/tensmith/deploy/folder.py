@@ -22,7 +22,7 @@ WORK, TRAINED = "work", "trained"
 # What a run that was killed before its first candidate leaves behind.
 _LEFTOVERS = {".lock", WORK}
 # What an interrupt leaves behind.
-_KEPT = "whatever was measured is kept: go on by {}"
+_KEPT = "whatever was measured is kept in {}: go on with it by --resume"
 _NOTHING_KEPT = "nothing was measured yet, so nothing is kept"
 
 
@@ -116,7 +116,7 @@ class RunFolder:
             self._withdraw()
         self._lock.close()
         if kind is KeyboardInterrupt:
-            raise KeyboardInterrupt(_NOTHING_KEPT if empty else _KEPT.format(resuming(self.path))) from error
+            raise KeyboardInterrupt(_NOTHING_KEPT if empty else _KEPT.format(self.path)) from error
 
     def _withdraw(self) -> None:
         """Takes back a folder in which nothing was measured, so that the same command can be given again."""

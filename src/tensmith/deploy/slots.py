@@ -28,6 +28,8 @@ from tensmith.rewrite.trail import simplify
 _LEAST = 64
 # The longest text on which a step and the original are compared before it is used; the first rows one by one.
 _LONGEST, _ROWS = 272, 16
+# So many texts that have ended leave their memory to others.
+_MOST_IDLE = 2
 
 
 @dataclass
@@ -36,7 +38,7 @@ class SlotDecoder(CachedDecoder):
 
     model: Model
     capacity: int
-    # Texts that nobody goes on with.
+    # Texts that have ended.
     _idle: list[SlotText] = field(default_factory=list)
 
     @property
@@ -49,19 +51,26 @@ class SlotDecoder(CachedDecoder):
         if not most or looked_at or sampling.temperature:
             yield from super()._said(known, most, sampling)
             return
-        text = self._idle.pop() if self._idle else self.nothing()
-        try:
-            row, _ = self.last(known, 0, text)
-            said = [sampling.token(row, sampling.drawer())]
-            yield said[0]
-            for token in text.likeliest(said[0], most - 1):
-                said.append(token)
-                yield token
-            if len(said) < most:  # logits are no numbers, which it tells
-                sampling.token(row, sampling.drawer())
-        finally:
-            text.forget()
+        text = self._fresh()
+        row, _ = self.last(known, 0, text)
+        said = [sampling.token(row, sampling.drawer())]
+        yield said[0]
+        for token in text.likeliest(said[0], most - 1):
+            said.append(token)
+            yield token
+        if len(said) < most:  # logits are no numbers, which it tells
+            sampling.token(row, sampling.drawer())
+        if len(self._idle) < _MOST_IDLE:  # one that was interrupted may be anywhere, and is left
             self._idle.append(text)
+
+    def _fresh(self) -> SlotText:
+        """A text of no tokens, in the memory of one that ended where there is such."""
+        try:
+            text = self._idle.pop()
+        except IndexError:
+            return self.nothing()
+        text.forget()
+        return text
 
     def nothing(self) -> SlotText:
         """See TokenDecoder."""

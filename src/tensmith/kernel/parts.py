@@ -25,7 +25,7 @@ static inline float most_of(vf x)
 
 _PARTS = """\
 /* The first n elements; the other lanes are zero. What looks for foreign memory sees through no mask. */
-#if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__AVX512F__) && LANES == 16 && !defined(__SANITIZE_ADDRESS__)
 #define MASKED
 static inline vf load_part(const float *p, int n) { return (vf)_mm512_maskz_loadu_ps((1u << n) - 1, p); }
 static inline void store_part(float *p, vf x, int n) { _mm512_mask_storeu_ps(p, (1u << n) - 1, (__m512)x); }
@@ -42,7 +42,7 @@ static inline vf load_step(const float *p, int step, int n)
     if (step == 2) {
         const int more = 2 * n - LANES;
         vf rest = more > 0 ? load_part(p + LANES - 1, more) : x;
-        return EVENS(load_part(p, more < 0 ? 2 * n - 1 : LANES), rest);
+        return EVENS(load_part(p, more > 0 ? LANES : 2 * n - 1), rest);
     }
 #endif
     for (int i = 0; i < n; i++) x[i] = p[i * step];

@@ -220,12 +220,12 @@ def _treated(space: Space, step: Step) -> list[StoredWeights]:
 def _other_layers(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
     """Each layer with a bit more, a bit less, another worth, or left in floats (no longer)."""
     skip = frozenset(step.params.get("skip", ()))
-    sites = [layer.site for layer in _treated(space, step)]
-    bits = {site: bits_of(step.params, site) for site in sites}
-    for site in sites:
+    layers = {layer.site: layer for layer in _treated(space, step)}
+    bits = {site: bits_of(step.params, site) for site in layers}
+    for site, layer in layers.items():
         changed = [(bits, skip ^ {site})]
         for name in LOSSY[step.rule].spares:
-            if name != "skip":
+            if name != "skip" and site not in skip and layer.multiplies:
                 kept = {key: value for key, value in step.params.items() if key != name}
                 spared = {*step.params.get(name, ())} ^ {site}
                 like = replace(step, params={**kept, name: sorted(spared)} if spared else kept)

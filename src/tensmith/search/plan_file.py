@@ -20,6 +20,7 @@ from tensmith.backend.native.choose.precision import PRECISIONS
 from tensmith.engine.base import ENGINES
 from tensmith.errors import TensmithError, nearest
 from tensmith.rewrite.kept import KEPT, layers_with_weights
+from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.trail import Traced, moved
@@ -156,8 +157,9 @@ def _faults(builder: Builder, before: tuple[Step, ...], step: Step) -> Iterator[
     if step.site not in sites:
         yield "site", f"'{step.rule}' has nothing to do at '{step.site}'{nearest(step.site, sites, 8)}"
     layers = [node.output for node in layers_with_weights(program)]
+    stored = {own.site for own in stored_weights(program)}
     for name in _OF_LAYERS:
         value = step.params.get(name, ())
         for site in value if isinstance(value, (list, tuple, dict)) else ():
-            if site not in layers:
+            if site not in layers and site not in stored:
                 yield "params", f"there is no layer '{site}' for {name}{nearest(str(site), layers, 8)}"

@@ -24,7 +24,7 @@ from tensmith.ir import Program
 from tensmith.progress import Progress, silent
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import PROBE_BITS, can_make_up, on_grid
-from tensmith.rewrite.lossy.weights import RecurrentWeights, StoredWeights, WeightedLayer, stored_weights
+from tensmith.rewrite.lossy.weights import StoredWeights, stored_weights
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.checkpoint import Checkpoint
@@ -149,7 +149,7 @@ def layer_sensitivity(
         return found
     losses: dict[str, float] = {}
     until = time.monotonic() + _IN_BYTES_SHARE * seconds
-    for site in (layer.site for layer in layers if _multiplies(layer)):
+    for site in (layer.site for layer in layers if layer.multiplies):
         if time.monotonic() > until:
             return found
         params = {"calibration": "minmax", "default_bits": _SAFE_BITS, "skip": sorted(found.keys() - {site})}
@@ -158,12 +158,6 @@ def layer_sensitivity(
             answers = list(_answers(treated, inputs, preprocess, threads))
             losses[site] = _compare(reference, answers).divergence
     return {site: replace(each, in_bytes=losses.get(site)) for site, each in found.items()}
-
-
-def _multiplies(weights: StoredWeights) -> bool:
-    """Whether weights multiply what int8 rounds."""
-    elements = isinstance(weights, RecurrentWeights) and weights.of_elements
-    return isinstance(weights, WeightedLayer) or elements
 
 
 def for_all_layers(program: Program, found: Mapping[str, Sensitivity]) -> dict[str, Sensitivity]:

@@ -64,12 +64,36 @@ def test_a_constant_of_two_layers_of_both_kinds() -> None:
     assert not any(encodes(node) and node.inputs[0] == "x" for node in after.nodes)
 
 
+def test_a_layer_that_is_skipped_keeps_floats_that_others_share() -> None:
+    net = Net(image=(6,))
+    weights = net.weights(6, 6)
+    first = net.op("matmul", "x", weights)
+    second = net.op("matmul", net.op("relu", first), weights)
+    third = net.op("matmul", net.op("relu", second), net.weights(6, 4))
+    after = treated(net.program(third), skip=[first], weight_only=[second])
+    assert operands(after, first)[1] is operands(after, second)[1] is False
+
+
+def test_biases_of_all_layers_that_read_codes_make_up_for_them() -> None:
+    net = Net(image=(6,))
+    weights, none = net.weights(6, 6), [net.constant(np.zeros(6)) for _ in range(2)]
+    first = net.op("gemm", "x", weights, none[0], transB=1)
+    second = net.op("gemm", net.op("relu", first), weights, none[1], transB=1)
+    third = net.op("gemm", net.op("relu", second), net.weights(4, 6), net.constant(np.zeros(4)), transB=1)
+    program = net.program(third)
+    worth = dict.fromkeys((first, second, third), 0.5)
+    params = {"rounding": "coded", "price": 1.0, "worth": worth, "weight_only": [first, second]}
+    after = treated(program, **params)
+    for site in (first, second):
+        assert np.abs(after.constants[after.producers[site].inputs[2]]).max() > 0
+
+
 def test_the_report_tells_and_what_is_no_layer_is_refused() -> None:
     program = residual()
     first, second = stored_weights(program)[:2]
     step = LOSSY["int8"].step(weight_only=[first.site], default_bits=8)
     words = [treatment(Plan.of((step,)), own, program) for own in (first, second)]
-    assert words == ["int8, 8-bit weights, activations in float", "int8, 8-bit weights"]
+    assert words == ["int8, 8-bit weights, multiplied in float", "int8, 8-bit weights"]
     with pytest.raises(ProgramError, match="'nobody' is not a layer"):
         treated(program, weight_only=["nobody"])
     with pytest.raises(ProgramError, match="weight_only is 4; give a list of layers"):

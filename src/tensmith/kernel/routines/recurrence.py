@@ -8,7 +8,7 @@ it read last in the cache, where not all of them fit.
 Weights that are bytes are multiplied by bytes where an instruction sums such products: a state is written in
 digits of base 256, two or three of them. With its largest element a and depth H,
 
-    |error| <= 2^-16 a sum(|w|) by two digits, 2^-23 a sum(|w|) by three
+    |error| <= 2^-16 a sum(|w|) by two digits, 2^-22 a sum(|w|) by three
 
 and two are taken where the bound of a sum of floats, H 2^-24 sum(|h| |w|) (Higham, 2002, eq. 3.5), is no
 smaller were all elements as large as a: from 256 on.

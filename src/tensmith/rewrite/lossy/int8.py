@@ -37,6 +37,7 @@ from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import (
     StoredWeights,
     WeightedLayer,
+    called,
     dequantized,
     distinct,
     grid_bytes,
@@ -65,7 +66,7 @@ WEIGHT_SUFFIX = ".weight"
 class Int8(Method):
     """params: calibration (minmax, percentile, mse, entropy), percentile; bits {site: 2..8}, default_bits;
     scales (max, mse); rounding (nearest, compensated, coded with price and worth, see `grid`); plain [sites
-    where nothing makes up for errors of rounding]; weight_only [sites that multiply floats by their codes];
+    where nothing makes up for errors of rounding]; weight_only [sites that open codes and multiply floats];
     skip [sites that stay in float]."""
 
     graded = True
@@ -76,7 +77,7 @@ class Int8(Method):
     def treatment(self, params: Mapping[str, Any], *names: str) -> str:
         """With what is rounded."""
         words = super().treatment(params, *names)
-        return f"{words}, activations in float" if {*names} & {*params.get("weight_only", ())} else words
+        return f"{words}, multiplied in float" if {*names} & {*params.get("weight_only", ())} else words
 
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All layers, in the range that calibration saw."""
@@ -119,13 +120,16 @@ class Int8(Method):
         placement = place(program, skip | weight_only)
         if not placement.values:
             raise ProgramError("nothing is left to quantize: every layer is skipped")
-        in_floats = distinct(layer for layer in weighted_layers(program) if layer.site in weight_only)
+        opened = (layer for layer in weighted_layers(program) if layer.site in weight_only)
+        in_floats = distinct(layer for layer in opened if skip.isdisjoint(called(program, layer)))
         grids = _activation_grids(program, placement, params, calibration)
         weights = {
             layer.site: on_grid(program, layer, bits_of(params, layer.site), params, calibration)
             for layer in (*placement.layers, *in_floats)
         }
         shifts = {site: grid.shifts[site] for site, grid in weights.items() if site in grid.shifts}
+        for layer in in_floats:  # the codes are those of all layers that read them
+            shifts |= {site: by for site, by in weights[layer.site].shifts.items() if site in weight_only}
         if shifts:
             program = with_bias_shifts(program, shifts)
             placement = place(program, skip | weight_only)

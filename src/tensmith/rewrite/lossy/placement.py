@@ -87,7 +87,7 @@ def place(program: Program, skip: frozenset[str]) -> Placement:
 def _multiplies_elements(program: Program, node: Node, skip: frozenset[str]) -> bool:
     """Whether it is a recurrent layer whose weights of elements are treated."""
     weights = recurrent_weights(program, node)
-    return any(own.of_elements and skip.isdisjoint(called(program, own)) for own in weights)
+    return any(own.multiplies and skip.isdisjoint(called(program, own)) for own in weights)
 
 
 def _joins_layers(program: Program, node: Node, known: set[str]) -> bool:

@@ -60,6 +60,11 @@ class StoredWeights:
         """Whether the stored matrix is [d, rows] rather than [rows, d]."""
         return False
 
+    @property
+    def multiplies(self) -> bool:
+        """Whether it multiplies a value of the program: no table does, and a state is none."""
+        return False
+
     def stored(self, program: Program) -> Array:
         """The constant, that of a recurrent layer as a matrix."""
         return program.constants[self.weight].reshape(self.shape)
@@ -80,8 +85,8 @@ class RecurrentWeights(StoredWeights):
     """One of the two matrices of a recurrent layer: a row is one gate of one state."""
 
     @property
-    def of_elements(self) -> bool:
-        """Whether it multiplies the elements of the sequence, rather than the state."""
+    def multiplies(self) -> bool:
+        """See StoredWeights: one multiplies the elements of the sequence, the other one states."""
         return self.place == 1
 
 
@@ -98,6 +103,11 @@ class WeightedLayer(StoredWeights):
 
     product: Product
     turned: bool = False
+
+    @property
+    def multiplies(self) -> bool:
+        """See StoredWeights."""
+        return True
 
     @property
     def transposed(self) -> bool:
