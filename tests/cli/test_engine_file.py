@@ -24,6 +24,7 @@ def model(path: Path, name: str) -> Path:
 def test_of_a_run_it_is_the_one_to_deploy(tmp_path: Path) -> None:
     best = model(tmp_path / "run" / "best" / "model.onnx", "best")
     point = model(tmp_path / "run" / "candidates" / "000" / "model.onnx", "point")
+    (tmp_path / "run" / "front.json").write_text("{}")
     made = tmp_path / "made"
     made.mkdir()
     assert engine_file(tmp_path / "run", made) == best

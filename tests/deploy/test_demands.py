@@ -173,6 +173,8 @@ PLANS = {
     "steps:\n- {rule: int8, params: {callibration: mse}}": "no parameter callibration; did you mean 'calibr",
     "steps:\n- {rule: int8, params: {calibration: best}}": "calibration is 'best'; choose one of",
     "steps:\n- {rule: int8, params: {skip: [too_out]}}": "no layer 'too_out' for skip; did you mean 'two",
+    "steps:\n- {rule: int8, params: {skip: [[two]]}}": r"no layer '\['two'\]' for skip",
+    "steps:\n- {rule: int8, params: {weight_only: [too_out]}}": "no layer 'too_out' for weight_only; did you",
     "steps:\n- {rule: weight_only, params: {bits: {twos: 4}}}": "no layer 'twos' for bits",
     "steps:\n- {rule: weight_only, params: {bits: 4}}": "bits is 4; give whole numbers by layer",
     "steps:\n- {rule: weight_only, params: {skip: 4}}": "skip is 4; give a list of layers",

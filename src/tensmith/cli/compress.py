@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -227,9 +228,8 @@ def _answer(front: Front, config: Config, interrupted: bool) -> Answer:
         f"report     {front.folder / 'report.html'}",
     ]
     if interrupted:
-        from tensmith.deploy.folder import resuming
-
-        shown.append(f"The run was interrupted; go on with it: {resuming(front.folder)}")
+        again = f"tensmith compress --resume --output {shlex.quote(str(front.folder))}"
+        shown.append(f"The run was interrupted; go on with it: {again}")
     return Answer(document, shown, INTERRUPTED if interrupted else 0)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 def engine_file(path: Path, folder: Path) -> Path:
     """`path` itself, or the ONNX file that is made of it in `folder`, called alike.
 
-    Of a folder that a compression wrote it is the file to deploy, or that of the point.
+    Of a folder that a compression wrote it is the file to deploy, or that of the point, if it is certified as
+    it is there.
     """
     from tensmith import gate
     from tensmith.backend.onnx import write_onnx
@@ -30,5 +31,10 @@ def engine_file(path: Path, folder: Path) -> Path:
 
 def _held(path: Path) -> Path:
     """The model in a folder; what is no folder, or holds none, as it is."""
-    held = (path / place / f"model.{kind}" for place in ("best", ".") for kind in ("packed", "onnx"))
-    return next((file for file in held if file.is_file()), path) if path.is_dir() else path
+    if not path.is_dir():
+        return path
+    from tensmith.deploy.model import point_folder
+
+    folder = point_folder(path)
+    held = (folder / f"model.{kind}" for kind in ("packed", "onnx"))
+    return next((file for file in held if file.is_file()), path)

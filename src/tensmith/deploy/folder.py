@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import shlex
 import shutil
 from pathlib import Path
 from types import TracebackType
@@ -24,11 +23,6 @@ _LEFTOVERS = {".lock", WORK}
 # What an interrupt leaves behind.
 _KEPT = "whatever was measured is kept in {}: go on with it by --resume"
 _NOTHING_KEPT = "nothing was measured yet, so nothing is kept"
-
-
-def resuming(folder: Path) -> str:
-    """The command that goes on with a folder's run."""
-    return f"tensmith compress --resume --output {shlex.quote(str(folder))}"
 
 
 class RunFolder:

@@ -196,6 +196,16 @@ class Model:
         return str(self.program)
 
 
+def point_folder(path: Path) -> Path:
+    """`path`, of a run's folder the best point's. VerificationError where it has not what its certificate
+    states."""
+    if not (path / NAME).exists() and (path / FRONT).is_file() and (path / BEST).is_dir():
+        path = path / BEST
+    if (path / NAME).exists():
+        require_certified(path)
+    return path
+
+
 def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model:
     """The model in an .onnx, .packed or .gguf file, in a front point's folder, or the best one of a run's.
 
@@ -204,11 +214,7 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     engine: by default what a front point was compiled to, elsewhere ONNX Runtime. Nothing of a folder with
     a certificate is used unless it has the hash that is stated there; VerificationError if it has not.
     """
-    path = Path(path)
-    if not (path / NAME).exists() and (path / FRONT).is_file() and (path / BEST).is_dir():
-        path = path / BEST
-    if (path / NAME).exists():
-        require_certified(path)
+    path = point_folder(Path(path))
     made_for = next((name for name, by in compilers().items() if (path / by.entry).is_file()), None)
     compiled = path if made_for and engine in (None, made_for) else None
     engine = engine or made_for or "onnxruntime"

@@ -48,10 +48,10 @@ class SlotDecoder(CachedDecoder):
 
     def _said(self, known: list[int], most: int, sampling: Sampling) -> Iterator[int]:
         looked_at = self.compared.apart > self.borne or self.causality.late
-        if not most or looked_at or sampling.temperature:
+        text = None if not most or looked_at or sampling.temperature else self._in_c()
+        if text is None:
             yield from super()._said(known, most, sampling)
             return
-        text = self._fresh()
         row, _ = self.last(known, 0, text)
         said = [sampling.token(row, sampling.drawer())]
         yield said[0]
@@ -63,14 +63,16 @@ class SlotDecoder(CachedDecoder):
         if len(self._idle) < _MOST_IDLE:  # one that was interrupted may be anywhere, and is left
             self._idle.append(text)
 
-    def _fresh(self) -> SlotText:
-        """A text of no tokens, in the memory of one that ended where there is such."""
+    def _in_c(self) -> SlotText | None:
+        """A text of no tokens that goes on in C, in the memory of one that ended where there is such; None
+        where that cannot be."""
         try:
             text = self._idle.pop()
         except IndexError:
-            return self.nothing()
-        text.forget()
-        return text
+            text = self.nothing()
+        else:
+            text.forget()
+        return text if text._loop is not None else None
 
     def nothing(self) -> SlotText:
         """See TokenDecoder."""
@@ -173,15 +175,8 @@ class SlotText:
 
     def likeliest(self, token: int, wanted: int) -> Iterator[int]:
         """So many tokens after one more, the likeliest each; fewer where logits are no numbers."""
-        if self._loop is not None:
-            yield from self._loop.tokens(token, self._count, wanted)
-            return
-        for _ in range(wanted):
-            row = self.said(token)
-            token = int(row.argmax())
-            if not np.isfinite(row[token]):
-                return
-            yield token
+        assert self._loop is not None
+        return self._loop.tokens(token, self._count, wanted)
 
     @cached_property
     def _loop(self) -> GreedyLoop | None:

@@ -226,6 +226,11 @@ LOSSY: Registry[Method] = Registry("lossy method", "tensmith.rewrite.lossy")
 Class = TypeVar("Class", bound=type[Method])
 
 
+def lists_of_layers() -> tuple[str, ...]:
+    """The parameters of methods that are lists of layers."""
+    return (*dict.fromkeys(name for method in LOSSY.values() for name in method.spares), "plain")
+
+
 def lossy(name: str, *, stage: int, promise: str) -> Callable[[Class], Class]:
     """Registers a lossy method class."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.rewrite.kept import KEPT, Covered
-from tensmith.rewrite.method import LOSSY, Method
+from tensmith.rewrite.method import LOSSY, Method, lists_of_layers
 from tensmith.rewrite.rule import Step
 from tensmith.search.plan import Plan
 
@@ -83,17 +83,14 @@ def _rounding(plan: Plan) -> set[str]:
     return {name for name, _ in plan.engine_settings}
 
 
-# Parameters that are lists of layers.
-_LISTS = ("skip", "weight_only", "plain")
-
-
 def without_layers(params: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
     """Parameters that say nothing of some layers."""
+    lists = lists_of_layers()
     said = {
         name: [site for site in value if site not in gone]
-        if name in _LISTS
+        if name in lists
         else {site: count for site, count in value.items() if site not in gone}
         for name, value in params.items()
-        if name in _LISTS or (name in ("bits", "worth") and isinstance(value, Mapping))
+        if name in lists or (name in ("bits", "worth") and isinstance(value, Mapping))
     }
     return {**params, **said}

@@ -21,7 +21,7 @@ from tensmith.engine.base import ENGINES
 from tensmith.errors import TensmithError, nearest
 from tensmith.rewrite.kept import KEPT, layers_with_weights
 from tensmith.rewrite.lossy.weights import stored_weights
-from tensmith.rewrite.method import LOSSY
+from tensmith.rewrite.method import LOSSY, lists_of_layers
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.trail import Traced, moved
 from tensmith.search.builder import Builder
@@ -31,8 +31,6 @@ from tensmith.yaml_text import YamlText, read_yaml
 _MOST_STEPS = 10_000
 _SETTINGS = ("engine", "precision", "untouched")
 _PLAN = "a plan; give a plan.yaml, as each point of a finished run holds one"
-# Parameters that name layers.
-_OF_LAYERS = (KEPT, "skip", "weight_only", "bits", "worth")
 
 
 class _Written(BaseModel):
@@ -156,10 +154,10 @@ def _faults(builder: Builder, before: tuple[Step, ...], step: Step) -> Iterator[
     sites = list(LOSSY[step.rule].sites(allowed.covered(program)))
     if step.site not in sites:
         yield "site", f"'{step.rule}' has nothing to do at '{step.site}'{nearest(step.site, sites, 8)}"
-    layers = [node.output for node in layers_with_weights(program)]
-    stored = {own.site for own in stored_weights(program)}
-    for name in _OF_LAYERS:
+    outputs = (node.output for node in layers_with_weights(program))
+    layers = list(dict.fromkeys((*outputs, *(own.site for own in stored_weights(program)))))
+    for name in (KEPT, *lists_of_layers(), "bits", "worth"):
         value = step.params.get(name, ())
         for site in value if isinstance(value, (list, tuple, dict)) else ():
-            if site not in layers and site not in stored:
+            if site not in layers:
                 yield "params", f"there is no layer '{site}' for {name}{nearest(str(site), layers, 8)}"

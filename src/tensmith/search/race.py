@@ -77,14 +77,14 @@ class Race:
         without = "" if allowed == self.run.engines else f"/{','.join(allowed)}"
         settings = sorted(plan.settings.items())
         key = f"{RACES}{self.run.threads}/{structure(program)}/{settings}{without}"
-        known = self.checkpoint.fact(key)
-        if known is None and not self._affords_compiling():
+        known, compiles = self.checkpoint.fact(key), self._affords_compiling()
+        if known is None and not compiles:
             known = self.checkpoint.fact(key + _STOCK_ALONE)
         if known is not None:
             return Winner.from_json(known)
         names = self._entering(plan, allowed)
         compiling = [name for name in names if compiler(name)]
-        stock_alone = bool(compiling) and len(names) > 1 and not self._affords_compiling()
+        stock_alone = bool(compiling) and len(names) > 1 and not compiles
         found = self._raced(plan, path, stock(names), [] if stock_alone else compiling)
         fastest = min(found, key=lambda found: found.latency.value)
         taken = {

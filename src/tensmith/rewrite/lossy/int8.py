@@ -117,7 +117,8 @@ class Int8(Method):
         unknown = named - {own.site for own in stored_weights(program)}
         if unknown:
             raise ProgramError(f"'{min(unknown)}' is not a layer of the program")
-        placement = place(program, skip | weight_only)
+        spared = skip | weight_only
+        placement = place(program, spared)
         if not placement.values:
             raise ProgramError("nothing is left to quantize: every layer is skipped")
         opened = (layer for layer in weighted_layers(program) if layer.site in weight_only)
@@ -132,7 +133,7 @@ class Int8(Method):
             shifts |= {site: by for site, by in weights[layer.site].shifts.items() if site in weight_only}
         if shifts:
             program = with_bias_shifts(program, shifts)
-            placement = place(program, skip | weight_only)
+            placement = place(program, spared)
         writer = _Writer(program, placement, grids)
         for layer in placement.layers:
             writer.write_weights(layer, weights[layer.site])
