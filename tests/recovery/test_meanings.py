@@ -10,11 +10,14 @@ import pytest
 
 pytest.importorskip("torch", reason="the torch extra is not installed")
 
+import torch
+
 import nets
 from lossy_samples import SAMPLES, inputs_of
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.recovery.learning import learning_constants
+from tensmith.recovery.meanings import _taken
 from tensmith.recovery.network import TorchNetwork, require_agreement
 
 PROGRAMS = (
@@ -59,3 +62,22 @@ def test_a_network_that_answers_otherwise_is_refused() -> None:
     network.program = program.with_constants(twice)
     with pytest.raises(ProgramError, match="does not compute"):
         require_agreement(network, sample(program))
+
+
+@pytest.mark.parametrize(
+    ("cut", "view"),
+    [
+        ((slice(None), slice(1, 6, 2)), True),
+        ((slice(3), slice(6, None)), True),
+        ((slice(1, 2), slice(None, None, 7)), True),
+        ((slice(None), slice(None, None, -1)), False),  # PyTorch does not step backwards
+        ((slice(None), [0, 2, 5]), False),
+        ((slice(0), slice(None)), False),
+    ],
+)
+def test_what_is_cut_out_stays_where_it_lies(cut: tuple[Any, ...], view: bool) -> None:
+    places = np.arange(4 * 7).reshape(4, 7)
+    x = torch.arange(4 * 7).reshape(4, 7)
+    found = _taken(x, places, places[cut])
+    np.testing.assert_array_equal(found, places[cut])
+    assert (found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()) == view

@@ -60,7 +60,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> None:
     One thread: several wait for each other where others work, too.
     """
     torch.set_num_threads(1)
-    monkeypatch.setattr(Training, "_seconds_a_step", lambda self: 10.0)
+    monkeypatch.setattr(Training, "_seconds_a_step", lambda self: (10.0, 0.0))
     monkeypatch.setattr(training, "_LONG", 2)
     monkeypatch.setattr(training, "_DEAD", 0.0)
 
@@ -86,20 +86,73 @@ def lessons(
     return Training(network, teacher, feed, True, lost, Recipe(0, batch, rates), path, 1)
 
 
-@pytest.mark.parametrize("growing", [False, True])
+@pytest.mark.parametrize(("growing", "bfloat16"), [(False, False), (True, False), (False, True)])
 def test_an_over_pruned_network_comes_back(
-    original: Program, pruned: Program, splits: Splits, tmp_path: Path, growing: bool
+    original: Program, pruned: Program, splits: Splits, tmp_path: Path, growing: bool, bfloat16: bool
 ) -> None:
     course = lessons(original, pruned, splits, tmp_path / "state.npz", growing=growing)
+    course._bfloat16 = bfloat16
     before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu")))
     found = course.course(10 * STEPS)
     assert before > 20 and found.lost < before / 4
-    assert not found.stopped and 0 < found.steps <= STEPS
+    assert not found.stopped and 0 < found.steps <= STEPS and found.bfloat16 == bfloat16
     for name, array in found.arrays.items():
         if name in pruned.constants and pruned.constants[name].ndim > 1:
             zeros = pruned.constants[name] == 0
             assert (array == 0).sum() == zeros.sum()
             assert growing or not array[zeros].any()
+
+
+@pytest.mark.parametrize("kept_bytes", [1 << 20, 0])
+def test_batches_come_again_and_the_original_is_asked_once(
+    original: Program,
+    pruned: Program,
+    splits: Splits,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kept_bytes: int,
+) -> None:
+    monkeypatch.setattr(training, "_BATCHES", 6)
+    monkeypatch.setattr(training, "_KEPT_BYTES", kept_bytes)
+    course, answered = lessons(original, pruned, splits, tmp_path / "state.npz"), []
+    network = course._original
+
+    def counting(part: Samples) -> list[Any]:
+        answered.append(part)
+        return network(part)
+
+    monkeypatch.setattr(course, "_original", counting)
+    steps = course.course(10 * 20).steps
+    assert steps > 12 and len(answered) == (6 if kept_bytes else steps)
+
+
+def test_steps_fit_their_time(original: Program, pruned: Program, splits: Splits, tmp_path: Path) -> None:
+    course = lessons(original, pruned, splits, tmp_path / "state.npz")
+    assert course._steps_in(100, 0.5, 0.5) == 100
+    course._wanted(0, list(training._parts(course._feed.at(0), course._network.program, 64)))
+    assert course._steps_in(training._BATCHES, 0.5, 0.5) == training._BATCHES
+    assert course._steps_in(training._BATCHES + 100, 0.5, 0.5) == training._BATCHES + 200
+
+
+@pytest.mark.parametrize(
+    ("seconds", "loss", "taken"), [(0.5, 2.05, True), (0.95, 2.0, False), (0.5, 3.0, False)]
+)
+def test_bfloat16_is_taken_where_it_is_faster_and_as_good(
+    original: Program,
+    pruned: Program,
+    splits: Splits,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    loss: float,
+    taken: bool,
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(training, "_multiplies_bfloat16", lambda device: True)
+    monkeypatch.setattr(Training, "_times", lambda self: [(seconds if self._bfloat16 else 1.0, 0.25, 1)])
+    monkeypatch.setattr(Training, "_gradients", lambda self, number: loss if self._bfloat16 else 2.0)
+    course = lessons(original, pruned, splits, tmp_path / "state.npz")
+    assert course._seconds_a_step() == (seconds if taken else 1.0, 0.25) and course._bfloat16 == taken
 
 
 def test_zeros_that_grow_begin_without_any_and_come_to_stay(
@@ -212,11 +265,11 @@ def test_a_batch_that_memory_does_not_hold_goes_in_parts(
 
     monkeypatch.setattr(training, "distillation", small)
     course = lessons(original, pruned, splits, tmp_path / "state.npz")
-    course._fitting_gradients(course._feed.at(0))
+    course._fitting_gradients(0)
     assert course.course(10 * 8).steps > 0
     most[0] = 0
     with pytest.raises(ProgramError, match="not even one sample"):
-        course._fitting_gradients(course._feed.at(0))
+        course._fitting_gradients(0)
 
 
 # Samples

@@ -35,6 +35,8 @@ _FLAGS = {
 
 # Features with one instruction that multiplies int8 and adds up in int32.
 INT8_DOT = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "dotprod", "i8mm"})
+# Those that multiply bfloat16 and add up in floats.
+BF16_DOT = frozenset({"avx512_bf16", "amx_bf16"})
 
 
 @dataclass(frozen=True)

@@ -83,12 +83,33 @@ def _moved(node: Node, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
     """By the places that the elements come from."""
     x, *rest = inputs
     places = np.arange(math.prod(x.shape)).reshape(tuple(x.shape))
-    found = _moves(node, places, rest)
-    flat = x.reshape(-1)
-    return tuple(
-        flat.index_select(0, torch.as_tensor(each.reshape(-1), device=x.device)).reshape(each.shape)
-        for each in found
+    return tuple(_taken(x, places, each) for each in _moves(node, places, rest))
+
+
+def _taken(x: Tensor, places: Array, found: Array) -> Tensor:
+    """The elements of x at the places found: a view, in the order in which x lies, where they are strided."""
+    if (cut := _strided(places, found)) is not None:
+        return x[cut]
+    return (
+        x.reshape(-1)
+        .index_select(0, torch.as_tensor(found.reshape(-1), device=x.device))
+        .reshape(found.shape)
     )
+
+
+def _strided(places: Array, found: Array) -> tuple[slice, ...] | None:
+    """The slice of places that was found, if it is one that PyTorch has: forwards along each axis."""
+    if found.ndim != places.ndim or not found.size or not np.may_share_memory(places, found):
+        return None
+    starts = np.unravel_index(int(found.flat[0]), places.shape)
+    ends = np.unravel_index(int(found.flat[-1]), places.shape)
+    steps = [
+        (end - start) // (size - 1) if size > 1 else 1 for start, end, size in zip(starts, ends, found.shape)
+    ]
+    if min(steps) < 1:
+        return None
+    cut = tuple(slice(int(s), int(e) + 1, int(step)) for s, e, step in zip(starts, ends, steps))
+    return cut if np.array_equal(places[cut], found) else None
 
 
 @MEANINGS("transpose")
@@ -137,6 +158,7 @@ def _convolution(node: Node, inputs: Sequence[Any]) -> Tensor:
     strides, dilations, pads = window_attrs(node.attrs, tuple(x.shape[2:]), tuple(w.shape[2:]))
     n = len(strides)
     convolve = getattr(functional, f"conv{n}d")
+    w = w.contiguous(memory_format=torch.channels_last) if n == 2 else w
     group = node.attrs["group"]
     if pads[:n] == pads[n:]:
         return convolve(x, w, bias, strides, pads[:n], dilations, group)

@@ -69,6 +69,7 @@ class Teacher:
             seed=self.recipe.seed,
             steps=found.steps,
             batch=found.batch,
+            bfloat16=found.bfloat16,
             rate=found.rate,
         )
 

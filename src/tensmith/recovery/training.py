@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,6 +20,7 @@ from tensmith import gate
 from tensmith.engine.base import Session
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
+from tensmith.hardware import BF16_DOT, detect_cpu
 from tensmith.interrupt import postponed
 from tensmith.ir import Program
 from tensmith.recovery.distill import distillation
@@ -44,7 +45,12 @@ _GROWING, _GROWN_EVERY = 0.5, 10
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
 # Numbers that a file of training begins with.
-_COUNTS = 7
+_COUNTS = 8
+# After so many batches they come again, so that the original need not answer anew; its answers are kept as
+# far as they fit.
+_BATCHES, _KEPT_BYTES = 4000, 256 << 20
+# Products of bfloat16 are taken where they are so many times faster and the loss differs by no larger share.
+_WORTH, _AS_GOOD = 1.15, 0.1
 
 
 @dataclass(frozen=True)
@@ -61,12 +67,13 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a course came to: the best weights, all steps so far and their batch, their rate, what the weights
-    lose, and whether it was stopped."""
+    """What a course came to: the best weights, all steps so far and their batch, whether any multiplied in
+    bfloat16, their rate, what the weights lose, and whether it was stopped."""
 
     arrays: dict[str, Array]
     steps: int
     batch: int
+    bfloat16: bool
     rate: float
     lost: float
     stopped: bool
@@ -75,8 +82,8 @@ class Outlook:
 @dataclass
 class _State:
     """Where training stands. batch: as it began, maybe on another device; steps: of the course, with a look
-    after every `pause`; before: of the courses before it; growing: whether zeros come in this one; best: what
-    lost least."""
+    after every `pause`; before: of the courses before it; growing: whether zeros come in this one; bfloat16:
+    whether steps so far multiplied so; best: what lost least."""
 
     batch: int
     courses: int = 0
@@ -85,6 +92,7 @@ class _State:
     pause: int = 1
     before: int = 0
     growing: bool = False
+    bfloat16: bool = False
     rate: float = 0.0
     lost: float = math.inf
     best: dict[str, Array] = field(default_factory=dict)
@@ -117,6 +125,9 @@ class Training:
         self._state = (self._loaded() if path.exists() else None) or _State(recipe.batch)
         self._feed = replace(feed, batch=self._state.batch)
         self._at_once = self._state.batch
+        self._bfloat16 = False
+        self._answers: dict[tuple[int, int], list[list[Tensor]]] = {}
+        self._answers_bytes = 0
 
     @property
     def courses(self) -> int:
@@ -127,10 +138,11 @@ class Training:
         """One more course, or the rest of one that was stopped."""
         deadline = time.monotonic() + _LATEST * seconds
         with postponed() as interrupted:
-            seconds_a_step = self._seconds_a_step()
+            learning, teaching = self._seconds_a_step()
             if not self._state.steps:
-                self._begin(seconds, seconds_a_step, interrupted)
+                self._begin(seconds, learning, teaching, interrupted)
             state = self._state
+            state.bfloat16 |= self._bfloat16
             while state.step < state.steps and not interrupted() and time.monotonic() < deadline:
                 self._grow()
                 share = 0.5 * (1 + math.cos(math.pi * state.step / state.steps))
@@ -150,10 +162,17 @@ class Training:
         if not stopped:
             self._adam.state.clear()
             self._state = _State(
-                state.batch, state.courses + 1, before=steps, lost=state.lost, best=state.best
+                state.batch,
+                state.courses + 1,
+                before=steps,
+                bfloat16=state.bfloat16,
+                lost=state.lost,
+                best=state.best,
             )
             self._save()
-        return Outlook(self._network.written(), steps, state.batch, state.rate, state.lost, stopped)
+        return Outlook(
+            self._network.written(), steps, state.batch, state.bfloat16, state.rate, state.lost, stopped
+        )
 
     def _grow(self) -> None:
         """More zeros, where it is time for them."""
@@ -169,19 +188,30 @@ class Training:
                 each.grow(1.0)
         self._look()
 
-    def _begin(self, seconds: float, seconds_a_step: float, interrupted: Callable[[], bool]) -> None:
+    def _begin(
+        self, seconds: float, learning: float, teaching: float, interrupted: Callable[[], bool]
+    ) -> None:
         """Plans a course: steps and looks that fit its time, at the rate that begins best."""
         began = time.monotonic()
         self._look()
         looking = time.monotonic() - began
         looks = int(np.clip(_LOOKING * seconds / max(looking, 1e-3), _FEWEST_LOOKS, _MOST_LOOKS))
-        steps = max(looks, int((seconds - looks * looking) / seconds_a_step))
+        steps = max(looks, self._steps_in(seconds - looks * looking, learning, teaching))
         trying = max(2, int(_TRYING * steps))
         first = bool(self._growing) and not self._state.courses
         self._state.growing = first and steps >= _LONG and self._loss() > _DEAD
         self._state.rate = self._best_rate(trying, interrupted)
         self._state.steps = max(looks, steps - trying * len(self._recipe.rates))
         self._state.pause = -(-self._state.steps // looks)
+
+    def _steps_in(self, seconds: float, learning: float, teaching: float) -> int:
+        """How many fit; the original answers each batch once, but where its answers are too many to keep."""
+        size = self._answers_bytes / max(1, len(self._answers))
+        kept = min(_BATCHES, _KEPT_BYTES // max(1.0, size)) if self._answers else 0
+        first = _BATCHES * (learning + teaching)
+        if seconds <= first:
+            return int(seconds / (learning + teaching))
+        return _BATCHES + int((seconds - first) / (learning + teaching * (1 - kept / _BATCHES)))
 
     def _best_rate(self, steps: int, interrupted: Callable[[], bool]) -> float:
         """The rate after so many steps at which the loss is least; all begin at the same weights."""
@@ -198,52 +228,86 @@ class Training:
 
     def _loss(self) -> float:
         """Of samples that no step sees; their gradients count for nothing."""
-        batches = (self._feed.at(_UNSEEN + number) for number in range(_COMPARED))
-        return sum(map(self._gradients, batches)) / _COMPARED
+        return sum(self._gradients(_UNSEEN + number) for number in range(_COMPARED)) / _COMPARED
 
     def _step(self, number: int, rate: float) -> bool:
         """Learns from the samples of that number; whether the loss still is a number."""
         self._adam.zero_grad(set_to_none=True)
-        loss = self._gradients(self._feed.at(number))
+        loss = self._gradients(number % _BATCHES)
         for group in self._adam.param_groups:
             group["lr"] = rate * group["unit"]
         if math.isfinite(loss):
             self._adam.step()
         return math.isfinite(loss)
 
-    def _gradients(self, samples: Samples) -> float:
-        """Adds the gradients of the loss on some samples, and gives it."""
-        total, parts = 0.0, list(_parts(samples, self._network.program, self._at_once))
-        for part in parts:
-            with torch.no_grad():
-                wanted = self._original(part)
-            loss = distillation(self._network(part), wanted, self._classes) / len(parts)
+    def _gradients(self, number: int) -> float:
+        """Adds the gradients of the loss on the batch of that number, and gives it."""
+        total, parts = 0.0, list(_parts(self._feed.at(number), self._network.program, self._at_once))
+        device, bfloat16 = self._network.device, self._bfloat16
+        for part, wanted in zip(parts, self._wanted(number, parts)):
+            with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
+                answers = self._network(part)
+            loss = distillation([_wide(each) for each in answers], wanted, self._classes) / len(parts)
             loss.backward()
             total += float(loss.detach())
         return total
 
-    def _seconds_a_step(self) -> float:
-        """What gradients take, on all threads or on one, as is faster here; nothing is learned of them.
+    def _wanted(self, number: int, parts: Sequence[Samples]) -> list[list[Tensor]]:
+        """What the original answers to the parts of a batch."""
+        if found := self._answers.get((number, len(parts))):
+            return found
+        found = self._asked(parts)
+        size = sum(each.nbytes for answers in found for each in answers)
+        if self._answers_bytes + size <= _KEPT_BYTES:
+            self._answers[number, len(parts)] = found
+            self._answers_bytes += size
+        return found
+
+    def _asked(self, parts: Iterable[Samples]) -> list[list[Tensor]]:
+        with torch.no_grad():
+            return [self._original(part) for part in parts]
+
+    def _seconds_a_step(self) -> tuple[float, float]:
+        """What gradients take, in the form and on the threads that are fastest here, and what the original's
+        answers take; nothing is learned.
 
         Several threads wait for one another after each op, which costs more than they give where ops are
         small, or others work too.
         """
-        found: dict[int, float] = {}
-        for threads in {1, self._threads}:
-            torch.set_num_threads(threads)
-            for number in range(_TIMED_STEPS):
-                began = time.monotonic()
-                self._fitting_gradients(self._feed.at(number))
-                found[threads] = min(time.monotonic() - began, found.get(threads, math.inf))
-        fastest = min(found, key=found.__getitem__)
-        torch.set_num_threads(fastest)
-        return found[fastest]
+        times = self._times()
+        if _multiplies_bfloat16(self._network.device):
+            loss = self._gradients(0)
+            self._bfloat16 = True
+            narrow = self._times()
+            near = abs(self._gradients(0) - loss) <= _AS_GOOD * loss
+            self._bfloat16 = near and min(times)[0] > _WORTH * min(narrow)[0]
+            times = narrow if self._bfloat16 else times
+        learning, teaching, threads = min(times)
+        torch.set_num_threads(threads)
+        return learning, teaching
 
-    def _fitting_gradients(self, samples: Samples) -> None:
+    def _times(self) -> list[tuple[float, float, int]]:
+        """Seconds of gradients, seconds of answers, threads."""
+        found = []
+        for threads in sorted({1, self._threads}):
+            torch.set_num_threads(threads)
+            taken = []
+            for number in range(_TIMED_STEPS):
+                self._fitting_gradients(number)
+                parts = list(_parts(self._feed.at(number), self._network.program, self._at_once))
+                began = time.monotonic()
+                self._asked(parts)
+                answered = time.monotonic()
+                self._gradients(number)
+                taken.append((time.monotonic() - answered, answered - began))
+            found.append((min(each for each, _ in taken), min(each for _, each in taken), threads))
+        return found
+
+    def _fitting_gradients(self, number: int) -> None:
         """As `_gradients`, of as many samples at once as fit the device's memory from now on."""
         while True:
             try:
-                self._gradients(samples)
+                self._gradients(number)
                 return
             except torch.OutOfMemoryError as error:
                 if self._at_once == 1:
@@ -275,8 +339,15 @@ class Training:
     def _save(self) -> None:
         state = self._state
         counts = (
-            state.batch, state.courses, state.step, state.steps, state.pause, state.before, state.growing
-        )  # fmt: skip
+            state.batch,
+            state.courses,
+            state.step,
+            state.steps,
+            state.pause,
+            state.before,
+            state.growing,
+            state.bfloat16,
+        )
         arrays = {"counts": np.array(counts, np.int64), "figures": np.array((state.rate, state.lost))}
         arrays |= {f"best/{name}": array for name, array in state.best.items()}
         arrays |= {f"now/{name}": array for name, array in self._parameters().items()}
@@ -299,9 +370,19 @@ class Training:
                 here = "cpu" if key == "step" else parameter.device
                 self._adam.state[parameter][key] = torch.tensor(array, device=here)
         rate, lost = map(float, found["figures"])
-        batch, courses, step, steps, pause, before, growing = map(int, found["counts"])
+        batch, courses, step, steps, pause, before, growing, bfloat16 = map(int, found["counts"])
         return _State(
-            batch, courses, step, steps, pause, before, bool(growing), rate, lost, _under("best", found)
+            batch,
+            courses,
+            step,
+            steps,
+            pause,
+            before,
+            bool(growing),
+            bool(bfloat16),
+            rate,
+            lost,
+            _under("best", found),
         )
 
 
@@ -313,6 +394,17 @@ def _under(key: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 def _array(value: Tensor) -> Array:
     return np.array(value.detach().cpu().numpy())
+
+
+def _wide(value: Any) -> Any:
+    return value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def _multiplies_bfloat16(device: str) -> bool:
+    """Whether products of bfloat16 are instructions there; elsewhere they may take many times as long."""
+    if device != "cpu":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return not BF16_DOT.isdisjoint(detect_cpu().features)
 
 
 def _parts(samples: Samples, program: Program, most: int) -> Iterator[Samples]:

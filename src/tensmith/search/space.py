@@ -14,7 +14,7 @@ from functools import cached_property
 
 from tensmith.egraph.programs import Cost
 from tensmith.engine.base import multiplies
-from tensmith.hardware import INT8_DOT, Target
+from tensmith.hardware import BF16_DOT, INT8_DOT, Target
 from tensmith.ir import Program
 from tensmith.rewrite.kept import changed_layer
 from tensmith.rewrite.lossy.weights import stored_weights
@@ -292,7 +292,7 @@ def space_of(
         engines,
         layer_seconds,
         narrow=target.kind == "cpu" and target.isa.isdisjoint(INT8_DOT),
-        half_precision=not target.isa.isdisjoint({"avx512_bf16", "amx_bf16"}),
+        half_precision=not target.isa.isdisjoint(BF16_DOT),
         sensitivity=sensitivity,
         cost=cost,
         allowed=allowed or Allowed(),

@@ -26,8 +26,8 @@ class Recover(Method):
     """Zeros, grids and codebooks stay what they are; their values, scales and biases are trained.
 
     params: weights, the SHA-256 of the arrays found; and how they were found: original (the digest of the
-    program that was distilled), samples (to train on), seed, steps, batch, rate. Training is not repeated
-    where a trail is replayed: the weights are kept.
+    program that was distilled), samples (to train on), seed, steps, batch, rate, and bfloat16, whether
+    products were of such numbers. Training is not repeated where a trail is replayed: the weights are kept.
     """
 
     acts_on = (WeightedLayer, LookupTable)
@@ -48,6 +48,7 @@ class Recover(Method):
         for name in ("samples", "steps", "batch", "seed"):
             reader.count(name, low=0)
         reader.number("rate", low=0, high=1)
+        reader.flag("bfloat16")
         reader.done()
         arrays = calibration.trained(weights)
         if digest_of(arrays) != weights:
