@@ -51,10 +51,10 @@ def smoothed(a):
 
 @tensmith.lift
 def early(a):
-    for x in a:  # noqa: SIM110
+    for x in a:
         if x < 0:
-            return True
-    return False
+            return x
+    return 0
 
 
 @tensmith.lift

@@ -25,14 +25,46 @@ def read(folder: Path, text: str, name: str = "f.c") -> list[Function | Refusal]
 # A function in C, the line and column of the problem, words of the reason.
 REFUSED = [
     (
-        "int f(int n, int *a) {\n for (int i = 0; i < n; i++)\n  if (a[i]) return i;\n return n; }",
-        (3, 13),
+        "int f(int n, int *a) {\n for (int i = 0; i < n; i++)\n  if (a[i]) n++; else return i;\n return n; }",
+        (3, 23),
         "loop",
     ),
     (
-        "int f(int n, int *a) {\n int i;\n for (i = 0; i < n; i++) if (a[i]) break;\n return i; }",
-        (3, 30),
+        "int f(int n, int *a) {\n int i;\n for (i = 0; i < n; i++) {n--; if (a[i]) break; }\n return i; }",
+        (3, 42),
         "break",
+    ),
+    (
+        "int f(int n, int *a) {\n for (int i = 0; i < n; i++) { if (a[i]) return n; n--; }\n return n; }",
+        (2, 2),
+        "ends the loop early",
+    ),
+    (
+        "int f(int n, int *a) {\n for (int i = 0; i < n; i++) { int x = a[i]; if (x) return x; }\n"
+        " return n; }",
+        (2, 2),
+        "hands on",
+    ),
+    (
+        "int f(int n, int *a, int *b) {\n int i, *p = a;\n for (i = 0; i < n; i++, p = b) if (*p) break;\n"
+        " return i; }",
+        (3, 2),
+        "ends the loop early",
+    ),
+    (
+        "int f(int n, int *a) {\n for (int i = 0; i < n; i *= 2) if (a[i]) return 1;\n return 0; }",
+        (2, 2),
+        "ends the loop early",
+    ),
+    (
+        "int f(int n, int *a) {\n for (int i = 0; i < n; i++) if (a[i]--) return i;\n return 0; }",
+        (2, 34),
+        "ends the loop early",
+    ),
+    (
+        "int f(int n, int *a) {\n for (int i = 0; a[i]; i++) if (a[i] > n) return i;\n return 0; }",
+        (2, 2),
+        "ends the loop early",
     ),
     ("int f(int n) {\n again: n++;\n if (n < 3) goto again; return n; }", (2, 2), "goto"),
     ("int f(int n) { return n < 2 ? 1 : n * f(n - 1); }", (1, 39), "calls itself"),

@@ -15,8 +15,8 @@ from tensmith.lifting.source.python.read import read_python, read_python_source
 
 # Body of f(a, b, n) -> line and column of the refusal, and a word of its reason.
 REFUSED = {
-    "a break": ("for i in range(n):\n  if a[i] > 0:\n   break\nreturn n", (4, 4), "break"),
-    "a return in a loop": ("for i in range(n):\n  if a[i] > 0:\n   return i\nreturn n", (4, 4), "inside"),
+    "a break": ("for i in range(n):\n  n = n + i\n  if a[i] > 0:\n   break\nreturn n", (5, 4), "break"),
+    "a return in a loop": ("for i in range(n):\n  n += i\n  if a[i]:\n   return n\nreturn n", (5, 4), "loop"),
     "a loop's else": ("for i in range(n):\n  a[i] = 0\n else:\n  n = 0\nreturn n", (5, 3), "else"),
     "raise": ("if n < 0:\n  raise ValueError\nreturn n", (3, 3), "raise"),
     "values on some paths": ("if n < 0:\n  return 1\na[0] = 1", (1, 1), "every path"),

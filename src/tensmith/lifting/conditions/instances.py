@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tensmith.lifting.conditions.folds import Folds
@@ -26,10 +26,15 @@ class Instances:
         self.functions[prefix.name] = prefix
         self.recurrences |= dict.fromkeys(instances)
 
+    def bound(self, prefix: Prefix, arguments: Sequence[str], position: str) -> None:
+        """How a maximum or minimum is to its start: elements that are left out count as that."""
+        if prefix.kind in ("max", "min"):
+            self.add(prefix, prefix.bound(arguments, position))
+
 
 def recurrences(folds: Folds, roots: Iterable[ProofTerm]) -> Instances:
-    """What the folds inside need: their start, one step below each, and a step between any two near ones;
-    for maxima that differ in their start, how one follows from the other."""
+    """What the folds inside need: their start, one step below each, and a step between any two near ones, and
+    how maxima are to their start; for maxima that differ in their start, how one follows from the other."""
     found = Instances()
     occurring = folds.occurring(roots)
     inner: list[ProofTerm] = []
@@ -42,6 +47,7 @@ def recurrences(folds: Folds, roots: Iterable[ProofTerm]) -> Instances:
         for fold, point in folds.steps(pending):
             prefix, arguments = folds.bodies[fold].prefix, list(map(text, fold.args[1:-1]))
             found.add(prefix, prefix.base(arguments, text(point)), prefix.step(arguments, text(point)))
+            found.bound(prefix, arguments, text(point))
             bodies.append(folds.body_at(fold, point))
             found.extra += [point, bodies[-1]]
         new = [fold for fold in folds.occurring(bodies) if fold not in inner and fold not in occurring]
@@ -54,8 +60,7 @@ def recurrences(folds: Folds, roots: Iterable[ProofTerm]) -> Instances:
         found.add(prefix, prefix.restart(arguments, text(other.args[-2]), extent))
         for nested in folds.occurring((fold.args[-2], other.args[-2])):
             prefix, (*given, place) = folds.bodies[nested].prefix, map(text, nested.args[1:])
-            if prefix.kind in ("max", "min"):
-                found.add(prefix, prefix.bound(given, place))
+            found.bound(prefix, given, place)
     return found
 
 

@@ -13,24 +13,23 @@ int collatz(int n) {
     return steps;
 }
 
-/* refuses: break|early|exit|leaves */
-int find_first(const int *a, int n, int key) {
-    int at = -1;
-    for (int i = 0; i < n; i++) {
-        if (a[i] == key) {
-            at = i;
-            break;
-        }
-    }
-    return at;
+/* refuses: hands on|depends on data */
+int first_negative(const int *a, int n) {
+    for (int i = 0; i < n; i++)
+        if (a[i] < 0)
+            return a[i];
+    return 0;
 }
 
 /* refuses: return|early|exit|leaves */
-int contains_negative(const int *a, int n) {
-    for (int i = 0; i < n; i++)
+int steps_until_negative(const int *a, int n, int step) {
+    int sum = 0;
+    for (int i = 0; i < n; i++) {
         if (a[i] < 0)
-            return 1;
-    return 0;
+            return sum;
+        sum += step;
+    }
+    return sum;
 }
 
 /* refuses: return|break|early|exit|leaves */

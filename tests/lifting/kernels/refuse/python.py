@@ -47,21 +47,21 @@ def digits(n):
 
 
 # refuses: break|early|leaves
-def find(a, key):
-    at = -1
-    for i in range(len(a)):
-        if a[i] == key:
-            at = i
-            break
-    return at
-
-
-# refuses: return|early|leaves
-def any_negative(a):
+def until_negative(a):
+    total = 0
     for value in a:
         if value < 0:
-            return True
-    return False
+            break
+        total += value
+    return total
+
+
+# refuses: hands on|early
+def first_negative(a):
+    for value in a:
+        if value < 0:
+            return value
+    return 0
 
 
 # refuses: dict|type|literal|subscript|expression

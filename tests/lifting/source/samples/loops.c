@@ -31,3 +31,29 @@ int unsigned_counter(unsigned n, const int *a) { int s = 0; for (unsigned i = n;
 void bytes(int n, uint8_t *a) { for (uint8_t i = 0; i < n; i++) a[i] += i * 3; }
 int largest(int n, const float *a) { int best = 0; for (int i = 1; i < n; i++) if (a[i] > a[best]) best = i; return best; }
 void histogram(int n, const uint8_t *a, int *h) { for (int i = 0; i < n; i++) h[a[i] % 8]++; }
+int sought(int n, const int *a, int x) { for (int i = 0; i < n; i++) if (a[i] > x) return i * 2; return -1; }
+int sought_twice(int n, const int *a, int x) {
+    int i, k = 7;
+    for (i = 2; i < n; i += 3) { if (a[i] > x) { k = i; break; } }
+    for (; i < n; ++i) if (a[i] < x) return i + k;
+    return k - i;
+}
+int sought_down(int n, const int *a, int x) { int i = n; while (i > 0) { if (a[i] == x || a[i - 1] > 90) break; i -= 1; } return i; }
+unsigned sought_unsigned(unsigned n, const int *a) { unsigned i; for (i = n; i >= 3; i -= 2) if (a[i] < 0) return i; return i + 1000; }
+int walked(int n, const int *a, int x) { const int *p = a + 1; for (; p < a + n; p++) if (*p == x) return (int)(p - a); return n; }
+int walked_on(int n, const int *a, int x) { int i = 0; while (i <= n && a[i] != x && a[i + 1] < 80) ++i; return i; }
+void sought_and_changed(int n, int *a, int x) { for (int i = 0; i < n; i++) if (a[i] > x) { a[0] = i; x = i; a[1] = x; return; } a[2] = n; }
+int sought_in_rows(int n, int m, const int *a, int *b) {
+    int s = 0;
+    for (int i = 0; i < n % 5; i++) {
+        int j;
+        for (j = 0; j < m % 7; j++) { const int here = a[i * 7 + j], next = a[i * 7 + j + 1]; if (here > next) { b[i] = j; s += j; break; } }
+        if (j == 3) continue;
+        s = s * 3 + j;
+    }
+    return s;
+}
+static int position(const int *a, int n, int x) { for (int k = 0; k < n; k++) if (a[k] >= x) return k; return 99; }
+int sought_by_another(int n, const int *a) { int s = 0; for (int i = 0; i < n % 9; i++) s = 5 * s + position(a + i, 6, 50); return s; }
+int sought_where_asked(int n, const int *a, int x) { if (x > 3) { for (int i = 0; i < n; i++) if (a[i] % 5 == 0) return i; x = 3; } return x; }
+int sought_among_numbers(int n) { for (int i = 2; i < n; i++) if (n % i == 0) return i; return n; }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tensmith.formula.types import BOOL, I64
 from tensmith.lifting import loops
@@ -23,15 +24,23 @@ from tensmith.lifting.source.c.cursor import (
     kind,
     position,
 )
-from tensmith.lifting.source.c.evaluate import condition, element, load, place_type, spelled
+from tensmith.lifting.source.c.evaluate import element, load, place_type, spelled
 from tensmith.lifting.source.c.places import Address, ArrayRegion, ElementPlace, ScalarPlace
-from tensmith.lifting.source.c.statements import BREAK, run, statement
+from tensmith.lifting.source.c.search import (
+    bounded,
+    depends_on_data,
+    early_exit,
+    search,
+    stopping,
+    tested,
+)
+from tensmith.lifting.source.c.statements import BREAK, LoopExit, run, statement
 from tensmith.lifting.source.c.types import is_pointer, is_reference, scalar, unsupported, vector_element
 from tensmith.lifting.source.c.vectors import duplicate, length, region_of
 
 
 @statement("FOR_STMT")
-def for_loop(context: LoweringContext, cursor: Cursor) -> None:
+def for_loop(context: LoweringContext, cursor: Cursor) -> LoopExit | None:
     """for (start; test; step) body."""
     start, test, step, inside = for_parts(cursor)
     name = "for"
@@ -39,25 +48,25 @@ def for_loop(context: LoweringContext, cursor: Cursor) -> None:
         names = [c.spelling for c in descendants(start) if kind(c) in ("VAR_DECL", "DECL_REF_EXPR")]
         name = names[0] if names else name
         run(context, [start])
-    repeat(context, cursor, test, inside, name, [] if step is None else [step])
+    return repeat(context, cursor, test, inside, name, [] if step is None else [step])
 
 
 @statement("WHILE_STMT")
-def while_loop(context: LoweringContext, cursor: Cursor) -> None:
+def while_loop(context: LoweringContext, cursor: Cursor) -> LoopExit | None:
     if len(children(cursor)) != 2:
         raise Refusal("a declaration inside a while: put it before", position(cursor))
     test, inside = children(cursor)
-    repeat(context, cursor, test, inside, "while", [])
+    return repeat(context, cursor, test, inside, "while", [])
 
 
 @statement("DO_STMT")
-def do_loop(context: LoweringContext, cursor: Cursor) -> None:
+def do_loop(context: LoweringContext, cursor: Cursor) -> LoopExit | None:
     """do body while (test): the body, then a loop."""
     inside, test = children(cursor)
     context.frame.loops += 1
     run(context, [inside])
     context.frame.loops -= 1
-    repeat(context, cursor, test, inside, "do", [])
+    return repeat(context, cursor, test, inside, "do", [])
 
 
 def repeat(
@@ -67,19 +76,20 @@ def repeat(
     inside: Cursor,
     name: str,
     step: list[Cursor],
-) -> None:
+) -> LoopExit | None:
     """A loop whose condition may itself have effects, before its value counts and after."""
     where = position(cursor)
     statements = [inside]
     if kind(inside) == "COMPOUND_STMT":
         context.see(inside)
         statements = children(inside)
-    guard = leading_break(context, statements)
+    leaving = early_exit(statements)
     with context.block() as before:
         found, after = tested(context, test, where)
-        if guard is not None:
-            statements = statements[1:]
-            found = guarded(context, found, guard, where)
+        if leaving is not None and not (leaving.declared or leaving.statements):
+            stop = stopping(context, leaving)
+            if not depends_on_data(stop):
+                statements, found, leaving = leaving.rest, guarded(found, stop, where), None
     for made in before:
         context.emit(made)
     if isinstance(found, loops.Constant):
@@ -90,7 +100,18 @@ def repeat(
             raise Refusal("a loop without end: give it a condition that concerns its counter", where)
         if name != "do":
             dead(context, [inside, *step])
-        return
+        return None
+    effects = [*before, *after]
+    if leaving is not None:
+        if effects:
+            raise Refusal(BREAK, where)
+        head, move = partial(stopping, context, leaving), partial(run, context, leaving.rest + step)
+        return search(context, (name, where), found, head, move, leaving.statements)
+    go, rest = bounded(found)
+    moves = [each for each in statements + step if kind(each) != "NULL_STMT"]
+    if rest is not None and not effects and len(moves) == 1 and is_expression(moves[0]):
+        head, move = partial(negation, rest), partial(run, context, statements + step)
+        return search(context, (name, where), go, head, move, [])
 
     def body() -> None:
         for made in after:
@@ -104,49 +125,15 @@ def repeat(
     context.emit(loops.Loop(found, repeated(context, body), label, where))
     for made in after:
         context.emit(made)
+    return None
 
 
-def tested(
-    context: LoweringContext, test: Cursor | None, where: loops.SourcePosition
-) -> tuple[loops.Expr, list[loops.Statement]]:
-    """A condition, and the effects of its i++ that follow its value."""
-    if test is None:
-        return loops.Constant(True, BOOL, where), []
-    with context.apart():
-        found = condition(context, test)
-        with context.block() as after:
-            context.sequence_point()
-    return found, after
-
-
-def guarded(
-    context: LoweringContext, found: loops.Expr, guard: Cursor, where: loops.SourcePosition
-) -> loops.Expr:
-    """The condition of a loop whose body begins with `if (guard) break;`."""
-    emitted = len(context.out)
-    stop, after = tested(context, guard, where)
-    if after or len(context.out) > emitted or any(isinstance(part, loops.Load) for part in loops.nodes(stop)):
-        raise Refusal(BREAK, position(guard))
+def guarded(found: loops.Expr, stop: loops.Expr, where: loops.SourcePosition) -> loops.Expr:
+    """The condition of a loop that a test of its counters ends as well."""
     go = negation(stop)
     if isinstance(found, loops.Constant) and found.value:
         return go
     return loops.Apply("and", (found, go), BOOL, where)
-
-
-def leading_break(context: LoweringContext, statements: list[Cursor]) -> Cursor | None:
-    """c, where the first statement is `if (c) break;`."""
-    if not statements or kind(statements[0]) != "IF_STMT":
-        return None
-    parts = children(statements[0])
-    if len(parts) != 2 or not is_expression(parts[0]):
-        return None
-    path = [statements[0], parts[1]]
-    while kind(path[-1]) == "COMPOUND_STMT" and len(children(path[-1])) == 1:
-        path.append(children(path[-1])[0])
-    if kind(path[-1]) != "BREAK_STMT":
-        return None
-    context.see(*path)
-    return parts[0]
 
 
 def repeated(context: LoweringContext, body: Callable[[], None]) -> tuple[loops.Statement, ...]:
@@ -173,7 +160,7 @@ def repeated(context: LoweringContext, body: Callable[[], None]) -> tuple[loops.
 
 
 @statement("CXX_FOR_RANGE_STMT")
-def range_loop(context: LoweringContext, cursor: Cursor) -> None:
+def range_loop(context: LoweringContext, cursor: Cursor) -> LoopExit | None:
     """for (T x : v) body."""
     parts = children(cursor)
     if len(parts) != 3 or character_before(parts[0]) != "(":
@@ -194,7 +181,7 @@ def range_loop(context: LoweringContext, cursor: Cursor) -> None:
         extent = cast(known, I64)
     at = context.declare(f"{variable.spelling}_at", I64, integer(0, where), where)
 
-    def body() -> None:
+    def bind() -> None:
         found = element(context, Address(region.array, (*region.indices, at)), cursor)
         wanted = scalar(variable.type)
         same = not isinstance(found, ElementPlace) or wanted == place_type(context, found)
@@ -212,8 +199,24 @@ def range_loop(context: LoweringContext, cursor: Cursor) -> None:
             context.bound[key(variable)] = duplicate(context, found, variable.spelling, where)
         else:
             context.bound[key(variable)] = found
-        run(context, [inside])
+
+    def move() -> None:
         context.emit(loops.Assign(at.name, apply("add", (at, integer(1, where)), I64, where), where))
 
+    def body() -> None:
+        bind()
+        run(context, [inside])
+        move()
+
     test = loops.Apply("less", (at, extent), BOOL, where)
+    leaving = early_exit(children(inside) if kind(inside) == "COMPOUND_STMT" else [inside])
+    if leaving is not None and not leaving.rest:
+        context.see(inside)
+
+        def head() -> loops.Expr:
+            bind()
+            return stopping(context, leaving)
+
+        return search(context, (variable.spelling, where), test, head, move, leaving.statements)
     context.emit(loops.Loop(test, repeated(context, body), context.label(variable.spelling, where), where))
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -16,6 +17,7 @@ from tensmith.lifting.source.c.cursor import (
     Cursor,
     character_before,
     children,
+    descendants,
     identity,
     is_expression,
     kind,
@@ -31,13 +33,25 @@ from tensmith.lifting.source.c.types import is_pointer, scalar, unsupported, vec
 from tensmith.lifting.source.c.whitelist import cursor_meaning, registers, why
 from tensmith.lifting.source.c.writes import body, returns
 
-Handler: TypeAlias = Callable[[LoweringContext, Cursor], None]
+
+@dataclass(frozen=True)
+class LoopExit:
+    """What happens behind a loop that ended early. test: whether it did; counter: set to where; inner: what
+    only the loop knew; statements: of the branch that ended it."""
+
+    test: loops.Variable
+    counter: loops.Assign
+    inner: frozenset[str]
+    statements: list[Cursor]
+
+
+Handler: TypeAlias = Callable[[LoweringContext, Cursor], LoopExit | None]
 STATEMENTS: dict[str, Handler] = {}
 
 COPIES = 4  # how many statements an `if` may have to be written out twice
 BREAK = (
-    "break ends the loop early, depending on data: let the loop run over all iterations and keep what counts "
-    "with if, or put the test at the start of the loop if it only concerns the counter"
+    "break or return ends the loop early, depending on data: let that be all that the loop does, under one "
+    "if, or let it run over all iterations and keep what counts with if"
 )
 
 
@@ -74,8 +88,24 @@ def run(context: LoweringContext, statements: list[Cursor]) -> None:
                 reason = BREAK if name == "BREAK_STMT" else reason
                 raise Refusal(why(cursor_meaning(name), reason), position(cursor))
             context.see(cursor)
-            handler(context, cursor)
+            if ended := handler(context, cursor):
+                return early(context, ended, rest, position(cursor))
     return None
+
+
+def early(context: LoweringContext, ended: LoopExit, rest: list[Cursor], where: loops.SourcePosition) -> None:
+    """What a loop ended early for, and what follows where it does not return."""
+    follow = rest if any(map(leaves, ended.statements)) else []
+
+    def first() -> None:
+        context.emit(ended.counter)
+        run(context, ended.statements + follow)
+        if ended.inner & loops.reads(context.out):
+            reason = "a loop that ends early hands on a value that it read"
+            raise Refusal(f"{reason}: hand on where it ended, as a counter", where)
+
+    ways(context, ended.test, first, partial(run, context, follow), where)
+    return None if follow else run(context, rest)
 
 
 # What `run` itself gives a meaning to.
@@ -115,14 +145,13 @@ LOOPS = ("FOR_STMT", "WHILE_STMT", "DO_STMT", "CXX_FOR_RANGE_STMT")
 
 
 def leaves(cursor: Cursor) -> bool:
-    """Whether a branch may return, or continue the loop around."""
-    for inner in children(cursor):
-        name = kind(inner)
-        if name in ("RETURN_STMT", "CONTINUE_STMT"):
-            return True
-        if name not in LOOPS and not is_expression(inner) and leaves(inner):
-            return True
-    return False
+    """Whether a statement may return, or continue the loop around it."""
+    name = kind(cursor)
+    if name in ("RETURN_STMT", "CONTINUE_STMT"):
+        return True
+    if name in LOOPS:
+        return any(kind(inner) == "RETURN_STMT" for inner in descendants(cursor))
+    return not is_expression(cursor) and any(map(leaves, children(cursor)))
 
 
 # Branches.
@@ -332,8 +361,10 @@ def leave(context: LoweringContext, cursor: Cursor) -> None:
     """return, return x."""
     frame, where = context.frame, position(cursor)
     if frame.loops:
-        reason = "returns from inside a loop: the other iterations would not happen"
-        raise Refusal(f"{reason}; keep the result in a variable and return it after the loop", where)
+        reason = (
+            "returns from inside a loop: the other iterations would not happen; let that be all that the loop"
+        )
+        raise Refusal(f"{reason} does, or keep the result in a variable and return it after the loop", where)
     if not children(cursor):
         return
     given = children(cursor)[0]

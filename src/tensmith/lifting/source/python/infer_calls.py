@@ -118,7 +118,7 @@ def helper(inference: Inference, node: ast.Call, name: str, scope: TypeScope) ->
         for argument in (*arguments.posonlyargs, *arguments.args):
             inner.parameters[argument.arg] = cell = inference.cells.new(place(argument))
             inner.variables[argument.arg] = cell
-        inference.block(structured(function), inner)
+        inference.block(structured(inference.module, function), inner)
     passed = [inference.expression(argument, scope) for argument in node.args]
     named = {word.arg: inference.expression(word.value, scope) for word in node.keywords}
     if inner is None or inner.result is None:

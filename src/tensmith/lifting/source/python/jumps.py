@@ -4,26 +4,43 @@ if c: return x          if c: result = x
 rest                    else: rest
 return y                      result = y
                         return result
+
+A loop that looks for something and does no more goes through all iterations and remembers the first; its test
+is then met in iterations that Python would not reach, and must not fail there:
+
+for i in range(n):      ended, first = False, n
+    if c: S; break      for i in range(n):
+else: T                     if c: ended, first = True, min(first, i)
+                        if ended: i = first; S
+                        else: T
 """
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.python.module import outside_functions, place
+from tensmith.lifting.source.python.module import Module, outside_functions, place
 
 RESULT = "return"  # no name of Python, so none of the source's
 _MOST_STATEMENTS = 5000
+_BREAK = (
+    "break ends the loop where the data says; let that be all that the loop does, under one if, give the "
+    "loop its number of iterations, or guard its body by an if"
+)
 
 
-def structured(function: ast.FunctionDef) -> list[ast.stmt]:
+def structured(module: Module, function: ast.FunctionDef) -> list[ast.stmt]:
     """The body, its jumps gone: a `Return` of a value stands at the end or nowhere. Refuses returns
     inside loops."""
-    work = _Work()
+    work = _Work(module, function)
     body = function.body
-    if not any(_jumps(statement, ast.Return) for statement in body[:-1]) and not isinstance(body[-1], ast.If):
+    if not any(_jumps(statement, ast.Return) for statement in body[:-1]) and not isinstance(
+        body[-1], ast.If | ast.For | ast.While
+    ):
         last = body[-1] if isinstance(body[-1], ast.Return) else None
         inner = work.block(body[:-1] if last else body, ast.Return)
         return [*inner, last] if last is not None and last.value is not None else inner
@@ -44,10 +61,17 @@ def structured(function: ast.FunctionDef) -> list[ast.stmt]:
 
 
 class _Work:
-    """The statements that rewriting may still make: duplicated tails could be exponential."""
+    """The statements that rewriting may still make: duplicated tails could be exponential.
 
-    def __init__(self) -> None:
-        self.left = _MOST_STATEMENTS
+    names: how often each stands in the function.
+    """
+
+    def __init__(self, module: Module, function: ast.FunctionDef) -> None:
+        self.left, self.names = _MOST_STATEMENTS, Counter(_names(function))
+        own = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+        own |= {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and _is_stored(node)}
+        names = (name for name in ("range", "enumerate", "len") if name not in own)
+        self.builtin = frozenset(name for name in names if module.callee(_name(name)) == name)
 
     def block(self, statements: Sequence[ast.stmt], jump: type[ast.stmt]) -> list[ast.stmt]:
         """Statements without `jump`, which ends the block early."""
@@ -58,6 +82,8 @@ class _Work:
                 raise Refusal("the branches with early exits are too many; join them", place(statement))
             if isinstance(statement, ast.Continue):
                 return made
+            if isinstance(statement, ast.Break):
+                raise Refusal(_BREAK, place(statement))
             if isinstance(statement, ast.Return):
                 return [*made, *_result(statement)]
             if isinstance(statement, ast.If):
@@ -70,6 +96,13 @@ class _Work:
                 if any(_jumps(inner, jump) for inner in inside):
                     return made
             elif isinstance(statement, ast.For | ast.While):
+                if sought := self.sought(statement):
+                    return [*made, *self.block([*self.search(statement, sought), *statements[n + 1 :]], jump)]
+                if statement.orelse:
+                    raise Refusal(
+                        "an else after a loop is not lifted; move it after the loop",
+                        place(statement.orelse[0]),
+                    )
                 made.append(self.loop(statement))
             else:
                 made.append(statement)
@@ -78,13 +111,145 @@ class _Work:
     def loop(self, statement: ast.For | ast.While) -> ast.stmt:
         for node in _all_returns(statement.body):
             raise Refusal(
-                "a return inside a loop makes the result depend on when it is met; leave the loop last",
+                "a return inside a loop makes the result depend on when it is met; let that be all that the "
+                "loop does, under one if, or leave the loop last",
                 place(node),
             )
         body = self.block(statement.body, ast.Continue) or [_pass(statement)]
         if isinstance(statement, ast.For):
             return ast.copy_location(ast.For(statement.target, statement.iter, body, []), statement)
         return ast.copy_location(ast.While(statement.test, body, []), statement)
+
+    def search(self, statement: ast.For | ast.While, sought: _Sought) -> list[ast.stmt]:
+        """The loop through all iterations, and what follows where it ended early."""
+        where = place(statement)
+        ended, first = f"ended {where}", f"first {where}"
+        start: list[ast.stmt] = [_assign(ended, ast.Constant(False))]
+        found: list[ast.stmt] = [_assign(ended, ast.Constant(True))]
+        back: list[ast.stmt] = []
+        inside = Counter(_names(statement))
+        inside.subtract(_names(*sought.statements, *statement.orelse))
+        if sought.counter is not None and self.names[sought.counter[0]] > inside[sought.counter[0]]:
+            counter, limit, up = sought.counter
+            start.append(_assign(first, limit))
+            sides = (_name(counter), _name(first)) if up else (_name(first), _name(counter))
+            nearer = ast.Compare(sides[0], [ast.Lt()], [sides[1]])
+            found.append(_assign(first, ast.IfExp(nearer, _name(counter), _name(first))))
+            back.append(_assign(counter, _name(first)))
+        if isinstance(statement, ast.For):
+            known = {sought.counter[0]} if sought.counter is not None else set()
+            if any(self.names[name] > inside[name] for name in {*_names(statement.target)} - known):
+                reason = "a loop that ends early hands on what it ran over"
+                raise Refusal(f"{reason}; loop over range or enumerate, and hand on the place", where)
+        test = ast.If(sought.test, found, [])
+        branch = ast.If(_name(ended), [*back, *sought.statements] or [_pass(statement)], statement.orelse)
+        body = [test, *sought.rest]
+        loop: ast.stmt = (
+            ast.For(statement.target, statement.iter, body, [])
+            if isinstance(statement, ast.For)
+            else ast.While(sought.go or statement.test, body, [])
+        )
+        made = [*start, loop, branch]
+        for each in made:
+            _place(each, statement)
+        return made
+
+    def sought(self, loop: ast.For | ast.While) -> _Sought | None:
+        """What a loop looks for; None where it does not end early, or does more than look."""
+        first, *rest = loop.body
+        if (
+            isinstance(first, ast.If)
+            and not first.orelse
+            and isinstance(first.body[-1], ast.Break | ast.Return)
+        ):
+            kept = first.body[:-1] if isinstance(first.body[-1], ast.Break) else first.body
+            if isinstance(loop, ast.For):
+                return None if rest else _Sought(first.test, kept, [], self.ranged(loop))
+            counter = _counted(loop.test, rest)
+            return None if counter is None else _Sought(first.test, kept, rest, counter)
+        if (
+            isinstance(loop, ast.While)
+            and isinstance(loop.test, ast.BoolOp)
+            and isinstance(loop.test.op, ast.And)
+        ):
+            go, *others = loop.test.values
+            counter = _counted(go, loop.body)
+            reads = any(isinstance(part, ast.Subscript) for other in others for part in ast.walk(other))
+            if counter is not None and reads:
+                return _Sought(ast.UnaryOp(ast.Not(), loop.test), [], loop.body, counter, go)
+        return None
+
+    def ranged(self, loop: ast.For) -> tuple[str, ast.expr, bool] | None:
+        """The counter of `for i in range(...)` with a step that is a literal, or of
+        `for i, ... in enumerate(a)`."""
+        match loop.iter, loop.target:
+            case ast.Call(ast.Name("range"), args, []), ast.Name(name) if 1 <= len(args) <= 3:
+                step = _literal(args[2]) if len(args) > 2 else 1
+                plain = step and "range" in self.builtin
+                return (name, args[min(1, len(args) - 1)], step > 0) if plain else None
+            case ast.Call(ast.Name("enumerate"), [ast.Name() as over], []), ast.Tuple([ast.Name(name), *_]):
+                end = ast.Call(_name("len"), [over], [])
+                return (name, end, True) if {"enumerate", "len"} <= self.builtin else None
+        return None
+
+
+@dataclass(frozen=True)
+class _Sought:
+    """What a loop looks for. test: ends it; statements: then, but for the break; rest: of an iteration that
+    goes on; counter: its name, what it does not pass, and whether it grows; go: the condition that is left.
+    """
+
+    test: ast.expr
+    statements: list[ast.stmt]
+    rest: list[ast.stmt]
+    counter: tuple[str, ast.expr, bool] | None
+    go: ast.expr | None = None
+
+
+def _counted(go: ast.expr, body: Sequence[ast.stmt]) -> tuple[str, ast.expr, bool] | None:
+    """The counter of a loop that does nothing but count, as long as it is below or above a number."""
+    if len(body) != 1 or not isinstance(go, ast.Compare) or len(go.ops) != 1:
+        return None
+    (step,), (limit,) = body, go.comparators
+    if not (isinstance(step, ast.AugAssign) and isinstance(step.target, ast.Name)):
+        return None
+    size = _literal(step.value) * {ast.Add: 1, ast.Sub: -1}.get(type(step.op), 0)
+    kinds = ast.Lt | ast.LtE if size > 0 else ast.Gt | ast.GtE
+    name = step.target.id
+    counts = isinstance(go.left, ast.Name) and go.left.id == name and isinstance(go.ops[0], kinds)
+    return (name, limit, size > 0) if size and counts and name not in _names(limit) else None
+
+
+def _literal(node: ast.expr) -> int:
+    """A literal integer; 0 for everything else."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_literal(node.operand)
+    found = node.value if isinstance(node, ast.Constant) else 0
+    return found if type(found) is int else 0
+
+
+def _names(*nodes: ast.AST) -> list[str]:
+    """Every name that stands in them, as often as it does."""
+    return [part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)]
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _assign(name: str, value: ast.expr) -> ast.stmt:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def _place(made: ast.AST, like: ast.stmt) -> None:
+    """New nodes stand where the loop does; those of the source stay where they are."""
+    for node in ast.walk(made):
+        if isinstance(node, ast.stmt | ast.expr) and not hasattr(node, "lineno"):
+            ast.copy_location(node, like)
 
 
 def _pass(statement: ast.stmt) -> ast.stmt:
@@ -105,7 +270,7 @@ def _jumps(statement: ast.stmt, jump: type[ast.stmt]) -> bool:
     if isinstance(statement, ast.If):
         return any(_jumps(inner, jump) for inner in (*statement.body, *statement.orelse))
     if isinstance(statement, ast.For | ast.While) and jump is ast.Return:
-        return any(_all_returns(statement.body))
+        return any(_all_returns([*statement.body, *statement.orelse]))
     return False
 
 

@@ -80,7 +80,7 @@ class Code:
     @staticmethod
     def of(module: Module, function: ast.FunctionDef, given: dict[str, AnyKind] | None = None) -> Code:
         expressions = admit(function)
-        body = structured(function)
+        body = structured(module, function)
         places = Counter(
             node.id
             for statement in body

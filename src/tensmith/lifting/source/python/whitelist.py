@@ -24,7 +24,6 @@ def _each(names: str, text: str) -> dict[str, str]:
 _NO_DEL = "del cannot be lifted; leave it out"
 _TYPE_PARAMETERS = "type parameters cannot be lifted; write the types out"
 _NAMES = "*args, **kwargs and keyword-only parameters cannot be lifted; name every parameter in order"
-_ELSE = "an else after a loop is not lifted; move it after the loop"
 _TRY = "try cannot be lifted; handle errors where the function is called"
 _WITH = "with cannot be lifted; open and close things where the function is called"
 _INSIDE = "a function inside a function cannot be lifted; move it to the top of the file"
@@ -43,13 +42,14 @@ READ: Mapping[str, str] = {
     "Assign": "targets value",
     "AugAssign": "target op value",
     "AnnAssign": "target value",
-    "For": "target iter body",
-    "While": "test body",
+    "For": "target iter body orelse",
+    "While": "test body orelse",
     "If": "test body orelse",
     "Assert": "",
     "Expr": "value",
     "Pass": "",
     "Continue": "",
+    "Break": "",
     "Constant": "value",
     "Name": "id",
     "Attribute": "value attr",
@@ -91,17 +91,10 @@ EMPTY: Mapping[Field, str] = {
     "kwonlyargs": _NAMES,
     "kw_defaults": _NAMES,
     "kwarg": _NAMES,
-    ("For", "orelse"): _ELSE,
-    ("While", "orelse"): _ELSE,
     "is_async": _ASYNC,
 }
 REFUSED: Mapping[str, str] = {
     # Statements.
-    **_each(
-        "Break",
-        "break ends the loop where the data says; give the loop its number of iterations, "
-        "or guard its body by an if",
-    ),
     **_each("Raise", "raise ends the function where the data says; check the condition in the caller"),
     **_each("Try TryStar", _TRY),
     **_each("With AsyncWith", _WITH),
