@@ -18,7 +18,7 @@ from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.meanings import _taken
-from tensmith.recovery.network import TorchNetwork, require_agreement
+from tensmith.recovery.network import TorchNetwork, _Ordered, require_agreement
 
 PROGRAMS = (
     *SAMPLES.values(),
@@ -81,3 +81,13 @@ def test_what_is_cut_out_stays_where_it_lies(cut: tuple[Any, ...], view: bool) -
     found = _taken(x, places, places[cut])
     np.testing.assert_array_equal(found, places[cut])
     assert (found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()) == view
+
+
+def test_gradients_of_images_lie_as_images_do() -> None:
+    """Elementwise ops of two orders take many times as long."""
+    x = torch.zeros(2, 3, 4, 4).contiguous(memory_format=torch.channels_last).requires_grad_(True)
+    seen: list[bool] = []
+    inner = x * 1.0
+    inner.register_hook(lambda g: seen.append(g.is_contiguous(memory_format=torch.channels_last)))
+    _Ordered.apply(inner).permute(0, 2, 3, 1).contiguous().sum((1, 2)).mul(torch.arange(3.0)).sum().backward()
+    assert seen == [True] and x.grad[0, :, 0, 0].tolist() == [0.0, 1.0, 2.0]

@@ -14,6 +14,8 @@ from tensmith.errors import EngineError, ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.ir import Node, Program
 from tensmith.ir.interpreter import interpret, run_node
+from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.product import Product
 from tensmith.recovery.learning import LearnedTensor, Learning
 from tensmith.recovery.meanings import meaning_of
 
@@ -27,6 +29,23 @@ _NEAR = 0.05
 def usual_device() -> str:
     """CUDA's first device where there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+class _Ordered(torch.autograd.Function):  # type: ignore[misc]
+    """Images whose gradients lie as they do, channels last: elementwise ops of two orders take many times as
+    long, and layers that move data or sum it answer in the other one."""
+
+    @staticmethod
+    def forward(_: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(_: Any, gradient: Tensor) -> Tensor:
+        return gradient.contiguous(memory_format=torch.channels_last)
+
+
+def _is_image(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.ndim == 4 and value.requires_grad
 
 
 class TorchNetwork:
@@ -62,6 +81,8 @@ class TorchNetwork:
 
     def _run(self, node: Node, values: Mapping[str, Any]) -> tuple[Any, ...]:
         inputs = [values[name] if name else None for name in node.inputs]
+        if node.kind(Elementwise) is None and node.kind(Product) is None:
+            inputs = [_Ordered.apply(x) if _is_image(x) else x for x in inputs]
         tensors = any(isinstance(value, torch.Tensor) for value in inputs)
         if node.traits.measures or not tensors:
             shapes = {name: _blank(value) for name, value in zip(node.inputs, inputs) if name}
