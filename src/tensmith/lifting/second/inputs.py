@@ -144,6 +144,8 @@ class Sampler:
                 if not self.repair(known):
                     break
         for name, kind in self.fields.items():
+            if isinstance(kind, MachineType) and kind.limits and name in known:
+                known[name] = min(max(known[name], kind.limits[0]), kind.limits[1])
             if is_flat(kind) and fixed is None:
                 known[length_symbol(name, 0)] += int(self.rng.choice(self.slack))
         readings = [(r, self.meets(r, known), self.meets(r, known, plain=True)) for r in self.lifted.requires]

@@ -17,6 +17,13 @@ bool all_even(const std::vector<int> &v) {
     return true;
 }
 
+bool is_sorted(const std::vector<int> &v) {
+    for (int i = 0; i + 1 < static_cast<int>(v.size()); i++)
+        if (v[i] > v[i + 1])
+            return false;
+    return true;
+}
+
 int find(const std::vector<int> &v, int key) {
     for (std::size_t i = 0; i < v.size(); ++i) {
         const int here = v[i];

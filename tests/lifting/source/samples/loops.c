@@ -56,4 +56,6 @@ int sought_in_rows(int n, int m, const int *a, int *b) {
 static int position(const int *a, int n, int x) { for (int k = 0; k < n; k++) if (a[k] >= x) return k; return 99; }
 int sought_by_another(int n, const int *a) { int s = 0; for (int i = 0; i < n % 9; i++) s = 5 * s + position(a + i, 6, 50); return s; }
 int sought_where_asked(int n, const int *a, int x) { if (x > 3) { for (int i = 0; i < n; i++) if (a[i] % 5 == 0) return i; x = 3; } return x; }
+int sought_by_two_bounds(int n, int m, const int *a) { int i; for (i = 0; i < n && i + 1 < m; i++) if (a[i] > a[i + 1]) break; return i; }
+int sought_until_equal(int n, const int *a) { for (int i = 0; i != n % 50 + 8; i += 1) if (a[i] > 95) return i; return -3; }
 int sought_among_numbers(int n) { for (int i = 2; i < n; i++) if (n % i == 0) return i; return n; }

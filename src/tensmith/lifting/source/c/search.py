@@ -1,6 +1,6 @@
 """Loops that look for something and do no more: here they go through all iterations and remember the first.
 
-for (i = a; i < n; i++)         ended = false; first = n
+for (i = a; i < n; i++)         ended = false; first = the greatest number
     if (test) { S; break; }     for (i = a; i < n; i++)
                                     if (test) { ended = true; first = min(first, i) }
                                 if (ended) { i = first; S }
@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from tensmith.formula.types import BOOL
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c.arithmetic import integer
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import Cursor, children, is_expression, kind, position
 from tensmith.lifting.source.c.evaluate import condition
-from tensmith.lifting.source.c.statements import BREAK, LoopExit, run, split
+from tensmith.lifting.source.c.statements import BREAK, LOOPS, LoopExit, run, split
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,20 @@ def early_exit(statements: list[Cursor]) -> EarlyExit | None:
     path, inside = [statements[count]], [parts[1]]
     while len(inside) == 1 and kind(inside[0]) == "COMPOUND_STMT":
         path, inside = [*path, inside[0]], children(inside[0])
+    if any(map(continues, inside)):
+        return None
     last = kind_at(inside, len(inside) - 1)
     if last == "BREAK_STMT":
         return EarlyExit(declared, parts[0], inside[:-1], rest, [*path, inside[-1]])
     return EarlyExit(declared, parts[0], inside, rest, path) if last == "RETURN_STMT" else None
+
+
+def continues(cursor: Cursor) -> bool:
+    """Whether a statement may continue the loop around it."""
+    name = kind(cursor)
+    if name == "CONTINUE_STMT" or name in LOOPS or is_expression(cursor):
+        return name == "CONTINUE_STMT"
+    return any(map(continues, children(cursor)))
 
 
 def kind_at(statements: list[Cursor], place: int) -> str:
@@ -127,12 +138,15 @@ def search(
         move()
     context.frame.loops -= 1
     counter, sign = counted(moves)
-    bound = limit(go, counter, sign)
     inner = frozenset(made.name for made in looking if isinstance(made, loops.Declare))
-    if counter is None or bound is None or len(inner) < len(looking) or context.pointers != pointers:
+    if counter is None or len(inner) < len(looking) or context.pointers != pointers:
+        raise Refusal(BREAK, where)
+    if not (counter.type.signed or bounds(go, counter, sign)):  # it may begin again at the other end
         raise Refusal(BREAK, where)
     ended = context.declare("ended", BOOL, loops.Constant(False, BOOL, where), where)
-    first = context.declare(f"first_{counter.name}", counter.type, bound, where)
+    assert counter.type.limits is not None
+    last = integer(counter.type.limits[sign > 0], where, counter.type)
+    first = context.declare(f"first_{counter.name}", counter.type, last, where)
     nearer = loops.Apply("minimum" if sign > 0 else "maximum", (first, counter), counter.type, where)
     found = (
         loops.Assign(ended.name, loops.Constant(True, BOOL, where), where),
@@ -152,15 +166,14 @@ def counted(moves: list[loops.Statement]) -> tuple[loops.Variable | None, int]:
             match added:
                 case loops.Apply(
                     "add" | "sub" as way, (loops.Variable(own) as counter, loops.Constant(size))
-                ) if own == name and size and counter.type == added.type == value.type:
+                ) if own == name and size and counter.type == added.type == value.type and added.type.limits:
                     return counter, 1 if (size > 0) == (way == "add") else -1
     return None, 0
 
 
-def limit(go: loops.Expr, counter: loops.Variable | None, sign: int) -> loops.Expr | None:
-    """What the counter does not pass while the loop runs; None where that is not plain to see."""
+def bounds(go: loops.Expr, counter: loops.Variable, sign: int) -> bool:
+    """Whether a condition bounds the counter on the side that it goes to."""
     match go:
         case loops.Apply("less" | "less_equal", (left, right)):
-            own, other = (left, right) if sign > 0 else (right, left)
-            return other if own == counter and other.type == own.type else None
-    return None
+            return (left if sign > 0 else right) == counter
+    return False

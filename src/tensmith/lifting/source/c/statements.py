@@ -51,7 +51,8 @@ STATEMENTS: dict[str, Handler] = {}
 COPIES = 4  # how many statements an `if` may have to be written out twice
 BREAK = (
     "break or return ends the loop early, depending on data: let that be all that the loop does, under one "
-    "if, or let it run over all iterations and keep what counts with if"
+    "if at its start, with one counter of a constant step; or let it run over all iterations and keep what "
+    "counts with if"
 )
 
 

@@ -142,14 +142,16 @@ class _Work:
                 reason = "a loop that ends early hands on what it ran over"
                 raise Refusal(f"{reason}; loop over range or enumerate, and hand on the place", where)
         test = ast.If(sought.test, found, [])
-        branch = ast.If(_name(ended), [*back, *sought.statements] or [_pass(statement)], statement.orelse)
+        # Without a break, what the else says is done in any case.
+        otherwise, behind = ([], statement.orelse) if sought.go else (statement.orelse, [])
+        branch = ast.If(_name(ended), [*back, *sought.statements] or [_pass(statement)], otherwise)
         body = [test, *sought.rest]
         loop: ast.stmt = (
             ast.For(statement.target, statement.iter, body, [])
             if isinstance(statement, ast.For)
             else ast.While(sought.go or statement.test, body, [])
         )
-        made = [*start, loop, branch]
+        made = [*start, loop, branch, *behind]
         for each in made:
             _place(each, statement)
         return made
@@ -163,6 +165,8 @@ class _Work:
             and isinstance(first.body[-1], ast.Break | ast.Return)
         ):
             kept = first.body[:-1] if isinstance(first.body[-1], ast.Break) else first.body
+            if any(_jumps(each, ast.Continue) for each in kept):
+                return None
             if isinstance(loop, ast.For):
                 return None if rest else _Sought(first.test, kept, [], self.ranged(loop))
             counter = _counted(loop.test, rest)
@@ -188,8 +192,8 @@ class _Work:
                 plain = step and "range" in self.builtin
                 return (name, args[min(1, len(args) - 1)], step > 0) if plain else None
             case ast.Call(ast.Name("enumerate"), [ast.Name() as over], []), ast.Tuple([ast.Name(name), *_]):
-                end = ast.Call(_name("len"), [over], [])
-                return (name, end, True) if {"enumerate", "len"} <= self.builtin else None
+                plain = {"enumerate", "len"} <= self.builtin and _names(loop.target).count(name) == 1
+                return (name, ast.Call(_name("len"), [over], []), True) if plain else None
         return None
 
 
@@ -269,8 +273,9 @@ def _jumps(statement: ast.stmt, jump: type[ast.stmt]) -> bool:
         return True
     if isinstance(statement, ast.If):
         return any(_jumps(inner, jump) for inner in (*statement.body, *statement.orelse))
-    if isinstance(statement, ast.For | ast.While) and jump is ast.Return:
-        return any(_all_returns([*statement.body, *statement.orelse]))
+    if isinstance(statement, ast.For | ast.While):
+        inside = any(_all_returns(statement.body)) if jump is ast.Return else False
+        return inside or any(_jumps(inner, jump) for inner in statement.orelse)
     return False
 
 
@@ -285,4 +290,8 @@ def _always_leaves(statements: Sequence[ast.stmt]) -> bool:
             return True
         if isinstance(statement, ast.If) and all(map(_always_leaves, (statement.body, statement.orelse))):
             return True
+        if isinstance(statement, ast.For | ast.While) and _always_leaves(statement.orelse):
+            breaks = any(isinstance(part, ast.Break) for part in ast.walk(statement))
+            if not breaks:
+                return True
     return False
