@@ -27,6 +27,7 @@ Path: TypeAlias = tuple[tuple[Term, bool], ...]
 
 
 _LENGTH = re.compile(r"len\(([^,()]+), (\d+)\)")
+_FRESH = re.compile(r"%\d+\b")
 
 
 def length_symbol(array: str, axis: int) -> str:
@@ -46,8 +47,8 @@ def measured(symbols: Iterable[str]) -> set[str]:
 
 
 def as_shown(text: str) -> str:
-    """A text with lengths as people write them: len(a), len(a[0])."""
-    return _LENGTH.sub(lambda found: f"len({found[1]}{'[0]' * int(found[2])})", text)
+    """A text with lengths as people write them, len(a), len(a[0]), and counters by their names alone."""
+    return _FRESH.sub("", _LENGTH.sub(lambda found: f"len({found[1]}{'[0]' * int(found[2])})", text))
 
 
 def first(fold: Reduce) -> Term:

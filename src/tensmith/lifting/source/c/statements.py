@@ -362,10 +362,9 @@ def leave(context: LoweringContext, cursor: Cursor) -> None:
     """return, return x."""
     frame, where = context.frame, position(cursor)
     if frame.loops:
-        reason = (
-            "returns from inside a loop: the other iterations would not happen; let that be all that the loop"
-        )
-        raise Refusal(f"{reason} does, or keep the result in a variable and return it after the loop", where)
+        reason = "returns from inside a loop: the other iterations would not happen"
+        way = "let that be all that one loop does, with none around it, or keep the result in a variable"
+        raise Refusal(f"{reason}; {way} and return it after the loop", where)
     if not children(cursor):
         return
     given = children(cursor)[0]
