@@ -17,7 +17,7 @@ from typing import Any
 
 from tensmith import gate
 from tensmith.config import Config, make_config
-from tensmith.data import Dataset, Subset
+from tensmith.data import Dataset
 from tensmith.data.fingerprint import fingerprint
 from tensmith.data.split import most_frequent_share
 from tensmith.deploy.again import judged_as
@@ -196,12 +196,12 @@ def compress(
         tried = with_earlier(trials.tried, folder.checkpoint)
         _tell_of_samples(tried, voice)
         with unmissed(), _until_written(stopped) as interrupted:
-            held_out = _held_out(run, tried, schedule, voice)
-            finalized = finalize(run, builder, judge, tried, held_out, voice.progress, schedule)
+            samples = _held_out(run, tried, schedule, voice)
+            finalized = finalize(run, builder, judge, tried, samples, voice.progress, schedule)
             spent.on(f"measuring {len(finalized.points)} points for good")
             voice.tell(str(spent))
-            _tell_of(finalized, run.objective, voice)
-            judged = judged_as(config, request.title, seen, task, len(held_out))
+            _tell_of(finalized, run, voice)
+            judged = judged_as(config, request.title, seen, task, finalized.held_out)
             story = Story(
                 config,
                 request.title,
@@ -419,8 +419,11 @@ def _until_written(stopped: bool) -> AbstractContextManager[Callable[[], bool]]:
     return nullcontext(lambda: True) if stopped else postponed()
 
 
-def _tell_of(finalized: Finalized, objective: Objective, voice: _Voice) -> None:
-    broken = objective.over_budget(finalized.original)
+def _tell_of(finalized: Finalized, run: RunDescription, voice: _Voice) -> None:
+    whole = len(run.splits.held_out)
+    if finalized.held_out < whole:
+        voice.tell(f"{finalized.held_out} of {whole} held-out samples were used, to fit the time budget")
+    broken = run.objective.over_budget(finalized.original)
     if broken and not any(point.candidate.status == "accepted" for point in finalized.points):
         voice.tell(f"no point holds every budget, and the original stays: it {broken}")
     if late := sum(candidate.reason == LATE for candidate in finalized.lost):
@@ -440,8 +443,8 @@ def _tell_of_samples(tried: Sequence[Candidate], voice: _Voice) -> None:
         )
 
 
-def _held_out(run: RunDescription, tried: list[Candidate], schedule: Schedule, voice: _Voice) -> Subset:
-    """The held-out split, or as much of it as the time that is left can afford."""
+def _held_out(run: RunDescription, tried: list[Candidate], schedule: Schedule, voice: _Voice) -> int:
+    """How many samples of the held-out split the time that is left can afford."""
     points, whole = finalists(tried), run.splits.held_out
     if schedule.least(points) > schedule.left:
         spent = run.time_budget - (schedule.deadline - time.monotonic())
@@ -449,7 +452,4 @@ def _held_out(run: RunDescription, tried: list[Candidate], schedule: Schedule, v
             f"the time budget of {run.time_budget:g} s is less than this run needs: {spent:.0f} s are "
             f"spent, and measuring what was found for good takes about {schedule.least(points):.0f} s more"
         )
-    view = whole.take(schedule.samples(points))
-    if len(view) < len(whole):
-        voice.tell(f"{len(view)} of {len(whole)} held-out samples were used, to fit the time budget")
-    return view
+    return min(len(whole), schedule.samples(points))

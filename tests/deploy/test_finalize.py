@@ -9,6 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pytest
+
+from tensmith.data import Subset
 from tensmith.deploy.finalize import (
     LATE,
     Finalized,
@@ -20,6 +24,8 @@ from tensmith.deploy.finalize import (
 from tensmith.deploy.write import _tried
 from tensmith.errors import EngineError
 from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.outcome import Classification
+from tensmith.evaluate.task import Task
 from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
@@ -49,7 +55,7 @@ def gate(
     measuring takes of `each`; a worker built the ones `elsewhere`, and otherwise than this machine, and what
     is `dying` does not answer all."""
 
-    def outcome(contender: Contender, *_: Any) -> Any:
+    def answers(contender: Contender, _: Any) -> Any:
         if contender.path.name in dying:
             raise EngineError("its loss is not finite")
         lost = by if contender.path.name in breaking else 0.0
@@ -61,9 +67,10 @@ def gate(
     builder: Any = SimpleNamespace(
         file=lambda plan: Path(named(plan)), confirmed=lambda plan: named(plan) not in elsewhere
     )
-    judge: Any = SimpleNamespace(outcome=outcome)
-    nothing: Any = None
-    hearing = Hearing(judge, nothing, Contender("e", Path("original")))
+    task = SimpleNamespace(judged=lambda found, _: found)
+    judge: Any = SimpleNamespace(answers=answers, task=task)
+    whole: Any = SimpleNamespace(take=lambda _: None)
+    hearing = Hearing(judge, whole, 100, Contender("e", Path("original")))
     start = time.monotonic()
 
     def until(points: Sequence[Candidate]) -> float:
@@ -166,3 +173,30 @@ def test_the_original_is_measured_for_good_once_whatever_became_of_it() -> None:
     assert finalists([original, *FRONT]) == [original, *FRONT]
     assert finalists([replace(original, status="rejected"), *FRONT])[0].id == "original"
     assert finalists([replace(original, status="failed"), *FRONT]) == FRONT
+
+
+def test_more_samples_are_heard_by_all_or_by_none() -> None:
+    part: Any = None
+    whole = Subset(part, np.arange(10))
+    labels = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    asked: list[tuple[str, int]] = []
+
+    def answers(contender: Contender, view: Subset) -> Classification:
+        asked.append((contender.engine, len(view)))
+        if contender.engine == "failing" and 9 in view.indices:
+            raise EngineError("not that one")
+        wrong = view.indices >= 8 if contender.engine == "late" else False
+        return Classification(np.where(wrong, 0, labels[view.indices]), labels[view.indices])
+
+    judge: Any = SimpleNamespace(answers=answers, task=Task("accuracy"))
+    original, late, failing = (Contender(name, Path("f")) for name in ("original", "late", "failing"))
+    hearing = Hearing(judge, whole, 6, original)
+    assert hearing.drop(late).value == hearing.drop(failing).value == 0.0
+    hearing.more(4, [late, failing])
+    assert hearing.samples == 6 and hearing.drop(late).value == 0.0
+    hearing.more(3, [late, failing])
+    assert hearing.samples == 9 and hearing.drop(late).value == pytest.approx(100 / 9)
+    hearing.more(4, [late])
+    assert hearing.samples == 10 and hearing.drop(late).value == pytest.approx(20.0)
+    assert asked[:3] == [("original", 6), ("late", 6), ("failing", 6)]
+    assert asked[-2:] == [("original", 1), ("late", 1)]

@@ -103,3 +103,13 @@ def test_what_fails_says_nothing_about_time() -> None:
     with contextlib.suppress(ValueError), pace.timed(START):
         raise ValueError
     assert pace.longest(START) == 0.0
+
+
+def test_time_that_timing_left_goes_into_more_samples() -> None:
+    four = points(4)
+    assert schedule(0.0).more(four, 100, 500) == 0
+    assert schedule(10000.0).more(four, 100, 500) == 400
+    some = [schedule(seconds).more(four, 100, 10**6) for seconds in (100.0, 200.0)]
+    assert 0 < some[0] < some[1]
+    assert schedule(200.0).more(four, 10**6 - 1, 10**6) == 1
+    assert schedule(200.0).more(four, 10 * some[1], 10**6) == 0  # not worth starting anew for

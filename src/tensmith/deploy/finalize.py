@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import Latency, compare
-from tensmith.evaluate.outcome import Outcome
+from tensmith.evaluate.outcome import Answers, Outcome, Score, joined
 from tensmith.progress import Progress
 from tensmith.report.metric import Metric, exact
 from tensmith.search.builder import Builder, Built
@@ -71,7 +71,7 @@ def finalize(
     builder: Builder,
     judge: Judge,
     candidates: Sequence[Candidate],
-    held_out: Subset,
+    samples: int,
     progress: Progress,
     schedule: Schedule,
 ) -> Finalized:
@@ -83,10 +83,12 @@ def finalize(
     may, it says which do. No point comes back within the budget there. The original stays where no point
     holds every budget. What is repeated for certainty alone (rounds, processes, replacements) is repeated as
     the schedule allows.
+
+    samples: of the held-out split, to begin with; what time is left after timing goes into more of them.
     """
     untouched = replace(next(c for c in candidates if c.plan == UNTOUCHED), status="accepted", reason="")
     progress("accuracy of the original on held-out data")
-    hearing = Hearing(judge, held_out, run.baseline)
+    hearing = Hearing(judge, run.splits.held_out, samples, run.baseline)
 
     def until(points: Sequence[Candidate]) -> float:
         return schedule.judged_by([untouched, *points])
@@ -95,12 +97,22 @@ def finalize(
     peers = _judged_peers(run, builder, hearing, candidates, progress, until(kept))
     standing = {_contender(builder, c): c for c in [untouched, *kept]}
     timed, refused = _timed(run, standing, peers, progress, schedule)
+    if more := schedule.more([*standing.values()], hearing.samples, len(hearing.whole)):
+        progress(f"accuracy of all points on {more} more held-out samples")
+        answering = [*standing, *(peer.contender for peer in peers)]
+        hearing.more(more, [each for each in answering if each in timed])
     progress("memory and energy of all points")
     processes = schedule.processes(list(standing.values()))
     measured: list[Point] = []
-    for contender, candidate in standing.items():
+    for contender, judged in standing.items():
         if contender in refused:
-            lost.append(_fallen(candidate, refused[contender]))
+            lost.append(_fallen(judged, refused[contender]))
+            continue
+        candidate = judged
+        if candidate.plan != UNTOUCHED:
+            candidate = _gated(candidate, hearing.drop(contender), run.objective)
+        if candidate.status == "rejected":
+            lost.append(candidate)
             continue
         try:
             built = builder.built(candidate.plan)
@@ -145,19 +157,21 @@ def finalize(
         lost,
         _as_delivered(measured[0].candidate.metrics),
         peer_metrics,
-        len(held_out),
+        hearing.samples,
         any(latency.busy for latency in timed.values()),
     )
 
 
 @dataclass
 class Hearing:
-    """Held-out data, and what was answered on it: each contender is judged once, the original before all."""
+    """Held-out data, so many samples of it, and what was answered on these, by the original before all."""
 
     judge: Judge
-    view: Subset
+    whole: Subset
+    samples: int
     baseline: Contender
-    heard: dict[Contender, Outcome] = field(default_factory=dict)
+    heard: dict[Contender, Answers] = field(default_factory=dict)
+    _outcomes: dict[Contender, Outcome] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.outcome(self.baseline)
@@ -165,14 +179,34 @@ class Hearing:
     def outcome(self, contender: Contender) -> Outcome:
         """What a contender answers. EngineError if it cannot run."""
         if contender not in self.heard:
-            original = self.heard.get(self.baseline)
-            self.heard[contender] = self.judge.outcome(contender, self.view, original)
-        return self.heard[contender]
+            self.heard[contender] = self.judge.answers(contender, self.whole.take(self.samples))
+        if contender not in self._outcomes:
+            original = self._outcomes.get(self.baseline)
+            self._outcomes[contender] = self.judge.task.judged(self.heard[contender], original)
+        return self._outcomes[contender]
 
     def drop(self, contender: Contender) -> Metric:
         """What a contender loses against the original; the original against itself nothing, for sure."""
-        drop = self.outcome(contender).drop(self.heard[self.baseline])
+        drop = self.outcome(contender).drop(self.outcome(self.baseline))
         return exact(0.0, drop.unit) if contender == self.baseline else drop
+
+    def more(self, samples: int, contenders: Iterable[Contender]) -> None:
+        """So many more samples for some contenders and the original; none where one cannot answer them."""
+        if isinstance(self.heard[self.baseline], Score):  # it is of all samples at once
+            return
+        indices = self.whole.indices[self.samples : self.samples + samples]
+        rest = replace(self.whole, indices=indices)
+        try:
+            found = {
+                each: joined([self.heard[each], self.judge.answers(each, rest)])
+                for each in dict.fromkeys((self.baseline, *contenders))
+            }
+        except TensmithError as error:
+            if is_of_disk(error):
+                raise
+            return
+        self.samples, self.heard, self._outcomes = self.samples + len(indices), found, {}
+        self.outcome(self.baseline)
 
 
 def _through_the_gate(

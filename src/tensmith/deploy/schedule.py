@@ -17,6 +17,8 @@ _SECONDS_A_CONTENDER, _TIMING_SHARE = 3.0, 0.005
 # The end takes at most this share of the time budget, or the least that it can take.
 _MOST_SHARE = 1 / 3
 _FEWEST_SAMPLES = 100
+# Of the time that is left for more samples, what is planned with; how many more are worth starting anew for.
+_CAUTION, _NOTICEABLE = 0.7, 0.25
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,15 @@ class Schedule:
         judged = len(points) + self.peers
         affordable = (left / judged - self.pace.usual(START)) / max(self.pace.usual(SAMPLE), 1e-9)
         return max(self.fewest, int(affordable))
+
+    def more(self, points: Sequence[Candidate], judged: int, whole: int) -> int:
+        """Held-out samples that can be judged after timing, beyond those that were: none where these would be
+        few beside them."""
+        contenders = len(points) + self.peers
+        left = _CAUTION * (self.left - self._after_timing(points, 1))
+        affordable = (left / contenders - self.pace.usual(START)) / max(self.pace.usual(SAMPLE), 1e-9)
+        more = min(whole - judged, int(affordable))
+        return more if more >= min(whole - judged, _NOTICEABLE * judged) else 0
 
     def judged_by(self, points: Sequence[Candidate]) -> float:
         """The time (of time.monotonic) at which judging has to end."""

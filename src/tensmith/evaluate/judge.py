@@ -39,8 +39,12 @@ class Judge:
 
     def outcome(self, contender: Contender, view: Subset, original: Outcome | None = None) -> Outcome:
         """What a contender answers; `original` is that of the original. EngineError if it cannot run."""
+        return self.task.judged(self.answers(contender, view), original)
+
+    def answers(self, contender: Contender, view: Subset) -> Answers:
+        """What a contender answers. EngineError if it cannot run."""
         with self.answering(contender) as answers:
-            return self.task.judged(answers(view), original)
+            return answers(view)
 
     @contextmanager
     def answering(self, contender: Contender) -> Iterator[Callable[[Subset], Answers]]:
