@@ -117,7 +117,7 @@ def _fronts_table(rows: Rows, peers: Rows) -> str:
         )
         points = [fastest] if fastest["id"] == smallest["id"] else [fastest, smallest]
         lines.append(
-            (NAMES[name], "; ".join(map(_reached, points)), "; ".join(_lost(row, p) for p in points),
+            (NAMES[name], "; ".join(map(_reached, points)), "; ".join(_lost(p) for p in points),
              *([_areas(peers.get(name))] if peers else []))
         )  # fmt: skip
     return _table(("model", "reached", "lost", *(["area, ours and theirs"] if peers else [])), lines)
@@ -322,11 +322,11 @@ def _reached(point: Mapping[str, Any]) -> str:
     return f"{speed:.2f}x faster, {size:.2f}x smaller"
 
 
-def _lost(row: Mapping[str, Any], point: Mapping[str, Any]) -> str:
-    before, after = (each["metrics"]["accuracy"]["value"] for each in (row["front"]["original"], point))
-    if row["measure"] == "loss":
-        return f"{100 * (after - before) / before:.1f} % of the loss"
-    return f"{before - after:.2f} points"
+def _lost(point: Mapping[str, Any]) -> str:
+    """With its interval, which says on how few samples it may rest."""
+    drop = point["metrics"]["accuracy_drop"]
+    unit = "points" if drop["unit"] == "pt" else "% of the loss"
+    return f"{drop['value']:.2f} ({drop['low']:.2f} to {drop['high']:.2f}) {unit}"
 
 
 def _areas(row: Mapping[str, Any] | None) -> str:
