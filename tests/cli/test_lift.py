@@ -25,7 +25,7 @@ def dot(a: list[float], b: list[float], n: int):
 def first(a, n: int):
     for i in range(n):
         if a[i] > 0:
-            return i
+            return a[i]
     return -1
 """
 
@@ -42,7 +42,7 @@ def test_files_and_json(folder: Path) -> None:
     proved, refused = json.loads(result.stdout)["functions"]
     assert proved["status"] == "proved" and proved["requires"] == ["len(a) >= n", "len(b) >= n"]
     assert "out/dot.py" in proved["files"] and proved["obligations"] > 5 and "matmul" in proved["program"]
-    assert refused["status"] == "refused" and (refused["line"], refused["column"]) == (12, 13)
+    assert refused["status"] == "refused" and (refused["line"], refused["column"]) == (12, 20)
     spec = importlib.util.spec_from_file_location("dot", folder / "out" / "dot.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

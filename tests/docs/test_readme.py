@@ -22,6 +22,7 @@ def metric(value: float, unit: str) -> dict[str, Any]:
 def point(name: str, speed: float, size: float, accuracy: float) -> dict[str, Any]:
     metrics = {"speedup": metric(speed, "x"), "size_ratio": metric(size, "x")}
     metrics["accuracy"] = metric(accuracy, "%")
+    metrics["accuracy_drop"] = metric(91.0 - accuracy, "pt") | {"low": -1.0, "high": 2.0}
     return {"id": name, "within_budget": True, "engine": "native", "metrics": metrics}
 
 
@@ -82,7 +83,7 @@ def test_figures_say_of_which_commit_they_are() -> None:
         (
             ("fronts", "peers"),
             "| ResNet-20, CIFAR-10 | 7.00x faster, 5.00x smaller; 4.00x faster, 11.00x smaller "
-            "| 0.50 points; 0.25 points | 0.75, 0.50 |",
+            "| 0.50 (-1.00 to 2.00) points; 0.25 (-1.00 to 2.00) points | 0.75, 0.50 |",
         ),
         (("fronts",), "native, chosen"),
         (("lifting_speed",), "On 1 loops of published benchmarks"),

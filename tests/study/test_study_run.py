@@ -121,7 +121,9 @@ def test_what_is_trained_loses_less(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     pytest.importorskip("torch", reason="the torch extra is not installed")
     from tensmith.recovery.training import Training
 
-    monkeypatch.setattr(Training, "_seconds_a_step", lambda self: 0.3)  # as many steps on every machine
+    monkeypatch.setattr(
+        Training, "_seconds_a_step", lambda self: (0.3, 0.0)
+    )  # as many steps on every machine
     (tmp_path / "study.yaml").write_text(f"""name: trained
 datasets: [{{name: digits, data: "npz:{DIGITS / "digits.npz"}", samples: 300, calibration: 64}}]
 models: [{{name: digits, path: {DIGITS / "digits.onnx"}, dataset: digits}}]
