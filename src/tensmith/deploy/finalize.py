@@ -101,16 +101,18 @@ def finalize(
         progress(f"accuracy of all points on {more} more held-out samples")
         answering = [*standing, *(peer.contender for peer in peers)]
         hearing.more(more, [each for each in answering if each in timed])
+        standing |= {
+            each: _gated(candidate, hearing.drop(each), run.objective)
+            for each, candidate in standing.items()
+            if each in timed and candidate.plan != UNTOUCHED
+        }
     progress("memory and energy of all points")
     processes = schedule.processes(list(standing.values()))
     measured: list[Point] = []
-    for contender, judged in standing.items():
+    for contender, candidate in standing.items():
         if contender in refused:
-            lost.append(_fallen(judged, refused[contender]))
+            lost.append(_fallen(candidate, refused[contender]))
             continue
-        candidate = judged
-        if candidate.plan != UNTOUCHED:
-            candidate = _gated(candidate, hearing.drop(contender), run.objective)
         if candidate.status == "rejected":
             lost.append(candidate)
             continue

@@ -62,17 +62,13 @@ class Schedule:
     def samples(self, points: Sequence[Candidate]) -> int:
         """Held-out samples that can be judged if everything after it takes what it should."""
         left = self.left - self._timing(points, self.a_contender) - self._after_timing(points, PROCESSES)
-        judged = len(points) + self.peers
-        affordable = (left / judged - self.pace.usual(START)) / max(self.pace.usual(SAMPLE), 1e-9)
-        return max(self.fewest, int(affordable))
+        return max(self.fewest, self._judged_in(left, points))
 
     def more(self, points: Sequence[Candidate], judged: int, whole: int) -> int:
         """Held-out samples that can be judged after timing, beyond those that were: none where these would be
         few beside them."""
-        contenders = len(points) + self.peers
         left = _CAUTION * (self.left - self._after_timing(points, 1))
-        affordable = (left / contenders - self.pace.usual(START)) / max(self.pace.usual(SAMPLE), 1e-9)
-        more = min(whole - judged, int(affordable))
+        more = min(whole - judged, self._judged_in(left, points))
         return more if more >= min(whole - judged, _NOTICEABLE * judged) else 0
 
     def judged_by(self, points: Sequence[Candidate]) -> float:
@@ -89,6 +85,11 @@ class Schedule:
         left = self.left - self._after_timing(points, 0)
         affordable = left / max(self.pace.several(START, len(points)), 1e-9)
         return max(1, min(PROCESSES, int(affordable)))
+
+    def _judged_in(self, seconds: float, points: Sequence[Candidate]) -> int:
+        """Samples that all points and peers can be judged on; below 0 where not even a start fits."""
+        each = seconds / (len(points) + self.peers)
+        return int((each - self.pace.usual(START)) / max(self.pace.usual(SAMPLE), 1e-9))
 
     def _end(
         self,

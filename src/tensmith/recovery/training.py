@@ -288,17 +288,17 @@ class Training:
 
     def _times(self) -> list[tuple[float, float, int]]:
         """Seconds of gradients, seconds of answers, threads."""
+        self._fitting_gradients(0)
+        parts = list(_parts(self._feed.at(0), self._network.program, self._at_once))
         found = []
         for threads in sorted({1, self._threads}):
             torch.set_num_threads(threads)
             taken = []
-            for number in range(_TIMED_STEPS):
-                self._fitting_gradients(number)
-                parts = list(_parts(self._feed.at(number), self._network.program, self._at_once))
+            for _ in range(_TIMED_STEPS):
                 began = time.monotonic()
                 self._asked(parts)
                 answered = time.monotonic()
-                self._gradients(number)
+                self._gradients(0)
                 taken.append((time.monotonic() - answered, answered - began))
             found.append((min(each for each, _ in taken), min(each for _, each in taken), threads))
         return found

@@ -141,6 +141,11 @@ def _solver(name: str) -> Callable[[str, float], Answer]:
     raise VerificationError(f"there is no solver '{name}'; known: z3, cvc5")
 
 
+def _limits(solver: str, timeout: float) -> tuple[int, int]:
+    """(work, milliseconds by the clock), of either at least 1: solvers take 0 for no limit."""
+    return max(1, int(timeout * _WORK[solver])), max(1, int(timeout * 1000 * _PATIENCE))
+
+
 @lru_cache(maxsize=1)
 def _context() -> Any:
     return z3.Context()
@@ -163,8 +168,9 @@ def ask_z3(text: str, timeout: float) -> Answer:
 def _decided(text: str, timeout: float) -> Answer:
     """The answer; Z3Exception with the reason where there is none."""
     solver = z3.SimpleSolver(ctx=_context())
-    solver.set("rlimit", int(timeout * _WORK["z3"]))
-    solver.set("timeout", int(timeout * 1000 * _PATIENCE))
+    work, milliseconds = _limits("z3", timeout)
+    solver.set("rlimit", work)
+    solver.set("timeout", milliseconds)
     try:
         solver.from_string(text)
         answer = solver.check()
@@ -199,8 +205,9 @@ def ask_cvc5(text: str, timeout: float) -> Answer:
     import cvc5
 
     solver = cvc5.Solver(_terms())
-    solver.setOption("rlimit-per", str(int(timeout * _WORK["cvc5"])))
-    solver.setOption("tlimit-per", str(int(timeout * 1000 * _PATIENCE)))
+    work, milliseconds = _limits("cvc5", timeout)
+    solver.setOption("rlimit-per", str(work))
+    solver.setOption("tlimit-per", str(milliseconds))
     parser = cvc5.InputParser(solver)
     parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "obligation")
     symbols, last = parser.getSymbolManager(), ""

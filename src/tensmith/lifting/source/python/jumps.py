@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.python.module import Module, outside_functions, place
+from tensmith.lifting.source.python.module import Module, local_names, outside_functions, place
 
 RESULT = "return"  # no name of Python, so none of the source's
 _MOST_STATEMENTS = 5000
@@ -68,9 +68,7 @@ class _Work:
 
     def __init__(self, module: Module, function: ast.FunctionDef) -> None:
         self.left, self.names = _MOST_STATEMENTS, Counter(_names(function))
-        own = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
-        own |= {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and _is_stored(node)}
-        names = (name for name in ("range", "enumerate", "len") if name not in own)
+        names = {"range", "enumerate", "len"} - local_names(function)
         self.builtin = frozenset(name for name in names if module.callee(_name(name)) == name)
 
     def block(self, statements: Sequence[ast.stmt], jump: type[ast.stmt]) -> list[ast.stmt]:
@@ -237,10 +235,6 @@ def _names(*nodes: ast.AST) -> list[str]:
     return [part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)]
 
 
-def _is_stored(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
-
-
 def _name(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
@@ -290,8 +284,7 @@ def _always_leaves(statements: Sequence[ast.stmt]) -> bool:
             return True
         if isinstance(statement, ast.If) and all(map(_always_leaves, (statement.body, statement.orelse))):
             return True
-        if isinstance(statement, ast.For | ast.While) and _always_leaves(statement.orelse):
-            breaks = any(isinstance(part, ast.Break) for part in ast.walk(statement))
-            if not breaks:
-                return True
+        breaks = any(isinstance(part, ast.Break) for part in ast.walk(statement))
+        if isinstance(statement, ast.For | ast.While) and not breaks and _always_leaves(statement.orelse):
+            return True
     return False

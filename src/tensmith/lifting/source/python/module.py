@@ -271,3 +271,16 @@ def _rewritten(tree: ast.AST) -> Iterator[str]:
             and node not in read
         ):
             yield node.id
+
+
+def local_names(function: ast.FunctionDef) -> frozenset[str]:
+    """The parameters and every name that a statement assigns; comprehensions keep their own."""
+    found = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        if not isinstance(node, ast.comprehension):
+            stack.extend(ast.iter_child_nodes(node))
+    return frozenset(found)

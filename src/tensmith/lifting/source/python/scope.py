@@ -18,7 +18,7 @@ from tensmith.lifting.source.python.infer import infer
 from tensmith.lifting.source.python.jumps import structured
 from tensmith.lifting.source.python.kinds import AnyKind, ArrayKind, NumberKind
 from tensmith.lifting.source.python.liveness import Liveness, Names, analyse, assigned
-from tensmith.lifting.source.python.module import Module, dotted, place
+from tensmith.lifting.source.python.module import Module, dotted, local_names, place
 from tensmith.lifting.source.python.types import Types
 from tensmith.lifting.source.python.whitelist import ELSEWHERE, admit
 
@@ -92,19 +92,6 @@ class Code:
         return Code(
             function, body, types, analyse(body), assigned(body), once, local_names(function), expressions
         )
-
-
-def local_names(function: ast.FunctionDef) -> Names:
-    """The parameters and every name that a statement assigns; comprehensions keep their own."""
-    found = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
-    stack: list[ast.AST] = list(function.body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            found.add(node.id)
-        if not isinstance(node, ast.comprehension):
-            stack.extend(ast.iter_child_nodes(node))
-    return frozenset(found)
 
 
 @dataclass
