@@ -23,8 +23,9 @@ from tensmith.errors import ProgramError
 from tensmith.evaluate.task import Task
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
-from tensmith.recovery import training
+from tensmith.recovery import known, training
 from tensmith.recovery.feed import Feed, Samples, mirrored, shifted
+from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.network import NetworkSession, TorchNetwork
 from tensmith.recovery.training import Outlook, Recipe, Training
@@ -83,7 +84,7 @@ def lessons(
         return TASK.outcome(session, splits.search, standard).drop(standard).value
 
     feed = Feed(splits.fitting, original.inputs, UNIT, 64, 0)
-    return Training(network, teacher, feed, True, lost, Recipe(0, batch, rates), path, 1)
+    return Training(network, KnownAnswers(teacher), feed, True, lost, Recipe(0, batch, rates), path, 1)
 
 
 @pytest.mark.parametrize(("growing", "bfloat16"), [(False, False), (True, False), (False, True)])
@@ -113,23 +114,23 @@ def test_batches_come_again_and_the_original_is_asked_once(
     kept_bytes: int,
 ) -> None:
     monkeypatch.setattr(training, "_BATCHES", 6)
-    monkeypatch.setattr(training, "_KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr(known, "_KEPT_BYTES", kept_bytes)
     course, answered = lessons(original, pruned, splits, tmp_path / "state.npz"), []
-    network = course._original
+    network = course._original._network
 
     def counting(part: Samples) -> list[Any]:
         answered.append(part)
         return network(part)
 
-    monkeypatch.setattr(course, "_original", counting)
+    monkeypatch.setattr(course._original, "_network", counting)
     steps = course.course(10 * 20).steps
-    assert steps > 12 and len(answered) == (6 if kept_bytes else steps)
+    assert steps > 12 and len(answered) == (6 if kept_bytes else steps) + training._COMPARED
 
 
 def test_steps_fit_their_time(original: Program, pruned: Program, splits: Splits, tmp_path: Path) -> None:
     course = lessons(original, pruned, splits, tmp_path / "state.npz")
     assert course._steps_in(100, 0.5, 0.5) == 100
-    course._wanted(0, list(training._parts(course._feed.at(0), course._network.program, 64)))
+    course._original.of(0, list(training._parts(course._feed.at(0), course._network.program, 64)))
     assert course._steps_in(training._BATCHES, 0.5, 0.5) == training._BATCHES
     assert course._steps_in(training._BATCHES + 100, 0.5, 0.5) == training._BATCHES + 200
 

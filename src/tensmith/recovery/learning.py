@@ -189,6 +189,14 @@ class LearningGrid(LearningZeros):
     def value(self) -> Tensor:
         return onto_grid(self.masked, self._spread(), self.low, self.top)
 
+    def unrounded(self) -> Tensor:
+        """The weights in units of their scales."""
+        return self.masked / self._spread()
+
+    def codes(self) -> Tensor:
+        """The whole numbers that stand for the weights."""
+        return torch.clamp(torch.round(self.unrounded()), self.low, self.top)
+
     def _spread(self) -> Tensor:
         """The scale of each weight; blocks repeat theirs."""
         scales = self.scales()
@@ -203,7 +211,7 @@ class LearningGrid(LearningZeros):
     def written(self) -> dict[str, Array]:
         with torch.no_grad():
             # No zero is negative: a file would have to say which.
-            codes = torch.clamp(torch.round(self.masked / self._spread()), self.low, self.top) + 0.0
+            codes = self.codes() + 0.0
             if not self.scale_name:
                 return {self.codes_name: _array(codes * self._spread())}
         return {self.codes_name: _array(codes).astype(np.int8), self.scale_name: _array(self.scales())}

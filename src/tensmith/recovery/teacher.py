@@ -16,6 +16,7 @@ from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.recovery.feed import Feed, Samples, between
+from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import Learning
 from tensmith.recovery.network import TorchNetwork, require_agreement, usual_device
 from tensmith.recovery.training import Outlook, Recipe, Training
@@ -55,7 +56,7 @@ class Teacher:
         classes = self.task.measure != "score"
         state = self.kept / f"{name}.npz"
         return Training(
-            network, self._itself, self._feed, classes, lost, self.recipe, state, self.threads,
+            network, self._known, self._feed, classes, lost, self.recipe, state, self.threads,
         )  # fmt: skip
 
     def step(self, found: Outlook) -> Step:
@@ -82,6 +83,10 @@ class Teacher:
     @cached_property
     def _itself(self) -> TorchNetwork:
         return self._network(self.original, {})
+
+    @cached_property
+    def _known(self) -> KnownAnswers:
+        return KnownAnswers(self._itself)
 
     @cached_property
     def _plain_feed(self) -> Feed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,8 +23,10 @@ from tensmith.formula.arith import Array
 from tensmith.hardware import BF16_DOT, detect_cpu
 from tensmith.interrupt import postponed
 from tensmith.ir import Program
+from tensmith.recovery.coded_size import CodedSize
 from tensmith.recovery.distill import distillation
 from tensmith.recovery.feed import Feed, Samples, between
+from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import LearningZeros
 from tensmith.recovery.network import NetworkSession, TorchNetwork, usual_device
 from tensmith.rewrite.archives import read_arrays, write_arrays
@@ -45,10 +47,13 @@ _GROWING, _GROWN_EVERY = 0.5, 10
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
 # Numbers that a file of training begins with.
-_COUNTS = 8
-# After so many batches they come again, so that the original need not answer anew; its answers are kept as
-# far as they fit.
-_BATCHES, _KEPT_BYTES = 4000, 256 << 20
+_COUNTS, _FIGURES = 8, 6
+# After so many batches they come again, so that the original need not answer anew.
+_BATCHES = 4000
+# After so many steps codes are counted again. A course with bits of its own aims at a share of what may be
+# lost, for other samples lose more than those that chose; what is lost goes with the fourth power of the
+# bits, or so, and they change by no larger share at once.
+_COUNTED_EVERY, _AIM, _POWER, _MOST_CHANGED = 8, 0.6, 4.0, 0.25
 # Products of bfloat16 are taken where they are so many times faster and the loss differs by no larger share.
 _WORTH, _AS_GOOD = 1.15, 0.1
 
@@ -57,12 +62,14 @@ _WORTH, _AS_GOOD = 1.15, 0.1
 class Recipe:
     """How it is trained. rates: largest steps of a weight, as shares of what weights are like, to try.
 
-    batch: more of them on a GPU, which computes a few as slowly as many.
+    batch: more of them on a GPU, which computes a few as slowly as many. budget: what may be lost, as codes
+    are given bits; 0: as many as at first.
     """
 
     seed: int
     batch: int = field(default_factory=lambda: 64 if usual_device() == "cpu" else 256)
     rates: tuple[float, ...] = (0.002, 0.006, 0.02)
+    budget: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class Outlook:
 class _State:
     """Where training stands. batch: as it began, maybe on another device; steps: of the course, with a look
     after every `pause`; before: of the courses before it; growing: whether zeros come in this one; bfloat16:
-    whether steps so far multiplied so; best: what lost least."""
+    whether steps so far multiplied so; best: what lost least, and bits: what its codes take."""
 
     batch: int
     courses: int = 0
@@ -95,6 +102,7 @@ class _State:
     bfloat16: bool = False
     rate: float = 0.0
     lost: float = math.inf
+    bits: float = 0.0
     best: dict[str, Array] = field(default_factory=dict)
 
 
@@ -108,7 +116,7 @@ class Training:
     def __init__(
         self,
         network: TorchNetwork,
-        original: TorchNetwork,
+        original: KnownAnswers,
         feed: Feed,
         classes: bool,
         judge: Callable[[Session], float],
@@ -120,14 +128,13 @@ class Training:
         self._judge, self._recipe, self._path, self._threads = judge, recipe, path, threads
         zeros = (each for each in network.learning.values() if isinstance(each, LearningZeros))
         self._growing = [each for each in zeros if each.dense is not None]
+        self._size = CodedSize(network.learning.values())
         groups = [{"params": [p.tensor], "unit": p.unit} for p in network.parameters.values()]
         self._adam = torch.optim.Adam(groups, lr=0.0, betas=_BETAS)
         self._state = (self._loaded() if path.exists() else None) or _State(recipe.batch)
         self._feed = replace(feed, batch=self._state.batch)
         self._at_once = self._state.batch
         self._bfloat16 = False
-        self._answers: dict[tuple[int, int], list[list[Tensor]]] = {}
-        self._answers_bytes = 0
 
     @property
     def courses(self) -> int:
@@ -145,6 +152,8 @@ class Training:
             state.bfloat16 |= self._bfloat16
             while state.step < state.steps and not interrupted() and time.monotonic() < deadline:
                 self._grow()
+                if state.step % _COUNTED_EVERY == 0 and self._grown:
+                    self._size.follow()
                 share = 0.5 * (1 + math.cos(math.pi * state.step / state.steps))
                 if not self._step(state.before + state.step, share * state.rate):
                     break
@@ -166,13 +175,20 @@ class Training:
                 state.courses + 1,
                 before=steps,
                 bfloat16=state.bfloat16,
+                rate=state.rate,
                 lost=state.lost,
+                bits=state.bits,
                 best=state.best,
             )
             self._save()
         return Outlook(
             self._network.written(), steps, state.batch, state.bfloat16, state.rate, state.lost, stopped
         )
+
+    @property
+    def _grown(self) -> bool:
+        """Whether all zeros are there."""
+        return all(each.grown for each in self._growing)
 
     def _grow(self) -> None:
         """More zeros, where it is time for them."""
@@ -191,27 +207,38 @@ class Training:
     def _begin(
         self, seconds: float, learning: float, teaching: float, interrupted: Callable[[], bool]
     ) -> None:
-        """Plans a course: steps and looks that fit its time, at the rate that begins best."""
+        """Plans a course: steps and looks that fit its time, how many bits codes may take, and a rate: the
+        one that begins best, once."""
+        state, first = self._state, not self._state.courses
         began = time.monotonic()
         self._look()
         looking = time.monotonic() - began
         looks = int(np.clip(_LOOKING * seconds / max(looking, 1e-3), _FEWEST_LOOKS, _MOST_LOOKS))
         steps = max(looks, self._steps_in(seconds - looks * looking, learning, teaching))
-        trying = max(2, int(_TRYING * steps))
-        first = bool(self._growing) and not self._state.courses
-        self._state.growing = first and steps >= _LONG and self._loss() > _DEAD
-        self._state.rate = self._best_rate(trying, interrupted)
-        self._state.steps = max(looks, steps - trying * len(self._recipe.rates))
-        self._state.pause = -(-self._state.steps // looks)
+        trying = max(2, int(_TRYING * steps)) if first else 0
+        loss = self._loss()
+        state.growing = first and bool(self._growing) and steps >= _LONG and loss > _DEAD
+        self._size.aim(self._size.bits() if first else self._changed_target(), loss)
+        if first:
+            state.rate = self._best_rate(trying, interrupted)
+        state.steps = max(looks, steps - trying * len(self._recipe.rates))
+        state.pause = -(-state.steps // looks)
+
+    def _changed_target(self) -> float:
+        """As many bits as what was lost with the last ones asks for."""
+        state, target = self._state, self._size.target
+        if not self._recipe.budget:
+            return target
+        over = max(state.lost, 0.0) / (_AIM * self._recipe.budget)
+        return target * float(np.clip(over ** (1 / _POWER), 1 - _MOST_CHANGED, 1 + _MOST_CHANGED))
 
     def _steps_in(self, seconds: float, learning: float, teaching: float) -> int:
         """How many fit; the original answers each batch once, but where its answers are too many to keep."""
-        size = self._answers_bytes / max(1, len(self._answers))
-        kept = min(_BATCHES, _KEPT_BYTES // max(1.0, size)) if self._answers else 0
         first = _BATCHES * (learning + teaching)
         if seconds <= first:
             return int(seconds / (learning + teaching))
-        return _BATCHES + int((seconds - first) / (learning + teaching * (1 - kept / _BATCHES)))
+        asked_again = teaching * (1 - self._original.share(_BATCHES))
+        return _BATCHES + int((seconds - first) / (learning + asked_again))
 
     def _best_rate(self, steps: int, interrupted: Callable[[], bool]) -> float:
         """The rate after so many steps at which the loss is least; all begin at the same weights."""
@@ -234,6 +261,8 @@ class Training:
         """Learns from the samples of that number; whether the loss still is a number."""
         self._adam.zero_grad(set_to_none=True)
         loss = self._gradients(number % _BATCHES)
+        if self._grown:
+            self._size.add_gradients()
         for group in self._adam.param_groups:
             group["lr"] = rate * group["unit"]
         if math.isfinite(loss):
@@ -244,28 +273,13 @@ class Training:
         """Adds the gradients of the loss on the batch of that number, and gives it."""
         total, parts = 0.0, list(_parts(self._feed.at(number), self._network.program, self._at_once))
         device, bfloat16 = self._network.device, self._bfloat16
-        for part, wanted in zip(parts, self._wanted(number, parts)):
+        for part, wanted in zip(parts, self._original.of(number, parts)):
             with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
                 answers = self._network(part)
             loss = distillation([_wide(each) for each in answers], wanted, self._classes) / len(parts)
             loss.backward()
             total += float(loss.detach())
         return total
-
-    def _wanted(self, number: int, parts: Sequence[Samples]) -> list[list[Tensor]]:
-        """What the original answers to the parts of a batch."""
-        if found := self._answers.get((number, len(parts))):
-            return found
-        found = self._asked(parts)
-        size = sum(each.nbytes for answers in found for each in answers)
-        if self._answers_bytes + size <= _KEPT_BYTES:
-            self._answers[number, len(parts)] = found
-            self._answers_bytes += size
-        return found
-
-    def _asked(self, parts: Iterable[Samples]) -> list[list[Tensor]]:
-        with torch.no_grad():
-            return [self._original(part) for part in parts]
 
     def _seconds_a_step(self) -> tuple[float, float]:
         """What gradients take, in the form and on the threads that are fastest here, and what the original's
@@ -296,7 +310,7 @@ class Training:
             taken = []
             for _ in range(_TIMED_STEPS):
                 began = time.monotonic()
-                self._asked(parts)
+                self._original.asked(parts)
                 answered = time.monotonic()
                 self._gradients(0)
                 taken.append((time.monotonic() - answered, answered - began))
@@ -315,12 +329,18 @@ class Training:
                 self._at_once //= 2
 
     def _look(self) -> None:
-        """Keeps the weights if none before lost less, and all zeros are there."""
-        if not all(each.grown for each in self._growing):
+        """Keeps the weights if all zeros are there and none before cost less."""
+        if not self._grown:
             return
+        state, bits = self._state, self._size.bits()
         lost = self._judge(NetworkSession(self._network))
-        if lost <= self._state.lost:
-            self._state.lost, self._state.best = lost, self._parameters()
+        if self._cost(lost, bits) <= self._cost(state.lost, state.bits):
+            state.lost, state.bits, state.best = lost, bits, self._parameters()
+
+    def _cost(self, lost: float, bits: float) -> float:
+        """What is lost, and what would be if codes took no more bits than they may."""
+        over = bits / self._size.target - 1 if self._size.target else 0.0
+        return lost if over <= 0 else lost + _POWER * over * max(lost, _AIM * self._recipe.budget)
 
     def _parameters(self) -> dict[str, Array]:
         for each in self._growing:
@@ -348,7 +368,8 @@ class Training:
             state.growing,
             state.bfloat16,
         )
-        arrays = {"counts": np.array(counts, np.int64), "figures": np.array((state.rate, state.lost))}
+        figures = (state.rate, state.lost, state.bits, self._size.target, self._size.price, self._size.off)
+        arrays = {"counts": np.array(counts, np.int64), "figures": np.array(figures)}
         arrays |= {f"best/{name}": array for name, array in state.best.items()}
         arrays |= {f"now/{name}": array for name, array in self._parameters().items()}
         for name, parameter in self._network.parameters.items():
@@ -361,7 +382,7 @@ class Training:
         found = read_arrays(self._path, gate.most_decompressed(self._path.stat().st_size), "training")
         shapes = {name: tuple(p.tensor.shape) for name, p in self._network.parameters.items()}
         same = {name: array.shape for name, array in _under("now", found).items()} == shapes
-        if not same or len(found["counts"]) != _COUNTS:
+        if not same or (len(found["counts"]), len(found["figures"])) != (_COUNTS, _FIGURES):
             return None
         self._set(_under("now", found))
         for key in ("step", "exp_avg", "exp_avg_sq"):
@@ -369,7 +390,8 @@ class Training:
                 parameter = self._network.parameters[name].tensor
                 here = "cpu" if key == "step" else parameter.device
                 self._adam.state[parameter][key] = torch.tensor(array, device=here)
-        rate, lost = map(float, found["figures"])
+        rate, lost, bits, *size = map(float, found["figures"])
+        self._size.target, self._size.price, self._size.off = size
         batch, courses, step, steps, pause, before, growing, bfloat16 = map(int, found["counts"])
         return _State(
             batch,
@@ -382,6 +404,7 @@ class Training:
             bool(bfloat16),
             rate,
             lost,
+            bits,
             _under("best", found),
         )
 

@@ -50,7 +50,8 @@ class Lessons:
         run = self.trials.race.run
         original = self.trials.builder.program(Plan()).program
         threads = run.judging_threads
-        return Teacher(original, run.splits.fitting, run.task, Recipe(run.seed), self.kept, threads)
+        recipe = Recipe(run.seed, budget=run.objective.max_drop)
+        return Teacher(original, run.splits.fitting, run.task, recipe, self.kept, threads)
 
     def _lost(self, session: Session) -> float:
         """What a network loses on the search split."""

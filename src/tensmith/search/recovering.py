@@ -39,7 +39,7 @@ _SMALLEST_BUDGET = 0.1
 # What the checkpoint's facts about training are called.
 _FACT, _CHOSEN = "recover/", "recover"
 # Of the time, for plans beyond the budget to be found first.
-_LOOKING = 0.2
+_LOOKING = 0.1
 
 
 def promise(

@@ -1,0 +1,111 @@
+"""The bits of codes have gradients, are near what the file takes, and stay where a price holds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the torch extra is not installed")
+import torch
+
+from lossy_samples import Interpreted
+from tensmith.data import open_dataset
+from tensmith.data.preprocess import UNIT
+from tensmith.data.split import Splits, split
+from tensmith.evaluate.task import Task
+from tensmith.frontend.onnx import read_onnx
+from tensmith.ir import Program
+from tensmith.recovery import training
+from tensmith.recovery.coded_size import CodedSize
+from tensmith.recovery.feed import Feed
+from tensmith.recovery.known import KnownAnswers
+from tensmith.recovery.learning import LearningGrid, learning_constants
+from tensmith.recovery.network import NetworkSession, TorchNetwork
+from tensmith.recovery.training import Recipe, Training
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.method import apply_lossy
+from tensmith.rewrite.rule import Step
+from tensmith.rewrite.trail import simplify
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
+TASK = Task("accuracy", UNIT)
+
+
+def grid(seed: int = 0, spread: float = 1.5) -> LearningGrid:
+    codes = np.rint(np.random.default_rng(seed).laplace(0, spread, (64, 96))).clip(-127, 127).astype(np.int8)
+    return LearningGrid(("w", "s"), codes, np.full(64, 0.25, np.float32), {"axis": 0}, False)
+
+
+def test_bits_are_what_codes_take_by_how_often_each_is_there() -> None:
+    learned = grid()
+    codes = learned.written()["w"]
+    _, counts = np.unique(np.abs(codes), return_counts=True)
+    entropy = -(counts * np.log2(counts / codes.size)).sum() + np.count_nonzero(codes)
+    assert CodedSize([learned]).bits() == pytest.approx(entropy, rel=1e-2)
+    assert CodedSize([]).bits() == 0
+
+
+def test_gradients_draw_weights_to_shorter_codes_and_scales_wider() -> None:
+    learned = grid()
+    size = CodedSize([learned])
+    before = size.bits()
+    size.aim(before, 1.0)
+    size.add_gradients()
+    weights, scale = learned.numbers, learned.parameters["scale"].tensor
+    between = weights.abs() > 0.3  # no whole number of steps lies so near to 0
+    assert weights.grad is not None and bool(((weights.grad * weights)[between] >= 0).all())
+    assert scale.grad is not None and float(scale.grad.sum()) < 0
+    with torch.no_grad():
+        weights -= 0.3 * weights.grad.sign()
+    assert size.bits() < 0.9 * before
+
+
+def test_a_price_rises_where_there_are_too_many_bits_and_falls_where_there_are_few() -> None:
+    learned = grid()
+    size = CodedSize([learned])
+    prices = []
+    for share in (0.9, 1.1):
+        size.aim(share * size.bits(), 1.0)
+        before = size.price
+        size.follow()
+        prices.append(size.price / before)
+    assert prices[0] > 1 > prices[1] > 0
+
+
+@pytest.fixture(scope="module")
+def original() -> Program:
+    return simplify(read_onnx(DIGITS / "digits.onnx")).program
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return split(open_dataset(f"npz:{DIGITS / 'digits.npz'}"), 64, 300, 100, 0)
+
+
+def test_codes_take_no_more_than_at_first_and_fewer_where_little_is_lost(
+    original: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.set_num_threads(1)
+    monkeypatch.setattr(Training, "_seconds_a_step", lambda self: (10.0, 0.0))
+    monkeypatch.setattr(training, "_COUNTED_EVERY", 1)
+    worth = {layer.site: 1.0 for layer in weighted_layers(original)}
+    params = {"default_bits": 8, "rounding": "coded", "price": 20.0, "stored": "codes", "worth": worth}
+    program = apply_lossy(original, Step("weight_only", params=params, kind="lossy"), Interpreted())
+    teacher = TorchNetwork(original, {}, "cpu")
+    standard = TASK.outcome(NetworkSession(teacher), splits.search, None)
+
+    def lost(session: Any) -> float:
+        return TASK.outcome(session, splits.search, standard).drop(standard).value
+
+    network = TorchNetwork(program, learning_constants(program, False), "cpu")
+    feed = Feed(splits.fitting, original.inputs, UNIT, 64, 0)
+    recipe = Recipe(0, 64, (0.02,), budget=20.0)
+    course = Training(network, KnownAnswers(teacher), feed, True, lost, recipe, tmp_path / "state.npz", 1)
+    bits = [course._size.bits()]
+    for _ in range(2):
+        found = course.course(10 * 150)
+        bits.append(course._size.bits())
+    assert found.lost < 10 and bits[1] <= 1.02 * bits[0] and bits[2] < 0.95 * bits[1]
