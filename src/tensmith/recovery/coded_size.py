@@ -20,11 +20,11 @@ Tensor: TypeAlias = Any
 
 # Codes that are nowhere count as so much of one.
 _RARE = 0.05
-# A price changes by shares of how far off the bits are, and of how much farther they went since; at most so
-# much at a time. It never gets so low that it could not rise again.
-_OFF, _FARTHER, _MOST_CHANGE, _LEAST_PRICE = 0.8, 20.0, 0.3, 1e-6
-# A first price asks for so many times the loss, did all bits go.
-_FIRST = 2.0
+# A price is e to so many times the share that bits are off, and its level follows slowly: weights take a
+# thousand steps to answer a price. Within bounds that it can leave again.
+_AT_ONCE, _SLOWLY, _FARTHEST, _LEAST_PRICE = 40.0, 0.1, 3.0, 1e-6
+# A first level asks for so many times the loss, did all bits go.
+_FIRST = 1.0
 
 
 class _CodeLengths:
@@ -58,34 +58,33 @@ class _CodeLengths:
 class CodedSize:
     """The bits of all codes of a network, which a price holds at a `target`. 0: no codes, or no target.
 
-    price: nats of the loss that a bit a weight costs. off: by what share of the target there were more of
-    them when it was last set.
+    level: of the price, nats of the loss that a bit a weight costs.
     """
 
     def __init__(self, learning: Iterable[Learning]) -> None:
         self._grids = [_CodeLengths(each) for each in learning if isinstance(each, LearningGrid)]
         self._weights = sum(each.grid.numbers.numel() for each in self._grids)
-        self.target = self.price = self.off = 0.0
+        self.target = self.level = self._price = 0.0
 
     def bits(self) -> float:
         """As they are now."""
         return sum(each.count() for each in self._grids)
 
     def aim(self, target: float, loss: float) -> None:
-        """From now on, at a price that the loss says."""
-        self.target, self.off = target, 0.0
-        if target and not self.price:
-            self.price = max(_FIRST * loss * self._weights / target, _LEAST_PRICE)
+        """From now on, at a price that the loss says at first."""
+        self.target = target
+        if target:
+            self.level = self.level or max(_FIRST * loss * self._weights / target, _LEAST_PRICE)
+            self.follow()
 
     def follow(self) -> None:
         """The price goes up while there are too many bits, down while there are too few."""
         if self.target:
             off = self.bits() / self.target - 1
-            change = _OFF * off + _FARTHER * (off - self.off)
-            factor = math.exp(min(max(change, -_MOST_CHANGE), _MOST_CHANGE))
-            self.price, self.off = max(self.price * factor, _LEAST_PRICE), off
+            self.level = max(self.level * math.exp(min(_SLOWLY * off, 1.0)), _LEAST_PRICE)
+            self._price = self.level * math.exp(min(max(_AT_ONCE * off, -_FARTHEST), _FARTHEST))
 
     def add_gradients(self) -> None:
         """Those of what the codes cost."""
         if self.target:
-            (self.price / self._weights * sum(each.length() for each in self._grids)).backward()
+            (self._price / self._weights * sum(each.length() for each in self._grids)).backward()

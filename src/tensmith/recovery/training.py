@@ -47,13 +47,12 @@ _GROWING, _GROWN_EVERY = 0.5, 10
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
 # Numbers that a file of training begins with.
-_COUNTS, _FIGURES = 8, 6
+_COUNTS, _FIGURES = 8, 5
 # After so many batches they come again, so that the original need not answer anew.
 _BATCHES = 4000
-# After so many steps codes are counted again. A course with bits of its own aims at a share of what may be
-# lost, for other samples lose more than those that chose; what is lost goes with the fourth power of the
-# bits, or so, and they change by no larger share at once.
-_COUNTED_EVERY, _AIM, _POWER, _MOST_CHANGED = 8, 0.6, 4.0, 0.25
+# After so many steps codes are counted again. What is lost goes with the fourth power of the bits, or so;
+# from course to course they change by no larger share.
+_COUNTED_EVERY, _POWER, _MOST_CHANGED = 8, 4.0, 0.25
 # Products of bfloat16 are taken where they are so many times faster and the loss differs by no larger share.
 _WORTH, _AS_GOOD = 1.15, 0.1
 
@@ -225,11 +224,11 @@ class Training:
         state.pause = -(-state.steps // looks)
 
     def _changed_target(self) -> float:
-        """As many bits as what was lost with the last ones asks for."""
+        """As many bits as would have lost the budget before; what a course gains makes that less."""
         state, target = self._state, self._size.target
         if not self._recipe.budget:
             return target
-        over = max(state.lost, 0.0) / (_AIM * self._recipe.budget)
+        over = max(state.lost, 0.0) / self._recipe.budget
         return target * float(np.clip(over ** (1 / _POWER), 1 - _MOST_CHANGED, 1 + _MOST_CHANGED))
 
     def _steps_in(self, seconds: float, learning: float, teaching: float) -> int:
@@ -340,7 +339,7 @@ class Training:
     def _cost(self, lost: float, bits: float) -> float:
         """What is lost, and what would be if codes took no more bits than they may."""
         over = bits / self._size.target - 1 if self._size.target else 0.0
-        return lost if over <= 0 else lost + _POWER * over * max(lost, _AIM * self._recipe.budget)
+        return lost if over <= 0 else lost + _POWER * over * max(lost, self._recipe.budget)
 
     def _parameters(self) -> dict[str, Array]:
         for each in self._growing:
@@ -368,7 +367,7 @@ class Training:
             state.growing,
             state.bfloat16,
         )
-        figures = (state.rate, state.lost, state.bits, self._size.target, self._size.price, self._size.off)
+        figures = (state.rate, state.lost, state.bits, self._size.target, self._size.level)
         arrays = {"counts": np.array(counts, np.int64), "figures": np.array(figures)}
         arrays |= {f"best/{name}": array for name, array in state.best.items()}
         arrays |= {f"now/{name}": array for name, array in self._parameters().items()}
@@ -391,7 +390,8 @@ class Training:
                 here = "cpu" if key == "step" else parameter.device
                 self._adam.state[parameter][key] = torch.tensor(array, device=here)
         rate, lost, bits, *size = map(float, found["figures"])
-        self._size.target, self._size.price, self._size.off = size
+        target, self._size.level = size
+        self._size.aim(target, 0.0)
         batch, courses, step, steps, pause, before, growing, bfloat16 = map(int, found["counts"])
         return _State(
             batch,
