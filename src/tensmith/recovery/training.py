@@ -67,7 +67,7 @@ class Recipe:
 
     seed: int
     batch: int = field(default_factory=lambda: 64 if usual_device() == "cpu" else 256)
-    rates: tuple[float, ...] = (0.002, 0.006, 0.02)
+    rates: tuple[float, ...] = (0.0007, 0.002, 0.006, 0.02)
     budget: float = 0.0
 
 
