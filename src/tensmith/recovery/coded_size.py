@@ -70,6 +70,11 @@ class CodedSize:
         """As they are now."""
         return sum(each.count() for each in self._grids)
 
+    @property
+    def stands(self) -> dict[str, float]:
+        """What it goes on from."""
+        return {"target": self.target, "level": self.level}
+
     def aim(self, target: float, loss: float) -> None:
         """From now on, at a price that the loss says at first."""
         self.target = target

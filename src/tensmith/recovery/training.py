@@ -46,8 +46,6 @@ _GROWING, _GROWN_EVERY = 0.5, 10
 # A machine that became slow: a course ends after so many times its time.
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
-# Numbers that a file of training begins with.
-_COUNTS, _FIGURES = 8, 5
 # After so many batches they come again, so that the original need not answer anew.
 _BATCHES = 4000
 # After so many steps codes are counted again. What is lost goes with the fourth power of the bits, or so;
@@ -356,20 +354,8 @@ class Training:
     # The state as arrays
 
     def _save(self) -> None:
-        state = self._state
-        counts = (
-            state.batch,
-            state.courses,
-            state.step,
-            state.steps,
-            state.pause,
-            state.before,
-            state.growing,
-            state.bfloat16,
-        )
-        figures = (state.rate, state.lost, state.bits, self._size.target, self._size.level)
-        arrays = {"counts": np.array(counts, np.int64), "figures": np.array(figures)}
-        arrays |= {f"best/{name}": array for name, array in state.best.items()}
+        arrays = {f"stands/{name}": np.asarray(+value) for name, value in self._stands(self._state).items()}
+        arrays |= {f"best/{name}": array for name, array in self._state.best.items()}
         arrays |= {f"now/{name}": array for name, array in self._parameters().items()}
         for name, parameter in self._network.parameters.items():
             for key, value in self._adam.state.get(parameter.tensor, {}).items():
@@ -381,7 +367,8 @@ class Training:
         found = read_arrays(self._path, gate.most_decompressed(self._path.stat().st_size), "training")
         shapes = {name: tuple(p.tensor.shape) for name, p in self._network.parameters.items()}
         same = {name: array.shape for name, array in _under("now", found).items()} == shapes
-        if not same or (len(found["counts"]), len(found["figures"])) != (_COUNTS, _FIGURES):
+        stood, fresh = _under("stands", found), self._stands(_State(0))
+        if not same or {name: array.size for name, array in stood.items()} != dict.fromkeys(fresh, 1):
             return None
         self._set(_under("now", found))
         for key in ("step", "exp_avg", "exp_avg_sq"):
@@ -389,24 +376,14 @@ class Training:
                 parameter = self._network.parameters[name].tensor
                 here = "cpu" if key == "step" else parameter.device
                 self._adam.state[parameter][key] = torch.tensor(array, device=here)
-        rate, lost, bits, *size = map(float, found["figures"])
-        target, self._size.level = size
-        self._size.aim(target, 0.0)
-        batch, courses, step, steps, pause, before, growing, bfloat16 = map(int, found["counts"])
-        return _State(
-            batch,
-            courses,
-            step,
-            steps,
-            pause,
-            before,
-            bool(growing),
-            bool(bfloat16),
-            rate,
-            lost,
-            bits,
-            _under("best", found),
-        )
+        stands = {name: type(value)(stood[name].item()) for name, value in fresh.items()}
+        self._size.level = stands.pop("level")
+        self._size.aim(stands.pop("target"), 0.0)
+        return _State(**stands, best=_under("best", found))
+
+    def _stands(self, state: _State) -> dict[str, Any]:
+        """All numbers that training goes on from."""
+        return {name: value for name, value in vars(state).items() if name != "best"} | self._size.stands
 
 
 def _under(key: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
