@@ -36,7 +36,9 @@ Tensor: TypeAlias = Any
 # Of a course, what goes into looking at the search split, and how often that is done.
 _LOOKING, _FEWEST_LOOKS, _MOST_LOOKS = 0.1, 2, 8
 _TIMED_STEPS = 2
-# Steps at each of the rates that are tried, as a share of all; samples on which they are compared.
+# Steps at each of the rates that are tried, as a share of all; samples on which they are compared. Few steps
+# do not show how codes that jump all the time lose their way: these are not moved faster.
+_FASTEST_CODES = 0.006
 _TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
 # Zeros come little by little where all at once leave hardly anything to learn from (so many nats, or
 # variances of what is wanted) and the course is long: else those that are there from the start lose less. All
@@ -172,7 +174,7 @@ class Training:
                 state.courses + 1,
                 before=steps,
                 bfloat16=state.bfloat16,
-                rate=state.rate,
+                rate=state.rate / 2,  # as far, in twice the steps
                 lost=state.lost,
                 bits=state.bits,
                 best=state.best,
@@ -218,7 +220,7 @@ class Training:
         self._size.aim(self._size.bits() if first else self._changed_target(), loss)
         if first:
             state.rate = self._best_rate(trying, interrupted)
-        state.steps = max(looks, steps - trying * len(self._recipe.rates))
+        state.steps = max(looks, steps - trying * len(self._rates))
         state.pause = -(-state.steps // looks)
 
     def _changed_target(self) -> float:
@@ -239,8 +241,8 @@ class Training:
 
     def _best_rate(self, steps: int, interrupted: Callable[[], bool]) -> float:
         """The rate after so many steps at which the loss is least; all begin at the same weights."""
-        start, losses = self._parameters(), {}
-        for rate in self._recipe.rates if len(self._recipe.rates) > 1 else ():
+        start, losses, rates = self._parameters(), {}, self._rates
+        for rate in rates if len(rates) > 1 else ():
             for number in range(steps):
                 if interrupted() or not self._step(number, rate * (1 - number / steps)):
                     break
@@ -248,7 +250,13 @@ class Training:
             losses[rate] = loss if math.isfinite(loss) else math.inf
             self._set(start)
             self._adam.state.clear()
-        return min(self._recipe.rates, key=lambda rate: losses.get(rate, math.inf))
+        return min(rates, key=lambda rate: losses.get(rate, math.inf))
+
+    @property
+    def _rates(self) -> list[float]:
+        """Those that are worth trying."""
+        rates = self._recipe.rates
+        return [rate for rate in rates if rate <= _FASTEST_CODES or not self._size.target] or [min(rates)]
 
     def _loss(self) -> float:
         """Of samples that no step sees; their gradients count for nothing."""
