@@ -67,7 +67,7 @@ def test_rounds_halve_and_fill_the_time(seconds: float) -> None:
     found = rounds(seconds, 6)
     assert [count for count, _ in found] == [2**k for k in reversed(range(len(found)))]
     assert math.fsum(count * each for count, each in found) == pytest.approx(seconds)
-    assert len(found) == 1 or found[0][1] >= 180
+    assert len(found) == 1 or found[0][1] >= 300
     assert rounds(seconds, 0) == []
 
 
@@ -93,8 +93,8 @@ def test_what_takes_longer_than_planned_is_made_up_for(
     monkeypatch.setattr(Recovering, "_trained", trained)
     monkeypatch.setattr(Recovering, "_known", lambda *_: None)
     monkeypatch.setattr(Recovering, "_chosen", lambda *_: left)
-    assert not recovering.recover(None, 3600.0)  # type: ignore[arg-type]
-    assert len(given) == 7 and clock[0] < 1.05 * 3600
+    assert not recovering.recover(None, 5000.0)  # type: ignore[arg-type]
+    assert len(given) == 7 and clock[0] < 1.05 * 5000
 
 
 def test_what_took_one_plan_out_of_reach_is_not_tried_on_another(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 # What may be lost before training, in the budget's unit, and how many times less is expected after it.
 FARTHEST, _EXPECTED = 30.0, 8.0
-# The most that are trained, and the least time for one in the first round, some hundred steps if it is small.
-_MOST, _LEAST_SECONDS = 8, 180.0
+# The most that are trained, and the least seconds for one in the first round: a thousand small steps.
+_MOST, _LEAST_SECONDS = 8, 300.0
 # What is not so many times smaller or faster than what holds the budget is not worth training.
 _NOTICEABLE = 1.1
 # Without a drop budget, drops count against this.
