@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,19 @@ def test_bits_are_what_codes_take_by_how_often_each_is_there() -> None:
     entropy = -(counts * np.log2(counts / codes.size)).sum() + np.count_nonzero(codes)
     assert CodedSize([learned]).bits() == pytest.approx(entropy, rel=1e-2)
     assert CodedSize([]).bits() == 0
+
+
+def test_codes_without_zeros_and_with_gaps_take_what_they_take() -> None:
+    signs = np.where(np.arange(4096).reshape(64, 64) % 2, 1, -1).astype(np.int8)
+    signs[0, 0] = 9  # and none between
+    learned = LearningGrid(("w", "s"), signs, np.full(64, 0.25, np.float32), {"axis": 0}, False)
+    size = CodedSize([learned])
+    assert size.bits() == pytest.approx(signs.size, rel=0.02)
+    size.aim(0.5 * size.bits(), math.nan)
+    with torch.no_grad():
+        learned.numbers[1, 1] = math.nan
+    size.follow()
+    assert size.level > 0 and math.isfinite(size._price)
 
 
 def test_gradients_draw_weights_to_shorter_codes_and_scales_wider() -> None:

@@ -131,8 +131,9 @@ def test_steps_fit_their_time(original: Program, pruned: Program, splits: Splits
     course = lessons(original, pruned, splits, tmp_path / "state.npz")
     assert course._steps_in(100, 0.5, 0.5) == 100
     course._original.of(0, list(training._parts(course._feed.at(0), course._network.program, 64)))
-    assert course._steps_in(training._BATCHES, 0.5, 0.5) == training._BATCHES
-    assert course._steps_in(training._BATCHES + 100, 0.5, 0.5) == training._BATCHES + 200
+    for seconds, steps in ((0, 0), (100, 200)):  # but for the batch whose answers are known
+        found = course._steps_in(training._BATCHES + seconds, 0.5, 0.5)
+        assert abs(found - training._BATCHES - steps) <= 1
 
 
 @pytest.mark.parametrize(

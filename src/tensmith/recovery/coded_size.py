@@ -21,8 +21,8 @@ Tensor: TypeAlias = Any
 # Codes that are nowhere count as so much of one.
 _RARE = 0.05
 # A price is e to so many times the share that bits are off, and its level follows slowly: weights take a
-# thousand steps to answer a price. Within bounds that it can leave again.
-_AT_ONCE, _SLOWLY, _FARTHEST, _LEAST_PRICE = 40.0, 0.1, 3.0, 1e-6
+# thousand steps to answer a price. Bits that are farther off count as so far.
+_AT_ONCE, _SLOWLY, _FARTHEST, _LEAST_PRICE = 40.0, 0.1, 0.075, 1e-6
 # A first level asks for so many times the loss, did all bits go.
 _FIRST = 1.0
 
@@ -32,22 +32,23 @@ class _CodeLengths:
 
     def __init__(self, grid: LearningGrid) -> None:
         self.grid = grid
-        self._lengths: Tensor = None
+        self.count()
 
     def count(self) -> float:
-        """All bits, by how often each magnitude is there; no larger one is shorter. A sign takes a bit."""
+        """All bits, by how often each magnitude is there; a sign takes a bit.
+
+        Gradients go by lengths that never fall as codes grow, or weights would be held where no code is.
+        """
         with torch.no_grad():
-            seen = torch.bincount(self.grid.codes().abs().long().flatten(), minlength=2).float()
-            shares = (seen + _RARE) / (seen + _RARE).sum()
-            lengths = -torch.log2(shares)
+            codes = torch.nan_to_num(self.grid.codes())
+            seen = torch.bincount(codes.abs().long().flatten(), minlength=2).float()
+            lengths = -torch.log2((seen + _RARE) / (seen + _RARE).sum())
             lengths[1:] += 1
-            self._lengths = torch.cummax(lengths, 0).values
-            return float((seen * self._lengths).sum())
+            self._lengths = lengths.flip(0).cummin(0).values.flip(0)
+            return float((seen * lengths).sum())
 
     def length(self) -> Tensor:
         """The bits of all codes, between whole ones in proportion; those that none has are as the largest."""
-        if self._lengths is None:
-            self.count()
         size = torch.clamp(self.grid.unrounded().abs(), max=len(self._lengths) - 1)
         below = torch.clamp(size.detach().floor(), max=len(self._lengths) - 2)
         place = below.long()
@@ -68,7 +69,7 @@ class CodedSize:
 
     def bits(self) -> float:
         """As they are now."""
-        return sum(each.count() for each in self._grids)
+        return sum((each.count() for each in self._grids), start=0.0)
 
     @property
     def stands(self) -> dict[str, float]:
@@ -78,18 +79,24 @@ class CodedSize:
     def aim(self, target: float, loss: float) -> None:
         """From now on, at a price that the loss says at first."""
         self.target = target
-        if target:
-            self.level = self.level or max(_FIRST * loss * self._weights / target, _LEAST_PRICE)
-            self.follow()
+        if target and not self.level:
+            self.level = max(
+                _FIRST * loss * self._weights / target if math.isfinite(loss) else 0, _LEAST_PRICE
+            )
+        self._reprice()
 
     def follow(self) -> None:
         """The price goes up while there are too many bits, down while there are too few."""
-        if self.target:
-            off = self.bits() / self.target - 1
-            self.level = max(self.level * math.exp(min(_SLOWLY * off, 1.0)), _LEAST_PRICE)
-            self._price = self.level * math.exp(min(max(_AT_ONCE * off, -_FARTHEST), _FARTHEST))
+        self.level = max(self.level * math.exp(_SLOWLY * self._reprice()), _LEAST_PRICE)
+
+    def _reprice(self) -> float:
+        """Sets the price by what the codes take; by what share that is off."""
+        off = self.bits() / self.target - 1 if self.target else 0.0
+        off = min(max(off, -_FARTHEST), _FARTHEST)
+        self._price = self.level * math.exp(_AT_ONCE * off)
+        return off
 
     def add_gradients(self) -> None:
         """Those of what the codes cost."""
-        if self.target:
-            (self._price / self._weights * sum(each.length() for each in self._grids)).backward()
+        for each in self._grids if self.target else ():
+            (self._price / self._weights * each.length()).backward()

@@ -20,7 +20,7 @@ class KnownAnswers:
 
     def __init__(self, network: TorchNetwork) -> None:
         self._network = network
-        self._kept: dict[tuple[int, int, int], list[list[Tensor]]] = {}
+        self._kept: dict[tuple[int, int, int], list[list[Tensor]]] = {}  # by number, parts, samples of one
         self._bytes = 0
 
     def asked(self, parts: Iterable[Samples]) -> list[list[Tensor]]:
@@ -39,6 +39,11 @@ class KnownAnswers:
             self._kept[key] = found
             self._bytes += size
         return found
+
+    @property
+    def known(self) -> int:
+        """To how many batches it knows the answers."""
+        return len(self._kept)
 
     def share(self, batches: int) -> float:
         """Of so many batches, how many it will know once all were seen; 0 before the first."""

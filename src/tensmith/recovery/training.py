@@ -90,7 +90,7 @@ class Outlook:
 class _State:
     """Where training stands. batch: as it began, maybe on another device; steps: of the course, with a look
     after every `pause`; before: of the courses before it; growing: whether zeros come in this one; bfloat16:
-    whether steps so far multiplied so; best: what lost least, and bits: what its codes take."""
+    whether steps so far multiplied so; best: what cost least, lost: what that loses, bits: what it takes."""
 
     batch: int
     courses: int = 0
@@ -221,22 +221,25 @@ class Training:
         self._size.aim(self._size.bits() if first else self._changed_target(), loss)
         if first:
             state.rate = self._best_rate(trying, interrupted)
+        if interrupted():
+            return
         state.steps = max(looks, steps - trying * len(self._rates))
         state.pause = -(-state.steps // looks)
 
     def _changed_target(self) -> float:
         """As many bits as are expected to lose the budget after the next course."""
-        state, target = self._state, self._size.target
+        state = self._state
         if not self._recipe.budget:
-            return target
+            return self._size.target
         over = _LEFT * max(state.lost, 0.0) / self._recipe.budget
-        return target * float(np.clip(over ** (1 / _POWER), 1 - _MOST_CHANGED, 1 + _MOST_CHANGED))
+        return state.bits * float(np.clip(over ** (1 / _POWER), 1 - _MOST_CHANGED, 1 + _MOST_CHANGED))
 
     def _steps_in(self, seconds: float, learning: float, teaching: float) -> int:
         """How many fit; the original answers each batch once, but where its answers are too many to keep."""
-        first = _BATCHES * (learning + teaching)
+        new = max(0, _BATCHES - self._original.known)
+        first = _BATCHES * learning + new * teaching
         if seconds <= first:
-            return int(seconds / (learning + teaching))
+            return int(seconds / (learning + new / _BATCHES * teaching))
         asked_again = teaching * (1 - self._original.share(_BATCHES))
         return _BATCHES + int((seconds - first) / (learning + asked_again))
 
@@ -267,17 +270,18 @@ class Training:
         """Learns from the samples of that number; whether the loss still is a number."""
         self._adam.zero_grad(set_to_none=True)
         loss = self._gradients(number % _BATCHES)
+        if not math.isfinite(loss):
+            return False
         if self._grown:
             self._size.add_gradients()
         for group in self._adam.param_groups:
             group["lr"] = rate * group["unit"]
-        if math.isfinite(loss):
-            self._adam.step()
-        return math.isfinite(loss)
+        self._adam.step()
+        return True
 
     def _gradients(self, number: int) -> float:
         """Adds the gradients of the loss on the batch of that number, and gives it."""
-        total, parts = 0.0, list(_parts(self._feed.at(number), self._network.program, self._at_once))
+        total, parts = 0.0, self._parts_of(number)
         device, bfloat16 = self._network.device, self._bfloat16
         for part, wanted in zip(parts, self._original.of(number, parts)):
             with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
@@ -286,6 +290,13 @@ class Training:
             loss.backward()
             total += float(loss.detach())
         return total
+
+    def _parts_of(self, number: int) -> list[Samples]:
+        """A batch in as many samples at a time as can be."""
+        parts = list(_parts(self._feed.at(number), self._network.program, self._at_once))
+        if not parts:
+            raise ProgramError("it takes more samples at a time than a batch has, or there are")
+        return parts
 
     def _seconds_a_step(self) -> tuple[float, float]:
         """What gradients take, in the form and on the threads that are fastest here, and what the original's
@@ -309,8 +320,7 @@ class Training:
     def _times(self) -> list[tuple[float, float, int]]:
         """Seconds of gradients, seconds of answers, threads."""
         self._fitting_gradients(0)
-        parts = list(_parts(self._feed.at(0), self._network.program, self._at_once))
-        found = []
+        parts, found = self._parts_of(0), []
         for threads in sorted({1, self._threads}):
             torch.set_num_threads(threads)
             taken = []
