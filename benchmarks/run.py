@@ -60,6 +60,8 @@ _SMALL = (*_BRIEF, "--only", "resnet20_cifar10,resnet18")
 _PRECISION = ("--only", "resnet18,resnet50,mobilenet_v2", "--precision", "bf16")
 _THREADS = ("--only", "resnet50,mobilenet_v2,bert_base", "--threads", "2")
 _FRONTS = ("--folder", str(FRONTS))
+_DIGITS = ("--only", "digits", "--minutes", "0.5", "--time-budget", "1m", "--folder", str(QUICK / "networks"))
+_TRAINED = ("--time-budget", "8m", "--recover", "48m")
 _ONE = ("--models", "resnet20_cifar10")
 _PRICED = ("--seconds", "100", "--plan-seconds", "4", "--time-budget", "120")
 _ONCE = ("--seconds", "30", "--seeds", "1", "--time-budget", "60", "--searches", "beam", "genetic")
@@ -96,14 +98,7 @@ BENCHES = (
         ("--seconds", "20", "--time-budget", "1m"),
         readme=False,
     ),
-    Bench(
-        "tasks",
-        "tasks.compressed",
-        85,
-        (),
-        ("--only", "digits", "--minutes", "0.5", "--time-budget", "1m", "--folder", str(QUICK / "networks")),
-        readme=False,
-    ),
+    Bench("tasks", "tasks.compressed", 85, (), _DIGITS, readme=False),
     Bench(
         "recovered",
         "compress.recovered",
@@ -112,6 +107,7 @@ BENCHES = (
         (*_ONE, "--time-budget", "1m", "--recover", "4m"),
         readme=False,
     ),
+    Bench("tasks_recovered", "tasks.compressed", 260, _TRAINED, (*_DIGITS, "--recover", "2m"), readme=False),
     Bench("detector", "compress.detector", 13, (), ("--time-budget", "1m"), readme=False),
     Bench("gate", "compress.gate", 110, (), ("--runs", "1", "--time-budget", "1m"), readme=False),
     Bench("portability", "compress.portability", 5, (), ("--samples", "200"), readme=False),

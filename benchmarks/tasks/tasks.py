@@ -36,7 +36,7 @@ class Task:
 
     data: where it lies below the folder of all data. spec: from there, and a folder to write into, to what
     `tensmith compress --data` takes. inputs: the network's. alter: what training does to inputs. asked: of
-    `tensmith compress`, with the time that it takes; nothing of networks that studies are about.
+    `tensmith compress`, and recovered: with `--recover`; nothing of networks that studies are about.
     """
 
     data: str
@@ -45,6 +45,7 @@ class Task:
     inputs: tuple[str, ...]
     schedule: Schedule
     asked: Asked | None = None
+    recovered: Asked | None = None
     smoothing: float = 0.0
     alter: Callable[[Tensors], Tensors] = lambda inputs: inputs
     preprocess: str = "raw"
@@ -124,6 +125,7 @@ _VIT = Task(
     inputs=("images",),
     schedule=Schedule(seconds=480, epochs=200, batch=256, rate=1e-3, decay=0.05, warm=0.05),
     asked=Asked(budget=0.5, faster=3, smaller=6),
+    recovered=Asked(budget=0.5, faster=4, smaller=10),
     smoothing=0.1,
     alter=mirrored_and_shifted,
     preprocess="cifar10",
@@ -164,6 +166,7 @@ TASKS = {
         inputs=("input_ids", "attention_mask"),
         schedule=Schedule(seconds=360, epochs=6, rate=7e-4, warm=0.05),
         asked=Asked(budget=1, faster=4, smaller=6),
+        recovered=Asked(budget=1, faster=6, smaller=10),
         alter=trimmed,
         also="aclimdb:imdb/aclImdb_subset.tar.xz",
     ),
@@ -174,6 +177,7 @@ TASKS = {
         inputs=("sound",),
         schedule=Schedule(seconds=120, epochs=30, rate=3e-3, warm=0.05),
         asked=Asked(budget=0.5, faster=3, smaller=6),
+        recovered=Asked(budget=0.5, faster=4, smaller=12),
     ),
     "characters": Task(
         data="lm/tinyshakespeare.txt",
