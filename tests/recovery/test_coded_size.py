@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,27 +11,15 @@ import pytest
 pytest.importorskip("torch", reason="the torch extra is not installed")
 import torch
 
+import digit_lessons
 from lossy_samples import Interpreted
-from tensmith.data import open_dataset
-from tensmith.data.preprocess import UNIT
-from tensmith.data.split import Splits, split
-from tensmith.evaluate.task import Task
-from tensmith.frontend.onnx import read_onnx
-from tensmith.ir import Program
 from tensmith.recovery import training
 from tensmith.recovery.coded_size import CodedSize
-from tensmith.recovery.feed import Feed
-from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import LearningGrid, learning_constants
-from tensmith.recovery.network import NetworkSession, TorchNetwork
 from tensmith.recovery.training import Recipe, Training
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
-from tensmith.rewrite.trail import simplify
-
-DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
-TASK = Task("accuracy", UNIT)
 
 
 def grid(seed: int = 0, spread: float = 1.5) -> LearningGrid:
@@ -89,35 +76,18 @@ def test_a_price_rises_where_there_are_too_many_bits_and_falls_where_there_are_f
     assert min(prices[0]) > 1 > max(prices[1]) > 0
 
 
-@pytest.fixture(scope="module")
-def original() -> Program:
-    return simplify(read_onnx(DIGITS / "digits.onnx")).program
-
-
-@pytest.fixture(scope="module")
-def splits() -> Splits:
-    return split(open_dataset(f"npz:{DIGITS / 'digits.npz'}"), 64, 300, 100, 0)
-
-
 def test_codes_take_no_more_than_at_first_and_fewer_where_little_is_lost(
-    original: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.set_num_threads(1)
     monkeypatch.setattr(Training, "_seconds_a_step", lambda self: (10.0, 0.0))
     monkeypatch.setattr(training, "_COUNTED_EVERY", 1)
+    original = digit_lessons.original_digits()
     worth = {layer.site: 1.0 for layer in weighted_layers(original)}
     params = {"default_bits": 8, "rounding": "coded", "price": 20.0, "stored": "codes", "worth": worth}
     program = apply_lossy(original, Step("weight_only", params=params, kind="lossy"), Interpreted())
-    teacher = TorchNetwork(original, {}, "cpu")
-    standard = TASK.outcome(NetworkSession(teacher), splits.search, None)
-
-    def lost(session: Any) -> float:
-        return TASK.outcome(session, splits.search, standard).drop(standard).value
-
-    network = TorchNetwork(program, learning_constants(program, False), "cpu")
-    feed = Feed(splits.fitting, original.inputs, UNIT, 64, 0)
     recipe = Recipe(0, 64, (0.02,), budget=20.0)
-    course = Training(network, KnownAnswers(teacher), feed, True, lost, recipe, tmp_path / "state.npz", 1)
+    course = digit_lessons.training(program, learning_constants(program, False), recipe, tmp_path / "s.npz")
     bits = [course._size.bits()]
     for _ in range(2):
         found = course.course(10 * 150)

@@ -15,37 +15,31 @@ pytest.importorskip("torch", reason="the torch extra is not installed")
 
 import torch
 
+import digit_lessons
 from lossy_samples import Interpreted
-from tensmith.data import open_dataset
 from tensmith.data.preprocess import UNIT
-from tensmith.data.split import Splits, split
+from tensmith.data.split import Splits
 from tensmith.errors import ProgramError
-from tensmith.evaluate.task import Task
-from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.recovery import known, training
 from tensmith.recovery.feed import Feed, Samples, mirrored, shifted
-from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.network import NetworkSession, TorchNetwork
 from tensmith.recovery.training import Outlook, Recipe, Training
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
-from tensmith.rewrite.trail import simplify
 
-DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
-TASK = Task("accuracy", UNIT)
 STEPS = 60
 
 
 @pytest.fixture(scope="module")
 def original() -> Program:
-    return simplify(read_onnx(DIGITS / "digits.onnx")).program
+    return digit_lessons.original_digits()
 
 
 @pytest.fixture(scope="module")
 def splits() -> Splits:
-    return split(open_dataset(f"npz:{DIGITS / 'digits.npz'}"), 64, 300, 100, 0)
+    return digit_lessons.digit_splits()
 
 
 @pytest.fixture(scope="module")
@@ -69,29 +63,20 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def lessons(
     original: Program,
     pruned: Program,
-    splits: Splits,
     path: Path,
     rates: tuple[float, ...] = (0.03,),
     batch: int = 64,
     growing: bool = False,
 ) -> Training:
     learning = learning_constants(pruned, True, original if growing else None)
-    network = TorchNetwork(pruned, learning, "cpu")
-    teacher = TorchNetwork(original, {}, "cpu")
-    standard = TASK.outcome(NetworkSession(teacher), splits.search, None)
-
-    def lost(session: Any) -> float:
-        return TASK.outcome(session, splits.search, standard).drop(standard).value
-
-    feed = Feed(splits.fitting, original.inputs, UNIT, 64, 0)
-    return Training(network, KnownAnswers(teacher), feed, True, lost, Recipe(0, batch, rates), path, 1)
+    return digit_lessons.training(pruned, learning, Recipe(0, batch, rates), path)
 
 
 @pytest.mark.parametrize(("growing", "bfloat16"), [(False, False), (True, False), (False, True)])
 def test_an_over_pruned_network_comes_back(
-    original: Program, pruned: Program, splits: Splits, tmp_path: Path, growing: bool, bfloat16: bool
+    original: Program, pruned: Program, tmp_path: Path, growing: bool, bfloat16: bool
 ) -> None:
-    course = lessons(original, pruned, splits, tmp_path / "state.npz", growing=growing)
+    course = lessons(original, pruned, tmp_path / "state.npz", growing=growing)
     course._bfloat16 = bfloat16
     before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu")))
     found = course.course(10 * STEPS)
@@ -108,14 +93,13 @@ def test_an_over_pruned_network_comes_back(
 def test_batches_come_again_and_the_original_is_asked_once(
     original: Program,
     pruned: Program,
-    splits: Splits,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     kept_bytes: int,
 ) -> None:
     monkeypatch.setattr(training, "_BATCHES", 6)
     monkeypatch.setattr(known, "_KEPT_BYTES", kept_bytes)
-    course, answered = lessons(original, pruned, splits, tmp_path / "state.npz"), []
+    course, answered = lessons(original, pruned, tmp_path / "state.npz"), []
     network = course._original._network
 
     def counting(part: Samples) -> list[Any]:
@@ -127,8 +111,8 @@ def test_batches_come_again_and_the_original_is_asked_once(
     assert steps > 12 and len(answered) == (6 if kept_bytes else steps) + training._COMPARED
 
 
-def test_steps_fit_their_time(original: Program, pruned: Program, splits: Splits, tmp_path: Path) -> None:
-    course = lessons(original, pruned, splits, tmp_path / "state.npz")
+def test_steps_fit_their_time(original: Program, pruned: Program, tmp_path: Path) -> None:
+    course = lessons(original, pruned, tmp_path / "state.npz")
     assert course._steps_in(100, 0.5, 0.5) == 100
     course._original.of(0, list(training._parts(course._feed.at(0), course._network.program, 64)))
     for seconds, steps in ((0, 0), (100, 200)):  # but for the batch whose answers are known
@@ -142,7 +126,6 @@ def test_steps_fit_their_time(original: Program, pruned: Program, splits: Splits
 def test_bfloat16_is_taken_where_it_is_faster_and_as_good(
     original: Program,
     pruned: Program,
-    splits: Splits,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
@@ -153,15 +136,15 @@ def test_bfloat16_is_taken_where_it_is_faster_and_as_good(
     monkeypatch.setattr(training, "_multiplies_bfloat16", lambda device: True)
     monkeypatch.setattr(Training, "_times", lambda self: [(seconds if self._bfloat16 else 1.0, 0.25, 1)])
     monkeypatch.setattr(Training, "_gradients", lambda self, number: loss if self._bfloat16 else 2.0)
-    course = lessons(original, pruned, splits, tmp_path / "state.npz")
+    course = lessons(original, pruned, tmp_path / "state.npz")
     assert course._seconds_a_step() == (seconds if taken else 1.0, 0.25) and course._bfloat16 == taken
 
 
 def test_zeros_that_grow_begin_without_any_and_come_to_stay(
-    original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    original: Program, pruned: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training, "_GROWN_EVERY", 2)
-    course, step = lessons(original, pruned, splits, tmp_path / "state.npz", growing=True), Training._step
+    course, step = lessons(original, pruned, tmp_path / "state.npz", growing=True), Training._step
     counts: list[list[int]] = []
 
     def counting(self: Training, *given: Any) -> bool:
@@ -176,9 +159,9 @@ def test_zeros_that_grow_begin_without_any_and_come_to_stay(
 
 
 def test_a_course_of_growing_zeros_that_ends_early_is_not_lost(
-    original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    original: Program, pruned: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    course, step = lessons(original, pruned, splits, tmp_path / "state.npz", growing=True), Training._step
+    course, step = lessons(original, pruned, tmp_path / "state.npz", growing=True), Training._step
     before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu")))
     monkeypatch.setattr(
         Training, "_step", lambda self, number, rate: number < 25 and step(self, number, rate)
@@ -191,12 +174,12 @@ def test_a_course_of_growing_zeros_that_ends_early_is_not_lost(
 
 
 def test_zeros_are_there_from_the_start_where_that_is_better(
-    original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    original: Program, pruned: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, name in enumerate(("_LONG", "_DEAD")):
         with monkeypatch.context() as patch:
             patch.setattr(training, name, 1e6)
-            course = lessons(original, pruned, splits, tmp_path / f"{number}.npz", growing=True)
+            course = lessons(original, pruned, tmp_path / f"{number}.npz", growing=True)
             found = course.course(10 * 8)
         for name, array in found.arrays.items():
             if name in pruned.constants and pruned.constants[name].ndim > 1:
@@ -207,12 +190,11 @@ def test_zeros_are_there_from_the_start_where_that_is_better(
 def test_a_course_that_was_stopped_ends_as_one_that_was_not(
     original: Program,
     pruned: Program,
-    splits: Splits,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     growing: bool,
 ) -> None:
-    make = partial(lessons, original, pruned, splits, growing=growing)
+    make = partial(lessons, original, pruned, growing=growing)
     whole = make(tmp_path / "whole.npz").course(10 * 12)
     step, seen = Training._step, [0]
 
@@ -237,9 +219,9 @@ def same(one: Outlook, other: Outlook) -> None:
         np.testing.assert_allclose(array, other.arrays[name], rtol=1e-4, atol=1e-5)
 
 
-def test_the_next_course_goes_on(original: Program, pruned: Program, splits: Splits, tmp_path: Path) -> None:
-    first = lessons(original, pruned, splits, tmp_path / "state.npz").course(10 * 8)
-    again = lessons(original, pruned, splits, tmp_path / "state.npz", batch=16)  # as on another device
+def test_the_next_course_goes_on(original: Program, pruned: Program, tmp_path: Path) -> None:
+    first = lessons(original, pruned, tmp_path / "state.npz").course(10 * 8)
+    again = lessons(original, pruned, tmp_path / "state.npz", batch=16)  # as on another device
     assert again.courses == 1
     second = again.course(10 * 8)
     assert second.steps > first.steps and second.lost <= first.lost
@@ -247,16 +229,16 @@ def test_the_next_course_goes_on(original: Program, pruned: Program, splits: Spl
 
 
 def test_what_is_no_number_ends_a_course(
-    original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    original: Program, pruned: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distillation = training.distillation
     monkeypatch.setattr(training, "distillation", lambda *a: distillation(*a) * float("nan"))
-    found = lessons(original, pruned, splits, tmp_path / "state.npz").course(10 * 8)
+    found = lessons(original, pruned, tmp_path / "state.npz").course(10 * 8)
     assert found.steps == 0 and all(np.isfinite(array).all() for array in found.arrays.values())
 
 
 def test_a_batch_that_memory_does_not_hold_goes_in_parts(
-    original: Program, pruned: Program, splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    original: Program, pruned: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distillation, most = training.distillation, [16]
 
@@ -266,7 +248,7 @@ def test_a_batch_that_memory_does_not_hold_goes_in_parts(
         return distillation(answers, wanted, classes)
 
     monkeypatch.setattr(training, "distillation", small)
-    course = lessons(original, pruned, splits, tmp_path / "state.npz")
+    course = lessons(original, pruned, tmp_path / "state.npz")
     course._fitting_gradients(0)
     assert course.course(10 * 8).steps > 0
     most[0] = 0
