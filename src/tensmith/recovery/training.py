@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -37,8 +37,9 @@ Tensor: TypeAlias = Any
 _LOOKING, _FEWEST_LOOKS, _MOST_LOOKS = 0.1, 2, 8
 _TIMED_STEPS = 2
 # Steps at each of the rates that are tried, as a share of all; samples on which they are compared. Few steps
-# do not show how codes that jump all the time lose their way: these are not moved faster.
-_FASTEST_CODES = 0.006
+# do not show how codes that jump all the time lose their way: these are not moved faster, but where steps are
+# so few that together they would hardly reach as far as a weight is large.
+_FASTEST_CODES, _REACH = 0.006, 3.0
 _TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
 # Zeros come little by little where all at once leave hardly anything to learn from (so many nats, or
 # variances of what is wanted) and the course is long: else those that are there from the start lose less. All
@@ -215,15 +216,17 @@ class Training:
         looking = time.monotonic() - began
         looks = int(np.clip(_LOOKING * seconds / max(looking, 1e-3), _FEWEST_LOOKS, _MOST_LOOKS))
         steps = max(looks, self._steps_in(seconds - looks * looking, learning, teaching))
-        trying = max(2, int(_TRYING * steps)) if first else 0
         loss = self._loss()
         state.growing = first and bool(self._growing) and steps >= _LONG and loss > _DEAD
         self._size.aim(self._size.bits() if first else self._changed_target(), loss)
         if first:
-            state.rate = self._best_rate(trying, interrupted)
+            rates = self._rates(steps)
+            trying = max(2, int(_TRYING * steps))
+            state.rate = self._best_rate(rates, trying, interrupted)
+            steps -= trying * len(rates)
         if interrupted():
             return
-        state.steps = max(looks, steps - trying * len(self._rates))
+        state.steps = max(looks, steps)
         state.pause = -(-state.steps // looks)
 
     def _changed_target(self) -> float:
@@ -243,9 +246,9 @@ class Training:
         asked_again = teaching * (1 - self._original.share(_BATCHES))
         return _BATCHES + int((seconds - first) / (learning + asked_again))
 
-    def _best_rate(self, steps: int, interrupted: Callable[[], bool]) -> float:
+    def _best_rate(self, rates: Sequence[float], steps: int, interrupted: Callable[[], bool]) -> float:
         """The rate after so many steps at which the loss is least; all begin at the same weights."""
-        start, losses, rates = self._parameters(), {}, self._rates
+        start, losses = self._parameters(), {}
         for rate in rates if len(rates) > 1 else ():
             for number in range(steps):
                 if interrupted() or not self._step(number, rate * (1 - number / steps)):
@@ -256,11 +259,11 @@ class Training:
             self._adam.state.clear()
         return min(rates, key=lambda rate: losses.get(rate, math.inf))
 
-    @property
-    def _rates(self) -> list[float]:
-        """Those that are worth trying."""
+    def _rates(self, steps: int) -> list[float]:
+        """Those that are worth trying for a course of so many steps."""
         rates = self._recipe.rates
-        return [rate for rate in rates if rate <= _FASTEST_CODES or not self._size.target] or [min(rates)]
+        fastest = max(_FASTEST_CODES, _REACH / steps) if self._size.target else math.inf
+        return [rate for rate in rates if rate <= fastest] or [min(rates)]
 
     def _loss(self) -> float:
         """Of samples that no step sees; their gradients count for nothing."""
