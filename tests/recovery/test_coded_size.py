@@ -64,6 +64,17 @@ def test_gradients_draw_weights_to_shorter_codes_and_scales_wider() -> None:
     assert size.bits() < 0.9 * before
 
 
+@pytest.mark.parametrize("share", [0.75, 1.25])
+def test_scales_reach_a_target(share: float) -> None:
+    learned = grid()
+    size = CodedSize([learned])
+    with torch.no_grad():  # as training leaves them: anywhere between two codes
+        learned.numbers.add_(0.2 * (torch.rand(learned.numbers.shape, generator=torch.manual_seed(0)) - 0.5))
+    target, weights = share * size.bits(), learned.numbers.clone()
+    size.reach(target)
+    assert size.bits() == pytest.approx(target, rel=0.01) and bool((learned.numbers == weights).all())
+
+
 def test_a_price_rises_where_there_are_too_many_bits_and_falls_where_there_are_few() -> None:
     learned = grid()
     size = CodedSize([learned])

@@ -23,6 +23,8 @@ _RARE = 0.05
 # A price is e to so many times the share that bits are off, and its level follows slowly: weights take a
 # thousand steps to answer a price. Bits that are farther off count as so far.
 _AT_ONCE, _SLOWLY, _FARTHEST, _LEAST_PRICE = 40.0, 0.1, 0.075, 1e-6
+# A common factor of all scales is at most e to this, found within so many halvings.
+_WIDEST, _HALVINGS = 1.0, 12
 # A first level asks for so many times the loss, did all bits go.
 _FIRST = 1.0
 
@@ -84,6 +86,25 @@ class CodedSize:
                 _FIRST * loss * self._weights / target if math.isfinite(loss) else 0, _LEAST_PRICE
             )
         self._reprice()
+
+    def reach(self, target: float) -> None:
+        """All scales finer or coarser by one factor: codes take so many bits, or as near as that gets.
+
+        A price can only hold bits: weights on a coarse grid do not find codes that take more by themselves.
+        """
+        low, high = -_WIDEST, _WIDEST
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            self._widen(middle)
+            low, high = (middle, high) if self.bits() > target else (low, middle)
+            self._widen(-middle)
+        self._widen(high)
+        self.bits()
+
+    def _widen(self, power: float) -> None:
+        with torch.no_grad():
+            for each in self._grids:
+                each.grid.parameters["scale"].tensor.add_(power)
 
     def follow(self) -> None:
         """The price goes up while there are too many bits, down while there are too few."""

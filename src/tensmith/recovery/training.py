@@ -218,7 +218,7 @@ class Training:
         steps = max(looks, self._steps_in(seconds - looks * looking, learning, teaching))
         loss = self._loss()
         state.growing = first and bool(self._growing) and steps >= _LONG and loss > _DEAD
-        self._size.aim(self._size.bits() if first else self._changed_target(), loss)
+        self._size.aim(self._size.bits() if first else self._reached_target(), loss)
         if first:
             rates = self._rates(steps)
             trying = max(2, int(_TRYING * steps))
@@ -229,13 +229,14 @@ class Training:
         state.steps = max(looks, steps)
         state.pause = -(-state.steps // looks)
 
-    def _changed_target(self) -> float:
-        """As many bits as are expected to lose the budget after the next course."""
-        state = self._state
-        if not self._recipe.budget:
-            return self._size.target
-        over = _LEFT * max(state.lost, 0.0) / self._recipe.budget
-        return state.bits * float(np.clip(over ** (1 / _POWER), 1 - _MOST_CHANGED, 1 + _MOST_CHANGED))
+    def _reached_target(self) -> float:
+        """As many bits as are expected to lose the budget after the next course; codes take as many now."""
+        state, target = self._state, self._size.target
+        if target and self._recipe.budget:
+            over = _LEFT * max(state.lost, 0.0) / self._recipe.budget
+            target = state.bits * min(max(over ** (1 / _POWER), 1 - _MOST_CHANGED), 1 + _MOST_CHANGED)
+            self._size.reach(target)
+        return target
 
     def _steps_in(self, seconds: float, learning: float, teaching: float) -> int:
         """How many fit; the original answers each batch once, but where its answers are too many to keep."""
