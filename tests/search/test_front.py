@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensmith.report.metric import Metric, exact
+from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import best, costs, crowding, front, knee, pareto, shortlist, spread
 from tensmith.search.objective import PREFERENCES
@@ -107,6 +108,15 @@ def test_the_most_crowded_points_leave() -> None:
     room = crowding([costs(point) for point in line])
     assert room[0] == room[-1] == float("inf")
     assert min(room) == room[2]
+
+
+def test_a_short_list_holds_the_best_of_what_was_trained() -> None:
+    beyond = [candidate(70 - n, 40 + n * n, "beyond", 0.6 + n) for n in range(10)]
+    trained = Plan((Step("recover", kind="lossy"),))
+    for n in range(4, 7):
+        listed = shortlist([*beyond[:n], replace(beyond[n], plan=trained), *beyond[n + 1 :]])
+        assert any(point.plan == trained for point in listed)
+        assert sum(point.status == "beyond" for point in listed) == 3
 
 
 def test_a_short_list_holds_whatever_may_be_preferred_and_the_ends_beyond() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from tensmith.report.metric import exact
+from tensmith.rewrite.lossy.recover import Recover
 from tensmith.search.candidate import SHOWN, Candidate
 from tensmith.search.objective import PREFERENCES
 from tensmith.search.plan import UNTOUCHED
@@ -148,11 +149,13 @@ def _preferred(candidates: Iterable[Candidate], prefer: str) -> Candidate:
 def shortlist(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The front, thinned by how crowded it is: MOST_POINTS within the budgets, and a few beyond the drop's.
 
-    What may be preferred stays, and what loses least; beyond the budget the ends.
+    What may be preferred stays, and what loses least; beyond the budget the best of what was trained, and the
+    ends: held-out data may think better of it than samples that the original has learned by heart.
     """
     points = front(candidates)
     sure, unsure, beyond = ([point for point in points if point.status == status] for status in SHOWN)
-    kept = [*spread(beyond, MOST_BEYOND)]
+    trained = [point for point in beyond if point.plan.find(Recover.name)]
+    kept = spread(beyond, MOST_BEYOND, [_preferred(trained, "balanced")] if trained else ())
     for within, room in ((sure, MOST_POINTS), (unsure, max(FEWEST_UNSURE, MOST_POINTS - len(sure)))):
         stay = [_preferred(within, prefer) for prefer in PREFERENCES] if within else []
         stay += [min(within, key=lambda c: costs(c)[0])] if within else []
