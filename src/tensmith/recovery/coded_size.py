@@ -82,9 +82,8 @@ class CodedSize:
         """From now on, at a price that the loss says at first."""
         self.target = target
         if target and not self.level:
-            self.level = max(
-                _FIRST * loss * self._weights / target if math.isfinite(loss) else 0, _LEAST_PRICE
-            )
+            price = _FIRST * loss * self._weights / target
+            self.level = max(price, _LEAST_PRICE) if math.isfinite(price) else _LEAST_PRICE
         self._reprice()
 
     def reach(self, target: float) -> None:
