@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,12 @@ import torch
 
 import digit_lessons
 from lossy_samples import Interpreted
+from tensmith.ir import Program
 from tensmith.recovery import training
 from tensmith.recovery.coded_size import CodedSize
 from tensmith.recovery.learning import LearningGrid, learning_constants
 from tensmith.recovery.training import Recipe, Training
+from tensmith.rewrite.archives import read_arrays, write_arrays
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
@@ -87,20 +91,64 @@ def test_a_price_rises_where_there_are_too_many_bits_and_falls_where_there_are_f
     assert min(prices[0]) > 1 > max(prices[1]) > 0
 
 
-def test_codes_take_no_more_than_at_first_and_fewer_where_little_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def few_bits(monkeypatch: pytest.MonkeyPatch) -> Program:
+    """Digits of some bits a weight, that train in as many steps on every machine."""
     torch.set_num_threads(1)
     monkeypatch.setattr(Training, "_seconds_a_step", lambda self: (10.0, 0.0))
-    monkeypatch.setattr(training, "_COUNTED_EVERY", 1)
     original = digit_lessons.original_digits()
     worth = {layer.site: 1.0 for layer in weighted_layers(original)}
     params = {"default_bits": 8, "rounding": "coded", "price": 20.0, "stored": "codes", "worth": worth}
-    program = apply_lossy(original, Step("weight_only", params=params, kind="lossy"), Interpreted())
+    return apply_lossy(original, Step("weight_only", params=params, kind="lossy"), Interpreted())
+
+
+def lessons(program: Program, state: Path) -> Training:
     recipe = Recipe(0, 64, (0.02,), budget=20.0)
-    course = digit_lessons.training(program, learning_constants(program, False), recipe, tmp_path / "s.npz")
+    return digit_lessons.training(program, learning_constants(program, False), recipe, state)
+
+
+def test_codes_take_no_more_than_at_first_and_fewer_where_little_is_lost(
+    few_bits: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "_COUNTED_EVERY", 1)
+    course = lessons(few_bits, tmp_path / "state.npz")
     bits = [course._size.bits()]
     for _ in range(2):
         found = course.course(10 * 150)
         bits.append(course._size.bits())
     assert found.lost < 10 and bits[1] <= 1.02 * bits[0] and bits[2] < 0.95 * bits[1]
+
+
+def test_a_stopped_course_of_codes_goes_on_at_its_step_target_and_price(
+    few_bits: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = lessons(few_bits, tmp_path / "whole.npz").course(10 * 40)
+    step, seen = Training._step, [0]
+
+    def stopping(self: Training, *given: Any) -> bool:
+        seen[0] += 1
+        if seen[0] == 21:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, *given)
+
+    monkeypatch.setattr(Training, "_step", stopping)
+    first = lessons(few_bits, tmp_path / "parts.npz")
+    part = first.course(10 * 40)
+    again = lessons(few_bits, tmp_path / "parts.npz")
+    assert part.stopped and part.steps == again._state.step == 21
+    assert again._size.stands == first._size.stands and again._size.target > 0
+    rest = again.course(10 * 40)
+    assert not rest.stopped and rest.steps == whole.steps
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("pause", 0), ("batch", -1), ("level", np.nan), ("steps", np.inf)]
+)
+def test_a_damaged_file_of_training_is_none(
+    few_bits: Program, tmp_path: Path, name: str, value: float
+) -> None:
+    path = tmp_path / "state.npz"
+    lessons(few_bits, path).course(10 * 8)
+    assert lessons(few_bits, path).courses == 1
+    write_arrays(path, {**read_arrays(path, 1 << 30, "training"), f"stands/{name}": np.asarray(value)})
+    assert lessons(few_bits, path).courses == 0

@@ -25,8 +25,6 @@ _RARE = 0.05
 _AT_ONCE, _SLOWLY, _FARTHEST, _LEAST_PRICE = 40.0, 0.1, 0.075, 1e-6
 # A common factor of all scales is at most e to this, found within so many halvings.
 _WIDEST, _HALVINGS = 1.0, 12
-# A first level asks for so many times the loss, did all bits go.
-_FIRST = 1.0
 
 
 class _CodeLengths:
@@ -79,10 +77,10 @@ class CodedSize:
         return {"target": self.target, "level": self.level}
 
     def aim(self, target: float, loss: float) -> None:
-        """From now on, at a price that the loss says at first."""
+        """From now on; at first at a price at which all bits cost as much as the loss."""
         self.target = target
         if target and not self.level:
-            price = _FIRST * loss * self._weights / target
+            price = loss * self._weights / target
             self.level = max(price, _LEAST_PRICE) if math.isfinite(price) else _LEAST_PRICE
         self._reprice()
 

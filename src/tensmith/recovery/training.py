@@ -46,14 +46,16 @@ _TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
 # are there after this share of it; more come every so many steps, fast at first (cubic; Zhu and Gupta 2017).
 _DEAD, _LONG = 1.0, 2000
 _GROWING, _GROWN_EVERY = 0.5, 10
+# The least and the most of numbers in a file of training that are not from 0 on.
+_BOUNDS = {"batch": (1, 1 << 20), "pause": (1, 1 << 53), "lost": (-math.inf, math.inf)}
 # A machine that became slow: a course ends after so many times its time.
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
 # After so many batches they come again, so that the original need not answer anew.
 _BATCHES = 4000
-# After so many steps codes are counted again. What is lost goes with the sixth power of the bits, or so (a
-# ResNet-20 near half a point: the seventh, near five: the fourth); from course to course bits change by no
-# larger share, and the next course is expected to leave so much of what is lost.
+# After so many steps codes are counted again. What is lost falls with the sixth power of the bits, or so;
+# from course to course bits change by no larger share, and the next one is expected to leave so much of what
+# is lost.
 _COUNTED_EVERY, _POWER, _MOST_CHANGED, _LEFT = 8, 6.0, 0.25, 0.75
 # Products of bfloat16 are taken where they are so many times faster and the loss differs by no larger share.
 _WORTH, _AS_GOOD = 1.15, 0.1
@@ -216,7 +218,7 @@ class Training:
         looking = time.monotonic() - began
         looks = int(np.clip(_LOOKING * seconds / max(looking, 1e-3), _FEWEST_LOOKS, _MOST_LOOKS))
         steps = max(looks, self._steps_in(seconds - looks * looking, learning, teaching))
-        loss = self._loss()
+        loss = self._loss() if first else 0.0
         state.growing = first and bool(self._growing) and steps >= _LONG and loss > _DEAD
         self._size.aim(self._size.bits() if first else self._reached_target(), loss)
         if first:
@@ -276,7 +278,7 @@ class Training:
         loss = self._gradients(number % _BATCHES)
         if not math.isfinite(loss):
             return False
-        if self._grown:
+        if self._size.target and self._grown:
             self._size.add_gradients()
         for group in self._adam.param_groups:
             group["lr"] = rate * group["unit"]
@@ -391,7 +393,7 @@ class Training:
         shapes = {name: tuple(p.tensor.shape) for name, p in self._network.parameters.items()}
         same = {name: array.shape for name, array in _under("now", found).items()} == shapes
         stood, fresh = _under("stands", found), self._stands(_State(0))
-        if not same or {name: array.size for name, array in stood.items()} != dict.fromkeys(fresh, 1):
+        if not same or stood.keys() != fresh.keys() or not all(_is_sound(*each) for each in stood.items()):
             return None
         self._set(_under("now", found))
         for key in ("step", "exp_avg", "exp_avg_sq"):
@@ -407,6 +409,12 @@ class Training:
     def _stands(self, state: _State) -> dict[str, Any]:
         """All numbers that training goes on from."""
         return {name: value for name, value in vars(state).items() if name != "best"} | self._size.stands
+
+
+def _is_sound(name: str, array: Array) -> bool:
+    """Whether an array is a number that training can stand at: a file may be damaged."""
+    least, most = _BOUNDS.get(name, (0, 1 << 53))
+    return array.size == 1 and least <= array.item() <= most
 
 
 def _under(key: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
