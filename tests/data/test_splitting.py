@@ -27,9 +27,8 @@ def test_splits_are_disjoint_within_their_part_and_repeat(
     data = dataset(train=train) if test is None else dataset(train=train, test=test)
     first, second = (split(data, calibration, search, held_out, seed) for _ in range(2))
     views = (first.calibration, first.search, first.held_out)
-    samples = [
-        ("test" if v.part is not first.search.part else "train", int(i)) for v in views for i in v.indices
-    ]
+    samples = [(id(v.part), int(i)) for v in views for i in v.indices]
+    assert first.calibration.part is first.fitting.part is data.part("train")
     assert len(set(samples)) == len(samples)
     assert all(len(view) >= 1 for view in views)
     assert all(view.indices.max() < len(view.part) for view in views)
@@ -42,7 +41,8 @@ def test_splits_are_disjoint_within_their_part_and_repeat(
 
 @given(st.permutations([0] * 20 + [1] * 20 + [2] * 40), st.integers(1, 39), st.integers(0, 9))
 def test_every_beginning_of_a_split_is_balanced(labels, count, seed) -> None:
-    splits = split(dataset(train=labels, test=[0, 1]), 40, 40, seed=seed)
+    splits = split(dataset(train=labels, test=labels * 5), 40, 40, seed=seed)
+    assert splits.search.part is splits.held_out.part
     for view in (splits.calibration, splits.search):
         counts = np.bincount(view.take(count).labels(), minlength=3)
         assert np.all(np.abs(counts - count * np.array([0.25, 0.25, 0.5])) < 2)
@@ -54,16 +54,39 @@ def test_another_seed_gives_another_sample() -> None:
     assert not np.array_equal(one, two)
 
 
-def test_the_test_part_is_held_out_whole() -> None:
-    splits = split(dataset(train=[0] * 9, validation=[0] * 8, test=[0] * 7), 2, 3)
-    assert [len(v) for v in (splits.calibration, splits.search)] == [2, 3]
-    assert sorted(splits.held_out.indices.tolist()) == list(range(7))
-
-
-def test_without_a_test_part_the_validation_part_is_held_out() -> None:
-    data = dataset(train=[0] * 9, validation=[0] * 8)
+def test_a_search_sees_the_validation_part_and_the_test_part_is_held_out_whole() -> None:
+    data = dataset(train=[0] * 9, validation=[0] * 8, test=[0] * 7)
     splits = split(data, 2, 3)
-    assert splits.held_out.part is data.part("validation") and splits.search.part is data.part("train")
+    assert [len(v) for v in (splits.calibration, splits.search)] == [2, 3]
+    assert splits.search.part is data.part("validation")
+    assert sorted(splits.held_out.indices.tolist()) == list(range(7))
+    assert len(splits.fitting) == 9  # all of the training part
+
+
+@pytest.mark.parametrize("name", ["test", "validation"])
+def test_a_search_sees_a_fifth_of_what_is_judged_by(name: str) -> None:
+    data = dataset(train=[0] * 9000, **{name: [0, 1] * 2000})
+    splits = split(data)
+    assert splits.search.part is splits.held_out.part is data.part(name)
+    assert [len(v) for v in (splits.search, splits.held_out, splits.fitting)] == [800, 3200, 9000]
+    assert set(splits.search.indices).isdisjoint(splits.held_out.indices)
+    assert len(split(data, held_out=100).held_out) == 100 and len(split(data, search=60).held_out) == 3940
+
+
+def test_a_small_test_part_is_held_out_whole_and_a_search_sees_training_samples() -> None:
+    data = dataset(train=[0] * 9000, test=[0] * 2000)
+    splits = split(data)
+    assert splits.search.part is data.part("train") and len(splits.search) == 2000
+    assert len(splits.held_out) == 2000 and len(splits.fitting) == 7000
+
+
+@pytest.mark.parametrize("parts", [{"train": 900}, {"train": 900, "test": 40}, {"train": 900, "test": 4000}])
+def test_what_may_be_looked_at_is_of_the_training_part_and_not_held_out(parts: dict[str, int]) -> None:
+    splits = split(dataset(**{name: [0] * count for name, count in parts.items()}), 50, 100)
+    seen = splits.training
+    assert seen.part is splits.calibration.part and len(seen) == len(set(seen.indices)) == 150
+    assert np.array_equal(seen.indices[:50], splits.calibration.indices)
+    assert seen.part is not splits.held_out.part or set(seen.indices).isdisjoint(splits.held_out.indices)
 
 
 def test_without_a_training_part_validation_is_fitted_on() -> None:

@@ -20,8 +20,8 @@ def fingerprint(splits: Splits, small_labels: bool) -> str:
     those of the samples that are read do. A sample that changes between these goes unnoticed.
     """
     digest = hashlib.sha256()
-    fitting, judging = splits.calibration.part, splits.held_out.part
-    for part in (fitting,) if fitting is judging else (fitting, judging):
+    used = (splits.calibration.part, splits.search.part, splits.held_out.part)
+    for part in {id(part): part for part in used}.values():
         digest.update(f"part of {len(part)}".encode())
         if small_labels:
             digest.update(_bytes(part.labels(np.arange(len(part)))))

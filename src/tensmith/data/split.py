@@ -14,6 +14,8 @@ from tensmith.errors import DataError, UsageError
 # What the sizes of `shares` are for; a split so far from what was wanted, and of so small a share, is none.
 _USES = ("calibrate on", "search on", "judge by")
 _FAR_FEWER, _SMALLEST_SHARE = 8, 20
+# Of the part to judge by, the share to search on, and how many samples make that worth it.
+_UNSEEN_SHARE, _LEAST_UNSEEN = 5, 500
 
 Order = npt.NDArray[np.int64]
 
@@ -32,9 +34,10 @@ class Splits:
 
     @property
     def training(self) -> Subset:
-        """All that may be looked at: the samples to calibrate on, then those to search on."""
-        both = np.concatenate([self.calibration.indices, self.search.indices])
-        return Subset(self.calibration.part, both)
+        """What may be looked at of the part to calibrate on: as many as to calibrate and to search on."""
+        first, part = self.calibration.indices, self.calibration.part
+        rest = self.search.indices if self.search.part is part else self.fitting.indices[len(first) :]
+        return Subset(part, np.concatenate([first, rest[: len(self.search)]]))
 
 
 def most_frequent_share(view: Subset) -> float:
@@ -48,11 +51,13 @@ def split(
 ) -> Splits:
     """Draws the three splits, the same ones for the same seed.
 
-    Held-out is the test part (else the validation part), whole unless a number is given; calibration and
-    search come from the training part, of which models lose more than of other samples: that makes a search
-    careful. A dataset of one part gives all three, held-out at least half of it. The numbers are upper
-    limits: where samples are few, they shrink in proportion. Every split, and every beginning of one, has the
-    classes in the proportions of its part. Raises DataError when the samples do not suffice for one in each.
+    A dataset of one part gives all three, held-out at least half of it. Else calibration comes from the
+    training part, and held-out is the test part (else the validation part). Search wants samples that the
+    model has not learned by heart: the validation part where there is a test part too, else a fifth of what
+    is judged by, which then is not held out. Where that is fewer than 500 and than asked for, search comes
+    from the training part, of which models lose more than of other samples. The numbers are upper limits:
+    where samples are few, they shrink in proportion. Every split, and every beginning of one, has the classes
+    in the proportions of its part. Raises DataError when the samples do not suffice for one in each.
     """
     for count in (calibration, search) if held_out is None else (calibration, search, held_out):
         if count < 1:
@@ -67,18 +72,36 @@ def split(
         else:
             sizes = shares(len(order), (calibration, search, held_out), source)
         first, second, last, rest = np.split(order, np.cumsum(sizes))
-        return _splits(fitting, first, second, Subset(fitting, last), rest)
-    sizes = shares(len(order), (calibration, search), source)
-    first, second, rest = np.split(order, np.cumsum(sizes))
+        return _splits(Subset(fitting, first), Subset(fitting, second), Subset(fitting, last), rest)
     if not len(judging):
         raise DataError(f"{source} has an empty test part; there is nothing to judge the result by")
-    last = balanced_order(dataset, judging, seed)[:held_out]
-    return _splits(fitting, first, second, Subset(judging, last), rest)
+    last = balanced_order(dataset, judging, seed)
+    looked_at, last = _unseen(dataset, judging, last, search, seed)
+    if looked_at is not None:
+        first, rest = np.split(order, shares(len(order), (calibration,), source))
+    else:
+        first, second, rest = np.split(order, np.cumsum(shares(len(order), (calibration, search), source)))
+        looked_at = Subset(fitting, second)
+    return _splits(Subset(fitting, first), looked_at, Subset(judging, last[:held_out]), rest)
 
 
-def _splits(part: DatasetPart, calibration: Order, search: Order, held_out: Subset, rest: Order) -> Splits:
-    fitting = Subset(part, np.concatenate([calibration, rest]))
-    return Splits(Subset(part, calibration), Subset(part, search), held_out, fitting)
+def _unseen(
+    dataset: Dataset, judging: DatasetPart, order: Order, search: int, seed: int
+) -> tuple[Subset | None, Order]:
+    """Samples to search on that no model was fitted to, None where they are too few; what is left of `order`,
+    the samples to judge by."""
+    enough = min(search, _LEAST_UNSEEN)
+    if {TRAIN, VALIDATION, TEST} <= dataset.parts.keys():
+        part = dataset.part(VALIDATION)
+        if len(part) >= enough:
+            return Subset(part, balanced_order(dataset, part, seed)[:search]), order
+    unseen = min(search, len(order) // _UNSEEN_SHARE)
+    return (Subset(judging, order[:unseen]), order[unseen:]) if unseen >= enough else (None, order)
+
+
+def _splits(calibration: Subset, search: Subset, held_out: Subset, rest: Order) -> Splits:
+    fitting = Subset(calibration.part, np.concatenate([calibration.indices, rest]))
+    return Splits(calibration, search, held_out, fitting)
 
 
 def _two_parts(dataset: Dataset) -> tuple[DatasetPart, DatasetPart]:
