@@ -105,7 +105,9 @@ def datasets_page() -> str:
     lines = ["# Datasets", "", f"{NOTE} from the readers in `tensmith.data.readers`.", ""]
     lines += [
         "`--data KIND:PATH` names a dataset; options follow as `?name=value&name=value`. Samples are read "
-        "when they are needed; splits are disjoint and seeded.",
+        "when they are needed; splits are disjoint and seeded. A search sees samples of the validation part "
+        "where there is a test part too, or else a fifth of the test part, where that is 500 samples; the "
+        "rest is held out.",
         "",
     ]
     for kinds, reader in _readers():
@@ -178,8 +180,8 @@ def front_page() -> str:
         "held-out data, with 99%, is within the budget, or what it loses at least is not, or its time is "
         "spent. Where neither is known it is unsure, and held-out data says whether it holds. On few samples "
         "answers that are lost and answers that become right by chance hide one another, and of several "
-        "candidates the luckiest looks best; so a drop counts as an eighth of the answers that change, at "
-        "least. "
+        "candidates the luckiest looks best; so a smaller drop than an eighth of the answers that change is "
+        "weighed against that eighth, by how sure either is. "
         "A point that is within the budget on the data of the search and not on held-out data is beyond it; "
         "held-out data never brings one back. `best/` is what `--prefer` says among those within.",
         "",

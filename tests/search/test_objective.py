@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tensmith.report.metric import Metric, exact
 from tensmith.search.candidate import Candidate
-from tensmith.search.objective import Objective
+from tensmith.search.objective import Objective, expected_drop
 from tensmith.search.plan import Plan
 
 METRICS = {
@@ -54,19 +56,30 @@ def test_a_drop_is_accepted_when_it_surely_holds_and_else_unsure() -> None:
 
 
 def test_many_changed_answers_count_though_as_many_became_right_by_chance() -> None:
-    objective, lost = Objective(max_drop=1.0), exact(0.2, "pt")
+    objective, lost = Objective(max_drop=1.0), Metric(0.2, -4.2, 4.6, "pt", "measured")
     assert objective.standing(METRICS, lost, 443, 3.0, 4.0)[0] == "unsure"
     status, said = objective.standing(METRICS, lost, 443, 6.0, 22.0)
     assert status == "beyond"
     assert said == (
-        "loses 0.20 pt on 443 samples, but changes 22.0% of the answers: expected are 2.75, more than 1"
+        "loses 0.20 pt on 443 samples, but changes 22.0% of the answers: expected are 1.22, more than 1"
     )
     figures = {"packed_bytes": exact(1e5, "bytes"), "speedup": exact(2.0, "x")}
     lucky, steady = (
-        Candidate("c", Plan(), "unsure", metrics=figures, drop=exact(drop, "pt"), changed=changed)
-        for drop, changed in ((0.2, 22.0), (0.5, 4.0))
+        Candidate("c", Plan(), "unsure", metrics=figures, drop=drop, changed=changed)
+        for drop, changed in ((lost, 22.0), (Metric(0.5, -1.4, 2.4, "pt", "measured"), 4.0))
     )
     assert objective.fitness(steady, 1e6) > objective.fitness(lucky, 1e6)
+
+
+@given(st.floats(-1, 4), st.floats(0.01, 3), st.floats(0, 40))
+def test_the_surer_a_drop_is_the_more_it_counts(value: float, half: float, changed: float) -> None:
+    def expected(half: float) -> float:
+        return expected_drop(Metric(value, value - half, value + half, "pt", "measured"), changed)
+
+    assert expected(0) == pytest.approx(value)
+    assert value <= expected(half) + 1e-9 and expected(half) <= expected(2 * half) + 1e-9
+    assert expected(half) <= max(value, changed / 8) + 1e-9
+    assert expected_drop(exact(value, "pt"), None) == value
 
 
 def test_a_drop_is_settled_on_either_side_of_its_budget() -> None:
