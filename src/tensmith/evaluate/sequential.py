@@ -90,10 +90,10 @@ def judged(
         bound = bounds(ours, theirs, samples, ahead, width)
         if settled(bound):
             break
-    return Assessment(ours.metric(), ours.drop(theirs), samples, bound.high, _changed(ours, theirs))
+    return Assessment(ours.metric(), ours.drop(theirs), samples, bound.high, changed_answers(ours, theirs))
 
 
-def _changed(ours: Outcome, theirs: Outcome) -> float | None:
+def changed_answers(ours: Outcome, theirs: Outcome) -> float | None:
     """Per cent of the samples that have another answer; None where answers are not of classes."""
     if isinstance(ours, Classification) and isinstance(theirs, Classification):
         return 100 - ours.agreement(theirs).value

@@ -9,16 +9,18 @@ from pathlib import Path
 
 from tensmith.engine.base import Session
 from tensmith.errors import ProgramError
+from tensmith.evaluate.sequential import changed_answers
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.teacher import Teacher
 from tensmith.recovery.training import Recipe, Training
 from tensmith.rewrite.method import without_zeros
 from tensmith.rewrite.rule import Step
+from tensmith.search.objective import expected_drop
 from tensmith.search.plan import Plan
 from tensmith.search.trial import Trials
 
 # Samples of the search split that choose among the weights of a course.
-_LOOKED_AT = 1000
+_LOOKED_AT = 2000
 
 
 @dataclass
@@ -54,9 +56,10 @@ class Lessons:
         return Teacher(original, run.splits.fitting, run.task, recipe, self.kept, threads)
 
     def _lost(self, session: Session) -> float:
-        """What a network loses on the search split."""
+        """What a network is expected to lose, by the search split."""
         standard, task = self.trials.standard, self.trials.race.run.task
         whole = len(standard.view)
         samples = min(whole, _LOOKED_AT) if task.staged else whole
         original = standard.of_original(samples)
-        return task.outcome(session, standard.view.take(samples), original).drop(original).value
+        outcome = task.outcome(session, standard.view.take(samples), original)
+        return expected_drop(outcome.drop(original), changed_answers(outcome, original))
