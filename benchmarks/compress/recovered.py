@@ -1,9 +1,9 @@
-"""CIFAR networks compressed with training: `tensmith compress --recover`, an hour each.
+"""Networks compressed with training: `tensmith compress --recover`, an hour each.
 
     python -m benchmarks.compress.recovered [--models resnet20_cifar10] [--time-budget 8m] [--recover 48m]
 
-A row has the original's accuracy, what was asked for, and the points within the budget, on held-out images;
-a point that was trained has the lossy step "recover". Runs stay in FOLDER/MODEL.
+A row has the original's accuracy (a language model: its loss), what was asked for, and the points within the
+budget, on held-out samples; a point that was trained has the lossy step "recover". Runs stay in FOLDER/MODEL.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ ASKED = {
     "resnet20_cifar10": Asked(budget=0.5, faster=9, smaller=20),
     "resnet56_cifar10": Asked(budget=0.5, faster=10, smaller=20),
     "resnet8_wide_cifar10": Asked(budget=0.5, faster=6, smaller=20),
+    "stories260k": Asked(budget=1.0, faster=1.5, smaller=7),
 }
 
 
 def measured(name: str, options: Namespace) -> parts.Found:
     """What its front holds."""
     case, asked, out = CASES[name], ASKED[name], options.folder / name
-    words = (options.time_budget, asked, "--recover", options.recover)
+    words = (options.time_budget, asked, "--measure", case.measure, "--recover", options.recover)
     return compressed_as_asked(case.model(DATA), case.spec(DATA), out, *words)
 
 
