@@ -146,10 +146,24 @@ def prefix_model(prefix: Prefix, model: Model) -> Callable[..., Any]:
     return function
 
 
+def place_model(prefix: Prefix, model: Model) -> Callable[..., Any]:
+    """The first position whose element the prefix function comes to, -1 where none is."""
+    whole, body = prefix_model(prefix, model), parse(prefix.body)
+
+    def function(*arguments: Any) -> Any:
+        *given, position = arguments
+        scope = {f"p{i}": argument for i, argument in enumerate(given)}
+        elements = [value(body, {**scope, "k": k}, model) for k in range(position)]
+        found = whole(*arguments)
+        return elements.index(found) if found in elements else -1
+
+    return function
+
+
 def prefix_violations(prefix: Prefix, model: Model) -> list[str]:
     """False instances of a prefix function's recurrence in its own model, at small positions."""
     names = [f"p{i}" for i in range(len(prefix.parameters))]
-    own = {**model, prefix.name: prefix_model(prefix, model)}
+    own = {**model, prefix.name: prefix_model(prefix, model), prefix.place: place_model(prefix, model)}
     parameters = zip(names, prefix.parameters)
     small = [[(name, n) for n in _SMALL[sort][2:5]] for name, sort in parameters]
     found = []
@@ -159,6 +173,8 @@ def prefix_violations(prefix: Prefix, model: Model) -> list[str]:
             if prefix.kind in ("max", "min"):
                 texts += [prefix.bound(names, "t")]
                 texts += [prefix.restart(names, other, "t") for other in ("(- 1)", "1")]
+                texts += [prefix.reached(names, "t")]
+                texts += [prefix.covers(names, "t", k) for k in ("(- 1)", "0", "1", "2")]
             for text in texts:
                 if not value(parse(text), {**dict(scope), "t": position}, own):
                     found.append(f"{text} is false at {dict(scope)}, t = {position}")

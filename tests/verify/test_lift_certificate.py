@@ -224,6 +224,9 @@ FORGED: dict[str, tuple[Callable[[Document], Any], str]] = {
     "a circle of definitions": (
         lambda d: d["functions"][0].update(body="(fold.0 p0 k)"), "which is not defined before it",
     ),
+    "a definition by what it chooses": (
+        lambda d: d["functions"][0].update(body="(in.a (place.fold.0 p0 k))"), "which is not defined before",
+    ),
     "a definition over nothing": (
         lambda d: d["functions"][0].update(body="(in.a p7)"), "has no parameter p7",
     ),

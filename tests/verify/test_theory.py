@@ -107,6 +107,7 @@ def test_the_small_checker_knows_the_same_recurrences(name: str) -> None:
     laws = {prefix.base(given_, "?t"), prefix.step(given_, "?t")}
     if prefix.kind in ("max", "min"):
         laws |= {prefix.bound(given_, "?t"), prefix.restart(given_, "?q", "?t")}
+        laws |= {prefix.reached(given_, "?t"), prefix.covers(given_, "?t", "?k")}
     assert set(lift_checker._laws(vars(prefix))) == laws
 
 

@@ -209,7 +209,8 @@ class Checking:
             for token in _TOKEN.findall(row["body"]):
                 if re.fullmatch(r"p\d+", token) and int(token[1:]) >= count:
                     raise Wrong(f"the definition of {name} has no parameter {token}")
-                if token.startswith("?") or (token.startswith("fold.") and token not in before):
+                chosen = token.startswith(("?", "place."))  # what a law chooses stands in no definition
+                if chosen or (token.startswith("fold.") and token not in before):
                     raise Wrong(f"the definition of {name} needs {token}, which is not defined before it")
             before.add(name)
 
@@ -406,6 +407,10 @@ def _laws(row: dict[str, Any]) -> Iterator[str]:
         relation, other = ">=" if row["kind"] == "max" else "<=", _call(name, [*given[:-1], "?q"], "?t")
         yield f"({relation} {here} {start})"
         yield f"(=> ({relation} {start} ?q) (= {here} {join.format(start, other)}))"
+        yield f"(=> (and (<= 0 ?k) (< ?k ?t)) ({relation} {here} {_element(row, given, '?k')}))"
+        place = _call(f"place.{name}", given, "?t")  # where it is an element; in nothing else that is assumed
+        within = f"(<= 0 {place}) (< {place} ?t)"
+        yield f"(or (= {here} {start}) (and {within} (= {here} {_element(row, given, place)})))"
 
 
 def _element(row: dict[str, Any], given: list[str], position: str) -> str:

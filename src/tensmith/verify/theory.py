@@ -147,6 +147,23 @@ class Prefix:
         relation = {"max": ">=", "min": "<="}[self.kind]
         return f"({relation} {self.at(arguments, position)} {arguments[-1]})"
 
+    @property
+    def place(self) -> str:
+        """A function that says where a maximum or minimum that is not its start is an element."""
+        return f"place.{self.name}"
+
+    def reached(self, arguments: Sequence[str], position: str) -> str:
+        """A maximum or minimum is its start, or the element at its `place`, by induction."""
+        value, place = self.at(arguments, position), f"({' '.join((self.place, *arguments, position))})"
+        within = f"(<= 0 {place}) (< {place} {position})"
+        return f"(or (= {value} {arguments[-1]}) (and {within} (= {value} {self.element(arguments, place)})))"
+
+    def covers(self, arguments: Sequence[str], position: str, k: str) -> str:
+        """A maximum is at least each of its elements, a minimum at most, by induction."""
+        relation = {"max": ">=", "min": "<="}[self.kind]
+        value = self.at(arguments, position)
+        return f"(=> (and (<= 0 {k}) (< {k} {position})) ({relation} {value} {self.element(arguments, k)}))"
+
 
 def window(
     first: Prefix, second: Prefix, given: Sequence[Given], shift: str, reverse: bool, k: str = "k0"

@@ -55,6 +55,7 @@ def recurrences(folds: Folds, roots: Iterable[ProofTerm]) -> Instances:
         # Folds inside are taken as they are, but for windows of constant size, which are written out.
         pending = [fold for fold in new if fold.args[-1].constant is not None]
     found.functions |= {folds.bodies[fold].prefix.name: folds.bodies[fold].prefix for fold in inner}
+    _places(folds, occurring, found)
     for fold, other in folds.restarts([*occurring, *inner]):
         prefix, (*arguments, extent) = folds.bodies[fold].prefix, map(text, fold.args[1:])
         found.add(prefix, prefix.restart(arguments, text(other.args[-2]), extent))
@@ -62,6 +63,34 @@ def recurrences(folds: Folds, roots: Iterable[ProofTerm]) -> Instances:
             prefix, (*given, place) = folds.bodies[nested].prefix, map(text, nested.args[1:])
             found.bound(prefix, given, place)
     return found
+
+
+def _places(folds: Folds, occurring: Sequence[ProofTerm], found: Instances) -> None:
+    """Where maxima and minima are elements, and that they cover each other's places: for those that look for
+    what another one comes to."""
+    extrema = [fold for fold in occurring if folds.bodies[fold].prefix.kind in ("max", "min")]
+    for fold in extrema:
+        sought = {each.args[:-1] for each in folds.occurring(fold.args[1:-1]) if each in extrema}
+        for other in extrema:
+            if other.args[:-1] in sought:
+                _cover(folds, fold, other, found)
+                _cover(folds, other, fold, found)
+
+
+def _cover(folds: Folds, fold: ProofTerm, other: ProofTerm, found: Instances) -> None:
+    """One fold at the places of another, at the ends of both and one step below."""
+    prefix, named = folds.bodies[fold].prefix, folds.bodies[other].prefix
+    arguments, given = (list(map(text, each.args[1:-1])) for each in (fold, other))
+    for position in _ends(folds, other):
+        place = folds.arena.app(named.place, "Int", (*other.args[1:-1], position))
+        found.add(named, named.reached(given, text(position)))
+        found.extra += [place, folds.body_at(other, place), folds.body_at(fold, place)]
+        for end in _ends(folds, fold):
+            found.add(prefix, prefix.covers(arguments, text(end), text(place)))
+
+
+def _ends(folds: Folds, fold: ProofTerm) -> tuple[ProofTerm, ProofTerm]:
+    return fold.args[-1], folds.arena.shift(fold.args[-1], -1)
 
 
 def axiom_instances(nodes: Iterable[ProofTerm]) -> tuple[list[str], list[str]]:

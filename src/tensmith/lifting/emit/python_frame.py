@@ -38,6 +38,7 @@ SPELLINGS = {
     "positions": "{module}.arange({})",  # 0, 1, ..., extent-1
     "any_zero": "not {module}.all({})",  # a condition that some element is 0
     "any_nan": "{module}.isnan({}).any()",
+    "is_nan": "{module}.isnan({})",  # of a scalar parameter
     "reshaped": "{}.reshape{}",  # to a shape, a tuple's text
     "flattened": "{}.reshape(-1)",
     "turned": "{}.T",
@@ -195,7 +196,8 @@ class PythonEmitter(Emitter):
             _guard(self, writer, requirement, given)
         late = [r for r in lifted.requires if r not in early]
         _sizes(writer, given, [r.poly for r in late if r.poly is not None])
-        for requirement in sorted(late, key=lambda r: len(r.where)):  # what decides, first
+        # What decides, first; whether elements are NaN only where they are there.
+        for requirement in sorted(late, key=lambda r: (r.kind == "ordered", len(r.where))):
             _guard(self, writer, requirement, {**writer.names, **given})
         results = _outputs(self, writer)
         writer.line(f"return {', '.join(results)}")
@@ -307,7 +309,8 @@ def _guard(
     elif kind == "ordered":
         for read in writer.lifted.inputs:
             if array == (read.scalar if read.view is None else read.view.array):
-                writer.refuse_if(target.spell("any_nan", writer.assigned(read.name).code), requirement.text)
+                how = "is_nan" if read.view is None else "any_nan"
+                writer.refuse_if(target.spell(how, writer.assigned(read.name).code), requirement.text)
 
 
 def _may_be_none(writer: PythonWriter, array: str) -> bool:

@@ -128,6 +128,7 @@ class TensorFlow(PythonEmitter):
         # Elements are not known inside tf.function.
         "any_zero": "tf.executing_eagerly() and not np.all({})",
         "any_nan": "tf.executing_eagerly() and np.isnan({}).any()",
+        "is_nan": "tf.executing_eagerly() and np.isnan({})",
         "positions": "tf.range({}, dtype=tf.int64)", "copied": "{}",  # tensors do not change
         "reshaped": "tf.reshape({}, {})", "flattened": "tf.reshape({}, [-1])",
         "turned": "tf.transpose({})", "transposed": "tf.transpose({}, {})", "typed": "tf.constant({0}, {1})",

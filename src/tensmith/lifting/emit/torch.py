@@ -290,6 +290,11 @@ def _tensors(rule: Rule) -> Rule:
     return typed
 
 
+def _where(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+    """A choice; its condition is a tensor."""
+    return rules.where("torch.where")(w, node, [w.typed(operands[0], "bool"), *operands[1:]])
+
+
 _INTEGER_DIVISION = rules.divide(
     lambda w, node, a, b: _division("trunc")(w, node, [a, b]), _division("floor"), _single
 )
@@ -311,6 +316,7 @@ class Torch(PythonEmitter):
         "any_zero": "torch.count_nonzero({0}) < {0}.numel()",
         # A sum of squares is NaN where one of them is, and only then; it is faster than a pass of isnan.
         "any_nan": "torch.isnan(torch.dot({0}.reshape(-1), {0}.reshape(-1)))",
+        "is_nan": "{0} != {0}",
         "transposed": "{}.permute{}", "copied": "{}.clone()", "nothing": "{}.new_zeros({})",
         "typed": "torch.tensor({0}, dtype={1}, device=device)", "coerced": "{}, device",
     }  # fmt: skip
@@ -324,7 +330,7 @@ class Torch(PythonEmitter):
         "pow": call("torch.pow"),
         "bit_shift": _tensors(rules.shift("torch.bitwise_left_shift", "torch.bitwise_right_shift")),
         "min": _tensors(nested("torch.minimum")), "max": _tensors(nested("torch.maximum")),
-        "where": rules.chosen(rules.by_bits(rules.where("torch.where"))), "cast": rules.cast,
+        "where": rules.chosen(rules.by_bits(_where)), "cast": rules.cast,
         "matmul": _matmul,
         "einsum": einsum("torch.einsum"), "expand": _expand,
         "transpose": rules.transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),

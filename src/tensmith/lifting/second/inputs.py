@@ -10,18 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from tensmith.errors import ProgramError
+from tensmith.formula.expr import Call, Num, Read
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
 from tensmith.lifting.second.values import dtype, folded, is_flat
-from tensmith.lifting.summary import Requirement, length_symbol
+from tensmith.lifting.summarize.constants import cast_constant, fold_constants, number
+from tensmith.lifting.summary import Path, Requirement, Term, length_symbol
 
 SIZES = (0, 1, 2, 3, 5, 17)
 FEWER = (0, 1, 2, 3, 4, 6)  # where loops are deep
@@ -55,6 +58,30 @@ class DrawPlan:
     unmet: tuple[Requirement, ...]
     doubtful: tuple[Requirement, ...]
     absent: bool  # pass None for outputs that are written whole
+
+
+def holds(path: Path, scalars: Mapping[str, Any]) -> bool:
+    """Whether conditions on scalar parameters are as given; also where that cannot be told."""
+    found = [(_known(condition, scalars), truth) for condition, truth in path]
+    return all(value is None or bool(value.value) == truth for value, truth in found)
+
+
+def _known(term: Term, scalars: Mapping[str, Any]) -> Num | None:
+    """A term over scalar parameters; None for other terms, and for arithmetic that rounds."""
+    match term:
+        case Num():
+            return term
+        case Read(name, ()) if math.isfinite(scalars.get(name, math.nan)):
+            return number(scalars[name], term.type)
+        case Call(function, arguments):
+            values = [_known(each, scalars) for each in arguments]
+            known = [Fraction(each.value) for each in values if each is not None]
+            if len(known) < len(arguments):
+                return None
+            if function == "cast":
+                return cast_constant(known[0], arguments[0].type, term.type)
+            return fold_constants(function, known, term.type)
+    return None
 
 
 def evaluated(lifted: Lifted, poly: Poly, known: Mapping[str, int], plain: bool = False) -> int:
@@ -119,8 +146,8 @@ class Sampler:
         ]
         each = 2 if 2 * len(edges) <= count // 2 else 1
         made = 0
-        for number, (name, edge) in enumerate(edges[: count // 2]):
-            style = STYLES[number % len(STYLES)]
+        for place, (name, edge) in enumerate(edges[: count // 2]):
+            style = STYLES[place % len(STYLES)]
             for draw in self.planned(self.plan(style, {name: edge}), each):
                 made += 1
                 yield draw
@@ -148,12 +175,13 @@ class Sampler:
                 known[name] = min(max(known[name], kind.limits[0]), kind.limits[1])
             if is_flat(kind) and fixed is None:
                 known[length_symbol(name, 0)] += int(self.rng.choice(self.slack))
-        readings = [(r, self.meets(r, known), self.meets(r, known, plain=True)) for r in self.lifted.requires]
         scalars = {
             name: known[name] if name in known else self.elements(kind, (), style).item()
             for name, kind in self.fields.items()
             if isinstance(kind, MachineType)
         }
+        needed = [r for r in self.lifted.requires if holds(r.where, scalars)]
+        readings = [(r, self.meets(r, known), self.meets(r, known, plain=True)) for r in needed]
         unmet = tuple(r for r, one, other in readings if not one and not other)
         doubtful = tuple(r for r, one, other in readings if one != other)
         return DrawPlan(known, scalars, style, unmet, doubtful, bool(self.rng.random() < 0.1))

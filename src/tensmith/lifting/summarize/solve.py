@@ -17,6 +17,7 @@ from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.iteration import Iteration, derived
 from tensmith.lifting.summarize.liveness import Live
 from tensmith.lifting.summarize.memory import Contents
+from tensmith.lifting.summarize.place import ExtremumPlaces
 from tensmith.lifting.summarize.reasons import in_vain
 from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
@@ -149,6 +150,11 @@ class Solver:
         step = Recurrence(own, start, self.iteration.run.algebra, self.iteration.inside).step(after)
         if step is not None:
             return self._fold(step, start, self.iteration.inside)
+        place = ExtremumPlaces(
+            self.iteration, self.scalar, lambda term: self.resolve(term, self.iteration.inside)
+        ).of(name, start)
+        if place is not None:
+            return place
         reason = in_vain(name, own, after)
         if reason is not None:
             raise Refusal(reason, self.iteration.loop.position)

@@ -1,0 +1,120 @@
+"""Elements that a loop remembers by their place, `if (a[i] > a[k]) k = i;`, kept in variables of their own.
+
+What a[k] holds is read where k gets its value, at a place that counts, not where k is used, at a place that
+data chose. Nothing of the array may change meanwhile. The element of the k before the loop is read where the
+loop begins at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import (
+    Allocate,
+    Assign,
+    Constant,
+    Declare,
+    Function,
+    If,
+    Length,
+    Load,
+    Loop,
+    Statement,
+    Variable,
+    nodes,
+    reads,
+    statements,
+    writes,
+)
+
+
+def with_kept_elements(function: Function) -> Function:
+    """The function with every such element in a variable."""
+    taken = {name for name, _ in function.fields}
+    taken |= {each.name for each in statements(function.body) if isinstance(each, Declare | Allocate)}
+    return replace(function, body=tuple(_block(function.body, taken)))
+
+
+def _block(body: Sequence[Statement], taken: set[str]) -> Iterator[Statement]:
+    """Statements in order, those inside others too."""
+    for statement in body:
+        match statement:
+            case If(_, then, otherwise):
+                first, second = (tuple(_block(side, taken)) for side in (then, otherwise))
+                yield replace(statement, then=first, otherwise=second)
+            case Loop(condition, inside, _):
+                for load in dict.fromkeys(_kept(statement)):
+                    kept = Variable(_name(load, taken), load.type, load.position)
+                    nothing = {"float": 0.0, "bool": False}.get(load.type.kind, 0)
+                    yield Declare(kept.name, load.type, Constant(nothing, load.type), load.position)
+                    yield If(condition, (Assign(kept.name, load, load.position),), (), load.position)
+                    inside = tuple(_followed(_replaced(inside, load, kept), load, kept.name))
+                yield replace(statement, body=tuple(_block(inside, taken)))
+            case _:
+                yield statement
+
+
+def _kept(loop: Loop) -> Iterator[Load]:
+    """The loads of a loop's body at a place that it remembers: of variables that branches alone set, not by
+    what they were, while nothing else of the load changes."""
+    changed, asked = writes(loop), set(nodes(loop.condition))
+    assigned = [each for each in statements(loop.body) if isinstance(each, Assign)]
+    remembered = {each.name for each in assigned} & changed
+    remembered -= {each.name for each in loop.body if isinstance(each, Assign)}
+    remembered -= {each.name for each in assigned if each.name in reads(each.value)}
+    own = {each.name for each in statements(loop.body) if isinstance(each, Declare | Allocate)}
+    for load in nodes(loop.body):
+        if isinstance(load, Load) and load not in asked and load.array not in changed | own:
+            places = reads(load.indices)
+            moving = places & changed
+            if moving and moving <= remembered and not places & own and not _loads(load.indices):
+                yield load
+
+
+def _loads(part: object) -> bool:
+    return any(isinstance(node, Load | Length) for node in nodes(part))
+
+
+def _followed(body: Iterable[Statement], load: Load, name: str) -> Iterator[Statement]:
+    """The element read anew wherever its place is set."""
+    places = reads(load.indices)
+    for statement in body:
+        match statement:
+            case If(_, then, otherwise):
+                yield replace(
+                    statement,
+                    then=tuple(_followed(then, load, name)),
+                    otherwise=tuple(_followed(otherwise, load, name)),
+                )
+            case Loop():
+                yield replace(statement, body=tuple(_followed(statement.body, load, name)))
+            case _:
+                yield statement
+                if isinstance(statement, Assign) and statement.name in places:
+                    yield Assign(name, load, statement.position)
+
+
+def _name(load: Load, taken: set[str]) -> str:
+    """A name that no other variable has."""
+    name = stem = f"{load.array}[{', '.join(sorted(reads(load.indices)))}]"
+    number = 2
+    while name in taken:
+        name, number = f"{stem} {number}", number + 1
+    taken.add(name)
+    return name
+
+
+def _replaced(part: Any, load: Load, kept: Variable) -> Any:
+    """A part of a function with one expression in place of another."""
+    if part == load:
+        return kept
+    if isinstance(part, tuple):
+        return tuple(_replaced(each, load, kept) for each in part)
+    if is_dataclass(part) and not isinstance(part, (MachineType, type)):
+        return replace(
+            part, **{field.name: _replaced(getattr(part, field.name), load, kept) for field in fields(part)}
+        )
+    return part
