@@ -10,6 +10,7 @@ import keyword
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +25,7 @@ from tensmith.lifting.loops import Function, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult, Work
 from tensmith.lifting.second import SecondReader
+from tensmith.lifting.source.kept import with_kept_elements
 from tensmith.lifting.summary import Summary
 from tensmith.lifting.unproved import unproved
 from tensmith.progress import Progress, silent
@@ -258,7 +260,7 @@ def _lift(
         raise Refusal(f"{name!r} cannot name a file and a function; rename it", function.position)
     tell(f"{name}: closed forms")
     with limited(_FORMS):
-        work.summary = summary = steps.summarize(function)
+        work.summary = summary = _summary(function, steps)
         work.lifted = lifted = steps.tensorize(summary)
     tell(f"{name}: proof")
     with limited(_PROOF):
@@ -287,6 +289,19 @@ def _lift(
         emitted={target: files.files for target, files in written.items()},
         work=work,
     )
+
+
+def _summary(function: Function, steps: Steps) -> Summary:
+    """The closed forms; of the function with elements in variables where it has none as it is."""
+    try:
+        return steps.summarize(function)
+    except Refusal:
+        kept = with_kept_elements(function)
+        if kept == function:
+            raise
+        with suppress(Refusal):
+            return steps.summarize(kept)
+        raise
 
 
 def _is_name(name: str) -> bool:

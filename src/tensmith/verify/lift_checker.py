@@ -30,6 +30,8 @@ _BLOCKS = ("body", "then", "otherwise")
 _FILE = re.compile(r"\d{3,5}\.smt2")
 _SYMBOL = r"(?:\|[^|]*\||[^\s()|]+)"
 _TOKEN = re.compile(_SYMBOL)
+# A symbol that would be the same without its bars, and so two texts one name.
+_BARRED = re.compile(r"\|[A-Za-z_][A-Za-z0-9_.%~!$^&*<>=+?/-]*\|")
 _SPEAKS = re.compile(r"\|?(?:[a-z]+\.|[xk]\d+)")
 _DECLARED = re.compile(rf"\(declare-(?:const|fun) ({_SYMBOL})(?: \(([\w ]*)\))? (Int|Real|Bool)\)")
 
@@ -209,8 +211,7 @@ class Checking:
             for token in _TOKEN.findall(row["body"]):
                 if re.fullmatch(r"p\d+", token) and int(token[1:]) >= count:
                     raise Wrong(f"the definition of {name} has no parameter {token}")
-                chosen = token.startswith(("?", "place."))  # what a law chooses stands in no definition
-                if chosen or (token.startswith("fold.") and token not in before):
+                if token.startswith(("?", "place.")) or (token.startswith("fold.") and token not in before):
                     raise Wrong(f"the definition of {name} needs {token}, which is not defined before it")
             before.add(name)
 
@@ -224,11 +225,9 @@ class Checking:
         arithmetic = "reals" if floats else "integers" if python else "machine integers"
         if (document["function"], document["arithmetic"]) != (source["name"], arithmetic):
             self.problems.append("it names another function or another arithmetic than the function's")
-        wanted = source["noted"] + floats * [
-            "floats as reals: rounding and the order of additions may differ"
-        ]
+        rounded = "floats as reals: rounding and the order of additions may differ"
         fit = "integers fit in 64 bits" if python else "signed arithmetic of the source does not overflow"
-        wanted += signed * [fit]
+        wanted = [*source["noted"], *floats * [rounded], *signed * [fit]]
         missing = [text for text in wanted if text not in document["assumes"]]
         self.problems += [f"it does not say that it assumes: {text}" for text in missing]
 
@@ -304,18 +303,15 @@ class Checking:
     def _asserted(self, row: dict[str, Any], text: str) -> list[str]:
         """What a script asserts; it only declares otherwise, prefix functions as they are defined."""
         first, *lines = text.split("\n")
-        if (
-            not first.startswith("(set-logic QF_")
-            or lines[-2:] != ["(check-sat)", ""]
-            or set(';"') & set(text)
-        ):
+        framed = first.startswith("(set-logic QF_") and lines[-2:] == ["(check-sat)", ""]
+        if not framed or set(';"') & set(text):
             raise Wrong(f"{row['file']} is no script of declarations, assertions and one question")
         asserted = []
         for line in lines[:-2]:
             declared = _DECLARED.fullmatch(line)
             if line.startswith("(assert ") and _parse(line):
                 asserted.append(line[8:-1])
-            elif declared is None:
+            elif declared is None or not _parse(declared[1]):
                 raise Wrong(f"{row['file']} does more than declare and assert: {line[:80]}")
             elif declared[1].startswith("fold."):
                 function = self.functions[declared[1]]
@@ -359,7 +355,8 @@ class Checking:
         wanted = ("lemma", goal, row["path"], row["loop"])
         if (proof["kind"], proof.get("goal"), proof.get("path"), proof["loop"]) != wanted:
             raise Wrong("the lemma that it uses is not the one that is proved")
-        spoken = str([_parse(text) for text in (*arguments, *others, extent, length, shift, *row["path"])])
+        texts = (*arguments, *others, extent, length, shift, *row["path"], first["body"], second["body"])
+        spoken = str([_parse(text) for text in texts])
         if not re.fullmatch(r"k\d+", k) or f"'{k}'" in spoken:
             raise Wrong("the position of a lemma is not arbitrary")
         return f"(= {_call(f, arguments, extent)} {_call(g, others, length)})"
@@ -440,6 +437,8 @@ def _matches(pattern: Any, tree: Any, bound: dict[str, Any]) -> bool:
 
 def _parse(text: str) -> Any:
     """One expression as nested lists; raises Wrong for anything else."""
+    if barred := _BARRED.search(text):
+        raise Wrong(f"{barred[0]} is written with bars that it does not need")
     stack: list[list[Any]] = [[]]
     for token in re.findall(rf"[()]|{_SYMBOL}", text):
         if token == "(":

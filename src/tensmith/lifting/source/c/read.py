@@ -17,7 +17,6 @@ from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c import guard as c_guard
 from tensmith.lifting.source.c.pragmas import Hazard
-from tensmith.lifting.source.kept import with_kept_elements
 
 SECONDS = 4.5  # of processor time for one file
 
@@ -69,7 +68,7 @@ def attempt(
         if kind(cursor) != "FUNCTION_DECL":
             what = "a template" if kind(cursor) == "FUNCTION_TEMPLATE" else "a method"
             raise Refusal(f"{name} is {what}: write a function with plain parameters", where)
-        return with_kept_elements(lower(cursor, file, language, deadline, hazards))
+        return lower(cursor, file, language, deadline, hazards)
     except Refusal as refusal:
         return Refusal(refusal.reason, refusal.position, name)
     except RecursionError:

@@ -17,7 +17,6 @@ from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.file import SourceError
-from tensmith.lifting.source.kept import with_kept_elements
 from tensmith.lifting.source.python.arithmetic import convert
 from tensmith.lifting.source.python.comprehensions import copy
 from tensmith.lifting.source.python.inline import plain_function
@@ -65,8 +64,7 @@ def read_function(
     """One function of a module; `given`: kinds of arguments that are known, over annotations and use."""
     node = module.functions[name]
     try:
-        lowered = _lower(module, node, dict(given or {}), deadline or Deadline.within(_SECONDS))
-        return with_kept_elements(lowered)
+        return _lower(module, node, dict(given or {}), deadline or Deadline.within(_SECONDS))
     except Refusal as refusal:
         where = refusal.position if refusal.position.line else place(node)
         return Refusal(refusal.reason, where, name)
