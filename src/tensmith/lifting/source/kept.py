@@ -2,7 +2,7 @@
 
 What a[k] holds is read where k gets its value, at a place that counts, not where k is used, at a place that
 data chose. Nothing of the array may change meanwhile. The element of the k before the loop is read where the
-loop begins at all.
+loop begins at all, or what follows the loop asks for it.
 """
 
 from __future__ import annotations
@@ -34,27 +34,39 @@ from tensmith.lifting.loops import (
 def with_kept_elements(function: Function) -> Function:
     """The function with every such element in a variable."""
     taken = {name for name, _ in function.fields}
-    taken |= {each.name for each in statements(function.body) if isinstance(each, Declare | Allocate)}
-    return replace(function, body=tuple(_block(function.body, taken)))
+    return replace(function, body=tuple(_block(function.body, taken | _declared(function.body))))
 
 
 def _block(body: Sequence[Statement], taken: set[str]) -> Iterator[Statement]:
     """Statements in order, those inside others too."""
-    for statement in body:
+    rest = list(body)
+    while rest:
+        statement = rest.pop(0)
         match statement:
             case If(_, then, otherwise):
-                first, second = (tuple(_block(side, taken)) for side in (then, otherwise))
-                yield replace(statement, then=first, otherwise=second)
+                sides = tuple(tuple(_block(side, taken)) for side in (then, otherwise))
+                yield replace(statement, then=sides[0], otherwise=sides[1])
             case Loop(condition, inside, _):
                 for load in dict.fromkeys(_kept(statement)):
                     kept = Variable(_name(load, taken), load.type, load.position)
+                    later = _later(rest, load, kept)
                     nothing = {"float": 0.0, "bool": False}.get(load.type.kind, 0)
-                    yield Declare(kept.name, load.type, Constant(nothing, load.type), load.position)
-                    yield If(condition, (Assign(kept.name, load, load.position),), (), load.position)
+                    value = load if later != rest else Constant(nothing, load.type)
+                    yield Declare(kept.name, load.type, value, load.position)
+                    if later == rest:
+                        yield If(condition, (Assign(kept.name, load, load.position),), (), load.position)
                     inside = tuple(_followed(_replaced(inside, load, kept), load, kept.name))
+                    rest = later
                 yield replace(statement, body=tuple(_block(inside, taken)))
             case _:
                 yield statement
+
+
+def _later(rest: Sequence[Statement], load: Load, kept: Variable) -> list[Statement]:
+    """What follows the loop, with the element that it left, up to where a part of that changes."""
+    parts = {load.array, *reads(load.indices)}
+    stop = next((n for n, each in enumerate(rest) if (writes(each) | _declared(each)) & parts), len(rest))
+    return [*_replaced(tuple(rest[:stop]), load, kept), *rest[stop:]]
 
 
 def _kept(loop: Loop) -> Iterator[Load]:
@@ -65,13 +77,17 @@ def _kept(loop: Loop) -> Iterator[Load]:
     remembered = {each.name for each in assigned} & changed
     remembered -= {each.name for each in loop.body if isinstance(each, Assign)}
     remembered -= {each.name for each in assigned if each.name in reads(each.value)}
-    own = {each.name for each in statements(loop.body) if isinstance(each, Declare | Allocate)}
+    own = _declared(loop.body)
     for load in nodes(loop.body):
         if isinstance(load, Load) and load not in asked and load.array not in changed | own:
             places = reads(load.indices)
             moving = places & changed
             if moving and moving <= remembered and not places & own and not _loads(load.indices):
                 yield load
+
+
+def _declared(part: object) -> set[str]:
+    return {each.name for each in statements(part) if isinstance(each, Declare | Allocate)}
 
 
 def _loads(part: object) -> bool:

@@ -95,3 +95,23 @@ void value_and_place(const float *a, int n, float *value, int *place) {
     *value = most;
     *place = k;
 }
+
+float largest(const float *a, int n) {
+    int k = 0;
+    for (int i = 1; i < n; i++)
+        if (a[i] > a[k])
+            k = i;
+    return a[k];
+}
+
+int other_scopes(const int *a, int n, int m) {
+    int k = 0, s = 0;
+    for (int i = 1; i < n; i++)
+        if (a[i] > a[k])
+            k = i;
+    for (int r = 0; r < m; r++) {
+        int k = r;
+        s += a[k];
+    }
+    return s + a[k];
+}
