@@ -1,7 +1,8 @@
 """The document of a bench: what each part found, written when the part ends, and gone on with from there.
 
 settings  what all parts have in common
-runs      each time that the bench was started: commit, cpu, load of the machine, date, parts, seconds
+runs      each time that the bench was started: commit, cpu, load of the machine, date, parts, seconds, and
+          how many parts ran at once where several did
 of        how many parts there are
 done      names of the parts that ended
 rows      by part: its figures by name
@@ -25,13 +26,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from multiprocessing import SimpleQueue
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from benchmarks import ROOT
-from tensmith.errors import TensmithError
+from tensmith.errors import TensmithError, UsageError
 from tensmith.files import write_text
 from tensmith.hardware.cpu import detect_cpu
 
@@ -55,6 +57,13 @@ def arguments(doc: str | None) -> ArgumentParser:
     return parser
 
 
+def arguments_at_once(doc: str | None) -> ArgumentParser:
+    """Of a bench whose parts may run beside each other."""
+    parser = arguments(doc)
+    parser.add_argument("--at-once", type=int, default=1, help="parts, each on a core of its own")
+    return parser
+
+
 def names(text: str) -> list[str]:
     """The type of options that take A,B."""
     return text.split(",")
@@ -66,10 +75,12 @@ def run(
     output: Path | None,
     settings: Mapping[str, Any],
     processes: int = 1,
+    pinned: bool = False,
 ) -> Document:
     """The document of all parts, of which those that `output` holds are not done again.
 
-    Names alone are parts too. Figures and faults are printed as they come. Ends the program where the output
+    pinned: each of several processes, with all that it starts, runs on a core of its own. Names alone are
+    parts too. Figures and faults are printed as they come. Ends the program where the output
     is of other settings.
     """
     every = parts if isinstance(parts, Mapping) else {name: name for name in parts}
@@ -78,10 +89,11 @@ def run(
     this = _this_run()
     wrong = {name for name in document["wrong"] if document["runs"][-1]["commit"] != this["commit"]}
     left = {name: part for name, part in every.items() if name not in document["done"] or name in wrong}
+    this |= {"at_once": processes} if processes > 1 else {}
     document["runs"] += [this] if left else []
     began = time.perf_counter()
     with contextlib.ExitStack() as stack:
-        each = map if processes == 1 else stack.enter_context(ProcessPoolExecutor(processes)).map
+        each = map if processes == 1 else stack.enter_context(_pool(processes, pinned)).map
         for name, found in zip(left, each(functools.partial(_tried, work), left.values())):
             _add(document, name, found, this["commit"])
             this |= {"parts": this["parts"] + 1, "seconds": round(time.perf_counter() - began, 1)}
@@ -94,6 +106,23 @@ def run(
     return document
 
 
+def _pool(processes: int, pinned: bool) -> ProcessPoolExecutor:
+    """So many processes; pinned: raises UsageError where there are fewer cores."""
+    if not pinned:
+        return ProcessPoolExecutor(processes)
+    free: SimpleQueue[int] = SimpleQueue()
+    cores = sorted(os.sched_getaffinity(0))
+    if processes > len(cores):
+        raise UsageError(f"--at-once {processes} needs as many cores, and there are {len(cores)}")
+    for core in cores[:processes]:
+        free.put(core)
+    return ProcessPoolExecutor(processes, initializer=_pin, initargs=(free,))
+
+
+def _pin(free: SimpleQueue[int]) -> None:
+    os.sched_setaffinity(0, {free.get()})
+
+
 def main(
     parts: Mapping[str, Part] | Sequence[str],
     work: Callable[..., Found],
@@ -101,6 +130,7 @@ def main(
     settings: Mapping[str, Any],
     /,
     processes: int = 1,
+    pinned: bool = False,
     **given: Any,
 ) -> int:
     """Runs all parts and says how it ended: the exit status. given: what `work` takes beside a part.
@@ -108,7 +138,7 @@ def main(
     NumPy says nothing of overflows and the like: what comes of them is compared.
     """
     with np.errstate(all="ignore"):
-        return ended(run(parts, functools.partial(work, **given), output, settings, processes))
+        return ended(run(parts, functools.partial(work, **given), output, settings, processes, pinned))
 
 
 def told(name: str, found: Found | str) -> str:

@@ -353,7 +353,9 @@ def _provenance(found: Results, *names: str) -> str:
     days = f", {dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}" if dates else ""
     others = max(run.get("load", 0.0) for run in runs)
     beside = f", beside other work (load up to {others:.0f})" if others > _QUIET else ""
-    return f"*{cpus}, commit {commits}{days}{beside}.*"
+    most = max(run.get("at_once", 1) for run in runs)
+    several = f", up to {most} at once, each on a core of its own" if most > 1 else ""
+    return f"*{cpus}, commit {commits}{days}{several}{beside}.*"
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def measured(case: Case, options: Namespace) -> parts.Found:
 
 def main() -> int:
     """1 where a run failed."""
-    parser = parts.arguments(__doc__)
+    parser = parts.arguments_at_once(__doc__)
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES), metavar="NAME")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "fronts", help="of the runs")
     parser.add_argument("--time-budget", default="10m")
@@ -85,7 +85,7 @@ def main() -> int:
     options = parser.parse_args()
     cases = {name: CASES[name] for name in options.models}
     settings = {"bench": "fronts", "time_budget": options.time_budget, "engines": options.engines}
-    return parts.main(cases, measured, options.output, settings, options=options)
+    return parts.main(cases, measured, options.output, settings, options.at_once, True, options=options)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def measured(part: tuple[str, int], options: Namespace) -> parts.Found:
 
 def main() -> int:
     """1 where a run failed, or more was lost than is promised."""
-    parser = parts.arguments(__doc__)
+    parser = parts.arguments_at_once(__doc__)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES), metavar="NAME")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "gate", help="of the runs")
@@ -70,9 +70,8 @@ def main() -> int:
     runs = [(options.models[n % len(options.models)], n // len(options.models)) for n in range(options.runs)]
     settings = {"bench": "gate", "time_budget": options.time_budget, "engines": options.engines}
     work = partial(measured, options=options)
-    document = parts.run(
-        {f"{name}-{seed}": (name, seed) for name, seed in runs}, work, options.output, settings
-    )
+    every = {f"{name}-{seed}": (name, seed) for name, seed in runs}
+    document = parts.run(every, work, options.output, settings, options.at_once, True)
     stood, lost = (document["counts"].get(name, 0) for name in ("stood", "lost"))
     status = parts.ended(document)
     print(f"{lost} of {stood} points were lost at the gate")

@@ -55,8 +55,9 @@ def describe(case: Case, rows: list[Row]) -> str:
     return f"{case.name}: {latency.value:.2f} ms, budget {case.budget:g} {unit} of {case.measure}"
 
 
-def measured(case: Case, options: Namespace, console: Console) -> parts.Found:
+def measured(case: Case, options: Namespace) -> parts.Found:
     """One model."""
+    console = Console(width=None if Console().is_terminal else 180)
     rows = compared(case, options, console)
     show(console, describe(case, rows), rows, verdict(rows, TENSMITH, case))
     return parts.Found(row=document(rows))
@@ -64,7 +65,7 @@ def measured(case: Case, options: Namespace, console: Console) -> parts.Found:
 
 def main() -> int:
     """1 where a model could not be measured."""
-    parser = parts.arguments(__doc__)
+    parser = parts.arguments_at_once(__doc__)
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES), metavar="NAME")
     parser.add_argument("--fronts", type=Path, help="folder of finished runs: FRONTS/MODEL/front.json")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "peers", help="of the peers' files")
@@ -73,12 +74,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_SAMPLES} test samples")
     options = parser.parse_args()
-    console = Console(width=None if Console().is_terminal else 180)
     versions = {tool: importlib.metadata.version(tool) for tool in TOOLS}
     given = {name: getattr(options, name) for name in ("seconds", "limit", "seed", "quick")}
     settings = {"bench": "peers", **given, "versions": versions}
     cases = {name: CASES[name] for name in options.models}
-    return parts.main(cases, measured, options.output, settings, options=options, console=console)
+    return parts.main(cases, measured, options.output, settings, options.at_once, True, options=options)
 
 
 if __name__ == "__main__":

@@ -33,14 +33,15 @@ def measured(name: str, options: Namespace) -> parts.Found:
 
 def main() -> int:
     """1 where a run failed, or no point is as asked."""
-    parser = parts.arguments(__doc__)
+    parser = parts.arguments_at_once(__doc__)
     parser.add_argument("--models", nargs="+", choices=ASKED, default=list(ASKED), metavar="NAME")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "recovered", help="of the runs")
     parser.add_argument("--time-budget", default="8m")
     parser.add_argument("--recover", default="48m")
     options = parser.parse_args()
     settings = {"bench": "recovered", "time_budget": options.time_budget, "recover": options.recover}
-    return parts.main(options.models, measured, options.output, settings, options=options)
+    models, at_once = options.models, options.at_once
+    return parts.main(models, measured, options.output, settings, at_once, True, options=options)
 
 
 if __name__ == "__main__":

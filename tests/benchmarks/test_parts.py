@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import parts
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, UsageError
 
 SETTINGS = {"bench": "test"}
 
@@ -74,6 +75,19 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     run(Counting(), output)
     with pytest.raises(SystemExit, match="of other settings"):
         parts.run({"part 0": 0}, Counting(), output, {"bench": "another"})
+
+
+def cores(part: int) -> parts.Found:
+    return parts.Found(row={"cores": sorted(os.sched_getaffinity(0))})
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_parts_at_once_have_a_core_each_and_the_run_says_so() -> None:
+    document = parts.run({"a": 1, "b": 2, "c": 3}, cores, None, SETTINGS, 2, pinned=True)
+    assert {len(row["cores"]) for row in document["rows"].values()} == {1}
+    assert document["runs"][0]["at_once"] == 2
+    with pytest.raises(UsageError, match="needs as many cores"):
+        parts.run({"a": 1}, cores, None, SETTINGS, 10_000, pinned=True)
 
 
 def test_every_run_says_its_commit_and_processor() -> None:
