@@ -1,11 +1,12 @@
 """`make bench`: every measurement behind a figure of README, one after the other, a process each.
 
-    python -m benchmarks.run [--list] [--quick] [--all] [--only NAME,...] [--anew]
+    python -m benchmarks.run [--list] [--quick] [--all] [--only NAME,...] [--anew] [--at-once N]
 
 A bench writes benchmarks/results/NAME.json and goes on from there where it was stopped; --anew forgets what
 is there. One that fails says why, and the others go on; the exit status is then 1. At the end README's
 figures are written. --quick takes minutes: less of everything, into build/quick, and README stays as it is.
---all adds the benches that no figure of README rests on.
+--all adds the benches that no figure of README rests on. --at-once: of those that compress whole models, so
+many models, each on a core of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ FRONTS = ROOT / "build" / "fronts"
 @dataclass(frozen=True)
 class Bench:
     """A bench. minutes: a guess, for one core, before it was ever run; quick: options that make it short;
-    needs: a feature without which a CPU leaves it out, unless it is named.
+    needs: a feature without which a CPU leaves it out, unless it is named; models: it takes --at-once.
     """
 
     name: str
@@ -37,10 +38,11 @@ class Bench:
     quick: tuple[str, ...] = ()
     readme: bool = True
     needs: str = ""
+    models: bool = False
 
-    def command(self, output: Path, quick: bool) -> list[str]:
+    def command(self, output: Path, quick: bool, at_once: int = 1) -> list[str]:
         """Runs it; later options win."""
-        more = self.quick if quick else ()
+        more = self.quick if quick else ("--at-once", str(at_once)) if self.models and at_once > 1 else ()
         module = f"benchmarks.{self.module}"
         return [sys.executable, "-m", module, *self.options, *more, "--output", str(output)]
 
@@ -67,7 +69,7 @@ _PRICED = ("--seconds", "100", "--plan-seconds", "4", "--time-budget", "120")
 _ONCE = ("--seconds", "30", "--seeds", "1", "--time-budget", "60", "--searches", "beam", "genetic")
 
 BENCHES = (
-    Bench("fronts", "compress.fronts", 65, _FRONTS, (*_ONE, "--time-budget", "1m")),
+    Bench("fronts", "compress.fronts", 65, _FRONTS, (*_ONE, "--time-budget", "1m"), models=True),
     Bench("native", "native.networks", 10, quick=_SMALL),
     Bench("native_int8", "native.networks_int8", 20, quick=_SMALL),
     Bench("native_sparse", "native.sparse", 6, quick=(*_BRIEF, "--zeros", "90")),
@@ -87,7 +89,14 @@ BENCHES = (
     Bench("lifting_speed", "lifting.speed", 10, quick=("--seconds", "0.05", "--targets", "numpy,c")),
     Bench("lifting_differential", "lifting.differential", 20, quick=("--inputs", "50", "--groups", "own")),
     Bench("native_threads", "native.networks", 4, _THREADS, (*_BRIEF, "--only", "mobilenet_v2")),
-    Bench("peers", "compress.peers", 150, ("--fronts", str(FRONTS)), (*_ONE, "--quick", "--seconds", "6")),
+    Bench(
+        "peers",
+        "compress.peers",
+        150,
+        ("--fronts", str(FRONTS)),
+        (*_ONE, "--quick", "--seconds", "6"),
+        models=True,
+    ),
     Bench("sensor_node", "native.sensor_node", 3, quick=("--only", "keyword_spotting"), readme=False),
     Bench("searches", "compress.searches", 150, _PRICED, (*_ONE, *_ONCE), readme=False),
     Bench(
@@ -106,10 +115,13 @@ BENCHES = (
         (),
         (*_ONE, "--time-budget", "1m", "--recover", "4m"),
         readme=False,
+        models=True,
     ),
     Bench("tasks_recovered", "tasks.compressed", 260, _TRAINED, (*_DIGITS, "--recover", "2m"), readme=False),
     Bench("detector", "compress.detector", 13, (), ("--time-budget", "1m"), readme=False),
-    Bench("gate", "compress.gate", 110, (), ("--runs", "1", "--time-budget", "1m"), readme=False),
+    Bench(
+        "gate", "compress.gate", 110, (), ("--runs", "1", "--time-budget", "1m"), readme=False, models=True
+    ),
     Bench("portability", "compress.portability", 5, (), ("--samples", "200"), readme=False),
     Bench("workers", "compress.workers", 3, (), ("--turns", "2", "--samples", "500"), readme=False),
     Bench("import_speed", "compress.import_speed", 5, (), ("--only", "resnet18"), readme=False),
@@ -181,7 +193,7 @@ def duration(minutes: float) -> str:
     return f"{hours} h {rest} min" if hours else f"{rest} min"
 
 
-def run(benches: Sequence[Bench], folder: Path, quick: bool) -> dict[str, str]:
+def run(benches: Sequence[Bench], folder: Path, quick: bool, at_once: int = 1) -> dict[str, str]:
     """Runs them; why, by name, those failed that did."""
     failed = {}
     for number, bench in enumerate(benches):
@@ -189,7 +201,7 @@ def run(benches: Sequence[Bench], folder: Path, quick: bool) -> dict[str, str]:
         left = [each.left(folder / f"{each.name}.json") for each in benches[number:]]
         times = "" if quick else f", about {duration(left[0])}; {duration(sum(left))} left in all"
         print(f"\n== {bench.name}, {number + 1} of {len(benches)}{times}", flush=True)
-        code = subprocess.run(bench.command(output, quick), cwd=ROOT).returncode
+        code = subprocess.run(bench.command(output, quick, at_once), cwd=ROOT).returncode
         if reason := failure(code, output):
             failed[bench.name] = reason
     return failed
@@ -204,6 +216,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="also those that no figure of README rests on")
     parser.add_argument("--only", type=parts.names, help="these, as A,B")
     parser.add_argument("--anew", action="store_true", help="forget earlier results of those that are run")
+    parser.add_argument("--at-once", type=int, default=1, help="models, each on a core of its own")
     options = parser.parse_args()
     if unknown := [name for name in options.only or () if name not in known]:
         parser.error(f"no bench {', '.join(unknown)}; --list --all names all")
@@ -219,7 +232,7 @@ def main() -> int:
         return 0
     for bench in chosen if options.anew or options.quick else ():
         (folder / f"{bench.name}.json").unlink(missing_ok=True)
-    failed = run(chosen, folder, options.quick)
+    failed = run(chosen, folder, options.quick, options.at_once)
     print("".join(f"\n{name} failed: {reason}" for name, reason in failed.items()))
     if not options.quick:
         readme.write()
