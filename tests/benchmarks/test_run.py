@@ -16,7 +16,7 @@ from benchmarks import ROOT, readme
 class Scripted(Bench):
     """A bench whose module is a line of Python."""
 
-    def command(self, output: Path, quick: bool) -> list[str]:
+    def command(self, output: Path, quick: bool, at_once: int = 1) -> list[str]:
         return [sys.executable, "-c", self.module, str(output)]
 
 
@@ -30,6 +30,13 @@ def test_every_bench_is_listed_once() -> None:
         if any(call in path.read_text() for call in ("parts.run(", "parts.main("))
     }
     assert runs == listed
+
+
+def test_models_at_once_are_asked_of_the_benches_that_take_it() -> None:
+    for bench in BENCHES:
+        path = ROOT / "benchmarks" / f"{bench.module.replace('.', '/')}.py"
+        assert bench.models == ("arguments_at_once" in path.read_text()), bench.name
+        assert ("--at-once" in bench.command(RESULTS, False, 2)) == bench.models
 
 
 def test_every_result_has_its_bench() -> None:
