@@ -32,12 +32,16 @@ NOWHERE = SourcePosition(0, 0)
 
 def new_label(base: str, position: SourcePosition, taken: set[str]) -> str:
     """A loop's label: "i@12:5", and "i@12:5#2" where the same source loop is written out twice."""
-    label = stem = f"{base}@{position}"
-    number = 2
-    while label in taken:
-        label, number = f"{stem}#{number}", number + 1
-    taken.add(label)
-    return label
+    return new_name(f"{base}@{position}", taken)
+
+
+def new_name(stem: str, taken: set[str]) -> str:
+    """The stem, or the stem and a number; from now on `taken`."""
+    name, number = stem, 2
+    while name in taken:
+        name, number = f"{stem}#{number}", number + 1
+    taken.add(name)
+    return name
 
 
 def dtype_of(type_: MachineType) -> MachineType:

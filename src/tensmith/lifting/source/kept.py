@@ -24,6 +24,7 @@ from tensmith.lifting.loops import (
     Loop,
     Statement,
     Variable,
+    new_name,
     nodes,
     reads,
     statements,
@@ -48,14 +49,16 @@ def _block(body: Sequence[Statement], taken: set[str]) -> Iterator[Statement]:
                 yield replace(statement, then=sides[0], otherwise=sides[1])
             case Loop(condition, inside, _):
                 for load in dict.fromkeys(_kept(statement)):
-                    kept = Variable(_name(load, taken), load.type, load.position)
+                    places = ", ".join(sorted(reads(load.indices)))
+                    name = new_name(f"{load.array}[{places}]", taken)
+                    kept = Variable(name, load.type, load.position)
                     later = _later(rest, load, kept)
                     nothing = {"float": 0.0, "bool": False}.get(load.type.kind, 0)
                     value = load if later != rest else Constant(nothing, load.type)
-                    yield Declare(kept.name, load.type, value, load.position)
+                    yield Declare(name, load.type, value, load.position)
                     if later == rest:
-                        yield If(condition, (Assign(kept.name, load, load.position),), (), load.position)
-                    inside = tuple(_followed(_replaced(inside, load, kept), load, kept.name))
+                        yield If(condition, (Assign(name, load, load.position),), (), load.position)
+                    inside = tuple(_followed(_replaced(inside, load, kept), load, name))
                     rest = later
                 yield replace(statement, body=tuple(_block(inside, taken)))
             case _:
@@ -111,16 +114,6 @@ def _followed(body: Iterable[Statement], load: Load, name: str) -> Iterator[Stat
                 yield statement
                 if isinstance(statement, Assign) and statement.name in places:
                     yield Assign(name, load, statement.position)
-
-
-def _name(load: Load, taken: set[str]) -> str:
-    """A name that no other variable has."""
-    name = stem = f"{load.array}[{', '.join(sorted(reads(load.indices)))}]"
-    number = 2
-    while name in taken:
-        name, number = f"{stem} {number}", number + 1
-    taken.add(name)
-    return name
 
 
 def _replaced(part: Any, load: Load, kept: Variable) -> Any:

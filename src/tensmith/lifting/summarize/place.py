@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tensmith.formula.expr import Call, Choose, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Poly
@@ -22,8 +23,7 @@ from tensmith.lifting.summary import Term
 Conditions = tuple[Term, ...]
 
 
-@dataclass(frozen=True)
-class _Extremum:
+class _Extremum(NamedTuple):
     """A variable that keeps the largest or smallest, its step, and whether only larger ones change it."""
 
     name: str
