@@ -49,6 +49,17 @@ def test_what_nothing_within_the_budget_beats_is_trained_the_most_promising_firs
     assert [each.plan.steps[0].params["default_bits"] for each in found] == [3, 4]
 
 
+def test_of_plans_that_differ_in_the_price_of_bits_alone_the_best_is_trained() -> None:
+    def priced(price: float, drop: float, size: float) -> Candidate:
+        one = candidate(8, drop, size, 5)
+        (step,) = one.plan.steps
+        plan = Plan((replace(step, params={**step.params, "price": price}),))
+        return replace(one, id=plan.id, plan=plan)
+
+    found = promising([priced(0.5, 3, 300), priced(1, 4, 200), priced(2, 9, 150)], OBJECTIVE, 4000)
+    assert [each.plan.steps[0].params["price"] for each in found] == [1]
+
+
 def test_what_was_trained_or_breaks_another_budget_is_not() -> None:
     small = candidate(3, 4.0, 250, 5)
     trained = replace(small, plan=small.plan.having(Step("recover", kind="lossy")))

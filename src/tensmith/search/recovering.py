@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,7 +59,8 @@ def _in_reach(candidate: Candidate) -> bool:
 
 
 def promising(tried: Iterable[Candidate], objective: Objective, original_bytes: float) -> list[Candidate]:
-    """Candidates over the drop budget alone that none within it, or hardly, beats in size and latency."""
+    """Candidates over the drop budget alone that none within it, or hardly, beats in size and latency; of
+    those that differ in their price of bits alone the best, as training finds its own."""
     measured = list(filter(_in_reach, tried))
     within = [c for c in measured if c.holds]
 
@@ -77,7 +78,17 @@ def promising(tried: Iterable[Candidate], objective: Objective, original_bytes: 
     ]
     front = pareto(found, lambda c: (c.bytes, c.latency, c.drop.value if c.drop else 0.0))
     ranked = sorted(front, key=lambda c: -promise(c, objective, original_bytes, _EXPECTED))
-    return ranked[:_MOST]
+    unlike = {_but_bits(candidate.plan): candidate for candidate in reversed(ranked)}
+    return [candidate for candidate in ranked if candidate in unlike.values()][:_MOST]
+
+
+def _but_bits(plan: Plan) -> Plan:
+    """A plan without what a bit is to cost."""
+    steps = (
+        replace(step, params={name: value for name, value in step.params.items() if name != "price"})
+        for step in plan.steps
+    )
+    return Plan.of(tuple(steps), plan.settings)
 
 
 def rounds(seconds: float, candidates: int) -> list[tuple[int, float]]:
