@@ -96,15 +96,17 @@ def front(found: Results) -> Iterator[str]:
 
 def fronts(found: Results) -> Iterator[str]:
     """What every front reaches, and the area it covers beside the stock tools'."""
-    rows, peers = _rows(found, "fronts"), _rows(found, "peers")
+    rows = _rows(found, "fronts")
     if not rows:
         return
+    # Peers are measured beside one run's fronts.
+    peers = _rows(found, "peers") if _commits(found, "peers") <= _commits(found, "fronts") else {}
     yield (
         "Every model, under its budget: the fastest point, and the smallest where it is another."
         f"{_AREAS if peers else ''}"
     )
     yield _fronts_table(rows, peers)
-    yield _provenance(found, "fronts", "peers")
+    yield _provenance(found, "fronts", *(["peers"] if peers else []))
 
 
 def _fronts_table(rows: Rows, peers: Rows) -> str:
@@ -343,6 +345,10 @@ def _areas(row: Mapping[str, Any] | None) -> str:
 def _table(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
     rows = [heads, tuple("---" for _ in heads), *lines]
     return "\n".join(re.sub(" {2,}", " ", f"| {' | '.join(cells)} |") for cells in rows)
+
+
+def _commits(found: Results, name: str) -> set[str]:
+    return {run["commit"] for run in found[name]["runs"]} if name in found else set()
 
 
 def _provenance(found: Results, *names: str) -> str:
