@@ -85,10 +85,12 @@ class CodedSize:
         self._reprice()
 
     def reach(self, target: float) -> None:
-        """All scales finer or coarser by one factor: codes take so many bits, or as near as that gets.
+        """Codes as of scales that are all finer or coarser by one factor: they take so many bits, or as near
+        as that gets. What they stand for stays as large as it was.
 
         A price can only hold bits: weights on a coarse grid do not find codes that take more by themselves.
         """
+        stood_for = [each.grid.value().detach() for each in self._grids]
         low, high = -_WIDEST, _WIDEST
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
@@ -96,6 +98,8 @@ class CodedSize:
             low, high = (middle, high) if self.bits() > target else (low, middle)
             self._widen(-middle)
         self._widen(high)
+        for each, values in zip(self._grids, stood_for):
+            each.grid.come_near(values)
         self.bits()
 
     def _widen(self, power: float) -> None:

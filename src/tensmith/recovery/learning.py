@@ -197,6 +197,21 @@ class LearningGrid(LearningZeros):
         """The whole numbers that stand for the weights."""
         return torch.clamp(torch.round(self.unrounded()), self.low, self.top)
 
+    def come_near(self, values: Tensor) -> None:
+        """The same codes, at the scales at which they are nearest to `values`: a finer grid rounds most small
+        weights to the codes that they had, and would stand for less."""
+        scale, codes, before = self.parameters["scale"].tensor, self.codes().detach(), self._spread().detach()
+
+        def over_scales(products: Tensor) -> Tensor:
+            with torch.enable_grad():
+                whole = (self._spread() * products).sum()
+            return torch.clamp(torch.autograd.grad(whole, scale)[0], min=0)
+
+        along, whole = over_scales(codes * values), over_scales(codes * codes)
+        with torch.no_grad():
+            scale.copy_(torch.where(along * whole > 0, torch.log(along / whole), scale))
+            self.parameters["weights"].tensor.mul_(self._spread() / before)
+
     def _spread(self) -> Tensor:
         """The scale of each weight; blocks repeat theirs."""
         scales = self.scales()

@@ -55,8 +55,8 @@ _BETAS = (0.9, 0.99)
 _BATCHES = 4000
 # After so many steps codes are counted again. What is lost falls with the sixth power of the bits, or so;
 # from course to course bits change by no larger share, and the next one is expected to leave so much of what
-# is lost.
-_COUNTED_EVERY, _POWER, _MOST_CHANGED, _LEFT = 8, 6.0, 0.25, 0.75
+# is lost. For less than a few per cent it is not worth turning all codes over.
+_COUNTED_EVERY, _POWER, _MOST_CHANGED, _LEAST_CHANGED, _LEFT = 8, 6.0, 0.25, 0.03, 0.75
 # Products of bfloat16 are taken where they are so many times faster and the loss differs by no larger share.
 _WORTH, _AS_GOOD = 1.15, 0.1
 
@@ -236,8 +236,10 @@ class Training:
         state, target = self._state, self._size.target
         if target and self._recipe.budget:
             over = _LEFT * max(state.lost, 0.0) / self._recipe.budget
-            target = state.bits * min(max(over ** (1 / _POWER), 1 - _MOST_CHANGED), 1 + _MOST_CHANGED)
-            self._size.reach(target)
+            share = min(max(over ** (1 / _POWER), 1 - _MOST_CHANGED), 1 + _MOST_CHANGED)
+            target = state.bits * share
+            if abs(share - 1) > _LEAST_CHANGED:
+                self._size.reach(target)
         return target
 
     def _steps_in(self, seconds: float, learning: float, teaching: float) -> int:
