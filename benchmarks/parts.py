@@ -2,7 +2,7 @@
 
 settings  what all parts have in common
 runs      each time that the bench was started: commit, cpu, load of the machine, date, parts, seconds, and
-          how many parts ran at once where several did
+          how many parts ran at once where several did, each on a core of its own
 of        how many parts there are
 done      names of the parts that ended
 rows      by part: its figures by name
@@ -14,7 +14,6 @@ failed    by part: why it could not be measured; it is tried again by the next r
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -22,8 +21,8 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing import SimpleQueue
@@ -80,8 +79,8 @@ def run(
     """The document of all parts, of which those that `output` holds are not done again.
 
     pinned: each of several processes, with all that it starts, runs on a core of its own. Names alone are
-    parts too. Figures and faults are printed as they come. Ends the program where the output
-    is of other settings.
+    parts too. Figures and faults are printed as they come. Ends the program where the output is of other
+    settings.
     """
     every = parts if isinstance(parts, Mapping) else {name: name for name in parts}
     document = _begun(output, settings)
@@ -89,21 +88,33 @@ def run(
     this = _this_run()
     wrong = {name for name in document["wrong"] if document["runs"][-1]["commit"] != this["commit"]}
     left = {name: part for name, part in every.items() if name not in document["done"] or name in wrong}
-    this |= {"at_once": processes} if processes > 1 else {}
+    this |= {"at_once": processes} if processes > 1 and pinned else {}
     document["runs"] += [this] if left else []
     began = time.perf_counter()
-    with contextlib.ExitStack() as stack:
-        each = map if processes == 1 else stack.enter_context(_pool(processes, pinned)).map
-        for name, found in zip(left, each(functools.partial(_tried, work), left.values())):
-            _add(document, name, found, this["commit"])
-            this |= {"parts": this["parts"] + 1, "seconds": round(time.perf_counter() - began, 1)}
-            if output is not None:
-                output.parent.mkdir(parents=True, exist_ok=True)
-                write_text(output, json.dumps(document, indent=1) + "\n")
-            print(told(name, found), end="", flush=True)
-            done = f"{len(document['done'])} of {len(every)} parts, {len(document['wrong'])} wrong"
-            print(done, end="\r", file=sys.stderr, flush=True)
+    for name, found in _as_they_end(functools.partial(_tried, work), left, processes, pinned):
+        _add(document, name, found, this["commit"])
+        rows = document["rows"]
+        document["rows"] = {each: rows[each] for each in (*every, *rows) if each in rows}
+        this |= {"parts": this["parts"] + 1, "seconds": round(time.perf_counter() - began, 1)}
+        if output is not None:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            write_text(output, json.dumps(document, indent=1) + "\n")
+        print(told(name, found), end="", flush=True)
+        done = f"{len(document['done'])} of {len(every)} parts, {len(document['wrong'])} wrong"
+        print(done, end="\r", file=sys.stderr, flush=True)
     return document
+
+
+def _as_they_end(
+    work: Callable[[Part], Found | str], parts: Mapping[str, Part], processes: int, pinned: bool
+) -> Iterator[tuple[str, Found | str]]:
+    """What comes of each part, as they end."""
+    if processes == 1:
+        yield from ((name, work(part)) for name, part in parts.items())
+        return
+    with _pool(processes, pinned) as pool:
+        asked = {pool.submit(work, part): name for name, part in parts.items()}
+        yield from ((asked[each], each.result()) for each in as_completed(asked))
 
 
 def _pool(processes: int, pinned: bool) -> ProcessPoolExecutor:

@@ -86,7 +86,7 @@ def front(found: Results) -> Iterator[str]:
     yield (
         "What came out for ResNet-20 on CIFAR-10 in "
         f"{found['fronts']['settings']['time_budget'].replace('m', ' minutes')} "
-        "(one thread; accuracy on test images that never guide the search, but a point that breaks the "
+        "(one thread; accuracy on test images that the search has not seen, but a point that breaks the "
         "budget on them is marked as beyond it, or dropped where it loses over four times as much):"
     )
     yield "".join(f"    {line}\n" if line else "\n" for line in table.splitlines()).rstrip("\n")
@@ -360,7 +360,7 @@ def _provenance(found: Results, *names: str) -> str:
     others = max(run.get("load", 0.0) for run in runs)
     beside = f", beside other work (load up to {others:.0f})" if others > _QUIET else ""
     most = max(run.get("at_once", 1) for run in runs)
-    several = f", up to {most} at once, each on a core of its own" if most > 1 else ""
+    several = f", up to {most} models at once, each on a core of its own" if most > 1 else ""
     return f"*{cpus}, commit {commits}{days}{several}{beside}.*"
 
 

@@ -105,9 +105,10 @@ def datasets_page() -> str:
     lines = ["# Datasets", "", f"{NOTE} from the readers in `tensmith.data.readers`.", ""]
     lines += [
         "`--data KIND:PATH` names a dataset; options follow as `?name=value&name=value`. Samples are read "
-        "when they are needed; splits are disjoint and seeded. A search sees samples of the validation part "
-        "where there is a test part too, or else a fifth of the test part, where that is 500 samples; the "
-        "rest is held out.",
+        "when they are needed; splits are disjoint and seeded. Points are judged by the test part, or the "
+        "validation part where there is no other. A search sees samples that the model has not learned by "
+        "heart: of the validation part where there is a test part too, else a fifth of what is judged by, "
+        "which is then not held out; where that is fewer than 500, training samples.",
         "",
     ]
     for kinds, reader in _readers():

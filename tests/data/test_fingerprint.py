@@ -46,6 +46,13 @@ def test_both_parts_count() -> None:
     assert two(X + 1) != two(X)
 
 
+def test_which_samples_are_searched_on_and_held_out_counts() -> None:
+    data = as_dataset({"train": (X, Y), "test": (X, Y)})
+    found = {fingerprint(split(data, 5, 5, held_out), True) for held_out in (None, 30, 60)}
+    assert len(found) == 3
+    assert fingerprint(split(data, 5, 5, 60), True) == fingerprint(split(data, 5, 5, 60), True)
+
+
 def test_sequences_of_different_lengths_have_one(tmp_path: Path) -> None:
     def of_text(text: str) -> str:
         path = tmp_path / "t.txt"

@@ -70,7 +70,16 @@ def test_a_search_sees_a_fifth_of_what_is_judged_by(name: str) -> None:
     assert splits.search.part is splits.held_out.part is data.part(name)
     assert [len(v) for v in (splits.search, splits.held_out, splits.fitting)] == [800, 3200, 9000]
     assert set(splits.search.indices).isdisjoint(splits.held_out.indices)
-    assert len(split(data, held_out=100).held_out) == 100 and len(split(data, search=60).held_out) == 3940
+    assert len(split(data, search=60).held_out) == 3940
+
+
+def test_a_number_of_samples_to_judge_by_is_met_first() -> None:
+    data = dataset(train=[0] * 9000, test=[0, 1] * 2000)
+    whole, most, few = (split(data, held_out=count) for count in (4000, 3600, 100))
+    assert whole.search.part is most.search.part is data.part("train")
+    assert [len(each.held_out) for each in (whole, most, few)] == [4000, 3600, 100]
+    assert few.search.part is data.part("test") and len(few.search) == 2000
+    assert np.array_equal(few.held_out.indices, whole.held_out.indices[:100])
 
 
 def test_a_small_test_part_is_held_out_whole_and_a_search_sees_training_samples() -> None:

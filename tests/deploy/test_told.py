@@ -12,7 +12,6 @@ from tensmith.compression import _tell_of
 from tensmith.data import as_dataset, split
 from tensmith.search.objective import Objective
 
-
 SAID = "the search saw 800 samples of the part that points are judged on; 3,200 others are held out"
 
 

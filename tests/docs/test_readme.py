@@ -107,7 +107,7 @@ def test_peers_of_another_run_than_the_fronts_are_left_out(tmp_path: Path) -> No
 def test_several_models_at_once_are_said(tmp_path: Path) -> None:
     found = made(tmp_path, "fronts")
     found["fronts"]["runs"] = [RUN | {"at_once": 2}]
-    assert "2026-01-02, up to 2 at once, each on a core of its own.*" in readme.written(TEXT, found)
+    assert "2026-01-02, up to 2 models at once, each on a core of its own.*" in readme.written(TEXT, found)
 
 
 def test_what_was_measured_beside_other_work_says_so(tmp_path: Path) -> None:

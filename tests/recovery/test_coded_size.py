@@ -92,6 +92,10 @@ def test_scales_reach_a_target(share: float) -> None:
     target = share * size.bits()
     size.reach(target)
     assert size.bits() == pytest.approx(target, rel=0.01)
+    with torch.no_grad():
+        kept, before = learned.codes(), learned.value()
+    learned.come_near(before)
+    assert torch.equal(learned.codes(), kept) and torch.allclose(learned.value(), before)
 
 
 def test_a_price_rises_where_there_are_too_many_bits_and_falls_where_there_are_few() -> None:

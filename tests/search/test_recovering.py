@@ -56,8 +56,10 @@ def test_of_plans_that_differ_in_the_price_of_bits_alone_the_best_is_trained() -
         plan = Plan((replace(step, params={**step.params, "price": price}),))
         return replace(one, id=plan.id, plan=plan)
 
-    found = promising([priced(0.5, 3, 300), priced(1, 4, 200), priced(2, 9, 150)], OBJECTIVE, 4000)
+    every = [priced(0.5, 3, 300), priced(1, 4, 200), priced(2, 9, 150)]
+    found = promising(every, OBJECTIVE, 4000)
     assert [each.plan.steps[0].params["price"] for each in found] == [1]
+    assert len(promising(every, Objective(max_drop=0.0), 4000)) == 3, "bits stay as they came"
 
 
 def test_what_was_trained_or_breaks_another_budget_is_not() -> None:

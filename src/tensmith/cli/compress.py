@@ -116,10 +116,10 @@ def compress(
         int | None, typer.Option(help="Training samples to calibrate on. [default: 256]")
     ] = None,
     search_samples: Annotated[
-        int | None, typer.Option(help="Training samples to search on. [default: 2000]")
+        int | None, typer.Option(help="Samples to search on, at most. [default: 2000]")
     ] = None,
     held_out_samples: Annotated[
-        int | None, typer.Option(help="Test samples to judge the front by. [default: all]")
+        int | None, typer.Option(help="Test samples to judge the front by. [default: all unseen]")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all that is drawn. [default: 0]")] = None,
     workers: Annotated[

@@ -14,7 +14,8 @@ _SAMPLES = 16
 
 
 def fingerprint(splits: Splits, small_labels: bool) -> str:
-    """Hex SHA-256 of the number of samples, of labels, and of some samples spread over each part.
+    """Hex SHA-256 of the number of samples, of labels, and of some samples spread over each part, and of
+    which samples each split has.
 
     Small labels (classes, boxes) all count; elsewhere (text, speech) they are as large as samples and only
     those of the samples that are read do. A sample that changes between these goes unnoticed.
@@ -27,6 +28,8 @@ def fingerprint(splits: Splits, small_labels: bool) -> str:
             digest.update(_bytes(part.labels(np.arange(len(part)))))
         for sample in _samples(part):
             digest.update(sample)
+    for view in (splits.calibration, splits.search, splits.held_out):
+        digest.update(f"split of {len(view)}".encode() + _bytes(view.indices))
     return digest.hexdigest()
 
 

@@ -14,8 +14,8 @@ from tensmith.errors import DataError, UsageError
 # What the sizes of `shares` are for; a split so far from what was wanted, and of so small a share, is none.
 _USES = ("calibrate on", "search on", "judge by")
 _FAR_FEWER, _SMALLEST_SHARE = 8, 20
-# Of the part to judge by, the share to search on, and how many samples make that worth it.
-_UNSEEN_SHARE, _LEAST_UNSEEN = 5, 500
+# Of the part to judge by, one in so many is to search on, where that is so many samples.
+_ONE_IN, _LEAST_UNSEEN = 5, 500
 
 Order = npt.NDArray[np.int64]
 
@@ -53,11 +53,12 @@ def split(
 
     A dataset of one part gives all three, held-out at least half of it. Else calibration comes from the
     training part, and held-out is the test part (else the validation part). Search wants samples that the
-    model has not learned by heart: the validation part where there is a test part too, else a fifth of what
-    is judged by, which then is not held out. Where that is fewer than 500 and than asked for, search comes
-    from the training part, of which models lose more than of other samples. The numbers are upper limits:
-    where samples are few, they shrink in proportion. Every split, and every beginning of one, has the classes
-    in the proportions of its part. Raises DataError when the samples do not suffice for one in each.
+    model has not learned by heart: of the validation part where there is a test part too, else a fifth of
+    what is judged by, or what a given `held_out` leaves of it; these are not held out. Where they are fewer
+    than 500, and fewer than were asked for, search comes from the training part, of which models lose more
+    than of other samples. The numbers are upper limits: where samples are few, they shrink in proportion.
+    Every split, and every beginning of one, has the classes in the proportions of its part. Raises DataError
+    when the samples do not suffice for one in each.
     """
     for count in (calibration, search) if held_out is None else (calibration, search, held_out):
         if count < 1:
@@ -76,27 +77,29 @@ def split(
     if not len(judging):
         raise DataError(f"{source} has an empty test part; there is nothing to judge the result by")
     last = balanced_order(dataset, judging, seed)
-    looked_at, last = _unseen(dataset, judging, last, search, seed)
+    looked_at, last = _unseen(dataset, judging, last, search, held_out, seed)
     if looked_at is not None:
         first, rest = np.split(order, shares(len(order), (calibration,), source))
     else:
         first, second, rest = np.split(order, np.cumsum(shares(len(order), (calibration, search), source)))
         looked_at = Subset(fitting, second)
-    return _splits(Subset(fitting, first), looked_at, Subset(judging, last[:held_out]), rest)
+    return _splits(Subset(fitting, first), looked_at, Subset(judging, last), rest)
 
 
 def _unseen(
-    dataset: Dataset, judging: DatasetPart, order: Order, search: int, seed: int
+    dataset: Dataset, judging: DatasetPart, order: Order, search: int, held_out: int | None, seed: int
 ) -> tuple[Subset | None, Order]:
-    """Samples to search on that no model was fitted to, None where they are too few; what is left of `order`,
-    the samples to judge by."""
+    """Samples to search on that no model was fitted to, None where they are too few; and those to judge by,
+    a beginning of `order`."""
     enough = min(search, _LEAST_UNSEEN)
     if {TRAIN, VALIDATION, TEST} <= dataset.parts.keys():
         part = dataset.part(VALIDATION)
         if len(part) >= enough:
-            return Subset(part, balanced_order(dataset, part, seed)[:search]), order
-    unseen = min(search, len(order) // _UNSEEN_SHARE)
-    return (Subset(judging, order[:unseen]), order[unseen:]) if unseen >= enough else (None, order)
+            return Subset(part, balanced_order(dataset, part, seed)[:search]), order[:held_out]
+    spare = len(order) // _ONE_IN if held_out is None else max(0, len(order) - held_out)
+    if (unseen := min(search, spare)) < enough:
+        return None, order[:held_out]
+    return Subset(judging, order[-unseen:]), order[:-unseen][:held_out]
 
 
 def _splits(calibration: Subset, search: Subset, held_out: Subset, rest: Order) -> Splits:

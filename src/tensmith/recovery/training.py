@@ -55,7 +55,7 @@ _BETAS = (0.9, 0.99)
 _BATCHES = 4000
 # After so many steps codes are counted again. What is lost falls with the sixth power of the bits, or so;
 # from course to course bits change by no larger share, and the next one is expected to leave so much of what
-# is lost. For less than a few per cent it is not worth turning all codes over.
+# is lost. Less than a few per cent are left to the price: new codes cost a course its first steps.
 _COUNTED_EVERY, _POWER, _MOST_CHANGED, _LEAST_CHANGED, _LEFT = 8, 6.0, 0.25, 0.03, 0.75
 # Products of bfloat16 are taken where they are so many times faster and the loss differs by no larger share.
 _WORTH, _AS_GOOD = 1.15, 0.1

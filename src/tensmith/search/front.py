@@ -150,7 +150,7 @@ def shortlist(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The front, thinned by how crowded it is: MOST_POINTS within the budgets, and a few beyond the drop's.
 
     What may be preferred stays, and what loses least; beyond the budget the best of what was trained, and the
-    ends: held-out data may think better of it than samples that the original has learned by heart.
+    ends: held-out data may think better of it than the few samples of a search.
     """
     points = front(candidates)
     sure, unsure, beyond = ([point for point in points if point.status == status] for status in SHOWN)

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from tensmith.data import Subset
 from tensmith.engine.base import Session
 from tensmith.errors import ProgramError
+from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.sequential import changed_answers
+from tensmith.evaluate.task import Task
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.teacher import Teacher
 from tensmith.recovery.training import Recipe, Training
@@ -61,5 +64,10 @@ class Lessons:
         whole = len(standard.view)
         samples = min(whole, _LOOKED_AT) if task.staged else whole
         original = standard.of_original(samples)
-        outcome = task.outcome(session, standard.view.take(samples), original)
-        return expected_drop(outcome.drop(original), changed_answers(outcome, original))
+        return expected_loss(task, session, standard.view.take(samples), original)
+
+
+def expected_loss(task: Task, session: Session, view: Subset, original: Outcome) -> float:
+    """What a network is expected to lose against the original, by what it answers on a view."""
+    outcome = task.outcome(session, view, original)
+    return expected_drop(outcome.drop(original), changed_answers(outcome, original))

@@ -19,7 +19,7 @@ PREFERENCES: dict[str, Callable[[float, float], float]] = {
 # What lies beyond the drop budget is looked at up to so many times the budget; without one, up to a point
 # of accuracy, or a per cent of a loss.
 _BEYOND, _WITHOUT_BUDGET = 4.0, 1.0
-# Of the answers that change, how many are lost: by how many, as much more or less, nothing is said.
+# Of the answers that change, how many are expected to be lost, give or take as many.
 _LOST_OF_CHANGED = 1 / 8
 _BROKEN = {
     "packed_bytes": "ships {:.0f} bytes, more than {:.0f}",

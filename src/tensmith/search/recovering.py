@@ -59,8 +59,11 @@ def _in_reach(candidate: Candidate) -> bool:
 
 
 def promising(tried: Iterable[Candidate], objective: Objective, original_bytes: float) -> list[Candidate]:
-    """Candidates over the drop budget alone that none within it, or hardly, beats in size and latency; of
-    those that differ in their price of bits alone the best, as training finds its own."""
+    """Candidates over the drop budget alone that none within it, or hardly, beats in size and latency.
+
+    Of those that differ in the price of bits alone it is the best one: training finds the bits that the drop
+    budget bears, where there is one.
+    """
     measured = list(filter(_in_reach, tried))
     within = [c for c in measured if c.holds]
 
@@ -78,8 +81,10 @@ def promising(tried: Iterable[Candidate], objective: Objective, original_bytes: 
     ]
     front = pareto(found, lambda c: (c.bytes, c.latency, c.drop.value if c.drop else 0.0))
     ranked = sorted(front, key=lambda c: -promise(c, objective, original_bytes, _EXPECTED))
-    unlike = {_but_bits(candidate.plan): candidate for candidate in reversed(ranked)}
-    return [candidate for candidate in ranked if candidate in unlike.values()][:_MOST]
+    if objective.max_drop > 0:
+        best = {_but_bits(candidate.plan): candidate for candidate in reversed(ranked)}
+        ranked = [candidate for candidate in ranked if candidate in best.values()]
+    return ranked[:_MOST]
 
 
 def _but_bits(plan: Plan) -> Plan:

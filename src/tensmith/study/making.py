@@ -34,6 +34,7 @@ def trained(
     from tensmith.recovery.learning import learning_constants  # PyTorch, which takes seconds to load
     from tensmith.recovery.teacher import Teacher
     from tensmith.recovery.training import Recipe
+    from tensmith.search.lessons import expected_loss
 
     judge, splits, task = material.judge, material.request.splits, material.judge.task
     standard = judge.outcome(material.original, splits.search)
@@ -42,7 +43,7 @@ def trained(
     teacher = Teacher(original, splits.fitting, task, recipe, kept, judge.judging_threads)
 
     def lost(session: Session) -> float:
-        return task.outcome(session, splits.search, standard).drop(standard).value
+        return expected_loss(task, session, splits.search, standard)
 
     name = f"training-{student.digest[:16]}"
     dense, left = None, without_zeros(steps)

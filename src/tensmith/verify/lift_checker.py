@@ -30,7 +30,7 @@ _BLOCKS = ("body", "then", "otherwise")
 _FILE = re.compile(r"\d{3,5}\.smt2")
 _SYMBOL = r"(?:\|[^|]*\||[^\s()|]+)"
 _TOKEN = re.compile(_SYMBOL)
-# A symbol that would be the same without its bars, and so two texts one name.
+# A symbol as the writer writes them without bars: the same with them, and so two texts one name.
 _BARRED = re.compile(r"\|[A-Za-z_][A-Za-z0-9_.%~!$^&*<>=+?/-]*\|")
 _SPEAKS = re.compile(r"\|?(?:[a-z]+\.|[xk]\d+)")
 _DECLARED = re.compile(rf"\(declare-(?:const|fun) ({_SYMBOL})(?: \(([\w ]*)\))? (Int|Real|Bool)\)")
