@@ -420,10 +420,7 @@ def _until_written(stopped: bool) -> AbstractContextManager[Callable[[], bool]]:
 
 
 def _tell_of(finalized: Finalized, run: RunDescription, voice: _Voice) -> None:
-    whole, splits = len(run.splits.held_out), run.splits
-    if splits.search.part is splits.held_out.part is not splits.calibration.part:
-        seen = f"the search saw {len(splits.search):,} samples of the part that points are judged on"
-        voice.tell(f"{seen}; {whole:,} others are held out")
+    whole = len(run.splits.held_out)
     if finalized.held_out < whole:
         voice.tell(f"{finalized.held_out} of {whole} held-out samples were used, to fit the time budget")
     broken = run.objective.over_budget(finalized.original)

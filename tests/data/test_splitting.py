@@ -70,6 +70,7 @@ def test_a_search_sees_a_fifth_of_what_is_judged_by(name: str) -> None:
     assert splits.search.part is splits.held_out.part is data.part(name)
     assert [len(v) for v in (splits.search, splits.held_out, splits.fitting)] == [800, 3200, 9000]
     assert set(splits.search.indices).isdisjoint(splits.held_out.indices)
+    assert splits.searched_beside == 800 and split(dataset(train=[0] * 9, test=[0] * 7)).searched_beside == 0
     assert len(split(data, search=60).held_out) == 3940
 
 

@@ -36,6 +36,12 @@ def test_terminal_table() -> None:
     assert squeezed == [" ".join(line.split()) for line in GOLDEN.splitlines()]
 
 
+def test_what_a_search_saw_of_the_part_that_is_judged_by_is_said() -> None:
+    front = sample()["front"] | {"held_out_samples": 8000, "searched_samples": 2000}
+    words = " ".join(front_text(front, width=200).split())
+    assert "8,000 held-out samples; the search saw 2,000 others of that part of the data." in words
+
+
 def test_evidence_moves_into_the_cells_where_it_differs() -> None:
     front = sample()["front"]
     front["points"][1]["metrics"]["speedup"] = metric("speedup", 2.4, evidence="estimated")

@@ -39,6 +39,11 @@ class Splits:
         rest = self.search.indices if self.search.part is part else self.fitting.indices[len(first) :]
         return Subset(part, np.concatenate([first, rest[: len(self.search)]]))
 
+    @property
+    def searched_beside(self) -> int:
+        """How many samples of the part that is judged by are searched on."""
+        return len(self.search) if self.search.part is self.held_out.part else 0
+
 
 def most_frequent_share(view: Subset) -> float:
     """How many of the labels, which are class numbers, are the most frequent one; 0 without labels."""

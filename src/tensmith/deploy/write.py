@@ -81,6 +81,7 @@ def write_run(
         "original": {"metrics": original},
         "budget": run.objective.limits,
         "held_out_samples": finalized.held_out,
+        **({"searched_samples": beside} if (beside := run.splits.searched_beside) else {}),
         **({"knee": bend.id} if bend else {}),
         "points": points,
     }

@@ -69,6 +69,7 @@ class FrontDocument(TypedDict):
     original: Original
     budget: dict[str, float]
     held_out_samples: NotRequired[int]
+    searched_samples: NotRequired[int]
     knee: NotRequired[str]
     points: list[PointRow]
 

@@ -62,7 +62,9 @@ def _disorder(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
         numbers += [
             (f"{where}.{name}", value) for name, value in search.items() if not isinstance(value, dict)
         ]
-    for where, number in (*numbers, ("front.held_out_samples", front.get("held_out_samples", 0))):
+    for name in ("held_out_samples", "searched_samples"):
+        numbers.append((f"front.{name}", front.get(name, 0)))
+    for where, number in numbers:
         if not math.isfinite(number):
             yield where, "it must be finite"
     for where, metric in figures:

@@ -45,7 +45,10 @@ def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Ta
         table.add_row(*_point(front, point, chosen, columns))
     baseline = printable(front["baseline"]["engine"])
     samples = front.get("held_out_samples")
-    judged = f" {labels['accuracy'].capitalize()} is of {samples:,} held-out samples." if samples else ""
+    searched = front.get("searched_samples")
+    beside = f"; the search saw {searched:,} others of that part of the data" if searched else ""
+    name = labels["accuracy"].capitalize()
+    judged = f" {name} is of {samples:,} held-out samples{beside}." if samples else ""
     caption = f"Intervals are 95%.{judged} Speed-ups are over the original on {baseline}."
     table.caption, table.caption_justify = Text(caption, style="dim"), "left"
     return table
