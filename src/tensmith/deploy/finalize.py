@@ -84,7 +84,7 @@ def finalize(
     holds every budget. What is repeated for certainty alone (rounds, processes, replacements) is repeated as
     the schedule allows.
 
-    samples: of the held-out split, to begin with; what time is left after timing goes into more of them.
+    samples: of the held-out split, to begin with; what time is left after measuring goes into more of them.
     """
     untouched = replace(next(c for c in candidates if c.plan == UNTOUCHED), status="accepted", reason="")
     progress("accuracy of the original on held-out data")
@@ -97,34 +97,36 @@ def finalize(
     peers = _judged_peers(run, builder, hearing, candidates, progress, until(kept))
     standing = {_contender(builder, c): c for c in [untouched, *kept]}
     timed, refused = _timed(run, standing, peers, progress, schedule)
-    if more := schedule.more([*standing.values()], hearing.samples, len(hearing.whole)):
-        progress(f"accuracy of all points on {more} more held-out samples")
-        answering = [*standing, *(peer.contender for peer in peers)]
-        hearing.more(more, [each for each in answering if each in timed])
-        standing |= {
-            each: _gated(candidate, hearing.drop(each), run.objective)
-            for each, candidate in standing.items()
-            if each in timed and candidate.plan != UNTOUCHED
-        }
     progress("memory and energy of all points")
     processes = schedule.processes(list(standing.values()))
-    measured: list[Point] = []
+    taken: dict[Contender, tuple[Built, Path | None, dict[str, Metric]]] = {}
     for contender, candidate in standing.items():
         if contender in refused:
             lost.append(_fallen(candidate, refused[contender]))
             continue
-        if candidate.status == "rejected":
-            lost.append(candidate)
-            continue
         try:
             built = builder.built(candidate.plan)
             compiled = contender.compiled(run.example, run.threads)
-            taken = run.taken(contender, built.program, processes, schedule.a_contender)
+            figures = run.taken(contender, built.program, processes, schedule.a_contender)
         except TensmithError as error:
             if candidate.plan == UNTOUCHED or is_of_disk(error):
                 raise
             lost.append(_fallen(candidate, str(error)))
             continue
+        taken[contender] = built, compiled, figures
+    left = [standing[contender] for contender in taken]
+    if more := schedule.more(left, hearing.samples, len(hearing.whole)):
+        progress(f"accuracy of all points on {more} more held-out samples")
+        answering = [*taken, *(peer.contender for peer in peers)]
+        hearing.more(more, [each for each in answering if each in timed])
+    measured: list[Point] = []
+    for contender, (built, compiled, figures) in taken.items():
+        candidate = standing[contender]
+        if more and candidate.plan != UNTOUCHED:
+            candidate = _gated(candidate, hearing.drop(contender), run.objective)
+            if candidate.status == "rejected":
+                lost.append(candidate)
+                continue
         metrics = {
             "accuracy": hearing.outcome(contender).metric(),
             "accuracy_drop": hearing.drop(contender),
@@ -132,7 +134,7 @@ def finalize(
             "latency_ms": timed[contender].latency,
             "speedup": timed[contender].ratio,
             "size_ratio": _size_ratio(untouched, candidate),
-            **taken,
+            **figures,
             **({"native_bytes": size.native_bytes(contender.engine, compiled)} if compiled else {}),
         }
         final = replace(candidate, metrics=metrics, drop=metrics["accuracy_drop"])

@@ -65,9 +65,9 @@ class Schedule:
         return max(self.fewest, self._judged_in(left, points))
 
     def more(self, points: Sequence[Candidate], judged: int, whole: int) -> int:
-        """Held-out samples that can be judged after timing, beyond those that were: none where these would be
-        few beside them."""
-        left = _CAUTION * (self.left - self._after_timing(points, 1))
+        """Held-out samples that can be judged after measuring, beyond those that were: none where these would
+        be few beside them."""
+        left = _CAUTION * (self.left - self._checking(points))
         more = min(whole - judged, self._judged_in(left, points))
         return more if more >= min(whole - judged, _NOTICEABLE * judged) else 0
 
@@ -121,7 +121,11 @@ class Schedule:
         return self.pace.several(START, starts) + energy
 
     def _writing(self, points: Sequence[Candidate]) -> float:
-        """Programs are built again for their certificates; exact beginnings of their own are checked."""
+        """Programs are built again for their certificates, and checked."""
+        return self.pace.several(BUILD, len(points)) + self._checking(points)
+
+    def _checking(self, points: Sequence[Candidate]) -> float:
+        """Exact beginnings of their own."""
         exact = [tuple(s for s in point.plan.steps if s.kind == "exact") for point in points]
         unchecked = {Plan(steps) for steps in exact if steps}
-        return self.pace.several(BUILD, len(points)) + self.pace.several(CHECK, len(unchecked))
+        return self.pace.several(CHECK, len(unchecked))
