@@ -7,7 +7,7 @@ grids              flat memory as matrices
 state, execute, merge   statements over a symbolic state
 liveness, counters what the syntax says about a loop
 loop               counters and numbers of iterations
-iteration, solve, stores, recurrence   from one iteration to all: folds, boxes, scans
+iteration, solve, stores, recurrence, place   from one iteration to all: folds, boxes, scans, places
 requirements, finish   the summary
 
 The function is executed under a plan (sizes and grids) that the execution itself improves; a few runs settle
