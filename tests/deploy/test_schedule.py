@@ -40,10 +40,10 @@ def schedule(left: float, budget: float = 600.0, metered: bool = False) -> Sched
 
 def test_the_search_leaves_more_for_more_points_and_more_samples() -> None:
     made = schedule(600.0)
-    assert made.least(points(1)) < made.reserve(points(1), 100) < made.reserve(points(4), 100)
-    assert made.reserve(points(4), 100) < made.reserve(points(4), 1000)
+    assert made.least(points(1)) < made.reserve(points(1), 1000) < made.reserve(points(4), 1000)
+    assert made.reserve(points(4), 1000) < made.reserve(points(4), 2000)
     assert made.reserve(points(4), 10**6) == pytest.approx(200.0)  # its share of all the time
-    assert schedule(600.0, metered=True).reserve(points(4), 100) > made.reserve(points(4), 100)
+    assert schedule(600.0, metered=True).reserve(points(4), 1000) > made.reserve(points(4), 1000)
 
 
 def test_the_least_is_left_even_where_it_is_more_than_the_share() -> None:
@@ -62,7 +62,17 @@ def test_held_out_samples_fill_the_time_that_the_rest_leaves() -> None:
     made = schedule(200.0)
     samples = made.samples(points(4))
     assert made.reserve(points(4), samples) == pytest.approx(200.0, abs=1.0)
-    assert schedule(0.0).samples(points(4)) == 100
+    assert schedule(0.0).samples(points(4)) == 500
+
+
+@pytest.mark.parametrize(
+    ("sample", "budget", "judged"), [(0.1, 600.0, 100), (0.1, 3600.0, 490), (0.03, 600.0, 272)]
+)
+def test_as_many_as_tell_something_are_judged_in_any_case_where_they_take_little_of_the_budget(
+    sample: float, budget: float, judged: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SECONDS, SAMPLE, sample)
+    assert schedule(0.0, budget).samples(points(4)) == judged
 
 
 def test_as_many_are_judged_as_take_no_longer_than_a_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,16 @@ from tensmith.evaluate.latency import least_seconds
 from tensmith.evaluate.memory import PROCESSES
 from tensmith.evaluate.pace import BUILD, CHECK, SAMPLE, START, Pace
 from tensmith.search.candidate import Candidate
+from tensmith.search.front import MOST_BEYOND, MOST_POINTS
 from tensmith.search.plan import Plan
 
 # Timing a contender for good: at most so long, and at most this share of the time budget.
 _SECONDS_A_CONTENDER, _TIMING_SHARE = 3.0, 0.005
 # The end takes at most this share of the time budget, or the least that it can take.
 _MOST_SHARE = 1 / 3
-_FEWEST_SAMPLES = 100
+# Held-out samples that are judged in any case; more, up to what says something of a point or two of accuracy,
+# where judging these takes no larger share of the time budget.
+_FEWEST_SAMPLES, _TELLING_SAMPLES, _JUDGING_SHARE = 100, 500, 0.15
 # Of the time that is left for more samples, what is planned with; how many more are worth starting anew for.
 _CAUTION, _NOTICEABLE = 0.7, 0.25
 
@@ -57,7 +60,10 @@ class Schedule:
     @property
     def fewest(self) -> int:
         """Held-out samples that are judged in any case: at least as many as take no longer than a start."""
-        return max(_FEWEST_SAMPLES, int(self.pace.usual(START) / max(self.pace.usual(SAMPLE), 1e-6)))
+        sample = max(self.pace.usual(SAMPLE), 1e-6)
+        affordable = int(_JUDGING_SHARE * self.budget / (MOST_POINTS + MOST_BEYOND) / sample)
+        as_a_start = int(self.pace.usual(START) / sample)
+        return max(_FEWEST_SAMPLES, as_a_start, min(_TELLING_SAMPLES, affordable))
 
     def samples(self, points: Sequence[Candidate]) -> int:
         """Held-out samples that can be judged if everything after it takes what it should."""
