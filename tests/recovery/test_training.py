@@ -18,6 +18,7 @@ import torch
 import digit_lessons
 from lossy_samples import Interpreted
 from tensmith.data.preprocess import UNIT
+from tensmith.data import Subset
 from tensmith.data.split import Splits
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
@@ -280,6 +281,9 @@ def test_only_changes_that_the_original_bears_are_made(splits: Splits, original:
 
 
 def test_no_sample_to_fit_to_is_one_to_judge_by(splits: Splits) -> None:
-    fitting, search = set(splits.fitting.indices.tolist()), set(splits.search.indices.tolist())
-    assert set(splits.calibration.indices.tolist()) < fitting and fitting.isdisjoint(search)
-    assert len(fitting) + len(search) == len(splits.fitting.part)
+    def of(view: Subset) -> set[tuple[int, int]]:
+        return {(id(view.part), int(index)) for index in view.indices}
+
+    assert of(splits.calibration) < of(splits.fitting)
+    assert of(splits.fitting).isdisjoint(of(splits.search) | of(splits.held_out))
+    assert of(splits.search).isdisjoint(of(splits.held_out))
