@@ -17,8 +17,8 @@ import torch
 
 import digit_lessons
 from lossy_samples import Interpreted
-from tensmith.data.preprocess import UNIT
 from tensmith.data import Subset
+from tensmith.data.preprocess import UNIT
 from tensmith.data.split import Splits
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
