@@ -85,7 +85,9 @@ def main() -> int:
     options = parser.parse_args()
     cases = {name: CASES[name] for name in options.models}
     settings = {"bench": "fronts", "time_budget": options.time_budget, "engines": options.engines}
-    return parts.main(cases, measured, options.output, settings, options.at_once, True, options=options)
+    return parts.main(
+        cases, measured, options.output, settings, options.at_once, pinned=True, options=options
+    )
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def main() -> int:
     settings = {"bench": "gate", "time_budget": options.time_budget, "engines": options.engines}
     work = partial(measured, options=options)
     every = {f"{name}-{seed}": (name, seed) for name, seed in runs}
-    document = parts.run(every, work, options.output, settings, options.at_once, True)
+    document = parts.run(every, work, options.output, settings, options.at_once, pinned=True)
     stood, lost = (document["counts"].get(name, 0) for name in ("stood", "lost"))
     status = parts.ended(document)
     print(f"{lost} of {stood} points were lost at the gate")

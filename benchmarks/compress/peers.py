@@ -78,7 +78,9 @@ def main() -> int:
     given = {name: getattr(options, name) for name in ("seconds", "limit", "seed", "quick")}
     settings = {"bench": "peers", **given, "versions": versions}
     cases = {name: CASES[name] for name in options.models}
-    return parts.main(cases, measured, options.output, settings, options.at_once, True, options=options)
+    return parts.main(
+        cases, measured, options.output, settings, options.at_once, pinned=True, options=options
+    )
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def main() -> int:
     options = parser.parse_args()
     settings = {"bench": "recovered", "time_budget": options.time_budget, "recover": options.recover}
     models, at_once = options.models, options.at_once
-    return parts.main(models, measured, options.output, settings, at_once, True, options=options)
+    return parts.main(models, measured, options.output, settings, at_once, pinned=True, options=options)
 
 
 if __name__ == "__main__":

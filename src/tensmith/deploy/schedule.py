@@ -73,7 +73,7 @@ class Schedule:
     def more(self, points: Sequence[Candidate], judged: int, whole: int) -> int:
         """Held-out samples that can be judged after measuring, beyond those that were: none where these would
         be few beside them."""
-        left = _CAUTION * (self.left - self._checking(points))
+        left = _CAUTION * (self.left - self._writing(points))
         more = min(whole - judged, self._judged_in(left, points))
         return more if more >= min(whole - judged, _NOTICEABLE * judged) else 0
 
@@ -122,16 +122,13 @@ class Schedule:
         return self._measuring(points, processes) + self._writing(points)
 
     def _measuring(self, points: Sequence[Candidate], processes: int) -> float:
+        """Memory and energy; programs are built again for their certificates."""
         starts = len(points) * (processes + self.metered)
         energy = len(points) * self.a_contender if self.metered else 0.0
-        return self.pace.several(START, starts) + energy
+        return self.pace.several(START, starts) + energy + self.pace.several(BUILD, len(points))
 
     def _writing(self, points: Sequence[Candidate]) -> float:
-        """Programs are built again for their certificates, and checked."""
-        return self.pace.several(BUILD, len(points)) + self._checking(points)
-
-    def _checking(self, points: Sequence[Candidate]) -> float:
-        """Exact beginnings of their own."""
+        """Exact beginnings of their own are checked."""
         exact = [tuple(s for s in point.plan.steps if s.kind == "exact") for point in points]
         unchecked = {Plan(steps) for steps in exact if steps}
         return self.pace.several(CHECK, len(unchecked))

@@ -82,8 +82,10 @@ def promising(tried: Iterable[Candidate], objective: Objective, original_bytes: 
     front = pareto(found, lambda c: (c.bytes, c.latency, c.drop.value if c.drop else 0.0))
     ranked = sorted(front, key=lambda c: -promise(c, objective, original_bytes, _EXPECTED))
     if objective.max_drop > 0:
-        best = {_but_bits(candidate.plan): candidate for candidate in reversed(ranked)}
-        ranked = [candidate for candidate in ranked if candidate in best.values()]
+        best: dict[Plan, Candidate] = {}
+        for candidate in ranked:
+            best.setdefault(_but_bits(candidate.plan), candidate)
+        ranked = [*best.values()]
     return ranked[:_MOST]
 
 
@@ -93,7 +95,7 @@ def _but_bits(plan: Plan) -> Plan:
         replace(step, params={name: value for name, value in step.params.items() if name != "price"})
         for step in plan.steps
     )
-    return Plan.of(tuple(steps), plan.settings)
+    return Plan.of(steps, plan.settings)
 
 
 def rounds(seconds: float, candidates: int) -> list[tuple[int, float]]:

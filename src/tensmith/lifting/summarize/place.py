@@ -6,7 +6,7 @@ is more than its start; of `m <= e` it is the last one, whether more or not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,38 +41,43 @@ class ExtremumPlaces:
 
     def of(self, name: str, start: Term) -> Term | None:
         """What `name` holds at the start of iteration `counter`; None where it is no such place."""
-        for conditions, place in self._assigned(name, start, self.iteration.end.scalars[name], ()):
-            for condition in conditions:
-                found = self._asked(condition)
-                if found is not None:
-                    guards = [self.resolve(each) for each in conditions if each is not condition]
-                    return self._closed(found, guards, place, start)
+        assigned = self._assigned(name, start, self.iteration.end.scalars[name], ())
+        conditions, place = assigned or ((), None)
+        for condition in conditions:
+            found = self._asked(condition)
+            if found is not None and place is not None:
+                guards = [self.resolve(each) for each in conditions if each is not condition]
+                return self._closed(found, guards, place, start)
         return None
 
     def _assigned(
         self, name: str, start: Term, term: Term, path: Conditions
-    ) -> Iterator[tuple[Conditions, Size]]:
-        """The position that is assigned, and all that has to hold, where nothing else ever is."""
+    ) -> tuple[Conditions, Size] | None:
+        """The position that is assigned, and all that has to hold; None where something else ever is."""
         match term:
             case Call("where", (condition, then, otherwise), _):
                 hold, fail = (*path, *_conjuncts(condition)), (*path, opposite(condition))
             case Choose(_, then, otherwise, _):
                 hold = fail = path
             case Size(place, _) if place.coefficient(self.iteration.counter) is not None:
-                yield path, term
-                return
+                return path, term
             case _:
-                return
-        if self._step(name, start, otherwise).kind == "":
-            yield from self._assigned(name, start, then, hold)
-        elif self._step(name, start, then).kind == "":
-            yield from self._assigned(name, start, otherwise, fail)
+                return None
+        if self._kind(name, start, otherwise) == "":
+            return self._assigned(name, start, then, hold)
+        if self._kind(name, start, then) == "":
+            return self._assigned(name, start, otherwise, fail)
+        return None
 
-    def _step(self, name: str, start: Term, after: Term) -> RecurrenceStep:
+    def _kind(self, name: str, start: Term, after: Term) -> str | None:
+        """Of the step of a variable to `after`, "" where it stays as it was."""
+        step = self._step(name, start, after)
+        return None if step is None else step.kind
+
+    def _step(self, name: str, start: Term, after: Term) -> RecurrenceStep | None:
         """The step of a variable to `after`."""
         own, run = name + self.iteration.suffix, self.iteration.run
-        step = Recurrence(own, start, run.algebra, self.iteration.inside).step(after)
-        return step or RecurrenceStep("none", None, after.type)
+        return Recurrence(own, start, run.algebra, self.iteration.inside).step(after)
 
     def _asked(self, condition: Term) -> _Extremum | None:
         """The extremum than which a condition asks for something larger or smaller."""
@@ -89,7 +94,7 @@ class ExtremumPlaces:
                 start, after = self.iteration.entry.scalars.get(name), self.iteration.end.scalars.get(name)
                 if start is not None and after is not None:
                     step = self._step(name, start, after)
-                    if step.kind == kind and step.truth is None and step.once is None:
+                    if step is not None and step.kind == kind and step.truth is None and step.once is None:
                         return _Extremum(name, step, strict)
         return None
 
