@@ -240,6 +240,14 @@ FORGED: dict[str, tuple[Callable[[Document], Any], str]] = {
     "another body": (
         lambda d: d["functions"][0].update(body="(* (in.x k) 2.0)"), "assumes what nothing states",
     ),
+    "a requirement of what the proof defines": (
+        lambda d: next(f for f in d["facts"] if f["why"] == "requirement").update(text="(= (fold.0 0 0) 7)"),
+        "'requirement' is no reason to assume",
+    ),
+    "a requirement of what a law chooses": (
+        lambda d: next(f for f in d["facts"] if f["why"] == "requirement").update(text="(= (place.f 0) 7)"),
+        "'requirement' is no reason to assume",
+    ),
     "a reason that is none": (lambda d: d["facts"][0].update(why="faith"), "is no reason to assume"),
     "a counter of no loop": (
         lambda d: [f.update(loop="q@1:1") for f in d["facts"] if f["why"] == "counter"], "is no reason",

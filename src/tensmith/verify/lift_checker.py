@@ -252,7 +252,8 @@ class Checking:
                 return self.known.setdefault(size, text) == text
             case "divisor", ["not", ["=", [str(array), *_], "0"]]:
                 return required and array.strip("|") in self.types
-        return required and bool(fact["why"] == "requirement")
+        own = any(token.startswith(("fold.", "place.")) for token in _TOKEN.findall(text))  # of the proof
+        return required and bool(fact["why"] == "requirement") and not own
 
     def _ranges(self, tree: Any) -> bool:
         """Whether it is the lower or the upper limit of a symbol's or an element's type, or both."""
