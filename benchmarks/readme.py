@@ -140,7 +140,7 @@ def language(found: Results) -> Iterator[str]:
         (
             f"ours, {row['words']}" if "words" in row else f"llama.cpp {name}",
             f"{row['bytes'] / 1e6:.2f}",
-            f"{row['loss']:.4f}",
+            f"{row['loss']:.{parts.LOSS_PLACES}f}",
             f"{row['tokens_per_second']:,.0f}",
         )
         for name, row in sorted(rows.items(), key=lambda item: item[1]["bytes"])
@@ -150,7 +150,7 @@ def language(found: Results) -> Iterator[str]:
     said = " ".join(found["characters"]["wrong"].get("characters", ()))
     ahead = [name for name in theirs if f"beats {name} " in said]
     yield " ".join(
-        f"{verb} in all three columns: {_and(names)}."
+        f"{verb} in all three columns, as shown: {_and(names)}."
         for verb, names in (("Beaten", [name for name in theirs if name not in ahead]), ("Not beaten", ahead))
         if names
     )

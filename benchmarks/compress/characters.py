@@ -122,11 +122,11 @@ def _ours(folder: Path, windows: np.ndarray, tokens: int) -> Mapping[str, Any]:
 
 
 def _undominated(kind: str, theirs: Mapping[str, Any], ours: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence where no point is as good in everything."""
+    """A sentence where no point is as good in everything; losses are held beside one another as shown."""
 
     def beats(point: Mapping[str, Any]) -> bool:
-        less = all(point[key] <= theirs[key] for key in ("bytes", "loss"))
-        return less and point[_RATE] >= theirs[_RATE]
+        better = round(point["loss"], parts.LOSS_PLACES) <= round(theirs["loss"], parts.LOSS_PLACES)
+        return better and point["bytes"] <= theirs["bytes"] and point[_RATE] >= theirs[_RATE]
 
     return "" if any(map(beats, ours)) else f"no point beats {kind} in bytes, loss and tokens a second"
 

@@ -49,6 +49,7 @@ from tensmith.recovery import demand_torch
 from tensmith.request import Request, judged_by, read_request
 from tensmith.rewrite.rule import Step
 from tensmith.search.allowed import Allowed
+from tensmith.search.between import search_between
 from tensmith.search.beyond import search_beyond
 from tensmith.search.builder import Builder
 from tensmith.search.building import Building, Delivered
@@ -73,9 +74,9 @@ from tensmith.workers.choice import choose_workers
 # and the field check of an exact run, which always finishes two primes.
 _JUDGING_SHARE, _HELD_OUT_SHARE = 0.01, 0.015
 _CHECKING_SHARE, _CHECK_SECONDS = 0.01, 5.0
-# Of the time budget: for what a search does by estimates alone, and what it leaves for a beam beyond the drop
-# budget, as far as the objective looks.
-_EXPLORING_SHARE, _BEYOND_SHARE = 0.1, 0.1
+# Of the time budget: for what a search does by estimates alone, and what it leaves for what lies around its
+# best: half of it between that and the original, half for a beam beyond the drop budget.
+_EXPLORING_SHARE, _AROUND_SHARE = 0.1, 0.1
 
 
 @dataclass
@@ -379,7 +380,7 @@ def _search(
         trials.attempt,
         run.objective,
         float(model_bytes(run.model)),
-        partial(time_left, _BEYOND_SHARE * run.time_budget),
+        partial(time_left, _AROUND_SHARE * run.time_budget),
         f"roofline of {run.target.name}, threads: {run.threads}",
         _EXPLORING_SHARE * run.time_budget,
         voice.tell,
@@ -391,6 +392,8 @@ def _search(
     try:
         with unmissed():
             strategy.run(quest)
+            half = partial(time_left, _AROUND_SHARE / 2 * run.time_budget)
+            search_between(replace(quest, time_left=half), tried)
             search_beyond(replace(quest, time_left=time_left), tried)
     except KeyboardInterrupt:
         if not tried:

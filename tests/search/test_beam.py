@@ -9,6 +9,7 @@ import numpy as np
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
 from tensmith.search.beam import beam_search
+from tensmith.search.between import search_between
 from tensmith.search.beyond import search_beyond
 from tensmith.search.bits import predicted_divergence
 from tensmith.search.candidate import Candidate
@@ -76,6 +77,27 @@ def test_beyond_the_budget_nothing_is_tried_twice_and_candidates_stand_as_they_w
     assert beyond and all(0.5 < c.drop.value <= 2.0 for c in beyond if c.drop is not None)
     assert min(c.bytes for c in beyond) < min(c.bytes for c in within if c.status == "accepted")
     assert search_beyond(replace(quest, time_left=lambda: False), within) == []
+
+
+def test_between_the_original_and_the_best_each_plan_has_more_bits_until_they_buy_nothing() -> None:
+    tried, found = run(), list[Candidate]()
+    space = Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
+
+    def attempt(plan: Plan) -> Candidate:
+        found.append(simulated(plan))
+        return found[-1]
+
+    quest = Quest(space, attempt, Objective(0.5), 32000.0, lambda: True)
+    search_between(quest, tried)
+    sizes, drops = [c.bytes for c in found], [c.drop.value for c in found if c.drop is not None]
+    assert len(found) > 3 and not {c.plan.key for c in tried} & {c.plan.key for c in found}
+    assert sizes == sorted(sizes) and drops == sorted(drops, reverse=True)
+    assert found[-1].bytes == 8000.0, "8 bits are 8 bits, whatever a megabyte costs"
+
+    found.clear()
+    search_between(quest, [c for c in tried if c.plan in (UNTOUCHED, Plan())])
+    search_between(replace(quest, time_left=lambda: False), tried)
+    assert not found
 
 
 def test_no_plan_is_tried_twice_and_the_walk_is_the_same_every_time() -> None:

@@ -1,0 +1,51 @@
+"""The search between the original and what the drop budget bears: less loss for more bytes, for the front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tensmith.search.bits import price
+from tensmith.search.candidate import Candidate
+from tensmith.search.plan import Plan
+from tensmith.search.strategy import Quest
+
+# Levels of the price of memory that are about a bit of a weight: what it loses is halved twice.
+_BIT = 2.0
+
+
+def search_between(quest: Quest, tried: Sequence[Candidate]) -> None:
+    """The best plan with about one bit more a weight, two, ..., until more bytes buy nothing.
+
+    A line of levels begins close to the budget, and what was `tried` knows little of what lies before that.
+    """
+    known = {candidate.plan.key: candidate for candidate in tried}
+    held = [each for each in tried if each.holds and _eased(each.plan) is not None]
+    if not held:
+        return
+    best = max(held, key=lambda each: quest.objective.fitness(each, quest.original_bytes))
+    plan = _eased(best.plan)
+    while plan is not None and quest.time_left():
+        found = known.get(plan.key) or quest.attempt(plan)
+        if not found.holds or any(_as_good(each, found) for each in known.values()):
+            return
+        known[plan.key] = found
+        plan = _eased(plan)
+
+
+def _eased(plan: Plan) -> Plan | None:
+    """The plan with its memory so much cheaper that weights take about a bit more; None where it has no
+    price."""
+    priced = next((step for step in plan.steps if "price" in step.params), None)
+    if priced is None:
+        return None
+    return plan.having(
+        replace(priced, params={**priced.params, "price": priced.params["price"] / price(_BIT)})
+    )
+
+
+def _as_good(one: Candidate, other: Candidate) -> bool:
+    """Whether a candidate is another one that is no larger, no slower and loses no more."""
+    if one.plan.key == other.plan.key or not one.holds or one.drop is None or other.drop is None:
+        return False
+    return one.bytes <= other.bytes and one.latency <= other.latency and one.drop.value <= other.drop.value
