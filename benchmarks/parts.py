@@ -20,7 +20,7 @@ import os
 import subprocess
 import sys
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from benchmarks import ROOT
-from tensmith.errors import TensmithError, UsageError
+from tensmith.errors import TensmithError
 from tensmith.files import write_text
 from tensmith.hardware.cpu import detect_cpu
 
@@ -61,8 +61,16 @@ def arguments(doc: str | None) -> ArgumentParser:
 def arguments_at_once(doc: str | None) -> ArgumentParser:
     """Of a bench whose parts may run beside each other."""
     parser = arguments(doc)
-    parser.add_argument("--at-once", type=int, default=1, help="parts, each on a core of its own")
+    parser.add_argument("--at-once", type=cores, default=1, help="parts, each on a core of its own")
     return parser
+
+
+def cores(text: str) -> int:
+    """The type of options that take a number of cores: one at least, and as many as there are."""
+    found, most = int(text), len(os.sched_getaffinity(0))
+    if not 1 <= found <= most:
+        raise ArgumentTypeError(f"{found} is not between 1 and the {most} cores that are here")
+    return found
 
 
 def names(text: str) -> list[str]:
@@ -120,14 +128,11 @@ def _as_they_end(
 
 
 def _pool(processes: int, pinned: bool) -> ProcessPoolExecutor:
-    """So many processes; pinned: raises UsageError where there are fewer cores."""
+    """So many processes; pinned: no more than there are cores."""
     if not pinned:
         return ProcessPoolExecutor(processes)
     free: SimpleQueue[int] = SimpleQueue()
-    cores = sorted(os.sched_getaffinity(0))
-    if processes > len(cores):
-        raise UsageError(f"--at-once {processes} needs as many cores, and there are {len(cores)}")
-    for core in cores[:processes]:
+    for core in sorted(os.sched_getaffinity(0))[:processes]:
         free.put(core)
     return ProcessPoolExecutor(processes, initializer=_pin, initargs=(free,))
 

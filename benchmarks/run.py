@@ -216,7 +216,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="also those that no figure of README rests on")
     parser.add_argument("--only", type=parts.names, help="these, as A,B")
     parser.add_argument("--anew", action="store_true", help="forget earlier results of those that are run")
-    parser.add_argument("--at-once", type=int, default=1, help="models, each on a core of its own")
+    parser.add_argument("--at-once", type=parts.cores, default=1, help="models, each on a core of its own")
     options = parser.parse_args()
     if unknown := [name for name in options.only or () if name not in known]:
         parser.error(f"no bench {', '.join(unknown)}; --list --all names all")

@@ -37,6 +37,7 @@ def preview(model: str | Path, data: Any = "", **options: Any) -> dict[str, Any]
         "samples": {
             name: len(getattr(request.splits, name)) for name in ("calibration", "search", "held_out")
         },
+        "searched_samples": request.splits.searched_beside,
         "measure": task.measure,
         "preprocess": getattr(task.preprocess, "name", None),
         "target": request.target.name,

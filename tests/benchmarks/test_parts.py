@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import parts
-from tensmith.errors import EngineError, UsageError
+from tensmith.errors import EngineError
 
 SETTINGS = {"bench": "test"}
 
@@ -90,8 +90,13 @@ def test_parts_at_once_have_a_core_each_and_the_run_says_so() -> None:
     assert all(len(each) == 1 for each in seen) and len(set(map(tuple, seen))) == 2
     assert list(document["rows"]) == ["a", "b", "c"]
     assert document["runs"][0]["at_once"] == 2
-    with pytest.raises(UsageError, match="needs as many cores"):
-        parts.run({"a": 1}, cores, None, SETTINGS, 10_000, pinned=True)
+
+
+@pytest.mark.parametrize("asked", ["0", "10000", "two"])
+def test_more_at_once_than_there_are_cores_is_refused(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parts.arguments_at_once(None).parse_args(["--at-once", asked])
+    assert "argument --at-once" in capsys.readouterr().err
 
 
 def test_every_run_says_its_commit_and_processor() -> None:

@@ -239,12 +239,13 @@ def _preview(config: Config) -> Answer:
     with progress("reading the model"):
         document = preview(**config.model_dump())
     nodes, samples = document["nodes"], document["samples"]
+    beside = " (other ones of that part of the data)" if document["searched_samples"] else ""
     shown = [
         f"model          {document['model']}: {nodes['read']} nodes, {nodes['simplified']} once simplified",
         f"layers         {len(document['layers'])} with weights",
         f"opaque         {', '.join(document['opaque']) or 'none'}",
         f"data           {document['data']}: {samples['calibration']} samples to calibrate, "
-        f"{samples['search']} to search, {samples['held_out']} to judge",
+        f"{samples['search']} to search{beside}, {samples['held_out']} to judge",
         f"measure        {document['measure']}",
         f"preprocessing  {document['preprocess'] or 'none'}",
         f"target         {document['target']}, threads {document['threads']}, {document['time_budget']:g} s",
