@@ -138,6 +138,8 @@ class Meaning:
                 return float(found) if type_.kind == "float" else found
             case Read(array, indices, _):
                 return self.element(array, [index.evaluate(symbols) for index in indices], symbols)
+            case Call("element", (Read(array), *subscripts), _):
+                return self.element(array, [int(self.value(each, symbols)) for each in subscripts], symbols)
             case Call("where", (condition, a, b), _):
                 return self.value(a if self.value(condition, symbols) else b, symbols)
             case Call("cast", (inner,), type_):

@@ -97,6 +97,7 @@ def judge(
     """
     trial, sampler = Trial(lifted, source), Sampler(lifted, seed)
     sampler.sizes, sampler.slack = sizes or sampler.sizes, slack
+    sampler.stray = 0.0  # the source is not guarded
     verdicts = {name: Verdict() for name in targets}
     for draw in sampler.draws(count, repeat):
         open_ = {name: loaded for name, loaded in targets.items() if len(verdicts[name].wrong) < 3}
@@ -223,10 +224,12 @@ class Trial:
 
     def may_refuse(self, draw: Draw) -> bool:
         """Whether a requirement on values is not met: NaN in an array that must have none, a divisor of 0
-        that may stand where nothing is divided; or one on sizes may be read so."""
+        that may stand where nothing is divided, a place outside; or one on sizes may be read so."""
         values = draw.values
         for requirement in self.lifted.requires:
             if requirement.kind == "ordered" and np.isnan(values[requirement.array]).any():
+                return True
+            if requirement.kind == "there":
                 return True
             if requirement.kind == "nonzero":
                 words = set(re.findall(r"[\w.]+", requirement.text))

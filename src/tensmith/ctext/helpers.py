@@ -24,8 +24,13 @@ def helper_name(op: str, dtype: str) -> str:
 def helper_text(op: str, dtype: str, dialect: Dialect, prefix: str, noted: bool) -> str:
     """The definition of a helper.
 
-    Integer divisions by zero are 0, as NumPy's; if `noted`, they also set what an argument points to.
+    Integer divisions by zero are 0, as NumPy's; if `noted`, they also set what an argument points to. So does
+    what asks whether a position is inside where it is not.
     """
+    if op == "inside":
+        t = dialect.index
+        head = f"{dialect.function} int {prefix}{helper_name(op, dtype)}({t} i, {t} n, int *outside)"
+        return f"{head}\n{{\n    if (0 <= i && i < n) return 1;\n    *outside = 1;\n    return 0;\n}}"
     if op == FLOOR:
         t = dialect.index
         return f"{dialect.function} {t} {prefix}{op}({t} a, {t} b) {{ return a / b - (a % b < 0); }}"

@@ -41,7 +41,8 @@ class CUnit:
     """What one C file needs: identifiers, the helpers used, the C names of symbols, buffers and parameters.
 
     Buffers in `single` are one variable each, the others pointers. If `checked`, what it is given was looked
-    at before: there is no NaN among extremes, and `zero` is set where an integer is divided by zero.
+    at before: there is no NaN among extremes, `zero` is set where an integer is divided by zero, `outside`
+    where a position is not inside.
     `extents` and `least` are what is known of symbols, see `Ranges`; `prefix` begins the names of helpers.
     """
 
@@ -52,6 +53,7 @@ class CUnit:
     single: frozenset[str] = frozenset()
     helpers: dict[str, str] = field(default_factory=dict)
     divides: bool = False
+    looks_up: bool = False
     uses_math: bool = False
     dialect: Dialect = C
     checked: bool = True
@@ -244,6 +246,9 @@ class CBlock:
         if op in DIVISIONS and not floating:
             unit.divides = True
             args += ["&zero"] if unit.checked else []
+        if op == "inside":
+            unit.looks_up = True
+            args.append("&outside")
         return f"{unit.helper(op, source)}({', '.join(args)})"
 
     def _shift(self, op: str, dtype: str, atoms: list[str]) -> str:

@@ -7,13 +7,14 @@ checks `requires`, binds `sizes`, builds each `Input` from a parameter, runs the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir import Program
+from tensmith.ir.part import alive
 from tensmith.lifting.loops import Function
 from tensmith.lifting.summary import Requirement, SizeSymbol
 
@@ -156,3 +157,9 @@ class EmittedFiles:
 
     files: Mapping[str, bytes]
     notes: tuple[str, ...] = ()
+
+
+def reads_arrays(program: Program, inputs: Iterable[Input], value: str) -> bool:
+    """Whether elements of arrays are among what a value of a program is computed from."""
+    needed = {name for node in alive(program.nodes, (value,)) for name in node.inputs} | {value}
+    return any(given.view is not None and given.name in needed for given in inputs)

@@ -138,6 +138,8 @@ def term(found: Term) -> str:
             return f"{type_}({term(value)})"
         case Call("inf"):
             return "infinity"
+        case Call("element", (array, *subscripts)):
+            return f"{term(array)}[{', '.join(map(term, subscripts))}]"
         case Call(operator, arguments, _):
             return applied(operator, arguments, term, _inner)
         case Reduce(kind_, var, extent, body):

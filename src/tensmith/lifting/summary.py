@@ -4,7 +4,8 @@ A closed form is a term: what a variable or an array element holds, as a functio
 with no state and no loops. It is an expression of `formula.expr` in which every node has a machine type and
 every reduction a start. Its operators are those of `loops.Apply` and "cast"; "inf" is infinity. A read
 without subscripts is a scalar parameter at entry, one with subscripts an element of a parameter array at
-entry. Sizes and subscripts are polynomials over index variables, sizes and integer parameters.
+entry; where data says which element, "element" takes a read of the whole array, of no type, and a term a
+subscript. Sizes and subscripts are polynomials over index variables, sizes and integer parameters.
 
 A summary is a claim. `conditions` turns it into obligations; nothing else makes it true.
 """
@@ -12,14 +13,14 @@ A summary is a claim. `conditions` turns it into obligations; nothing else makes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from tensmith.formula.expr import Expr, Reduce
+from tensmith.formula.expr import Call, Expr, Read, Reduce
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import Function
+from tensmith.lifting.loops import Function, SourcePosition
 
 Term: TypeAlias = Expr
 # Conditions, and whether they hold.
@@ -49,6 +50,16 @@ def measured(symbols: Iterable[str]) -> set[str]:
 def as_shown(text: str) -> str:
     """A text with lengths as people write them, len(a), len(a[0]), and counters by their names alone."""
     return _FRESH.sub("", _LENGTH.sub(lambda found: f"len({found[1]}{'[0]' * int(found[2])})", text))
+
+
+def looked_up(array: str, subscripts: Sequence[Term], type_: MachineType) -> Call:
+    """The element of an array at subscripts some of which are data."""
+    return Call("element", (Read(array, ()), *subscripts), type_)
+
+
+def there(array: str, position: SourcePosition) -> str:
+    """How it is required that what data says to read at a place of the source is there."""
+    return f"{array} holds every element that is read at {position}"
 
 
 def first(fold: Reduce) -> Term:
@@ -130,7 +141,8 @@ class Requirement:
     """A precondition, checked at run time by what is emitted.
 
     "at_least": poly >= 0; "equal": poly == 0; "length": the array has at least poly elements along an axis;
-    "nonzero": no divisor that is read is 0 (term); "ordered": no NaN in the array or scalar;
+    "nonzero": no divisor that is read is 0 (term); "there": the array holds every element that data (such as
+    `other`) says to read at a place of the source; "ordered": no NaN in the array or scalar;
     "apart": two arrays do not overlap (C pointers; nothing to check where values are passed). poly is over
     parameters and lengths as they are given, never over sizes, even where a size has a parameter's name.
 
@@ -138,7 +150,7 @@ class Requirement:
     where all of these conditions are as given. when: a program's truth value of that (`lifted.Input.when`).
     """
 
-    kind: Literal["at_least", "equal", "length", "nonzero", "ordered", "apart"]
+    kind: Literal["at_least", "equal", "length", "nonzero", "there", "ordered", "apart"]
     text: str  # as it is shown: "n >= 1", "len(a) >= n"
     poly: Poly | None = None
     array: str = ""

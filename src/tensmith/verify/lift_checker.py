@@ -26,6 +26,7 @@ from typing import Any
 NAME = "structure.json"
 MAX_STRUCTURE, MAX_SCRIPT, MAX_FILES = 64 << 20, 4 << 20, 10_000
 _LISTS = ("requires", "assumes", "results", "functions", "facts", "obligations")
+_THERE = "'{} holds every element that is read at {}:{}'"
 _BLOCKS = ("body", "then", "otherwise")
 _FILE = re.compile(r"\d{3,5}\.smt2")
 _SYMBOL = r"(?:\|[^|]*\||[^\s()|]+)"
@@ -366,17 +367,18 @@ class Checking:
         """Nothing that the function demands is missing."""
         demands, results = self.demands, self.document["results"]
         have: set[tuple[Any, ...]] = {(r["kind"], r["subject"]) for r in found}
-        have |= {(r["kind"], r["subject"], r["loop"]) for r in found}
-        have |= {(r["kind"], r["line"], r["column"]) for r in found}
-        have |= {(r["kind"], r["subject"], r["line"], r["column"], r["loop"]) for r in found}
-        lines = {int(n) for n in re.findall(r"\(line (\d+)\)", str(self.document["requires"]))}
-        left = {at for at in demands.divisors if at[0] not in lines}
+        for r in found:
+            at, loop = (r["line"], r["column"]), r["loop"]
+            have |= {(r["kind"], r["subject"], loop), (r["kind"], *at), (r["kind"], r["subject"], *at, loop)}
+        required = str(self.document["requires"])
+        left = {at for at in demands.divisors if f"(line {at[0]})" not in required}
+        read = {at for at in demands.accesses if _THERE.format(*at) not in required}
         wanted: dict[tuple[Any, ...], str] = {
             ("satisfiable", "requirements"): "whether the requirements can hold",
             **{("frame", name): f"the frame of {name}" for name in demands.written},
             **{("post", name): f"the result {name}" for name in (*results, *demands.written)},
             **{("program", name): f"the program of {name}" for name in (*results, *demands.written)},
-            **{("bounds", *at): f"the bounds of {at[0]} at {at[1]}:{at[2]}" for at in demands.accesses},
+            **{("bounds", *at): f"the bounds of {at[0]} at {at[1]}:{at[2]}" for at in read},
             **{("definedness", *at): f"the divisor at {at[0]}:{at[1]}" for at in left},
         }
         for label, stored in demands.stored.items():

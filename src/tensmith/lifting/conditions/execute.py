@@ -31,8 +31,8 @@ from tensmith.lifting.conditions.state import (
     within,
     written,
 )
-from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope
-from tensmith.lifting.summary import LoopFacts, length_symbol
+from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope, is_data
+from tensmith.lifting.summary import LoopFacts, length_symbol, there
 from tensmith.verify.obligation import Kind
 
 
@@ -296,7 +296,11 @@ class Executor:
                     self.demand("definedness", f"{name} is set", position, arena.false)
                 return held.value
             case loops.Load(array, indices, _, position):
-                at = self._access(array, indices, position, state)
+                at = tuple(self.value(index, state) for index in indices)
+                if self._is_there(array, at, position):
+                    at = self.world.wrapped(array, at, [index.type for index in indices])
+                else:
+                    at = self._inside(array, at, position, state)
                 return select(self.world, state.arrays[array], at)
             case loops.Length(array, axis, _, position, row):
                 if row:
@@ -345,6 +349,16 @@ class Executor:
     ) -> At:
         """Grid subscripts of an element, demanded to be inside."""
         nodes = tuple(self.value(index, state) for index in indices)
+        return self._inside(array, nodes, position, state)
+
+    def _is_there(self, array: str, nodes: At, position: loops.SourcePosition) -> bool:
+        """Whether an element whose subscripts are data is required to be there, in an array of one axis or
+        of rows."""
+        asked = any(each.text == there(array, position) for each in self.world.summary.requires)
+        plain = array in self.world.arrays and len(self.memories[array].strides) < 2
+        return asked and plain and any(map(is_data, nodes))
+
+    def _inside(self, array: str, nodes: At, position: loops.SourcePosition, state: ProofState) -> At:
         memory = self.memories[array]
         if array in state.lengths and memory.extents is not None:
             memory = replace(memory, extents=state.lengths[array])

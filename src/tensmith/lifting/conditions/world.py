@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.poly import FloorDiv, Monomial, Poly
-from tensmith.formula.types import I32, MachineType
+from tensmith.formula.types import I32, I64, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.folds import Folds
@@ -21,6 +21,11 @@ Scope: TypeAlias = Mapping[str, ProofTerm]
 
 class Malformed(Exception):
     """A summary that says nothing that could be proved: a sentence."""
+
+
+def is_data(index: ProofTerm) -> bool:
+    """Whether a subscript is made of elements of arrays."""
+    return any(part.op == "app" and str(part.args[0]).startswith("in.") for part in walk((index,)))
 
 
 @dataclass
@@ -185,6 +190,22 @@ class ProofWorld:
             self.arena.natural.add(node)
         return node
 
+    def wrapped(
+        self, array: str, indices: tuple[ProofTerm, ...], types: Sequence[MachineType]
+    ) -> tuple[ProofTerm, ...]:
+        """Subscripts as programs read them where they are data: as 64 bits, from the back where negative.
+
+        What is required to be inside is neither too large for those nor negative.
+        """
+        arena, found = self.arena, list(indices)
+        for axis, (index, type_) in enumerate(zip(indices, types)):
+            if is_data(index):
+                if type_.bits == 64 and not type_.signed:
+                    index = operators.cast(arena, index, type_, I64, False)
+                back = arena.add(index, self.length(array, axis))
+                found[axis] = arena.ite(arena.ge(index, self.zero), index, back)
+        return tuple(found)
+
     def element_limits(self, node: ProofTerm) -> tuple[int, int] | None:
         """The range of the type of an element read, where proofs need it."""
         if node.op != "app" or not node.args[0].startswith("in."):
@@ -276,6 +297,9 @@ class ProofWorld:
             case Call("cast", (value,), type_):
                 node = self.term(value, scope)
                 return operators.cast(self.arena, node, value.type, type_, operators.fits(value))
+            case Call("element", (Read(array), *subscripts)):
+                at, types = (self.term(s, scope) for s in subscripts), [s.type for s in subscripts]
+                return self.read(array, self.wrapped(array, tuple(at), types))
             case Call(operator, arguments, type_):
                 nodes = [self.term(argument, scope) for argument in arguments]
                 return self._computed(operators.apply(self.arena, operator, nodes, type_), type_)

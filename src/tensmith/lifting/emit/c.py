@@ -44,8 +44,9 @@ class CSource:
         self.plan: LoopPlan = plan
         self.signature = FunctionSignature(lifted, names)
         self.requirements = [entry.text for entry in lifted.requires]
-        self._zero_status = next(
-            (place + 1 for place, entry in enumerate(lifted.requires) if entry.kind == "nonzero"), 0
+        kinds = [entry.kind for entry in lifted.requires]
+        self._zero_status, self._outside_status = (
+            kinds.index(kind) + 1 if kind in kinds else 0 for kind in ("nonzero", "there")
         )
         self.unit = self._unit()
         self.signature.truth = self._truth
@@ -139,6 +140,8 @@ class CSource:
         declared = [f"    {line}" for line in self.signature.symbol_lines]
         if self.unit.divides:
             declared.append("    int zero = 0;")
+        if self.unit.looks_up:
+            declared.append("    int outside = 0;")
         unused = [
             f"    (void){name};" for name in self.signature.unused("\n".join([*declared, *scope.lines]))
         ]
@@ -170,9 +173,10 @@ class CSource:
         return self._status_of(_NO_MEMORY)
 
     def _result(self) -> str:
-        if not self.unit.divides:
-            return "return 0;"
-        return f"return zero ? {self._status_of(_NO_ZERO, self._zero_status)} : 0;"
+        found = f"outside ? {self._outside_status} : 0" if self.unit.looks_up else "0"
+        if self.unit.divides:
+            found = f"zero ? {self._status_of(_NO_ZERO, self._zero_status)} : {found}"
+        return f"return {found};"
 
     def _status_of(self, text: str, known: int = 0) -> int:
         """The number of a requirement, added if it is not one of the source's."""

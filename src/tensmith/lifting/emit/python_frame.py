@@ -37,6 +37,7 @@ SPELLINGS = {
     "cast": "{0.atom}.astype({1})",  # of an expression, to a type
     "positions": "{module}.arange({})",  # 0, 1, ..., extent-1
     "any_zero": "not {module}.all({})",  # a condition that some element is 0
+    "any_outside": "not {module}.all((0 <= {0}) & ({0} < {1}))",  # that some element is no place of so many
     "any_nan": "{module}.isnan({}).any()",
     "is_nan": "{module}.isnan({})",  # of a scalar parameter
     "reshaped": "{}.reshape{}",  # to a shape, a tuple's text
@@ -354,6 +355,8 @@ def view_text(target: PythonEmitter, writer: PythonWriter, view: ArrayView, arra
     names = writer.names
     order = view.run
     if order == (0,) and view.offset[0] == 0:
+        if view.shape[0] == Poly.symbol(length_symbol(view.array, 0)):
+            return array
         return target.front(writer, array, poly(view.shape[0], names).code)
     if order is not None and len(order) > 1:
         shape = extents([view.shape[axis] for axis in order], names)

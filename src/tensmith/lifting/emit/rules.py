@@ -13,6 +13,7 @@ from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_text import poly
 from tensmith.lifting.emit.python_writer import PythonWriter
+from tensmith.lifting.lifted import reads_arrays
 
 # Source that targets share: a parameter as a Python integer.
 integer_helper = '''
@@ -309,11 +310,17 @@ def axis_of_sum(w: PythonWriter, node: Node) -> int:
 
 
 def gather(spelling: str) -> Rule:
-    """Elements of `code` or `atom` by subscripts `at` along `axis`."""
+    """Elements of `code` or `atom` by subscripts `at` along `axis`, which `before` names by as many axes."""
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         x, at, axis = operands[0], operands[1].code, node.attrs["axis"]
-        return ExpressionText(spelling.format(code=x.code, atom=x.atom, at=at, axis=axis))
+        if reads_arrays(w.program, w.lifted.inputs, node.inputs[1]):
+            at = w.assigned(node.inputs[1]).code
+            size = poly(w.shape(node.inputs[0])[axis], w.names).code
+            required = [r.text for r in w.lifted.requires if r.kind == "there"]
+            w.refuse_if(w.target.spell("any_outside", at, size), " and ".join(required))
+        before = ":, " * axis
+        return ExpressionText(spelling.format(code=x.code, atom=x.atom, at=at, axis=axis, before=before))
 
     return rule
 

@@ -314,6 +314,7 @@ class Torch(PythonEmitter):
     spellings: ClassVar[Mapping[str, str]] = {
         "cast": "{0.atom}.to({1})", "positions": "torch.arange({}, device=device)",
         "any_zero": "torch.count_nonzero({0}) < {0}.numel()",
+        "any_outside": "not torch.all((0 <= {0}) & ({0} < {1}))",
         # A sum of squares is NaN where one of them is, and only then; it is faster than a pass of isnan.
         "any_nan": "torch.isnan(torch.dot({0}.reshape(-1), {0}.reshape(-1)))",
         "is_nan": "{0} != {0}",
@@ -334,7 +335,7 @@ class Torch(PythonEmitter):
         "matmul": _matmul,
         "einsum": einsum("torch.einsum"), "expand": _expand,
         "transpose": rules.transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
-        "gather": rules.gather("{atom}.index_select({axis}, {at})"),
+        "gather": rules.gather("{atom}[{before}{at}]"),
         "cum_sum": rules.cum_sum("{atom}.cumsum({axis}, dtype={dtype})"), "size": rules.size,
         "reduce_sum": _total,
         "reduce_max": rules.extreme("amax", "_extreme", "dim"),

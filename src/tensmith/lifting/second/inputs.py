@@ -113,9 +113,11 @@ def shape(name: str, kind: Array, known: Mapping[str, int]) -> tuple[int, ...]:
 
 
 class Sampler:
-    """Draws arguments for one function; sizes: what extents are drawn from."""
+    """Draws arguments for one function; sizes: what extents are drawn from; stray: the share of arrays of
+    places that lie anywhere."""
 
     slack: Sequence[int] = SLACK
+    stray: float = 0.05
 
     def __init__(self, lifted: Lifted, seed: int) -> None:
         self.lifted = lifted
@@ -126,6 +128,7 @@ class Sampler:
         self.counts = frozenset().union(*(poly.symbols() for poly in polys)) & self.fields.keys()
         deep = max([0, *(len(v.view.shape) for v in lifted.inputs if v.view)]) > 2 or len(self.counts) > 2
         self.sizes: Sequence[int] = FEWER if deep else SIZES
+        self.places = {r.array: r.other for r in lifted.requires if r.kind == "there"}
         self.finite = Excuse.NOT_FINITE in excused(lifted.assumes)
         self.real = Excuse.COMPLEX in excused(lifted.assumes)
 
@@ -193,6 +196,9 @@ class Sampler:
         if any(math.prod(extents) > LARGEST for extents in shapes.values()):
             return
         arrays = {name: self.elements(kind.element, shapes[name], plan.style) for name, kind in found.items()}
+        for name, places in self.places.items():
+            if places in arrays and self.rng.random() >= self.stray:
+                self.point_inside(arrays[places], shapes[name][1])
         for place in range(count):
             values = {
                 name: arrays[name][place] if name in arrays else plan.scalars[name] for name in self.fields
@@ -215,7 +221,9 @@ class Sampler:
         for name, kind in self.fields.items():
             if isinstance(kind, Array):
                 for axis in range(kind.axes):
-                    start = common[axis] if kind.memory == "nested" else 0
+                    start = common[axis] if kind.memory == "nested" or name in self.places else 0
+                    if name in self.places and self.rng.random() >= self.stray:
+                        start = max(1, start)
                     known[length_symbol(name, axis)] = start
             elif name in self.counts:
                 low = -2 if kind.signed and self.rng.random() < 0.05 else None
@@ -305,9 +313,15 @@ class Sampler:
             found = np.where(self.rng.random(shape) < 0.08, odd, found)
         return found
 
+    def point_inside(self, places: np.ndarray[Any, Any], length: int) -> None:
+        """Makes elements places in an array of a length, or so few that what is made of them is one too."""
+        most = max(1, length)
+        places %= most if self.rng.random() < 0.5 else int(self.rng.integers(1, most, endpoint=True))
+
     def share(self, values: dict[str, Any]) -> None:
-        """Pass one array as two arguments."""
-        arrays = [n for n, v in values.items() if isinstance(v, np.ndarray)]
+        """Pass one array as two arguments; where no place may stray, none of places."""
+        apart = () if self.stray else self.places.values()
+        arrays = [n for n, v in values.items() if isinstance(v, np.ndarray) and n not in apart]
         if len(arrays) < 2:
             return
         one, other = self.rng.permutation(arrays)[:2]

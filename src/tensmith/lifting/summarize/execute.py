@@ -9,9 +9,10 @@ from tensmith.formula.expr import Choose, Read, Size, fresh
 from tensmith.formula.functions import DIVISIONS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64, MachineType
+from tensmith.formula.walk import walk
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, is_open, varies
+from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, is_open, symbols, varies
 from tensmith.lifting.summarize.constants import literal, number, unknown
 from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.liveness import Live
@@ -19,8 +20,8 @@ from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.merge import Merge
 from tensmith.lifting.summarize.plan import DerivationPlan, cut_alike
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summarize.state import Access, Divisor, PendingLoop, State, undefined
-from tensmith.lifting.summary import Term, length_symbol
+from tensmith.lifting.summarize.state import Access, Divisor, Lookup, PendingLoop, State, undefined
+from tensmith.lifting.summary import Term, length_symbol, looked_up
 
 # Guess: (variable, its value after one iteration, counter, its first value) -> closed form at the counter.
 Guess = Callable[[str, Term, str, Term], "Term | None"]
@@ -43,6 +44,7 @@ class Execution:
     extents: list[Poly] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
     divisors: list[Divisor] = field(default_factory=list)
+    lookups: list[Lookup] = field(default_factory=list)
     found: list[PendingLoop] = field(default_factory=list)
     locals: dict[str, tuple[Poly, ...]] = field(default_factory=dict)
     scouting: int = 0
@@ -248,9 +250,37 @@ class Execution:
                 only = len(term.conditions) == 1
                 rest = scope.knowing((-term.conditions[0] - 1,)) if only else scope
                 return choice([(term.conditions, then)], chosen(term.otherwise, rest), scope)
+        if any(map(_reads_elements, terms)) and any(self.algebra.poly(term) is None for term in terms):
+            return self._look_up(load, terms, state, scope)
         at = tuple(self.position_of(term, scope, load.position, load.array) for term in terms)
         at = self._on_grid(load.array, at, scope, load.position, stored=False)
         return state.arrays[load.array].read(at, scope, load.position)
+
+    def _look_up(self, load: loops.Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
+        """An element where data says, of an array that is as it was at entry; of rows, what is no data stays
+        inside whatever that is."""
+        contents = state.arrays[load.array]
+        if contents.base != load.array or contents.boxes or load.array not in self.function.arrays:
+            raise Refusal(
+                f"where '{load.array}' is read depends on data, not on loop counters and sizes alone, and it "
+                "is not as it came in; read from a parameter that nothing is written to before",
+                load.position,
+            )
+        for term in terms:
+            if any("@" in name for name in symbols(term)):
+                self.position_of(term, scope, load.position, load.array)
+        found = looked_up(load.array, terms, load.type)
+        self.lookups.append(Lookup(scope, load.position, found))
+        if len(terms) > 1:
+            at, inside = [], scope
+            for axis, term in enumerate(terms):
+                poly, length = self.algebra.poly(term), self.length(load.array, axis, state)
+                if poly is None and isinstance(length, Poly):
+                    name = fresh("k")
+                    poly, inside = Poly.symbol(name), inside.binding((name, length))
+                at.append(self.position_of(term, scope, load.position, load.array) if poly is None else poly)
+            self.accesses.append(Access(inside, load.position, load.array, tuple(at), False))
+        return found
 
     def _subscript(self, part: loops.Expr, state: State, scope: Scope, array: str, stored: bool) -> Poly:
         return self.position_of(self.evaluate(part, state, scope), scope, part.position, array, stored)
@@ -292,3 +322,8 @@ class Execution:
             self.extents.append(raw)
             return self.plan.opaque.get(raw, poly)
         return poly
+
+
+def _reads_elements(term: Term) -> bool:
+    """Whether elements of arrays are among what a term is made of."""
+    return any(isinstance(part, Read) and part.indices for part in walk(term))

@@ -20,7 +20,7 @@ from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor
 from tensmith.lifting.summarize.wording import under
 from tensmith.lifting.summarize.writing import at_least_zero, by_scalars, writing
-from tensmith.lifting.summary import Path, Requirement, Result, Term, Written, as_shown, length_symbol
+from tensmith.lifting.summary import Path, Requirement, Result, Term, Written, as_shown, length_symbol, there
 
 
 def requirements(
@@ -35,6 +35,7 @@ def requirements(
         *_claims(run),
         *_bounds(run, left),
         *_divisors(run),
+        *_there(run),
         *_ordered(folds),
         *_apart(run, written),
     ]
@@ -405,14 +406,24 @@ def _uncast(term: Term) -> Term:
     return term
 
 
+def _there(run: Execution) -> Iterator[Requirement]:
+    """What data says to read."""
+    for found in run.lookups:
+        array, *subscripts = found.term.args
+        saying = [part.tensor for each in subscripts for part in walk(each) if isinstance(part, Read)]
+        assert isinstance(array, Read)
+        yield Requirement("there", there(array.tensor, found.position), None, array.tensor, other=saying[0])
+
+
 def _ordered(terms: Iterable[Term]) -> Iterator[Requirement]:
     """Maxima and minima of floats need numbers that compare."""
     for term in terms:
         for part in walk(term):
             if isinstance(part, Reduce) and part.kind in ("max", "min") and part.type.kind == "float":
                 for inner in walk(part):
-                    if isinstance(inner, Read) and inner.type.kind == "float":
-                        yield Requirement("ordered", f"no NaN in {inner.tensor}", None, inner.tensor)
+                    read = inner.args[0] if isinstance(inner, Call) and inner.function == "element" else inner
+                    if isinstance(read, Read) and inner.type.kind == "float":
+                        yield Requirement("ordered", f"no NaN in {read.tensor}", None, read.tensor)
 
 
 def _apart(run: Execution, written: frozenset[str]) -> Iterator[Requirement]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensmith.formula.expr import Read
+from tensmith.formula.expr import Call, Read
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import SourcePosition
@@ -52,6 +52,13 @@ class Access(Occurrence):
     array: str
     at: tuple[Poly, ...]
     stored: bool
+
+
+@dataclass(frozen=True)
+class Lookup(Occurrence):
+    """An element of a parameter's array at subscripts some of which are data: a term of "element"."""
+
+    term: Call
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,8 @@ def _said(term: Term) -> str:
             return f"not {_enclosed(inner)}"
         case Call("neg", (inner,)):
             return f"-{_enclosed(inner)}"
+        case Call("element", (array, *subscripts)):
+            return f"{_said(array)}[{', '.join(map(_said, subscripts))}]"
         case Call(operator, (left, right)) if operator in INFIX:
             return f"{_enclosed(left)} {INFIX[operator]} {_enclosed(right)}"
         case Call(operator, arguments):

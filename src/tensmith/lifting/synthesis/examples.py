@@ -100,6 +100,8 @@ class ExampleWorld:
                 return cast(self.named(name, bound, type_), type_)
             case Read(array, indices, type_):
                 return self.element(array, tuple(self.number(poly, bound) for poly in indices), type_)
+            case Call("element", (Read(array), *subscripts), type_):
+                return self.element(array, tuple(int(self.value(each, bound)) for each in subscripts), type_)
             case Call("where", (condition, a, b), _):
                 return self.value(a if self.value(condition, bound) else b, bound)
             case Call("cast", (inner,), type_):

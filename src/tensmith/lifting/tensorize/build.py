@@ -146,13 +146,13 @@ class Build:
         return tuple(axis for axis in self.extents if axis in wanted)
 
     def insert(self, variable: str, extent: Poly, before: str) -> None:
-        """Adds an index variable to the space, next to another."""
+        """Adds an index variable to the space, next to another, or at its end."""
         found: dict[str, Poly] = {}
         for name, known in self.extents.items():
             if name == before:
                 found[variable] = extent
             found[name] = known
-        self.extents = found
+        self.extents = {**found, variable: extent} if variable not in found else found
 
     def elementwise(self, op: str, *operands: Tensor, dtype: str = "", **attrs: Any) -> Tensor:
         """An elementwise node over the joint axes of its operands; of the first operand's type by default."""

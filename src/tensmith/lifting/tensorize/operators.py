@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tensmith.formula.expr import Call, Num
+from tensmith.formula.expr import Call, Num, Read, Size, fresh
+from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.constants import infinite
 from tensmith.lifting.summarize.logic import extreme
-from tensmith.lifting.summary import Term
+from tensmith.lifting.summary import Term, length_symbol
 from tensmith.lifting.tensorize.affine import arrays_read
 from tensmith.lifting.tensorize.build import Tensor
 
@@ -121,6 +122,41 @@ def _select(lowering: Lowering, term: Call) -> Tensor:
     return lowering.build.elementwise("where", mask, *chosen, dtype=chosen[0].dtype)
 
 
+# Elements by data
+
+
+def _element(lowering: Lowering, term: Call) -> Tensor:
+    """A gather along the axis whose subscript is data; the first element where it may not be used."""
+    build, (named, *subscripts) = lowering.build, term.args
+    assert isinstance(named, Read)
+    places = [axis for axis, each in enumerate(subscripts) if not isinstance(each, Size)]
+    if len(places) > 1 or len(lowering.grid(named.tensor).strides) > 1:
+        raise Refusal(
+            f"'{named.tensor}' is read where data says along several axes; use arrays of one axis, or rows"
+        )
+    (place,) = places
+    index = build.cast(lowering.lower(subscripts[place]), "i64")
+    if lowering.guarded and not lowering.choices:
+        raise Refusal(f"'{named.tensor}' is read where data says, and not in every iteration")
+    for condition, side in reversed(lowering.choices):
+        sides = (index, build.constant(0, "i64")) if side else (build.constant(0, "i64"), index)
+        index = build.elementwise("where", condition, *sides, dtype="i64")
+    variable = fresh("k")
+    before = next((v for v in build.extents if v in index.axes), next(iter(build.extents), ""))
+    build.insert(variable, lowering.sizes.extent(Poly.symbol(length_symbol(named.tensor, place))), before)
+    at = tuple(
+        Poly.symbol(variable) if axis == place else each.poly if isinstance(each, Size) else Poly.of(0)
+        for axis, each in enumerate(subscripts)
+    )
+    table = lowering.read(Read(named.tensor, at, term.type))
+    axis = table.axes.index(variable)
+    axes = (*table.axes[:axis], *index.axes, *table.axes[axis + 1 :])
+    if len(set(axes)) < len(axes):
+        raise Refusal(f"'{named.tensor}' is read where data says, in the row of the same counter")
+    found = build.node("gather", (table, index), table.dtype, axes, axis=axis)
+    return build.arrange(found, build.ordered(axes))
+
+
 # Powers, rounding, shifts
 
 
@@ -168,6 +204,7 @@ _SPECIAL: dict[str, Meaning] = {
     "floor_div": _floor_divide,
     "mod": _dividing("mod"),
     "where": _select,
+    "element": _element,
     "pow": _power,
     "round": _round,
     "left_shift": _shift("LEFT"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from tensmith.ctext.typed import KnownRanges, Typing
 from tensmith.formula.bounds import Ranges
@@ -12,7 +13,7 @@ from tensmith.formula.types import BOOL, I64, UNTYPED, MachineType
 from tensmith.ir.elements import PolyElements
 from tensmith.ir.op import Node
 from tensmith.ir.ops.sizes import flat_position
-from tensmith.lifting.lifted import ArrayView, Input, Lifted
+from tensmith.lifting.lifted import ArrayView, Input, Lifted, reads_arrays
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import length_of, length_symbol
 
@@ -144,11 +145,16 @@ class KernelElements(PolyElements[Expr]):
             return read(Poly.of(int(index.value)) + (size if index.value < 0 else 0))
         symbol, of = fresh(PICKED), node.output
         wide = index if index.type == "i64" else Call("cast", (index,), I64, of)
+        self.bounds.ranges = self.bounds.ranges.having([(symbol, Poly.of(size))])
+        found = read(Poly.symbol(symbol))
+        if reads_arrays(self.program, self.lifted.inputs, node.inputs[1]):  # required to be inside
+            if not isinstance(found, Read) or found.when is not None:
+                raise self.refuse(node, "it reads what is computed, or not always there, where data says")
+            inside = Call("inside", (Size(Poly.symbol(symbol), I64), Size(Poly.of(size), I64)), BOOL, of)
+            return Let(symbol, wide, replace(found, when=inside), self.dtype(of))
         behind = Call("less", (wide, Num(0, I64)), BOOL, of)
         back = Call("add", (wide, Size(Poly.of(size), I64)), I64, of)
-        position = Call("where", (behind, back, wide), I64, of)
-        self.bounds.ranges = self.bounds.ranges.having([(symbol, Poly.of(size))])
-        return Let(symbol, position, read(Poly.symbol(symbol)), self.dtype(of))
+        return Let(symbol, Call("where", (behind, back, wide), I64, of), found, self.dtype(of))
 
     def fold(self, kind: str, count: Poly, element: Callable[[Poly], Expr], node: Node) -> Expr:
         """See Elements."""

@@ -1,0 +1,26 @@
+def take(ids: list[int], table: list[float]) -> list[float]:
+    return [table[i] for i in ids]
+
+
+def rows(ids: list[int], table: list[list[float]]) -> list[list[float]]:
+    out = []
+    for i in range(len(ids)):
+        row = []
+        for j in range(len(table[0])):
+            row.append(table[ids[i]][j])
+        out.append(row)
+    return out
+
+
+def total(ids: list[int], weights: list[float]) -> float:
+    sum = 0.0
+    for i in range(len(ids)):
+        sum += weights[ids[i]]
+    return sum
+
+
+def within(ids: list[int], t: list[int]) -> int:
+    found = 0
+    for i in ids:
+        found += t[i] if 0 <= i < len(t) else -1
+    return found
