@@ -24,8 +24,9 @@ class Malformed(Exception):
 
 
 def is_data(index: ProofTerm) -> bool:
-    """Whether a subscript is made of elements of arrays."""
-    return any(part.op == "app" and str(part.args[0]).startswith("in.") for part in walk((index,)))
+    """Whether a subscript is made of elements of arrays, or of what folds make of them."""
+    made_of = ("in.", "fold.", "place.")
+    return any(part.op == "app" and str(part.args[0]).startswith(made_of) for part in walk((index,)))
 
 
 @dataclass

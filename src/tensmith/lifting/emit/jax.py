@@ -84,6 +84,7 @@ class Jax(PythonEmitter):
     helper_texts = _HELPERS
     spellings: ClassVar[Mapping[str, str]] = {  # elements are not known inside jax.jit
         "any_zero": "not _traced({0}) and not jnp.all({0})",
+        "any_true": "not _traced({0}) and jnp.any({0})",
         "any_outside": "not _traced({0}) and not jnp.all((0 <= {0}) & ({0} < {1}))",
         "any_nan": "not _traced({0}) and jnp.isnan({0}).any()",
         "is_nan": "not _traced({0}) and jnp.isnan({0})",

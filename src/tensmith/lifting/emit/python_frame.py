@@ -37,6 +37,7 @@ SPELLINGS = {
     "cast": "{0.atom}.astype({1})",  # of an expression, to a type
     "positions": "{module}.arange({})",  # 0, 1, ..., extent-1
     "any_zero": "not {module}.all({})",  # a condition that some element is 0
+    "any_true": "{module}.any({})",
     "any_outside": "not {module}.all((0 <= {0}) & ({0} < {1}))",  # that some element is no place of so many
     "any_nan": "{module}.isnan({}).any()",
     "is_nan": "{module}.isnan({})",  # of a scalar parameter

@@ -316,13 +316,45 @@ def gather(spelling: str) -> Rule:
         x, at, axis = operands[0], operands[1].code, node.attrs["axis"]
         if reads_arrays(w.program, w.lifted.inputs, node.inputs[1]):
             at = w.assigned(node.inputs[1]).code
-            size = poly(w.shape(node.inputs[0])[axis], w.names).code
-            required = [r.text for r in w.lifted.requires if r.kind == "there"]
-            w.refuse_if(w.target.spell("any_outside", at, size), " and ".join(required))
+            x = _there(w, node, x, at)
         before = ":, " * axis
         return ExpressionText(spelling.format(code=x.code, atom=x.atom, at=at, axis=axis, before=before))
 
     return rule
+
+
+def _there(w: PythonWriter, node: Node, x: ExpressionText, at: str) -> ExpressionText:
+    """What is gathered from, after a guard that it holds every element that is.
+
+    Where some are not asked for, the first stands for them: of an array of none, a zero.
+    """
+    axis, dtype = node.attrs["axis"], w.type(node.inputs[0]).dtype
+    size = poly(w.shape(node.inputs[0])[axis], w.names).code
+    outside = w.target.spell("any_outside", at, size)
+    choice = w.producer(node.inputs[1])
+    if choice is not None and len(w.shape(node.inputs[0])) == 1 and _asked_where(w, node, choice):
+        chosen = "any_zero" if w.constant(choice.inputs[1]) is not None else "any_true"
+        asked = w.target.spell(chosen, w.assigned(choice.inputs[0]).code)
+        outside = f"({outside} if {size} > 0 else {asked})"
+        zero = w.target.spell("nothing", x.atom, "(1,)", w.target.dtype(dtype))
+        x = ExpressionText(f"({x.code} if {size} > 0 else {zero})")
+    required = [r.text for r in w.lifted.requires if r.kind == "there"]
+    w.refuse_if(outside, " and ".join(required))
+    return x
+
+
+def _asked_where(w: PythonWriter, node: Node, choice: Node) -> bool:
+    """Whether an element is used only where its place is chosen, and not the constant beside it."""
+    if choice.op != "where" or node.output in w.program.outputs:
+        return False
+    constant = 1 if w.constant(choice.inputs[1]) is not None else 2
+    users = [user for user in w.program.nodes if node.output in user.inputs]
+    return w.constant(choice.inputs[constant]) is not None and all(
+        user.op == "where"
+        and user.inputs[0] == choice.inputs[0]
+        and node.output not in (user.inputs[0], user.inputs[constant])
+        for user in users
+    )
 
 
 def cum_sum(spelling: str, before: str = "") -> Rule:

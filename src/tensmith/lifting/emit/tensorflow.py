@@ -127,6 +127,7 @@ class TensorFlow(PythonEmitter):
         "cast": "tf.cast({0.code}, {1})",
         # Elements are not known inside tf.function.
         "any_zero": "tf.executing_eagerly() and not np.all({})",
+        "any_true": "tf.executing_eagerly() and np.any({0})",
         "any_outside": "tf.executing_eagerly() and not np.all((0 <= {0}) & ({0} < {1}))",
         "any_nan": "tf.executing_eagerly() and np.isnan({}).any()",
         "is_nan": "tf.executing_eagerly() and np.isnan({})",

@@ -135,12 +135,14 @@ def _element(lowering: Lowering, term: Call) -> Tensor:
             f"'{named.tensor}' is read where data says along several axes; use arrays of one axis, or rows"
         )
     (place,) = places
-    index = build.cast(lowering.lower(subscripts[place]), "i64")
+    index = lowering.lower(subscripts[place])
+    index = index if index.dtype in ("i32", "i64") else build.cast(index, "i64")
     if lowering.guarded and not lowering.choices:
         raise Refusal(f"'{named.tensor}' is read where data says, and not in every iteration")
     for condition, side in reversed(lowering.choices):
-        sides = (index, build.constant(0, "i64")) if side else (build.constant(0, "i64"), index)
-        index = build.elementwise("where", condition, *sides, dtype="i64")
+        first = build.constant(0, index.dtype)
+        sides = (index, first) if side else (first, index)
+        index = build.elementwise("where", condition, *sides, dtype=index.dtype)
     variable = fresh("k")
     before = next((v for v in build.extents if v in index.axes), next(iter(build.extents), ""))
     build.insert(variable, lowering.sizes.extent(Poly.symbol(length_symbol(named.tensor, place))), before)

@@ -72,3 +72,25 @@ int64_t by_sizes(size_t n, const size_t *ids, const int64_t *t) {
         sum += t[ids[n - 1 - i]];
     return sum;
 }
+
+int first_negative(const int *a, int n) {
+    for (int i = 0; i < n; i++)
+        if (a[i] < 0)
+            return a[i];
+    return 0;
+}
+
+float at_the_largest(int n, const float *a, const float *b) {
+    int k = 0;
+    for (int i = 1; i < n; i++)
+        if (a[i] > a[k])
+            k = i;
+    return b[k];
+}
+
+int value_of(int n, const int *keys, const int *values, int key) {
+    for (int i = 0; i < n; i++)
+        if (keys[i] == key)
+            return values[i];
+    return -1;
+}

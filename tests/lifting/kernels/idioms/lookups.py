@@ -24,3 +24,10 @@ def within(ids: list[int], t: list[int]) -> int:
     for i in ids:
         found += t[i] if 0 <= i < len(t) else -1
     return found
+
+
+def value_of(keys: list[int], values: list[int], key: int) -> int:
+    for i in range(len(keys)):
+        if keys[i] == key:
+            return values[i]
+    return -1

@@ -13,14 +13,6 @@ int collatz(int n) {
     return steps;
 }
 
-/* refuses: hands on|depends on data */
-int first_negative(const int *a, int n) {
-    for (int i = 0; i < n; i++)
-        if (a[i] < 0)
-            return a[i];
-    return 0;
-}
-
 /* refuses: return|early|exit|leaves */
 int steps_until_negative(const int *a, int n, int step) {
     int sum = 0;

@@ -1,0 +1,86 @@
+"""What is read where data says is there, or refused: in every target, at every edge."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensmith.lifting.pipeline import emitter_of, lift_file
+from tensmith.verify import lift_checker
+
+pytestmark = pytest.mark.xdist_group("traced")
+
+SOURCE = """
+void padded(int n, const int *ids, const float *t, float *out) {
+    for (int i = 0; i < n; i++) { if (ids[i] >= 0) out[i] = t[ids[i]]; else out[i] = 0; }
+}
+void beside(int n, const int *ids, const float *t, float *out) {
+    for (int i = 0; i < n; i++) out[i] = t[i] - t[ids[i]];
+}
+int found(int n, const int *a) { for (int i = 0; i < n; i++) if (a[i] < 0) return a[i]; return 0; }
+"""
+NONE = np.zeros(0, "f")
+
+
+def function(folder: Path, name: str, target: str) -> Any:
+    file = folder / "f.c"
+    file.write_text(SOURCE)
+    (result,) = lift_file(file, function=name, targets=(), run=False)
+    assert result.status == "proved" and result.work.lifted is not None, result.reason
+    for path, content in emitter_of(target).emit(result.work.lifted).files.items():
+        (folder / path).write_bytes(content)
+    spec = importlib.util.spec_from_file_location(f"{name}_{target}", folder / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch", "tensorflow", "jax", "mlx"])
+def test_places_outside_are_refused_and_what_is_not_asked_for_need_not_be_there(
+    target: str, tmp_path: Path
+) -> None:
+    pytest.importorskip({"mlx": "mlx.core"}.get(target, target))
+    padded, found = (function(tmp_path, name, target) for name in ("padded", "found"))
+    table = np.array([5, 6], "f")
+
+    def taken(ids: list[int], table: np.ndarray) -> list[float]:
+        return np.asarray(padded(len(ids), np.array(ids, np.int32), table, None)).tolist()
+
+    assert taken([-1, 1, 0], table) == [0, 6, 5]
+    assert taken([-1, -1], NONE) == [0, 0]
+    assert taken([], NONE) == []
+    for ids, read in (([2], table), ([-1, 2], table), ([-1, 0], NONE), ([0], NONE)):
+        with pytest.raises(ValueError, match="t holds every element that is read at 3:61"):
+            taken(ids, read)
+    assert int(found(0, np.zeros(0, np.int32))) == 0
+    assert int(found(3, np.array([4, -7, -8], np.int32))) == -7
+
+
+def test_a_negative_place_does_not_count_from_the_back(tmp_path: Path) -> None:
+    beside = function(tmp_path, "beside", "numpy")
+    ids, table = np.array([1, -1], np.int32), np.array([5, 6], "f")
+    with pytest.raises(ValueError, match="t holds every element"):
+        beside(2, ids, table, None)
+
+
+def test_other_accesses_beside_it_are_proved_to_be_inside_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text(SOURCE)
+    lift_file(tmp_path / "f.c", function="beside", output=tmp_path, run=False)
+    folder = tmp_path / "beside.cert"
+    document = json.loads((folder / lift_checker.NAME).read_text())
+    bounds = [row["subject"] for row in document["obligations"] if row["kind"] == "bounds"]
+    assert bounds.count("t") == 1 and {"ids", "out"} < set(bounds)
+    assert list(lift_checker.check(folder)) == []
+    document["requires"] = [text for text in document["requires"] if "holds every" not in text]
+    document["digest"] = lift_checker._sha(
+        {name: item for name, item in document.items() if name != "digest"}
+    )
+    (folder / lift_checker.NAME).write_text(json.dumps(document))
+    (problem,) = lift_checker.check(folder)
+    assert problem.endswith("nothing proves the bounds of t at 6:49")
