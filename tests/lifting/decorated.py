@@ -51,9 +51,11 @@ def smoothed(a):
 
 @tensmith.lift
 def early(a):
+    total = 0
     for x in a:
         if x < 0:
-            return x
+            return total
+        total += x
     return 0
 
 

@@ -410,9 +410,10 @@ def _there(run: Execution) -> Iterator[Requirement]:
     """What data says to read."""
     for found in run.lookups:
         array, *subscripts = found.term.args
-        saying = [part.tensor for each in subscripts for part in walk(each) if isinstance(part, Read)]
+        reads = (part for each in subscripts for part in walk(each) if isinstance(part, Read))
+        saying = next((read.tensor for read in reads if read.type.kind != "float"), "")
         assert isinstance(array, Read)
-        yield Requirement("there", there(array.tensor, found.position), None, array.tensor, other=saying[0])
+        yield Requirement("there", there(array.tensor, found.position), None, array.tensor, other=saying)
 
 
 def _ordered(terms: Iterable[Term]) -> Iterator[Requirement]:

@@ -31,3 +31,34 @@ def value_of(keys: list[int], values: list[int], key: int) -> int:
         if keys[i] == key:
             return values[i]
     return -1
+
+
+def first_negative(a: list[int]) -> int:
+    for value in a:
+        if value < 0:
+            return value
+    return 0
+
+
+def last_or_first(a: list[int], key: int) -> int:
+    value = 7
+    for value in a:
+        if value == key:
+            break
+    return value
+
+
+def scaled_by_place(a: list[float], least: float) -> float:
+    best = -1.0
+    for i, x in enumerate(a):
+        if x > least:
+            best = x * i
+            break
+    return best
+
+
+def zipped(keys: list[int], values: list[int], key: int) -> int:
+    for k, v in zip(keys, values):
+        if k == key:
+            return v
+    return -1

@@ -56,14 +56,6 @@ def until_negative(a):
     return total
 
 
-# refuses: hands on|early
-def first_negative(a):
-    for value in a:
-        if value < 0:
-            return value
-    return 0
-
-
 # refuses: dict|type|literal|subscript|expression
 def counts(a):
     table = {}

@@ -21,6 +21,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python.module import Module, local_names, outside_functions, place
@@ -31,6 +32,9 @@ _BREAK = (
     "break ends the loop where the data says; let that be all that the loop does, under one if, give the "
     "loop its number of iterations, or guard its body by an if"
 )
+
+# The counter of a loop: its name, what it does not pass, and whether it grows.
+_Counter: TypeAlias = tuple[str, ast.expr, bool]
 
 
 def structured(module: Module, function: ast.FunctionDef) -> list[ast.stmt]:
@@ -68,8 +72,9 @@ class _Work:
 
     def __init__(self, module: Module, function: ast.FunctionDef) -> None:
         self.left, self.names = _MOST_STATEMENTS, Counter(_names(function))
-        names = {"range", "enumerate", "len"} - local_names(function)
+        names = {"range", "enumerate", "len", "zip"} - local_names(function)
         self.builtin = frozenset(name for name in names if module.callee(_name(name)) == name)
+        self.enumerates = {"enumerate", "len", "zip"} <= self.builtin
 
     def block(self, statements: Sequence[ast.stmt], jump: type[ast.stmt]) -> list[ast.stmt]:
         """Statements without `jump`, which ends the block early."""
@@ -127,18 +132,22 @@ class _Work:
         back: list[ast.stmt] = []
         inside = Counter(_names(statement))
         inside.subtract(_names(*sought.statements, *statement.orelse))
-        if sought.counter is not None and self.names[sought.counter[0]] > inside[sought.counter[0]]:
-            counter, limit, up = sought.counter
+        later = {name for name in inside if self.names[name] > inside[name]}
+        statement, counter, asked = self.numbered(statement, sought.counter, later)
+        if counter is not None and (asked or counter[0] in later):
+            name, limit, up = counter
             start.append(_assign(first, limit))
-            sides = (_name(counter), _name(first)) if up else (_name(first), _name(counter))
+            sides = (_name(name), _name(first)) if up else (_name(first), _name(name))
             nearer = ast.Compare(sides[0], [ast.Lt()], [sides[1]])
-            found.append(_assign(first, ast.IfExp(nearer, _name(counter), _name(first))))
-            back.append(_assign(counter, _name(first)))
-        if isinstance(statement, ast.For):
-            known = {sought.counter[0]} if sought.counter is not None else set()
-            if any(self.names[name] > inside[name] for name in {*_names(statement.target)} - known):
-                reason = "a loop that ends early hands on what it ran over"
-                raise Refusal(f"{reason}; loop over range or enumerate, and hand on the place", where)
+            found.append(_assign(first, ast.IfExp(nearer, _name(name), _name(first))))
+            back.append(_assign(name, _name(first)))
+        for element, over in asked.items():
+            back.append(_assign(element, ast.Subscript(over, _name(first), ast.Load())))
+        if isinstance(statement, ast.For) and (
+            {*_names(statement.target)} & later - asked.keys() - {*(counter or ())[:1]}
+        ):
+            reason = "a loop that ends early hands on what it ran over"
+            raise Refusal(f"{reason}; loop over a list, range or enumerate, and hand on the place", where)
         test = ast.If(sought.test, found, [])
         # Without a break, what the else says is done in any case.
         otherwise, behind = ([], statement.orelse) if sought.go else (statement.orelse, [])
@@ -153,6 +162,21 @@ class _Work:
         for each in made:
             _place(each, statement)
         return made
+
+    def numbered(
+        self, loop: ast.For | ast.While, counter: _Counter | None, later: set[str]
+    ) -> tuple[ast.For | ast.While, _Counter | None, dict[str, ast.Name]]:
+        """A loop over lists, numbered where an element is asked for later; its counter, and the lists of such
+        elements."""
+        match loop:
+            case ast.For(ast.Tuple([_, element]), ast.Call(ast.Name("enumerate"), [over])) if counter:
+                return loop, counter, _elements(element, over, later)
+            case ast.For(element, over) if self.enumerates and (asked := _elements(element, over, later)):
+                number, (over_first, *_) = f"place {place(loop)}", asked.values()
+                target = ast.Tuple([ast.Name(number, ast.Store()), element], ast.Store())
+                made = ast.For(target, ast.Call(_name("enumerate"), [over], []), loop.body, loop.orelse)
+                return ast.copy_location(made, loop), (number, _length(over_first), True), asked
+        return loop, counter, {}
 
     def sought(self, loop: ast.For | ast.While) -> _Sought | None:
         """What a loop looks for; None where it does not end early, or does more than look."""
@@ -181,7 +205,7 @@ class _Work:
                 return _Sought(ast.UnaryOp(ast.Not(), loop.test), [], loop.body, counter, go)
         return None
 
-    def ranged(self, loop: ast.For) -> tuple[str, ast.expr, bool] | None:
+    def ranged(self, loop: ast.For) -> _Counter | None:
         """The counter of `for i in range(...)` with a step that is a literal, or of
         `for i, ... in enumerate(a)`."""
         match loop.iter, loop.target:
@@ -190,25 +214,25 @@ class _Work:
                 plain = step and "range" in self.builtin
                 return (name, args[min(1, len(args) - 1)], step > 0) if plain else None
             case ast.Call(ast.Name("enumerate"), [ast.Name() as over], []), ast.Tuple([ast.Name(name), *_]):
-                plain = {"enumerate", "len"} <= self.builtin and _names(loop.target).count(name) == 1
-                return (name, ast.Call(_name("len"), [over], []), True) if plain else None
+                plain = self.enumerates and _names(loop.target).count(name) == 1
+                return (name, _length(over), True) if plain else None
         return None
 
 
 @dataclass(frozen=True)
 class _Sought:
     """What a loop looks for. test: ends it; statements: then, but for the break; rest: of an iteration that
-    goes on; counter: its name, what it does not pass, and whether it grows; go: the condition that is left.
+    goes on; go: the condition that is left.
     """
 
     test: ast.expr
     statements: list[ast.stmt]
     rest: list[ast.stmt]
-    counter: tuple[str, ast.expr, bool] | None
+    counter: _Counter | None
     go: ast.expr | None = None
 
 
-def _counted(go: ast.expr, body: Sequence[ast.stmt]) -> tuple[str, ast.expr, bool] | None:
+def _counted(go: ast.expr, body: Sequence[ast.stmt]) -> _Counter | None:
     """The counter of a loop that does nothing but count, as long as it is below or above a number."""
     if len(body) != 1 or not isinstance(go, ast.Compare) or len(go.ops) != 1:
         return None
@@ -237,6 +261,24 @@ def _names(*nodes: ast.AST) -> list[str]:
 
 def _name(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
+
+
+def _elements(target: ast.expr, over: ast.expr, later: set[str]) -> dict[str, ast.Name]:
+    """What a loop over a list or several (zip) names and is asked for later, with the list of each."""
+    names, lists = [target], [over]
+    if isinstance(target, ast.Tuple) and isinstance(over, ast.Call) and _names(over.func) == ["zip"]:
+        names, lists = target.elts, over.args
+    found = {
+        name.id: list_
+        for name, list_ in zip(names, lists)
+        if isinstance(name, ast.Name) and isinstance(list_, ast.Name) and name.id in later
+    }
+    plain = len(names) == len(lists) == len({*_names(target)} - {*_names(*lists)})
+    return found if plain else {}
+
+
+def _length(over: ast.Name) -> ast.expr:
+    return ast.Call(_name("len"), [over], [])
 
 
 def _assign(name: str, value: ast.expr) -> ast.stmt:
