@@ -13,6 +13,8 @@ for i in range(n):      ended, first = False, n
 else: T                     if c: ended, first = True, min(first, i)
                         if ended: i = first; S
                         else: T
+
+Where it runs over lists, and an element of them is asked for later, it is numbered: x = a[first].
 """
 
 from __future__ import annotations
