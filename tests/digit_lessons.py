@@ -17,8 +17,9 @@ from tensmith.recovery.feed import Feed
 from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import Learning
 from tensmith.recovery.network import NetworkSession, TorchNetwork
-from tensmith.recovery.training import Recipe, Training
+from tensmith.recovery.training import Recipe, Training, WeightsLoss
 from tensmith.rewrite.trail import simplify
+from tensmith.search.lessons import weights_loss
 
 _DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits"
 _TASK = Task("accuracy", UNIT)
@@ -40,8 +41,8 @@ def training(program: Program, learning: Mapping[str, Learning], recipe: Recipe,
     teacher = TorchNetwork(original, {}, "cpu")
     standard = _TASK.outcome(NetworkSession(teacher), splits.search, None)
 
-    def lost(session: Any) -> float:
-        return _TASK.outcome(session, splits.search, standard).drop(standard).value
+    def lost(session: Any) -> WeightsLoss:
+        return weights_loss(_TASK, session, splits.search, standard)
 
     feed = Feed(splits.fitting, original.inputs, UNIT, 64, 0)
     network = TorchNetwork(program, learning, "cpu")

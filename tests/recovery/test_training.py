@@ -26,7 +26,7 @@ from tensmith.recovery import known, training
 from tensmith.recovery.feed import Feed, Samples, mirrored, shifted
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.network import NetworkSession, TorchNetwork
-from tensmith.recovery.training import Outlook, Recipe, Training
+from tensmith.recovery.training import Recipe, Training, WeightsLoss
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
 
@@ -79,7 +79,7 @@ def test_an_over_pruned_network_comes_back(
 ) -> None:
     course = lessons(original, pruned, tmp_path / "state.npz", growing=growing)
     course._bfloat16 = bfloat16
-    before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu")))
+    before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu"))).lost
     found = course.course(10 * STEPS)
     assert before > 20 and found.lost < before / 4
     assert not found.stopped and 0 < found.steps <= STEPS and found.bfloat16 == bfloat16
@@ -163,7 +163,7 @@ def test_a_course_of_growing_zeros_that_ends_early_is_not_lost(
     original: Program, pruned: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     course, step = lessons(original, pruned, tmp_path / "state.npz", growing=True), Training._step
-    before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu")))
+    before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu"))).lost
     monkeypatch.setattr(
         Training, "_step", lambda self, number, rate: number < 25 and step(self, number, rate)
     )
@@ -278,6 +278,32 @@ def test_only_changes_that_the_original_bears_are_made(splits: Splits, original:
 
     feed = Feed(splits.fitting, original.inputs, UNIT, 16, 0)
     assert mirrored not in feed.changed_as_borne(classes).changes
+
+
+def test_weights_are_not_chosen_by_the_luck_of_a_few_samples(
+    original: Program, pruned: Program, tmp_path: Path
+) -> None:
+    course = lessons(original, pruned, tmp_path / "state.npz")
+    told = iter([WeightsLoss(0.1, 0.9), WeightsLoss(0.5, 0.4), WeightsLoss(0.2, 0.5)])
+    course._judge = lambda session: next(told, WeightsLoss(0.0, 1.0))
+    assert course.course(10 * STEPS).lost == 0.5
+
+
+def test_a_course_on_a_machine_that_became_slow_ends_in_its_time(
+    original: Program, pruned: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    course, step = lessons(original, pruned, tmp_path / "state.npz"), Training._step
+
+    def slow(self: Training, number: int, rate: float) -> bool:
+        clock[0] += 20.0  # twice of what it was taken for
+        return step(self, number, rate)
+
+    monkeypatch.setattr(Training, "_step", slow)
+    monkeypatch.setattr(training.time, "monotonic", lambda: clock[0])
+    found = course.course(10 * STEPS)
+    assert STEPS / 3 < found.steps <= STEPS / 2 + STEPS / training._FEWEST_LOOKS / 2
+    assert not found.stopped and clock[0] < 1.3 * 10 * STEPS
 
 
 def test_no_sample_to_fit_to_is_one_to_judge_by(splits: Splits) -> None:

@@ -119,6 +119,14 @@ def test_a_short_list_holds_the_best_of_what_was_trained() -> None:
         assert sum(point.status == "beyond" for point in listed) == 3
 
 
+def test_until_held_out_data_spoke_what_only_trained_points_beat_stays() -> None:
+    trained = replace(candidate(20, 20, "unsure", 0.1), plan=Plan((Step("recover", kind="lossy"),)))
+    plain = [candidate(30, 30, "unsure", 0.2), candidate(25, 40, "unsure", 0.3)]
+    assert set(map(id, shortlist([trained, *plain], judged=False))) == set(map(id, (trained, *plain)))
+    assert shortlist([trained, *plain]) == [trained]
+    assert shortlist(plain, judged=False) == shortlist(plain)
+
+
 def test_a_short_list_holds_whatever_may_be_preferred_and_the_ends_beyond() -> None:
     within = [candidate(100 - n, 50 + n * n, lost=0.001 * n) for n in range(30)]
     beyond = [candidate(70 - n, 40 + n * n, "beyond", 0.6 + n) for n in range(10)]

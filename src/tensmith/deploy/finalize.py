@@ -63,7 +63,7 @@ class Finalized:
 def finalists(candidates: Sequence[Candidate]) -> list[Candidate]:
     """All that is measured for good: the original, unless it failed, and the shortlist."""
     original = [c for c in candidates if c.plan == UNTOUCHED and c.status != "failed"]
-    return [*original, *(c for c in shortlist(candidates) if c.plan != UNTOUCHED)]
+    return [*original, *(c for c in shortlist(candidates, judged=False) if c.plan != UNTOUCHED)]
 
 
 def finalize(
@@ -246,7 +246,7 @@ def _through_the_gate(
         return bool(lossy) and "accepted" not in lossy
 
     why = _MANY
-    while len(judged) < _MOST_JUDGED and (waiting := unjudged(shortlist(standing()))):
+    while len(judged) < _MOST_JUDGED and (waiting := unjudged(shortlist(standing(), judged=False))):
         candidate = min(waiting, key=_safety if empty_handed() else _turn)
         if late(candidate):
             why = LATE

@@ -19,7 +19,7 @@ from tensmith.recovery.feed import Feed, Samples, between
 from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import Learning
 from tensmith.recovery.network import TorchNetwork, require_agreement, usual_device
-from tensmith.recovery.training import Outlook, Recipe, Training
+from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss
 from tensmith.rewrite.archives import digest_of, trained_path, write_arrays
 from tensmith.rewrite.lossy.recover import Recover
 from tensmith.rewrite.method import LOSSY
@@ -45,7 +45,11 @@ class Teacher:
     device: str = field(default_factory=usual_device)
 
     def lesson(
-        self, program: Program, learning: Mapping[str, Learning], lost: Callable[[Session], float], name: str
+        self,
+        program: Program,
+        learning: Mapping[str, Learning],
+        lost: Callable[[Session], WeightsLoss],
+        name: str,
     ) -> Training:
         """The training of a program that was made of the original; its state is kept by `name`.
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -47,7 +47,8 @@ _TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
 _DEAD, _LONG = 1.0, 2000
 _GROWING, _GROWN_EVERY = 0.5, 10
 # The least and the most of numbers in a file of training that are not from 0 on.
-_BOUNDS = {"batch": (1, 1 << 20), "pause": (1, 1 << 53), "lost": (-math.inf, math.inf)}
+_BOUNDS = {"batch": (1, 1 << 20), "pause": (1, 1 << 53), "lost": (-math.inf, math.inf),
+           "compared": (-math.inf, math.inf)}  # fmt: skip
 # A machine that became slow: a course ends after so many times its time.
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
@@ -55,8 +56,9 @@ _BETAS = (0.9, 0.99)
 _BATCHES = 4000
 # After so many steps codes are counted again. What is lost falls with the sixth power of the bits, or so;
 # from course to course bits change by no larger share, and the next one is expected to leave so much of what
-# is lost. Less than a few per cent are left to the price: new codes cost a course its first steps.
-_COUNTED_EVERY, _POWER, _MOST_CHANGED, _LEAST_CHANGED, _LEFT = 8, 6.0, 0.25, 0.03, 0.75
+# is lost, and to reach so much of the budget: held-out samples may tell of more. Less than a few per cent are
+# left to the price: new codes cost a course its first steps.
+_COUNTED_EVERY, _POWER, _MOST_CHANGED, _LEAST_CHANGED, _LEFT, _AIMED = 8, 6.0, 0.25, 0.03, 0.75, 0.75
 # Products of bfloat16 are taken where they are so many times faster and the loss differs by no larger share.
 _WORTH, _AS_GOOD = 1.15, 0.1
 
@@ -73,6 +75,17 @@ class Recipe:
     batch: int = field(default_factory=lambda: 64 if usual_device() == "cpu" else 256)
     rates: tuple[float, ...] = (0.0007, 0.002, 0.006, 0.02)
     budget: float = 0.0
+
+
+class WeightsLoss(NamedTuple):
+    """What samples that are not trained on say of weights.
+
+    lost: what these are expected to lose; compared: by what the best of many are chosen, in the same unit. By
+    what varies much from sample to sample that were the luckiest, which none that comes later beats.
+    """
+
+    lost: float
+    compared: float
 
 
 @dataclass(frozen=True)
@@ -93,7 +106,8 @@ class Outlook:
 class _State:
     """Where training stands. batch: as it began, maybe on another device; steps: of the course, with a look
     after every `pause`; before: of the courses before it; growing: whether zeros come in this one; bfloat16:
-    whether steps so far multiplied so; best: what cost least, lost: what that loses, bits: what it takes."""
+    whether steps so far multiplied so; best: what cost least, lost and compared: its `WeightsLoss`, bits: its
+    codes'."""
 
     batch: int
     courses: int = 0
@@ -105,6 +119,7 @@ class _State:
     bfloat16: bool = False
     rate: float = 0.0
     lost: float = math.inf
+    compared: float = math.inf
     bits: float = 0.0
     best: dict[str, Array] = field(default_factory=dict)
 
@@ -122,7 +137,7 @@ class Training:
         original: KnownAnswers,
         feed: Feed,
         classes: bool,
-        judge: Callable[[Session], float],
+        judge: Callable[[Session], WeightsLoss],
         recipe: Recipe,
         path: Path,
         threads: int,
@@ -146,14 +161,15 @@ class Training:
 
     def course(self, seconds: float) -> Outlook:
         """One more course, or the rest of one that was stopped."""
-        deadline = time.monotonic() + _LATEST * seconds
+        until, latest = time.monotonic() + seconds, time.monotonic() + _LATEST * seconds
         with postponed() as interrupted:
             learning, teaching = self._seconds_a_step()
             if not self._state.steps:
                 self._begin(seconds, learning, teaching, interrupted)
             state = self._state
             state.bfloat16 |= self._bfloat16
-            while state.step < state.steps and not interrupted() and time.monotonic() < deadline:
+            began, first = time.monotonic(), state.step
+            while state.step < state.steps and not interrupted() and time.monotonic() < latest:
                 self._grow()
                 if state.step % _COUNTED_EVERY == 0 and self._grown:
                     self._size.follow()
@@ -164,6 +180,10 @@ class Training:
                 if state.step % state.pause == 0 or state.step == state.steps:
                     self._look()
                     self._save()
+                    # Steps were timed without what codes and looks take, and maybe on an idler machine.
+                    pace = (time.monotonic() - began) / (state.step - first)
+                    left = int(max(0.0, until - time.monotonic()) / pace)
+                    state.steps = min(state.steps, state.step + left)
             if state.growing and state.step < state.steps and not interrupted():
                 self._end_growing()
             if stopped := interrupted():
@@ -180,6 +200,7 @@ class Training:
                 bfloat16=state.bfloat16,
                 rate=state.rate / 2,  # as far, in twice the steps
                 lost=state.lost,
+                compared=state.compared,
                 bits=state.bits,
                 best=state.best,
             )
@@ -232,10 +253,11 @@ class Training:
         state.pause = -(-state.steps // looks)
 
     def _reached_target(self) -> float:
-        """As many bits as are expected to lose the budget after the next course; codes take as many now."""
+        """As many bits as are expected to lose most of the budget after the next course; codes take as many
+        now."""
         state, target = self._state, self._size.target
         if target and self._recipe.budget:
-            over = _LEFT * max(state.lost, 0.0) / self._recipe.budget
+            over = _LEFT * max(state.lost, 0.0) / (_AIMED * self._recipe.budget)
             share = min(max(over ** (1 / _POWER), 1 - _MOST_CHANGED), 1 + _MOST_CHANGED)
             target = state.bits * share
             if abs(share - 1) > _LEAST_CHANGED:
@@ -357,14 +379,14 @@ class Training:
         if not self._grown:
             return
         state, bits = self._state, self._size.bits()
-        lost = self._judge(NetworkSession(self._network))
-        if self._cost(lost, bits) <= self._cost(state.lost, state.bits):
-            state.lost, state.bits, state.best = lost, bits, self._parameters()
+        lost, compared = self._judge(NetworkSession(self._network))
+        if self._cost(compared, bits) <= self._cost(state.compared, state.bits):
+            state.lost, state.compared, state.bits, state.best = lost, compared, bits, self._parameters()
 
-    def _cost(self, lost: float, bits: float) -> float:
+    def _cost(self, compared: float, bits: float) -> float:
         """What is lost, and what would be if codes took no more bits than they may."""
         over = bits / self._size.target - 1 if self._size.target else 0.0
-        return lost if over <= 0 else lost + _POWER * over * max(lost, self._recipe.budget)
+        return compared if over <= 0 else compared + _POWER * over * max(compared, self._recipe.budget)
 
     def _parameters(self) -> dict[str, Array]:
         for each in self._growing:

@@ -146,18 +146,25 @@ def _preferred(candidates: Iterable[Candidate], prefer: str) -> Candidate:
     return min(candidates, key=lambda c: PREFERENCES[prefer](c.bytes, c.latency))
 
 
-def shortlist(candidates: Iterable[Candidate]) -> list[Candidate]:
+def shortlist(candidates: Iterable[Candidate], judged: bool = True) -> list[Candidate]:
     """The front, thinned by how crowded it is: MOST_POINTS within the budgets, and a few beyond the drop's.
 
     What may be preferred stays, and what loses least; beyond the budget the best of what was trained, and the
-    ends: held-out data may think better of it than the few samples of a search.
+    ends: held-out data may think better of it than the few samples of a search. Until all are `judged` by
+    that, what only trained ones beat stays too: they were chosen by those few samples again and again.
     """
-    points = front(candidates)
+    found = list(candidates)
+    points = front(found)
+    plain = front(c for c in found if c.plan.find(Recover.name) is None)
+    if not judged:
+        points = sorted({c.id: c for c in (*points, *plain)}.values(), key=lambda c: (c.bytes, c.latency))
     sure, unsure, beyond = ([point for point in points if point.status == status] for status in SHOWN)
     trained = [point for point in beyond if point.plan.find(Recover.name)]
     kept = spread(beyond, MOST_BEYOND, [_preferred(trained, "balanced")] if trained else ())
     for within, room in ((sure, MOST_POINTS), (unsure, max(FEWEST_UNSURE, MOST_POINTS - len(sure)))):
-        stay = [_preferred(within, prefer) for prefer in PREFERENCES] if within else []
+        untrained = [point for point in within if point in plain]
+        stay = [_preferred(those, prefer) for prefer in PREFERENCES for those in (within, untrained) if those]
         stay += [min(within, key=lambda c: costs(c)[0])] if within else []
+        stay = [*{point.id: point for point in stay}.values()]
         kept += spread(within, room, stay)
     return [point for point in points if point in kept]

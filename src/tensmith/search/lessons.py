@@ -15,10 +15,10 @@ from tensmith.evaluate.sequential import changed_answers
 from tensmith.evaluate.task import Task
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.teacher import Teacher
-from tensmith.recovery.training import Recipe, Training
+from tensmith.recovery.training import Recipe, Training, WeightsLoss
 from tensmith.rewrite.method import without_zeros
 from tensmith.rewrite.rule import Step
-from tensmith.search.objective import expected_drop
+from tensmith.search.objective import LOST_OF_CHANGED, expected_drop
 from tensmith.search.plan import Plan
 from tensmith.search.trial import Trials
 
@@ -58,16 +58,21 @@ class Lessons:
         recipe = Recipe(run.seed, budget=run.objective.max_drop)
         return Teacher(original, run.splits.fitting, run.task, recipe, self.kept, threads)
 
-    def _lost(self, session: Session) -> float:
+    def _lost(self, session: Session) -> WeightsLoss:
         """What a network is expected to lose, by the search split."""
         standard, task = self.trials.standard, self.trials.race.run.task
         whole = len(standard.view)
         samples = min(whole, _LOOKED_AT) if task.staged else whole
         original = standard.of_original(samples)
-        return expected_loss(task, session, standard.view.take(samples), original)
+        return weights_loss(task, session, standard.view.take(samples), original)
 
 
-def expected_loss(task: Task, session: Session, view: Subset, original: Outcome) -> float:
-    """What a network is expected to lose against the original, by what it answers on a view."""
+def weights_loss(task: Task, session: Session, view: Subset, original: Outcome) -> WeightsLoss:
+    """What a network is expected to lose against the original, by what it answers on a view.
+
+    Networks are compared by how many answers change, where there are such.
+    """
     outcome = task.outcome(session, view, original)
-    return expected_drop(outcome.drop(original), changed_answers(outcome, original))
+    drop, changed = outcome.drop(original), changed_answers(outcome, original)
+    compared = drop.value if changed is None else LOST_OF_CHANGED * changed
+    return WeightsLoss(expected_drop(drop, changed), compared)

@@ -20,7 +20,7 @@ PREFERENCES: dict[str, Callable[[float, float], float]] = {
 # of accuracy, or a per cent of a loss.
 _BEYOND, _WITHOUT_BUDGET = 4.0, 1.0
 # Of the answers that change, how many are expected to be lost, give or take as many.
-_LOST_OF_CHANGED = 1 / 8
+LOST_OF_CHANGED = 1 / 8
 _BROKEN = {
     "packed_bytes": "ships {:.0f} bytes, more than {:.0f}",
     "latency_ms": "takes {:.3g} ms, more than {:g}",
@@ -133,7 +133,7 @@ def expected_drop(drop: Metric, changed: float | None) -> float:
     held-out samples of quantized SqueezeNets, MobileNetV2s and ResNet-20s a tenth to a third were). A smaller
     drop is weighed against that by how sure either is, as the mean of a normal prior and a normal sample.
     """
-    prior = _LOST_OF_CHANGED * (changed or 0.0)
+    prior = LOST_OF_CHANGED * (changed or 0.0)
     if not changed or drop.value >= prior:
         return drop.value
     error = (drop.high - drop.low) / (2 * Z_95)

@@ -33,8 +33,8 @@ def trained(
     demand_torch(f"'{TRAINED}'")
     from tensmith.recovery.learning import learning_constants  # PyTorch, which takes seconds to load
     from tensmith.recovery.teacher import Teacher
-    from tensmith.recovery.training import Recipe
-    from tensmith.search.lessons import expected_loss
+    from tensmith.recovery.training import Recipe, WeightsLoss
+    from tensmith.search.lessons import weights_loss
 
     judge, splits, task = material.judge, material.request.splits, material.judge.task
     standard = judge.outcome(material.original, splits.search)
@@ -42,8 +42,8 @@ def trained(
     recipe = Recipe(material.seed)
     teacher = Teacher(original, splits.fitting, task, recipe, kept, judge.judging_threads)
 
-    def lost(session: Session) -> float:
-        return expected_loss(task, session, splits.search, standard)
+    def lost(session: Session) -> WeightsLoss:
+        return weights_loss(task, session, splits.search, standard)
 
     name = f"training-{student.digest[:16]}"
     dense, left = None, without_zeros(steps)
