@@ -26,7 +26,7 @@ from tensmith.recovery import known, training
 from tensmith.recovery.feed import Feed, Samples, mirrored, shifted
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.network import NetworkSession, TorchNetwork
-from tensmith.recovery.training import Recipe, Training, WeightsLoss
+from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
 
