@@ -177,7 +177,7 @@ def judged_by(
     tried = candidates(form.channels, form.dtype) if _holds_pixels(view) else (RAW,)
     if len(tried) == 1:
         return replace(task, preprocess=ImageInput(tried[0], form))
-    if measure == "fidelity" or request.dataset.task == "unlabelled":
+    if measure == "fidelity" or (task.head is None and request.dataset.task != "classification"):
         raise UsageError(
             f"{measure} does not tell right images from wrong ones; name what the model was trained on by "
             f"--preprocess: {', '.join(each.name for each in tried)}, or MEAN/STD"

@@ -157,6 +157,19 @@ def test_a_language_model_that_fails_says_so() -> None:
         model_language(FakeSession(logits), FakeView(tokens, None))
 
 
+def test_the_user_s_own_function_may_fail_and_return_what_numpy_returns(linear: Path) -> None:
+    def broken(model, view: FakeView) -> float:
+        raise ValueError("input contains NaN")
+
+    with pytest.raises(DataError, match="evaluation function failed: ValueError: input contains NaN"):
+        score(session(linear), FakeView(X, None), broken)
+    for given in (np.int64(3), np.array(3.0), np.float32(3), 3):
+        found = score(session(linear), FakeView(X, None), lambda model, view, given=given: given)
+        assert found.metric().value == 3
+    with pytest.raises(DataError, match="must return a finite number"):
+        score(session(linear), FakeView(X, None), lambda model, view: np.zeros(2))
+
+
 def test_the_user_s_own_function(linear: Path) -> None:
     def mean_top(model, view: FakeView) -> float:
         return float(model(view.inputs)["logits"].max(axis=1).mean())

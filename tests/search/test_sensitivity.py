@@ -106,6 +106,19 @@ def test_layers_are_told_where_making_up_for_errors_does_harm(
     assert not any(each.plain for site, each in others if site != "h1")
 
 
+def test_a_model_that_answers_one_at_a_time_is_probed_so(program: Program, view: Subset) -> None:
+    inputs = {"x": TensorType("f32", (1, 8))}
+    nodes = (*program.nodes, make_node("transpose", (SITES[-1],), ("t",), {"perm": [1, 0]}))
+    one = replace(program, inputs=inputs, outputs=(SITES[-1], "t"), nodes=nodes)
+    assert sorted(probed(one, view, 60.0)) == SITES
+
+
+def test_as_many_rows_as_were_found_are_compared() -> None:
+    boxes, fewer, none = (np.zeros((rows, 4), "f") for rows in (3, 2, 0))
+    assert _compare([boxes], [fewer]) == Sensitivity(sensitivity._BROKEN, 100.0)
+    assert _compare([none, boxes], [none, boxes]) == Sensitivity(0.0, 0.0)
+
+
 def test_answers_that_are_no_numbers_are_no_small_damage() -> None:
     before, after = np.array([[0.0, 1.0]]), np.array([[np.nan, 1.0]])
     assert _compare([before], [after]).divergence > 100 > _compare([before], [before]).divergence

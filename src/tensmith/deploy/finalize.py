@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from tensmith.data import Subset
 from tensmith.deploy.schedule import Schedule
 from tensmith.engine.base import stock
-from tensmith.errors import EngineError, TensmithError, is_of_disk
+from tensmith.errors import TensmithError, is_of_disk
 from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
@@ -340,8 +339,11 @@ def _judged_peers(
         contender = replace(_contender(builder, candidate), engine=engine)
         if contender not in hearing.heard and time.monotonic() < until:
             progress(f"accuracy of {name} on held-out data")
-            with contextlib.suppress(EngineError):  # a reference must not cost the run
+            try:
                 hearing.outcome(contender)
+            except TensmithError as error:  # a reference must not cost the run
+                if is_of_disk(error):
+                    raise
         if contender in hearing.heard:
             peers.append(_Peer(name, candidate, contender))
     return peers

@@ -12,7 +12,7 @@ from tensmith.data.dataset import Inputs, sample_count
 from tensmith.data.tokenizers import BESIDE_TOKENS
 from tensmith.engine.base import Session, check_inputs, in_parts, kinds_of
 from tensmith.engine.signature import TensorSpec
-from tensmith.errors import DataError, EngineError
+from tensmith.errors import DataError, EngineError, TensmithError
 from tensmith.evaluate.detection import Detections, matched
 from tensmith.evaluate.heads import Head
 from tensmith.evaluate.outcome import Array, Classification, LanguageModel, Outputs, Score, joined
@@ -182,11 +182,17 @@ def score(
     unit: str = "score",
     higher_is_better: bool = True,
 ) -> Score:
-    """What the user's `evaluation(model, view)` returns; DataError if that is not a finite number."""
-    value = evaluation(as_model(session, preprocess), view)
-    if not isinstance(value, (int, float, np.floating)) or not math.isfinite(value):
+    """What the user's `evaluation(model, view)` returns; DataError if it fails or gives no finite number."""
+    try:
+        value = evaluation(as_model(session, preprocess), view)
+    except TensmithError:
+        raise
+    except Exception as error:  # whatever people's own code raises, which costs one candidate
+        raise DataError(f"the evaluation function failed: {type(error).__name__}: {error}") from error
+    number = value.item() if isinstance(value, np.generic | np.ndarray) and value.size == 1 else value
+    if not isinstance(number, int | float) or not math.isfinite(number):
         raise DataError(f"the evaluation function returned {value!r}; it must return a finite number")
-    return Score(float(value), unit, higher_is_better)
+    return Score(float(number), unit, higher_is_better)
 
 
 def best_batch_size(session: Session) -> int:

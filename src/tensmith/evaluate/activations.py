@@ -87,7 +87,9 @@ class Activations:
 
     def _keep(self, piece: Piece, before: Piece | None, batch: int) -> None:
         """Makes a cut of what is alive: values that were so before stay the same files."""
-        (Path(self._folder.name) / piece.digest).mkdir()
+        folder = Path(self._folder.name) / piece.digest
+        shutil.rmtree(folder, ignore_errors=True)  # of a cut that failed
+        folder.mkdir()
         size, count = 0, 0 if before is None else self._batches[before.digest]
         made = [name for name in piece.names if before is None or name not in before.names]
         for number, values in enumerate(self._run(piece, before, batch) if made else ()):

@@ -21,7 +21,7 @@ from tensmith.data.dataset import Inputs, sample_count
 from tensmith.errors import ProgramError
 from tensmith.evaluate.accuracy import Model, Preprocess, Samples, as_model
 from tensmith.evaluate.activations import Activations, Piece, pieces_to, session_of
-from tensmith.files import TemporaryFolder, sha256_bytes
+from tensmith.files import TemporaryFolder, atomic_path, sha256_bytes
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.convolution import window_attrs, windows
@@ -82,7 +82,8 @@ class Calibrator:
         if not path.exists():
             moment = self._gathered_moment(program, node, self._activations.of(pieces, batch))
             second = moment.second.astype(np.float32)
-            np.savez(path, first=moment.first, second=second, count=moment.count)
+            with atomic_path(path) as staged, staged.open("wb") as file:
+                np.savez(file, first=moment.first, second=second, count=moment.count)
         with np.load(path, allow_pickle=False) as found:
             return Moment(found["first"], found["second"].astype(np.float64), int(found["count"]))
 

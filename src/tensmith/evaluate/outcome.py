@@ -98,14 +98,14 @@ class LanguageModel:
 
     def metric(self) -> Metric:
         """Nats a token over all rows, bootstrap by row: the tokens of one story are not independent."""
-        rows = np.stack([self.nats, self.tokens], axis=1)
+        rows = np.stack([self.nats, self.tokens], axis=1)[self.tokens > 0]
         return spread(*estimate(rows, _ratio), "nats/token")
 
     def drop(self, original: Self, z: float = Z_95) -> Metric:
         """Per cent more nats a token than the original, paired bootstrap by row."""
         if not np.array_equal(self.tokens, original.tokens):
             raise _not_paired()
-        rows = np.stack([self.nats - original.nats, original.nats], axis=1)
+        rows = np.stack([self.nats - original.nats, original.nats], axis=1)[self.tokens > 0]
         value, low, high = estimate(rows, _ratio, z)
         return spread(100 * value, 100 * low, 100 * high, "%")
 

@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
 
+import numpy as np
+
 from tensmith.data import Subset
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
@@ -96,7 +98,7 @@ def judged(
 def changed_answers(ours: Outcome, theirs: Outcome) -> float | None:
     """Per cent of the samples that have another answer; None where answers are not of classes."""
     if isinstance(ours, Classification) and isinstance(theirs, Classification):
-        return 100 - ours.agreement(theirs).value
+        return 100 * float(np.mean(ours.predicted != theirs.predicted))
     return None
 
 

@@ -136,13 +136,15 @@ def require_agreement(network: TorchNetwork, inputs: Mapping[str, Array]) -> Non
             raise ProgramError(f"PyTorch does not compute '{name}' as the program does")
 
 
+# Samples that a session takes at a time.
+_AT_ONCE = 64
+
+
 class NetworkSession(Session):
     """A network as it answers now, some samples at a time."""
 
-    samples = 64
-
-    def __init__(self, network: TorchNetwork) -> None:
-        self.network = network
+    def __init__(self, network: TorchNetwork, most: int = _AT_ONCE) -> None:
+        self.network, self.samples = network, min(most, _AT_ONCE)
         self.inputs = specs_of(network.program.inputs)
         self.outputs = tuple(TensorSpec(name, "float32", None) for name in network.program.outputs)
 
@@ -151,7 +153,7 @@ class NetworkSession(Session):
         try:
             with torch.no_grad():
                 found = self.network(inputs)
-        except ProgramError as error:
+        except (ProgramError, torch.OutOfMemoryError) as error:
             raise EngineError(str(error)) from error
         return {name: _answer(value) for name, value in zip(self.network.program.outputs, found)}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from tensmith.data import Subset
@@ -15,18 +16,18 @@ from tensmith.errors import ProgramError
 from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.recovery.feed import Feed, Samples, between
+from tensmith.recovery.feed import Feed, Samples
 from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import Learning
 from tensmith.recovery.network import TorchNetwork, require_agreement, usual_device
-from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss
+from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss, parts_of
 from tensmith.rewrite.archives import digest_of, trained_path, write_arrays
 from tensmith.rewrite.lossy.recover import Recover
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import Step
 
-# Samples on which a network must answer as the program it was made of.
-_COMPARED = 2
+# Samples on which a network must answer as the program it was made of; those that it answers at a time.
+_COMPARED, _AT_ONCE = 2, 64
 
 
 @dataclass
@@ -57,7 +58,7 @@ class Teacher:
         ProgramError where the program has no gradients.
         """
         network = self._network(program, learning)
-        classes = self.task.measure != "score"
+        classes = self.task.measure in ("accuracy", "agreement", "loss")
         state = self.kept / f"{name}.npz"
         return Training(
             network, self._known, self._feed, classes, lost, self.recipe, state, self.threads,
@@ -81,7 +82,7 @@ class Teacher:
     def _network(self, program: Program, learning: Mapping[str, Learning]) -> TorchNetwork:
         """A program in PyTorch, compared with what it was made of."""
         network = TorchNetwork(program, learning, self.device)
-        require_agreement(network, between(self._plain_feed.at(0), 0, _COMPARED))
+        require_agreement(network, next(parts_of(self._plain_feed.at(0), program, _COMPARED)))
         return network
 
     @cached_property
@@ -106,5 +107,5 @@ class Teacher:
 
     def _classes(self, samples: Samples) -> Array:
         with torch.no_grad():
-            answers = self._itself(samples)[0]
-        return answers.flatten(1).argmax(1).cpu().numpy()  # type: ignore[no-any-return]
+            answers = [self._itself(part)[0] for part in parts_of(samples, self.original, _AT_ONCE)]
+        return np.concatenate([each.flatten(1).argmax(1).cpu().numpy() for each in answers])

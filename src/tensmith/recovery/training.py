@@ -159,6 +159,13 @@ class Training:
         """How many are over."""
         return self._state.courses
 
+    def stands(self) -> Outlook:
+        """What the courses so far came to."""
+        state = self._state
+        self._set(state.best)
+        arrays, rate = self._network.written(), 2 * state.rate
+        return Outlook(arrays, state.before, state.batch, state.bfloat16, rate, state.lost, False)
+
     def course(self, seconds: float) -> Outlook:
         """One more course, or the rest of one that was stopped."""
         until, latest = time.monotonic() + seconds, time.monotonic() + _LATEST * seconds
@@ -244,7 +251,7 @@ class Training:
         self._size.aim(self._size.bits() if first else self._reached_target(), loss)
         if first:
             rates = self._rates(steps)
-            trying = max(2, int(_TRYING * steps))
+            trying = max(2, int(_TRYING * steps)) if len(rates) > 1 else 0
             state.rate = self._best_rate(rates, trying, interrupted)
             steps -= trying * len(rates)
         if interrupted():
@@ -323,7 +330,7 @@ class Training:
 
     def _parts_of(self, number: int) -> list[Samples]:
         """A batch in as many samples at a time as can be."""
-        parts = list(_parts(self._feed.at(number), self._network.program, self._at_once))
+        parts = list(parts_of(self._feed.at(number), self._network.program, self._at_once))
         if not parts:
             raise ProgramError("it takes more samples at a time than a batch has, or there are")
         return parts
@@ -379,7 +386,7 @@ class Training:
         if not self._grown:
             return
         state, bits = self._state, self._size.bits()
-        lost, compared = self._judge(NetworkSession(self._network))
+        lost, compared = self._judge(NetworkSession(self._network, self._at_once))
         if self._cost(compared, bits) <= self._cost(state.compared, state.bits):
             state.lost, state.compared, state.bits, state.best = lost, compared, bits, self._parameters()
 
@@ -462,7 +469,7 @@ def _multiplies_bfloat16(device: str) -> bool:
     return not BF16_DOT.isdisjoint(detect_cpu().features)
 
 
-def _parts(samples: Samples, program: Program, most: int) -> Iterator[Samples]:
+def parts_of(samples: Samples, program: Program, most: int) -> Iterator[Samples]:
     """The samples in as many at a time as the program takes, or at most so many."""
     sizes = [type_.dims[0] for type_ in program.inputs.values() if type_.dims]
     fixed = next((size for size in sizes if isinstance(size, int)), None)

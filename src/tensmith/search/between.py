@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tensmith.rewrite.lossy.recover import Recover
+from tensmith.rewrite.method import LOSSY
 from tensmith.search.bits import price
 from tensmith.search.candidate import Candidate
+from tensmith.search.front import costs
 from tensmith.search.plan import Plan
 from tensmith.search.strategy import Quest
 
@@ -25,19 +28,21 @@ def search_between(quest: Quest, tried: Sequence[Candidate]) -> None:
         return
     best = max(held, key=lambda each: quest.objective.fitness(each, quest.original_bytes))
     plan = _eased(best.plan)
+    before = best.bytes
     while plan is not None and quest.time_left():
         found = known.get(plan.key) or quest.attempt(plan)
-        if not found.holds or any(_as_good(each, found) for each in known.values()):
+        if not found.holds or found.bytes == before or any(_as_good(each, found) for each in known.values()):
             return
-        known[plan.key] = found
+        known[plan.key], before = found, found.bytes
         plan = _eased(plan)
 
 
 def _eased(plan: Plan) -> Plan | None:
     """The plan with its memory so much cheaper that weights take about a bit more; None where it has no
-    price."""
+    price, or another step settles what weights are."""
+    settled = any(LOSSY[step.rule].settles_bits for step in plan.steps if step.kind == "lossy")
     priced = next((step for step in plan.steps if "price" in step.params), None)
-    if priced is None:
+    if priced is None or settled or plan.find(Recover.name) is not None:
         return None
     return plan.having(
         replace(priced, params={**priced.params, "price": priced.params["price"] / price(_BIT)})
@@ -45,7 +50,7 @@ def _eased(plan: Plan) -> Plan | None:
 
 
 def _as_good(one: Candidate, other: Candidate) -> bool:
-    """Whether a candidate is another one that is no larger, no slower and loses no more."""
-    if one.plan.key == other.plan.key or not one.holds or one.drop is None or other.drop is None:
-        return False
-    return one.bytes <= other.bytes and one.latency <= other.latency and one.drop.value <= other.drop.value
+    """Whether a candidate is another one that is no larger, no slower and may lose no more."""
+    same = one.plan.key == other.plan.key
+    near = one.bytes <= other.bytes and one.latency <= other.latency if one.holds else False
+    return near and not same and costs(one)[0] <= costs(other)[0]

@@ -34,8 +34,10 @@ class Lessons:
     kept: Path
     _trainings: dict[str, Training] = field(default_factory=dict)
 
-    def course(self, plan: Plan, seconds: float) -> tuple[Step, bool]:
+    def course(self, plan: Plan, seconds: float, before: int) -> tuple[Step, bool]:
         """The step that a plan takes by one more course, and whether Ctrl-C ended that before its time.
+
+        before: how many are known to be over; a run that was killed may have kept one more.
 
         ProgramError where the plan's program has no gradients.
         """
@@ -47,7 +49,8 @@ class Lessons:
                     dense = builder.allowed.covered(builder.treated(Plan.of(left, plan.settings)))
             learning = learning_constants(builder.allowed.covered(program), left != plan.steps, dense)
             self._trainings[plan.key] = self._teacher.lesson(program, learning, self._lost, plan.id)
-        found = self._trainings[plan.key].course(seconds)
+        training = self._trainings[plan.key]
+        found = training.stands() if training.courses > before else training.course(seconds)
         return self._teacher.step(found), found.stopped
 
     @cached_property

@@ -84,7 +84,7 @@ class Race:
             return Winner.from_json(known)
         names = self._entering(plan, allowed)
         compiling = [name for name in names if compiler(name)]
-        stock_alone = bool(compiling) and len(names) > 1 and not compiles
+        stock_alone = bool(compiling) and bool(stock(names)) and not compiles
         found = self._raced(plan, path, stock(names), [] if stock_alone else compiling)
         fastest = min(found, key=lambda found: found.latency.value)
         taken = {

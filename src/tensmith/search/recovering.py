@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tensmith.errors import ProgramError
+from tensmith.errors import EngineError, ProgramError
 from tensmith.frontend.model_files import model_bytes
 from tensmith.rewrite.lossy.recover import Recover
 from tensmith.rewrite.rule import Step
@@ -151,7 +151,7 @@ class Recovering:
                     try:
                         after = self._trained(lessons, candidate.plan, turn, given)
                         asked, spent = asked + given, spent + time.monotonic() - began
-                    except ProgramError as error:
+                    except (ProgramError, EngineError) as error:
                         self.tell(f"{candidate.id} cannot be trained: {error}")
                         continue
                     if after is None:
@@ -215,7 +215,7 @@ class Recovering:
     def _trained(self, lessons: Lessons, plan: Plan, turn: int, seconds: float) -> Candidate | None:
         """A plan after one more round of training; None where that was stopped."""
         self.trials.progress(f"training {plan.id} for {seconds:.0f} s")
-        step, stopped = lessons.course(plan, seconds)
+        step, stopped = lessons.course(plan, seconds, turn)
         if not stopped:
             self.trials.checkpoint.note(f"{_FACT}{turn}/{plan.key}", step.to_json())
         after = self.trials.attempt(self._with(plan, step))

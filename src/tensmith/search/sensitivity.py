@@ -15,8 +15,8 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.data import Subset
 from tensmith.data.dataset import Inputs
 from tensmith.engine.base import ENGINES
-from tensmith.errors import ProgramError
-from tensmith.evaluate.accuracy import Preprocess, as_model
+from tensmith.errors import TensmithError, is_of_disk
+from tensmith.evaluate.accuracy import Preprocess, as_model, best_batch_size
 from tensmith.evaluate.likelihood import log_softmax
 from tensmith.files import TemporaryFolder
 from tensmith.formula.arith import Array
@@ -30,14 +30,15 @@ from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.run import RunDescription
 
-# Of the time budget, for probing all layers.
-BUDGET_SHARE = 0.05
 # Nats of answers that are no numbers.
 _BROKEN = 1e3
 # What the checkpoint's fact is called.
 _FACT = "sensitivity"
-# Of the time for coarse weights, that for bytes.
-_IN_BYTES_SHARE = 0.6
+# Of the time budget, for probing all layers: with coarse weights, and of that so much more in bytes.
+_COARSE_SHARE, _IN_BYTES_SHARE = 0.05, 0.6
+BUDGET_SHARE = (1 + _IN_BYTES_SHARE) * _COARSE_SHARE
+# Samples of a batch that layers are probed with.
+_AT_ONCE = 8
 # Bits of weights whose products with bytes saturate on no CPU.
 _SAFE_BITS = 7
 
@@ -87,7 +88,7 @@ class Sensitivities:
             run.task.preprocess,
             self.calibration,
             run.judging_threads,
-            BUDGET_SHARE * run.time_budget,
+            _COARSE_SHARE * run.time_budget,
         )
 
 
@@ -136,13 +137,14 @@ def layer_sensitivity(
     for layer in layers:
         if found and time.monotonic() > until:
             break
-        found[layer.site] = probed(layer, "nearest")
+        with _left_out():
+            found[layer.site] = probed(layer, "nearest")
     compensated = [layer for layer in layers if layer.site in found and can_make_up(program, layer)]
     for layer in sorted(compensated, key=lambda layer: -found[layer.site].divergence):
         if time.monotonic() > until:
             break
         nearest = found[layer.site]
-        with contextlib.suppress(ProgramError):  # moments that are no numbers
+        with _left_out():  # moments that are no numbers, for instance
             plain = probed(layer, "compensated").divergence > nearest.divergence
             found[layer.site] = replace(nearest, plain=plain)
     if len(found) < len(layers):
@@ -153,11 +155,21 @@ def layer_sensitivity(
         if time.monotonic() > until:
             return found
         params = {"calibration": "minmax", "default_bits": _SAFE_BITS, "skip": sorted(found.keys() - {site})}
-        with contextlib.suppress(ProgramError):
+        with _left_out():
             treated = LOSSY["int8"].apply(program, EVERYWHERE, params, calibration)
             answers = list(_answers(treated, inputs, preprocess, threads))
             losses[site] = _compare(reference, answers).divergence
     return {site: replace(each, in_bytes=losses.get(site)) for site, each in found.items()}
+
+
+@contextlib.contextmanager
+def _left_out() -> Iterator[None]:
+    """What fails inside costs a probe, not the run."""
+    try:
+        yield
+    except TensmithError as error:
+        if is_of_disk(error):
+            raise
 
 
 def for_all_layers(program: Program, found: Mapping[str, Sensitivity]) -> dict[str, Sensitivity]:
@@ -175,8 +187,8 @@ def _reference(
     answers: list[Array] = []
     with TemporaryFolder() as folder:
         started = time.monotonic()
-        run = _model(program, Path(folder), preprocess, threads)
-        for batch in view.batches(8):
+        run, count = _model(program, Path(folder), preprocess, threads)
+        for batch in view.batches(count):
             inputs.append(batch.inputs)
             answers.append(run(batch.inputs))
             if time.monotonic() - started > seconds:
@@ -188,24 +200,29 @@ def _answers(
     program: Program, inputs: list[Inputs], preprocess: Preprocess | None, threads: int
 ) -> Iterator[Array]:
     with TemporaryFolder() as folder:
-        run = _model(program, Path(folder), preprocess, threads)
+        run, _ = _model(program, Path(folder), preprocess, threads)
         for batch in inputs:
             yield run(batch)
 
 
 def _model(
     program: Program, folder: Path, preprocess: Preprocess | None, threads: int
-) -> Callable[[Inputs], Array]:
+) -> tuple[Callable[[Inputs], Array], int]:
+    """What answers batches by the first output, and how many samples one takes at most."""
     path = folder / "probe.onnx"
     write_onnx(program, path)
     session = ENGINES["onnxruntime"].prepare(path, threads)
     model, name = as_model(session, preprocess), session.outputs[0].name
-    return lambda batch: model(batch)[name]
+    return lambda batch: model(batch)[name], min(_AT_ONCE, best_batch_size(session))
 
 
 def _compare(reference: list[Array], probed: list[Array]) -> Sensitivity:
     divergence, flips, count = 0.0, 0, 0
     for before, after in zip(reference, probed):
+        if before.shape != after.shape:  # as many rows as were found, of boxes for instance
+            return Sensitivity(_BROKEN, 100.0)
+        if not before.size:
+            continue
         p, q = (log_softmax(np.atleast_1d(x).reshape(-1, (x.shape or (1,))[-1])) for x in (before, after))
         divergence += float(np.sum(np.exp(p) * (p - q)))
         flips += int(np.sum(p.argmax(axis=1) != q.argmax(axis=1)))
