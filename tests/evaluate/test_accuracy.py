@@ -17,6 +17,8 @@ from tensmith.engine import ENGINES, Session, TensorSpec
 from tensmith.errors import DataError, EngineError
 from tensmith.evaluate.accuracy import as_model, best_batch_size, classify, model_language, score
 from tensmith.evaluate.outcome import Classification, LanguageModel, Score
+from tensmith.evaluate.task import Task
+from tensmith.ir import Program, TensorType
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((20, 4)).astype(np.float32)
@@ -236,3 +238,9 @@ def test_rows_that_are_found_are_not_taken_for_samples(tmp_path: Path) -> None:
     assert len(model(np.array([[1, 1, 0, 1]], np.float32))["y"]) == 3
     with pytest.raises(DataError, match="no axis of samples"):
         model(np.array([[0, 1, 0, 0], [1, 1, 0, 1]], np.float32))
+
+
+def test_a_sample_is_given_as_often_as_a_model_takes_it_at_once() -> None:
+    program = Program("four", {"x": TensorType("f32", (4, 2))}, ("x",))
+    given = Task("accuracy").example(program, FakeView(np.array([[1, 2], [3, 4]], "f"), None))
+    assert given["x"].tolist() == 4 * [[1, 2]]

@@ -25,7 +25,7 @@ from tensmith.evaluate.heads import Head
 from tensmith.evaluate.outcome import Answers, Classification, Outcome, Outputs, decibels
 from tensmith.evaluate.padded import judging_texts
 from tensmith.formula.arith import Array
-from tensmith.ir import Program
+from tensmith.ir import Program, TensorType
 
 Measure = Literal["accuracy", "agreement", "loss", "average-precision", "fidelity", "score"]
 
@@ -80,13 +80,14 @@ class Task:
         return original * (1 + budget / 100) if self.measure == "loss" else original - budget
 
     def example(self, program: Program, view: Subset) -> dict[str, Array]:
-        """One sample of the data as the model's input: what latency is measured on."""
+        """One sample of the data as the model's input, as often as the model fixes: what latency is measured
+        on."""
         samples = next(iter(view.batches(1))).inputs
         if not isinstance(samples, Mapping):
             (name,) = program.inputs
             samples = {name: self.preprocess(samples) if self.preprocess else samples}
         return {
-            name: np.ascontiguousarray(samples[name], dtype=type_.numpy)
+            name: np.ascontiguousarray(_filled(samples[name], type_), dtype=type_.numpy)
             for name, type_ in program.inputs.items()
         }
 
@@ -148,3 +149,9 @@ def choose_measure(dataset: Dataset, wanted: str, evaluation: Callable[..., floa
         f"measure '{wanted}' does not fit {dataset.source or dataset.name} (a {dataset.task} dataset); "
         f"use {' or '.join(fitting)}, or an evaluation function from Python"
     )
+
+
+def _filled(sample: Array, type_: TensorType) -> Array:
+    """A sample as many times as an input of a fixed batch takes."""
+    batch = type_.shape[0] if type_.shape else 1
+    return np.repeat(sample, batch, axis=0) if isinstance(batch, int) and len(sample) == 1 else sample
