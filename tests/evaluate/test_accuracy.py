@@ -241,6 +241,6 @@ def test_rows_that_are_found_are_not_taken_for_samples(tmp_path: Path) -> None:
 
 
 def test_a_sample_is_given_as_often_as_a_model_takes_it_at_once() -> None:
-    program = Program("four", {"x": TensorType("f32", (4, 2))}, ("x",))
+    program = Program("four", {"x": TensorType("f32", (4, 2))}, ("x",), (), {})
     given = Task("accuracy").example(program, FakeView(np.array([[1, 2], [3, 4]], "f"), None))
     assert given["x"].tolist() == 4 * [[1, 2]]
