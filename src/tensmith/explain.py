@@ -92,9 +92,7 @@ def explain_run(folder: Path, layer: str | None = None, original: Path | None = 
     simplified = simplify(program).program
     device = _device(folder)
     outlooks = (
-        layer_outlooks(simplified, device, report["context"]["threads"], None, seen.sensitivity)
-        if device
-        else []
+        layer_outlooks(simplified, device, report["context"]["threads"], seen.sensitivity) if device else []
     )
     return document | {
         "outlooks": [asdict(row) for row in outlooks if row.layer in sites],

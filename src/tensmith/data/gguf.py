@@ -92,7 +92,6 @@ class GgufFile:
     metadata: Mapping[str, GgufValue]
     entries: Mapping[str, bytes]
     tensors: Mapping[str, GgufTensor]
-    alignment: int
 
     @property
     def architecture(self) -> str:
@@ -179,7 +178,7 @@ class _Cursor:
             self._refuse(f"has {str(alignment)[:20]} as '{ALIGNMENT_KEY}', which is a power of two from 8")
         heads = [self._tensor_head() for _ in range(tensors)]
         found = self._placed(heads, self._at + -self._at % alignment, alignment)
-        return GgufFile(self._label, metadata, written, found, alignment)
+        return GgufFile(self._label, metadata, written, found)
 
     # Metadata
 

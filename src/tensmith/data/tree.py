@@ -23,12 +23,12 @@ class FileTree:
 
     root: Path
     names: tuple[str, ...]
-    _read: Callable[[str, int], bytes]
+    _read: Callable[[str], bytes]
 
-    def read(self, name: str, limit: int = FILE_LIMIT) -> bytes:
-        """The contents of one file; DataError when it is larger than `limit` bytes."""
+    def read(self, name: str) -> bytes:
+        """The contents of one file; DataError when it is larger than FILE_LIMIT bytes."""
         try:
-            return self._read(name, limit)
+            return self._read(name)
         except OSError as error:
             raise DataError(f"cannot read {self.root}/{name}: {error.strerror or error}") from error
 
@@ -86,11 +86,11 @@ def _folder(root: Path) -> FileTree:
         relative = Path(folder).relative_to(root)
         names += [name for file in files if _visible(name := (relative / file).as_posix())]
 
-    def read(name: str, limit: int) -> bytes:
+    def read(name: str) -> bytes:
         with gate.open_file(root / name, gate.DATA) as file:
-            data = file.read(limit + 1)
-        if len(data) > limit:
-            raise DataError(f"{root}/{name} is larger than {limit} bytes, too large for one sample")
+            data = file.read(FILE_LIMIT + 1)
+        if len(data) > FILE_LIMIT:
+            raise DataError(f"{root}/{name} is larger than {FILE_LIMIT} bytes, too large for one sample")
         return data
 
     return FileTree(root, tuple(sorted(names)), read)
@@ -108,10 +108,10 @@ def _tar(path: Path) -> FileTree:
     except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
         raise DataError(f"{path} is not a readable tar file ({error}); get it again") from error
 
-    def read(name: str, limit: int) -> bytes:
+    def read(name: str) -> bytes:
         offset, size = members[name]
-        if size > limit:
-            raise DataError(f"{path}:{name} is larger than {limit} bytes, too large for one sample")
+        if size > FILE_LIMIT:
+            raise DataError(f"{path}:{name} is larger than {FILE_LIMIT} bytes, too large for one sample")
         return file.read_at(offset, size)
 
     return FileTree(path, tuple(sorted(members)), read)

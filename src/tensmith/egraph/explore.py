@@ -57,7 +57,6 @@ class Explored:
     cost: float
     bound: float
     rules: int
-    reach: Reach
     programs: int
     size: tuple[int, int] | None
     ended: str
@@ -154,7 +153,6 @@ class _Walk:
             best.cost,
             min(bound, best.cost),
             len(self.rules),
-            self.reach,
             len(self.known),
             self.graph.size if self.graph else None,
             self.ended,

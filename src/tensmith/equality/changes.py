@@ -39,7 +39,7 @@ class PassComparison:
     node: str = ""
 
 
-def compare_changes(before: Program, after: Program, seed: int = 0) -> PassComparison:
+def compare_changes(before: Program, after: Program) -> PassComparison:
     """Whether a pass left every value as it was. Never raises for what the programs are."""
     try:
         len(after.facts)
@@ -48,7 +48,7 @@ def compare_changes(before: Program, after: Program, seed: int = 0) -> PassCompa
             "not checked", 0, 1.0, str(problem), after.outputs[0], "a node that is no use of its op"
         )
     try:
-        return _Sweep(without_dead(before), without_dead(after), seed).run()
+        return _Sweep(without_dead(before), without_dead(after)).run()
     except ProgramError as problem:
         return PassComparison("not checked", error_probability=1.0, detail=str(problem))
 
@@ -62,8 +62,8 @@ class _Different(Exception):
 class _Sweep:
     """One walk over the program after, in order."""
 
-    def __init__(self, before: Program, after: Program, seed: int) -> None:
-        self.before, self.after, self.seed = before, after, seed
+    def __init__(self, before: Program, after: Program) -> None:
+        self.before, self.after = before, after
         self.numbers = Numbering(before, after, constant=id)  # a pass hands on the arrays themselves
         self.found: list[FieldCheck] = []
         # What fields could say nothing of once, they are not asked again.
@@ -99,7 +99,7 @@ class _Sweep:
                 for program, numbers in ((self.before, left), (self.after, right))
             )
             ops = tuple(node.op for node in (*before.nodes, *after.nodes))
-            check = compare_regions(before, after, self.seed, ops not in self.fieldless)
+            check = compare_regions(before, after, 0, ops not in self.fieldless)
             if check.equal and check.error_probability >= 1:
                 self.fieldless.add(ops)
             if check.verdict != "different":

@@ -34,9 +34,8 @@ _MOST_NODES, _STRETCH_SECONDS = 60, 10.0
 
 @dataclass(frozen=True)
 class Swept:
-    """All outputs are equal: `tested` stretches passed, and one passed wrongly with at most that chance."""
+    """All outputs are equal; a stretch passed wrongly with at most that chance."""
 
-    tested: int
     error_probability: float
 
 
@@ -67,7 +66,6 @@ class _Sweep:
     guesses: int
     seed: int
     deadline: float
-    tested: int = 0
     wrong: int = 0
     error: float = 0.0
 
@@ -83,7 +81,7 @@ class _Sweep:
                 if (found := self._found(name)) is not None:
                     self.numbers.unify(found, name)
         if all(self.numbers.right.get(name) == self.numbers.left[name] for name in self.left.outputs):
-            return Swept(self.tested, min(1.0, self.error))
+            return Swept(min(1.0, self.error))
         return None
 
     def _found(self, name: str) -> str | None:
@@ -122,7 +120,6 @@ class _Sweep:
         if not found.equal or found.error_probability >= 1:
             self.wrong += 1
             return False
-        self.tested += 1
         self.error += found.error_probability
         return True
 

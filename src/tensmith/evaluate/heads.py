@@ -28,7 +28,6 @@ class Head:
 
     name: str
     decode: Decode
-    doc: str = ""
     own: bool = False
 
     def boxes(self, outputs: Mapping[str, Array], size: tuple[int, int], count: int) -> list[Array]:
@@ -62,7 +61,7 @@ def head(name: str) -> Callable[[Decode], Decode]:
     """Registers a function under a name; its docstring says which outputs it reads."""
 
     def register(decode: Decode) -> Decode:
-        HEADS[name] = Head(name, decode, (decode.__doc__ or "").strip())
+        HEADS[name] = Head(name, decode)
         return decode
 
     return register

@@ -21,11 +21,11 @@ class Pace:
         self._seconds: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
 
     @contextlib.contextmanager
-    def timed(self, part: str, count: int = 1) -> Iterator[None]:
-        """Notes what the block took, divided by `count`; a block that fails says nothing."""
+    def timed(self, part: str) -> Iterator[None]:
+        """Notes what the block took; a block that fails says nothing."""
         began = time.monotonic()
         yield
-        self.note(part, (time.monotonic() - began) / max(1, count))
+        self.note(part, time.monotonic() - began)
 
     def note(self, part: str, seconds: float) -> None:
         """Notes what a part took."""

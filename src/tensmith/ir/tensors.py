@@ -165,9 +165,9 @@ def _worst(kind: str, dtype: np.dtype[Any]) -> Any:
     return -np.inf if kind == "max" else np.inf
 
 
-def average(m: Tensors[T], x: T, axes: Sequence[int], keepdims: bool = True) -> T:
+def average(m: Tensors[T], x: T, axes: Sequence[int]) -> T:
     """sum(x) / n over some axes."""
-    return m.div(reduce_over(m, "sum", x, axes, keepdims), count(m, x, axes))
+    return m.div(reduce_over(m, "sum", x, axes, True), count(m, x, axes))
 
 
 def along(x: T, axis: int, rank: int) -> T:

@@ -84,9 +84,10 @@ class Kernel(ABC):
         """How it reads x. The halo is the least it needs: one that is larger does as well."""
 
     @property
-    @abstractmethod
     def target(self) -> Buffer:
-        """How it writes y (without a halo: any will do). Only the interior is written."""
+        """How it writes y (without a halo: any will do): blocks of one vector, or as kernels say. Only the
+        interior is written."""
+        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
 
     @property
     def adds_in_place(self) -> bool:

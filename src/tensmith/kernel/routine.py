@@ -10,13 +10,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import Any
-
-import numpy as np
 
 from tensmith.kernel.buffer import Buffer
-
-Array = np.ndarray[Any, Any]
 
 # What a routine's name is followed by at most.
 _SAID = 4

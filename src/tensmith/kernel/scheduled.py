@@ -70,11 +70,6 @@ class Scheduled(Kernel):
         return read_buffer(self.problem, 1 if self.problem.channels % self.isa.lanes else self.isa.lanes)
 
     @property
-    def target(self) -> Buffer:
-        """Blocks of one vector."""
-        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
-
-    @property
     def scratch_bytes(self) -> int:
         """An exact source, an exact target, a bias of zeros."""
         return 4 * (self._target_place + self.target.size + self.isa.round_up(self.problem.filters))

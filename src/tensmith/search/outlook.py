@@ -62,12 +62,11 @@ def layer_outlooks(
     program: Program,
     target: Target,
     threads: int = 1,
-    sizes: Mapping[str, int] | None = None,
     sensitivity: Mapping[str, Sensitivity] | None = None,
 ) -> list[LayerOutlook]:
-    """Every method on every layer that it would act on, in model order; sizes as in `layer_costs`."""
+    """Every method on every layer that it would act on, in model order."""
     prospect = space_of(program, target, (), {}).prospect
-    costs = {node.output: cost for node, cost in node_costs(program, sizes)}
+    costs = {node.output: cost for node, cost in node_costs(program, None)}
     found = {name: method.outlooks(prospect) for name, method in LOSSY.items()}
     return [
         _row(program, layer, name, of_layer[layer.site], cost, target, threads, sensitivity)

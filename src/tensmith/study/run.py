@@ -60,10 +60,8 @@ BUSY = "the machine was busy: runs contain waiting"
 
 @dataclass(frozen=True)
 class StudyRun:
-    """The cells of a plan, and what came of those that were run; `interrupted` by Ctrl-C."""
+    """What came of the cells of a plan that were run; `interrupted` by Ctrl-C."""
 
-    plan: StudyPlan
-    cells: list[StudyCell]
     results: list[CellResult]
     interrupted: bool = False
 
@@ -94,7 +92,7 @@ def run_study(
                     results.add(_result(plan, cell, materials, digests[cell.model]))
         except KeyboardInterrupt:
             interrupted = True
-        return StudyRun(plan, every, results.of(every), interrupted)
+        return StudyRun(results.of(every), interrupted)
 
 
 def prepare_study(plan: StudyPlan, beside: Path, output: Path, tell: Progress = silent) -> dict[str, str]:

@@ -52,8 +52,6 @@ extern OF_VECTORS float powf(float, float);
 _ELEMENTS = object.__basicsize__
 _HEAD = '__attribute__((visibility("default")))'
 
-Run = Callable[..., int]
-
 
 def part_of(program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> Program:
     """The part of a program that computes some values from others."""

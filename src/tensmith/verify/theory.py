@@ -7,13 +7,10 @@ A theory without a model proves everything: the tests evaluate each axiom in an 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
-
-Expr: TypeAlias = "str | list[Expr]"
-Model: TypeAlias = Mapping[str, Callable[..., Any]]
+from typing import TypeAlias
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ def wrapping(kind: str) -> tuple[Axiom, ...]:
     )
 
 
-_X, _XY = (("x", _INT),), (("x", _INT), ("y", _INT))
+_XY = (("x", _INT), ("y", _INT))
 _R = (("x", _REAL),)
 AXIOMS: tuple[Axiom, ...] = (
     Axiom("tdiv", _XY, "(=> (distinct y 0) (= (tdiv x y) (ite (>= x 0) (div x y) (- (div (- x) y)))))"),

@@ -46,13 +46,6 @@ class Group:
             self.axes, tuple(replace(m, fold=m.fold and replace(m.fold, body=body)) for m in self.members)
         )
 
-    @property
-    def sources(self) -> frozenset[str]:
-        """The values that the group reads from memory."""
-        bodies = [m.body for m in self.members] + ([self.fold.body] if self.fold else [])
-        found = {read.tensor for body in bodies for read in reads(body)}
-        return frozenset(found - {member.value for member in self.members})
-
 
 def fuse(elements: tuple[Element, ...], outputs: tuple[str, ...]) -> list[Group]:
     """The groups in order of computing."""

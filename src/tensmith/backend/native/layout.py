@@ -69,7 +69,6 @@ class Layout:
     lanes: int
     tensors: frozenset[str] = frozenset()
     dtypes: dict[str, str] = field(default_factory=dict)
-    threads: int = 1
     block: dict[str, int] = field(default_factory=dict)
     parent: dict[str, tuple[str, int]] = field(default_factory=dict)
     windows: dict[str, tuple[str, PositionWindow]] = field(default_factory=dict)
@@ -183,7 +182,7 @@ def lay_out(
 
     Values with an entry in `dtypes` are tensors.
     """
-    layout = Layout(dict(images), dict(parameters), isa.lanes, frozenset(dtypes), dict(dtypes), threads)
+    layout = Layout(dict(images), dict(parameters), isa.lanes, frozenset(dtypes), dict(dtypes))
     layout.block.update({name: images[name].channels if name in dtypes else 1 for name in inputs})
     layout.tight.update(inputs)
     layout.tight.update(step.source for step in steps if isinstance(step, Rename))

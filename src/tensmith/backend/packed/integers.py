@@ -48,7 +48,7 @@ def decode_integers(reader: StreamReader, shape: tuple[int, ...], count: int) ->
     if model == _SCALED:
         return scaled.decode(reader, shape, count)
     if model == _PREDICTED:
-        return predicted.decode(reader, shape, count)
+        return predicted.decode(reader, shape)
     low = reader.parameters.number(-_LIMIT, _LIMIT)
     alphabet = reader.parameters.number(1, _MAX_ALPHABET)
     return moved(reader.alike(count, histogram_weights(reader.parameters.take(alphabet))), low)

@@ -193,8 +193,8 @@ def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTens
     return head + EncodedTensor(batches=tuple(batches))
 
 
-def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> AnyIntegers:
-    """Inverse of `encode`; `count` is the product of `shape`."""
+def decode(reader: StreamReader, shape: tuple[int, ...]) -> AnyIntegers:
+    """Inverse of `encode`."""
     take = reader.parameters.number
     center, low, high, base, fitted = scaled.read_shape(reader)
     prior = _PRIORS[take(0, len(_PRIORS) - 1)]

@@ -117,7 +117,6 @@ def elementwise(
     function: str = "",
     result: str | None = None,
     like: int = 0,
-    since: int = 1,
     base: type[Elementwise] = Elementwise,
     **traits: bool,
 ) -> Callable[[Meaning], Meaning]:
@@ -138,7 +137,7 @@ def elementwise(
             **traits,
         }
         declared = type(onnx, (base,), fields)
-        op(name or meaning.__name__, onnx=onnx, attributes=attributes, since=since)(declared)
+        op(name or meaning.__name__, onnx=onnx, attributes=attributes)(declared)
         return meaning
 
     return declare

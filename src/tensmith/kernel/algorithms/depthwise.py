@@ -62,11 +62,6 @@ class Depthwise(Kernel):
         """Blocks of one vector, with the pads that are read as a halo."""
         return read_buffer(self.problem, self.isa.lanes)
 
-    @property
-    def target(self) -> Buffer:
-        """Blocks of one vector."""
-        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
-
     def _x(self, memory: Buffer | None = None) -> Operand:
         p = self.problem
         block, i, j, u, v, lane = map(Poly.symbol, ("block", "i", "j", "u", "v", LANE))

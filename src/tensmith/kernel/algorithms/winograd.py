@@ -145,11 +145,6 @@ class Winograd(Kernel):
         return Buffer(p.channels, p.height, p.width, self.isa.lanes, halo)
 
     @property
-    def target(self) -> Buffer:
-        """Blocks of one vector."""
-        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
-
-    @property
     def _input_blocks(self) -> int:
         """Vectors of channels, those of all phases."""
         return 1 if self._packed else len(self._phases.order) * -(-self.problem.channels // self.isa.lanes)

@@ -134,7 +134,7 @@ class AttentionRoutine(Routine):
                 float *t = s + r * {scores.width};
 {self._masked(scores)}\
                 total[r] = row_exp(t, t, n);
-{self._sighted(scores)}            }}
+{self._sighted()}            }}
             float *z = s + {height * scores.width};
             {name}_mix_{height}(s, {values}, z, n);
             for (int r = 0; r < {height}; r++) {{
@@ -157,7 +157,7 @@ class AttentionRoutine(Routine):
             }}
 """
 
-    def _sighted(self, scores: Panels) -> str:
+    def _sighted(self) -> str:
         """Zeros for a row that is no numbers."""
         if not self.blind:
             return ""

@@ -63,7 +63,6 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
     def __post_init__(self) -> None:
         self.program, self.zero = self.lifted.program, self.world.zero
         self.inputs = {given.name: given for given in self.lifted.inputs}
-        self.wanted = {name for node in self.program.nodes for name in node.inputs}
 
     def shape(self, value: str) -> At:
         """The extents of a value."""

@@ -107,30 +107,30 @@ class Arena:
 
     def add(self, *nodes: ProofTerm) -> ProofTerm:
         """The sum of one or more nodes of one sort."""
-        total = dict(_monomials(nodes[0]))
+        total = dict(monomials(nodes[0]))
         for node in nodes[1:]:
             _accumulate(total, node, 1)
         return self._sum(total, nodes[0].sort)
 
     def scale(self, node: ProofTerm, factor: Number) -> ProofTerm:
         """factor * node."""
-        return self._sum({atoms: c * factor for atoms, c in _monomials(node)}, node.sort)
+        return self._sum({atoms: c * factor for atoms, c in monomials(node)}, node.sort)
 
     def sub(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a - b."""
-        total = dict(_monomials(a))
+        total = dict(monomials(a))
         _accumulate(total, b, -1)
         return self._sum(total, a.sort)
 
     def shift(self, node: ProofTerm, by: int) -> ProofTerm:
         """node + by."""
-        total = dict(_monomials(node))
+        total = dict(monomials(node))
         total[()] = total.get((), 0) + by
         return self._sum(total, node.sort)
 
     def mul(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a * b, multiplied out unless that is long."""
-        left, right = _monomials(a), _monomials(b)
+        left, right = monomials(a), monomials(b)
         if len(left) > 1 and len(right) > 1 and len(left) * len(right) > _WIDEST:
             first, second = sorted((a, b), key=_number)
             return self._make("product", a.sort, (first, second))
@@ -162,7 +162,7 @@ class Arena:
         if node.sort == "Real":
             return node
         total: Monomials = {}
-        for atoms, coefficient in _monomials(node):
+        for atoms, coefficient in monomials(node):
             moved = tuple(sorted((self.app("to_real", "Real", (a,)) for a in atoms), key=_number))
             total[moved] = total.get(moved, 0) + coefficient
         return self._sum(total, "Real")
@@ -225,13 +225,13 @@ class Arena:
             or self.never_negative(self._complement(difference))
         ):
             return self.false
-        lead = _monomials(difference)[-1][1]
+        lead = monomials(difference)[-1][1]
         return self._make("eq0", "Bool", (self._primitive(self.scale(difference, 1 if lead > 0 else -1)),))
 
     def assume(self, *nodes: ProofTerm) -> None:
         """Adds polynomials that are >= 0 from now on."""
         self.known += nodes
-        self._falling += [frozenset(atoms for atoms, c in _monomials(node) if c < 0) for node in nodes]
+        self._falling += [frozenset(atoms for atoms, c in monomials(node) if c < 0) for node in nodes]
         self._decided.clear()
 
     def forget(self, known: int) -> None:
@@ -246,7 +246,7 @@ class Arena:
         return self._decided[node]
 
     def _never_negative(self, node: ProofTerm, depth: int) -> bool:
-        return self._covered(dict(_monomials(node)), depth if node.sort == "Int" else 0)
+        return self._covered(dict(monomials(node)), depth if node.sort == "Int" else 0)
 
     def _covered(self, total: Monomials, depth: int) -> bool:
         """Whether a sum is one of natural products and of at most `depth` known polynomials."""
@@ -265,7 +265,7 @@ class Arena:
 
     def _primitive(self, node: ProofTerm) -> ProofTerm:
         """node divided by the greatest common divisor of its coefficients."""
-        factors = [c for _, c in _monomials(node)]
+        factors = [c for _, c in monomials(node)]
         if not factors:
             return node
         common = gcd(*(c.numerator for c in factors))
@@ -321,7 +321,7 @@ class Arena:
             return self.any([self.all([condition, a]), self.all([self.negate(condition), b])])
         if condition.op == "not":
             condition, a, b = condition.args[0], b, a
-        left, right = dict(_monomials(a)), dict(_monomials(b))
+        left, right = dict(monomials(a)), dict(monomials(b))
         shared = {atoms: c for atoms, c in left.items() if atoms and right.get(atoms) == c}
         if shared:
             common = self._sum(shared, a.sort)
@@ -388,19 +388,15 @@ class Arena:
 _number = operator.attrgetter("number")
 
 
-def _monomials(node: ProofTerm) -> tuple[tuple[tuple[ProofTerm, ...], Number], ...]:
+def monomials(node: ProofTerm) -> tuple[tuple[tuple[ProofTerm, ...], Number], ...]:
+    """A number as a sum of (atoms, coefficient)."""
     return node.args[0] if node.op == "poly" else (((node,), 1),)
 
 
 def _accumulate(total: Monomials, node: ProofTerm, factor: Number) -> None:
     """Adds factor * node to a sum."""
-    for atoms, coefficient in _monomials(node):
+    for atoms, coefficient in monomials(node):
         total[atoms] = total.get(atoms, 0) + coefficient * factor
-
-
-def monomials(node: ProofTerm) -> tuple[tuple[tuple[ProofTerm, ...], Number], ...]:
-    """A number as a sum of (atoms, coefficient)."""
-    return _monomials(node)
 
 
 def walk(roots: Iterable[ProofTerm]) -> Iterator[ProofTerm]:

@@ -16,7 +16,7 @@ from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Number, Term, Use, Var, ops
 from tensmith.rewrite.values import uniform
 
-X, Y = Var("x"), Var("y")
+X = Var("x")
 C, LOW, HIGH = Var("c", static=True), Var("low", static=True), Var("high", static=True)
 _fold: dict[str, Any] = {"phase": "fold", "order": 8}
 real: Any = partial(law, **_fold)

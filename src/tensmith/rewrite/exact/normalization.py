@@ -16,7 +16,7 @@ from tensmith.rewrite.law import Instance, family, filled, flat, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
-X, Y = Var("x"), Var("y")
+X = Var("x")
 G, B, C = Var("g", static=True), Var("b", static=True, optional=True), Var("c", static=True)
 SCALE, SHIFT = Var("scale", static=True), Var("shift", static=True)
 MEAN, VARIANCE = Var("mean", static=True), Var("variance", static=True)

@@ -15,7 +15,6 @@ from tensmith.rewrite.values import uniform
 
 X, Y, Z = Var("x"), Var("y"), Var("z")
 C = Var("c", static=True)
-LOW, HIGH = Var("low", static=True), Var("high", static=True)
 _fold: dict[str, Any] = {"phase": "fold", "order": 6, "when": floating}
 real: Any = partial(law, **_fold)
 reals: Any = partial(family, **_fold)

@@ -13,7 +13,7 @@ from tensmith.rewrite.law import Instance, family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
-X, Y, C = Var("x"), Var("y"), Var("c", static=True)
+X, Y = Var("x"), Var("y")
 
 # Of what is joined, padded or repeated
 
@@ -37,15 +37,14 @@ def _along(m: Match) -> bool | None:
 _JOIN = ops.concat(X, Y, attrs="join")
 
 
-def _parts(*axes: tuple[int, ...], axis: int) -> list[Instance]:
-    other = "N D H" if axis == 1 else "N C D"
+def _parts(*axes: tuple[int, ...]) -> list[Instance]:
     return [
         Instance(
             f"over {a}",
-            {"x": "N C H", "y": other},
+            {"x": "N C H", "y": "N D H"},
             values={"axes": np.array(a)},
             example=True,
-            sample={"reduce": {"keepdims": 1}, "join": {"axis": axis}},
+            sample={"reduce": {"keepdims": 1}, "join": {"axis": 1}},
             lower=dict.fromkeys("NCDH", 1),
         )
         for a in axes
@@ -57,7 +56,7 @@ law(
     reduce("reduce_sum", _JOIN),
     _joined("reduce_sum", ops.add),
     _joined("reduce_sum", ops.sub),
-    given=_parts((1,), (0, 1), axis=1),
+    given=_parts((1,), (0, 1)),
     when=lambda m: None if _along(m) else "joined along another axis",
     phase="form",
     says="sum(concat(x, y)) = sum(x) + sum(y), along the axis that is joined.",
@@ -75,7 +74,7 @@ def _joined_results(kind: str, swapped: bool) -> Later:
 family(
     "reduction_of_parts",
     [(reduce(k, _JOIN), _joined_results(k, False), _joined_results(k, True)) for k in LINEAR],
-    given=_parts((2,), axis=1),
+    given=_parts((2,)),
     phase="form",
     when=lambda m: (
         None if _along(m) is False and m.attrs["reduce"]["keepdims"] else "joined along a reduced axis"

@@ -10,7 +10,7 @@ from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Var, ops
 
 X, Y = Var("x"), Var("y")
-W, C = Var("w", static=True), Var("c", static=True)
+W = Var("w", static=True)
 
 
 def _last(m: Match) -> str | None:

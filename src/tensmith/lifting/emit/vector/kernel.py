@@ -29,8 +29,7 @@ class VectorKernel:
     """The text of a kernel and its parameters in order: tensors (values of the program), then 32-bit scalars.
 
     scalars: symbols of sizes, and scalar parameters as "parameter NAME". lanes: elements of the output's
-    last axis that one point of the index space covers (1 where a point is one element). special: whether the
-    library of special functions is used.
+    last axis that one point of the index space covers (1 where a point is one element).
     """
 
     name: str
@@ -39,7 +38,6 @@ class VectorKernel:
     scalars: tuple[str, ...]
     step: LoopNest
     lanes: int
-    special: bool
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -276,7 +274,6 @@ class _Writer:
             tuple(self.used),
             self.step,
             1 if self.down else self.lanes,
-            self.vector.special,
         )
 
 

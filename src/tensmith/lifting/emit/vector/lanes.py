@@ -79,7 +79,6 @@ class Vector:
     symbol: Callable[[str], str]
     names: Names
     variable: str
-    special: bool = False
     divides: bool = False
     lines: list[str] = field(default_factory=list)
     known: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -231,10 +230,9 @@ class Vector:
         if op == "abs":
             return f"v_{kind}_abs_b({args[0]})"
         if op in _SPECIAL and kind == "f32":
-            self.special = True
             return f"{_SPECIAL[op]}({listed})"
         if op in ("div", "fmod") and kind == "i32":
-            self.special = self.divides = True
+            self.divides = True
             if op == "div":
                 return f"div_i32({listed})"
             return f"v_i32_sub_b({args[0]}, v_i32_mul_b(div_i32({listed}), {args[1]}).v1)"

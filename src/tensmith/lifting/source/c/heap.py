@@ -139,7 +139,6 @@ def copied(
     source: Pointer,
     extent: loops.Expr,
     where: loops.SourcePosition,
-    unsigned: bool = False,
 ) -> None:
     """A loop that copies elements."""
 
@@ -149,7 +148,7 @@ def copied(
         loaded = loops.Load(source.array, source.moved(at, where).indices, element, where)
         context.emit(store_at(context, to, at, loaded, where))
 
-    repeat(context, extent, where, "copy", body, unsigned)
+    repeat(context, extent, where, "copy", body, True)
 
 
 def store_at(

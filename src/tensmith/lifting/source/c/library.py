@@ -311,7 +311,7 @@ def memcpy(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) ->
     if pointee(context, source, cursor) != kind:
         raise Refusal("memcpy between arrays of different types: convert in a loop", position(cursor))
     refuse_shifting(to, source, cursor)
-    copied(context, to, source, count(context, arguments[2], kind), position(cursor), unsigned=True)
+    copied(context, to, source, count(context, arguments[2], kind), position(cursor))
     return to
 
 
@@ -359,7 +359,7 @@ def copy(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> V
     if pointee(context, to, cursor) != pointee(context, start, cursor):
         raise Refusal("copy between arrays of different types: convert in a loop", position(cursor))
     refuse_shifting(to, start, cursor)
-    copied(context, to, start, extent, position(cursor), unsigned=True)
+    copied(context, to, start, extent, position(cursor))
     return None
 
 
