@@ -102,8 +102,8 @@ def test_a_batch_of_several_samples_that_the_file_fixes(place: Path) -> None:
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_value = 8
     onnx.save(model, place / "tiny.onnx")
-    refused(compress(place), 1, "the model as it is cannot be measured", "[1, 3, 8, 8]", "[8, 3, 8, 8]")
-    assert not (place / "out").exists()
+    assert compress(place).returncode == 0
+    assert (place / "out" / "front.json").exists()
 
 
 def test_an_operator_no_engine_knows(place: Path) -> None:

@@ -25,7 +25,7 @@ def dot(a: list[float], b: list[float], n: int):
 def first(a, n: int):
     for i in range(n):
         if a[i] > 0:
-            return a[i]
+            if n: return 2
     return -1
 """
 

@@ -60,8 +60,9 @@ BUSY = "the machine was busy: runs contain waiting"
 
 @dataclass(frozen=True)
 class StudyRun:
-    """What came of the cells of a plan that were run; `interrupted` by Ctrl-C."""
+    """The cells of a plan, and what came of those that were run; `interrupted` by Ctrl-C."""
 
+    cells: list[StudyCell]
     results: list[CellResult]
     interrupted: bool = False
 
@@ -92,7 +93,7 @@ def run_study(
                     results.add(_result(plan, cell, materials, digests[cell.model]))
         except KeyboardInterrupt:
             interrupted = True
-        return StudyRun(results.of(every), interrupted)
+        return StudyRun(every, results.of(every), interrupted)
 
 
 def prepare_study(plan: StudyPlan, beside: Path, output: Path, tell: Progress = silent) -> dict[str, str]:
