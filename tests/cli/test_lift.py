@@ -42,7 +42,7 @@ def test_files_and_json(folder: Path) -> None:
     proved, refused = json.loads(result.stdout)["functions"]
     assert proved["status"] == "proved" and proved["requires"] == ["len(a) >= n", "len(b) >= n"]
     assert "out/dot.py" in proved["files"] and proved["obligations"] > 5 and "matmul" in proved["program"]
-    assert refused["status"] == "refused" and (refused["line"], refused["column"]) == (12, 20)
+    assert refused["status"] == "refused" and (refused["line"], refused["column"]) == (12, 19)
     spec = importlib.util.spec_from_file_location("dot", folder / "out" / "dot.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
