@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 
 def nearest(word: str, known: Sequence[str], most: int | None = None) -> str:
@@ -63,6 +64,16 @@ class OutputError(TensmithError):
 def is_of_disk(error: TensmithError) -> bool:
     """Whether the system would not write: the fault of no candidate, and of all that come."""
     return isinstance(error, OutputError) and isinstance(error.__cause__, OSError)
+
+
+@contextmanager
+def spared() -> Iterator[None]:
+    """What fails inside costs what it was for, and not the run; a disk that is full costs the run."""
+    try:
+        yield
+    except TensmithError as error:
+        if is_of_disk(error):
+            raise
 
 
 class EngineError(TensmithError):

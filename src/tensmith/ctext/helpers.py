@@ -25,12 +25,16 @@ def helper_text(op: str, dtype: str, dialect: Dialect, prefix: str, noted: bool)
     """The definition of a helper.
 
     Integer divisions by zero are 0, as NumPy's; if `noted`, they also set what an argument points to. So does
-    what asks whether a position is inside where it is not.
+    what asks whether a position is inside, to a number it is given, where it is not.
     """
     if op == "inside":
         t = dialect.index
-        head = f"{dialect.function} int {prefix}{helper_name(op, dtype)}({t} i, {t} n, int *outside)"
-        return f"{head}\n{{\n    if (0 <= i && i < n) return 1;\n    *outside = 1;\n    return 0;\n}}"
+        head = (
+            f"{dialect.function} int {prefix}{helper_name(op, dtype)}({t} i, {t} n, {t} status, int *outside)"
+        )
+        return (
+            f"{head}\n{{\n    if (0 <= i && i < n) return 1;\n    *outside = (int)status;\n    return 0;\n}}"
+        )
     if op == FLOOR:
         t = dialect.index
         return f"{dialect.function} {t} {prefix}{op}({t} a, {t} b) {{ return a / b - (a % b < 0); }}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from tensmith.data import Subset
 from tensmith.deploy.schedule import Schedule
 from tensmith.engine.base import stock
-from tensmith.errors import TensmithError, is_of_disk
+from tensmith.errors import TensmithError, is_of_disk, spared
 from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
@@ -199,17 +199,15 @@ class Hearing:
             return
         indices = self.whole.indices[self.samples : self.samples + samples]
         rest = replace(self.whole, indices=indices)
-        try:
+        found: dict[Contender, Answers] = {}
+        with spared():
             found = {
                 each: joined([self.heard[each], self.judge.answers(each, rest)])
                 for each in dict.fromkeys((self.baseline, *contenders))
             }
-        except TensmithError as error:
-            if is_of_disk(error):
-                raise
-            return
-        self.samples, self.heard, self._outcomes = self.samples + len(indices), found, {}
-        self.outcome(self.baseline)
+        if found:
+            self.samples, self.heard, self._outcomes = self.samples + len(indices), found, {}
+            self.outcome(self.baseline)
 
 
 def _through_the_gate(
@@ -339,11 +337,8 @@ def _judged_peers(
         contender = replace(_contender(builder, candidate), engine=engine)
         if contender not in hearing.heard and time.monotonic() < until:
             progress(f"accuracy of {name} on held-out data")
-            try:
+            with spared():  # a reference must not cost the run
                 hearing.outcome(contender)
-            except TensmithError as error:  # a reference must not cost the run
-                if is_of_disk(error):
-                    raise
         if contender in hearing.heard:
             peers.append(_Peer(name, candidate, contender))
     return peers

@@ -2,9 +2,9 @@
 
 add, sub, mul, div (of integers toward 0), neg, pow; the sets below; where(truth, a, b); sign and abs; mod
 with the sign of the divisor, fmod with that of the dividend; and, or, xor, not of truth values; left_shift,
-right_shift; cast to the type of the node; inside(i, n), whether 0 <= i < n. In closed forms also floor_div,
-which goes with mod, not_equal, element, of an array at subscripts, and two that take nothing: inf, above all
-numbers, and unknown.
+right_shift; cast to the type of the node; inside(i, n, s), whether 0 <= i < n, and s is said where not. In
+closed forms also floor_div, which goes with mod, not_equal, element, of an array at subscripts, and two that
+take nothing: inf, above all numbers, and unknown.
 """
 
 from __future__ import annotations

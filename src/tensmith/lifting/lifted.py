@@ -163,3 +163,9 @@ def reads_arrays(program: Program, inputs: Iterable[Input], value: str) -> bool:
     """Whether elements of arrays are among what a value of a program is computed from."""
     needed = {name for node in alive(program.nodes, (value,)) for name in node.inputs} | {value}
     return any(given.view is not None and given.name in needed for given in inputs)
+
+
+def lookups(lifted: Lifted, value: str) -> list[Requirement]:
+    """What is required of lookups in the array that a value of the program is a view of."""
+    arrays = {given.view.array for given in lifted.inputs if given.view is not None and given.name == value}
+    return [each for each in lifted.requires if each.kind == "there" and (not arrays or each.array in arrays)]

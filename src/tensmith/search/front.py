@@ -155,14 +155,14 @@ def shortlist(candidates: Iterable[Candidate], judged: bool = True) -> list[Cand
     """
     found = list(candidates)
     points = front(found)
-    plain = front(c for c in found if c.plan.find(Recover.name) is None)
     if not judged:
+        plain = front(c for c in found if c.plan.find(Recover.name) is None)
         points = sorted({c.id: c for c in (*points, *plain)}.values(), key=lambda c: (c.bytes, c.latency))
     sure, unsure, beyond = ([point for point in points if point.status == status] for status in SHOWN)
     trained = [point for point in beyond if point.plan.find(Recover.name)]
     kept = spread(beyond, MOST_BEYOND, [_preferred(trained, "balanced")] if trained else ())
     for within, room in ((sure, MOST_POINTS), (unsure, max(FEWEST_UNSURE, MOST_POINTS - len(sure)))):
-        untrained = [point for point in within if point in plain]
+        untrained = [] if judged else [point for point in within if point.plan.find(Recover.name) is None]
         stay = [_preferred(those, prefer) for prefer in PREFERENCES for those in (within, untrained) if those]
         stay += [min(within, key=lambda c: costs(c)[0])] if within else []
         stay = [*{point.id: point for point in stay}.values()]

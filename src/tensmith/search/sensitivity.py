@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.data import Subset
 from tensmith.data.dataset import Inputs
 from tensmith.engine.base import ENGINES
-from tensmith.errors import TensmithError, is_of_disk
+from tensmith.errors import spared
 from tensmith.evaluate.accuracy import Preprocess, as_model, best_batch_size
 from tensmith.evaluate.likelihood import log_softmax
 from tensmith.files import TemporaryFolder
@@ -137,14 +136,14 @@ def layer_sensitivity(
     for layer in layers:
         if found and time.monotonic() > until:
             break
-        with _left_out():
+        with spared():
             found[layer.site] = probed(layer, "nearest")
     compensated = [layer for layer in layers if layer.site in found and can_make_up(program, layer)]
     for layer in sorted(compensated, key=lambda layer: -found[layer.site].divergence):
         if time.monotonic() > until:
             break
         nearest = found[layer.site]
-        with _left_out():  # moments that are no numbers, for instance
+        with spared():  # moments that are no numbers, for instance
             plain = probed(layer, "compensated").divergence > nearest.divergence
             found[layer.site] = replace(nearest, plain=plain)
     if len(found) < len(layers):
@@ -155,21 +154,11 @@ def layer_sensitivity(
         if time.monotonic() > until:
             return found
         params = {"calibration": "minmax", "default_bits": _SAFE_BITS, "skip": sorted(found.keys() - {site})}
-        with _left_out():
+        with spared():
             treated = LOSSY["int8"].apply(program, EVERYWHERE, params, calibration)
             answers = list(_answers(treated, inputs, preprocess, threads))
             losses[site] = _compare(reference, answers).divergence
     return {site: replace(each, in_bytes=losses.get(site)) for site, each in found.items()}
-
-
-@contextlib.contextmanager
-def _left_out() -> Iterator[None]:
-    """What fails inside costs a probe, not the run."""
-    try:
-        yield
-    except TensmithError as error:
-        if is_of_disk(error):
-            raise
 
 
 def for_all_layers(program: Program, found: Mapping[str, Sensitivity]) -> dict[str, Sensitivity]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,23 @@ def test_a_negative_place_does_not_count_from_the_back(tmp_path: Path) -> None:
     ids, table = np.array([1, -1], np.int32), np.array([5, 6], "f")
     with pytest.raises(ValueError, match="t holds every element"):
         beside(2, ids, table, None)
+
+
+def test_the_array_that_lacks_an_element_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "two.c"
+    file.write_text(
+        "void two(int n, const int *a, const int *b, const float *t, const float *u, float *out) {"
+        " for (int i = 0; i < n; i++) out[i] = t[a[i]] + u[b[i]]; }"
+    )
+    lift_file(file, targets=("numpy", "c"), output=tmp_path, run=False)
+    text = (tmp_path / "numpy" / "two.py").read_text()
+    guards = [line for line in text.splitlines() if "raise" in line and "holds every" in line]
+    assert [("t holds" in line, "u holds" in line) for line in guards] == [(True, False), (False, True)]
+    text = (tmp_path / "c" / "two.c").read_text()
+    named = re.findall(r'"(.*)",$', text, re.MULTILINE)
+    asked = re.findall(r"len_([tu]), INT64_C\((\d+)\), &outside", text)
+    assert sorted(array for array, _ in asked) == ["t", "u"]
+    assert all(named[int(status) - 1].startswith(f"{array} holds every") for array, status in asked)
 
 
 def test_other_accesses_beside_it_are_proved_to_be_inside_all_the_same(tmp_path: Path) -> None:

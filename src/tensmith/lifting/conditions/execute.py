@@ -135,7 +135,7 @@ class Executor:
                 return self._allocate(statement, state)
             case loops.Store(array, indices, value, position):
                 written = self.value(value, state)
-                at = self._access(array, indices, position, state)
+                at = self._inside(array, self._values(indices, state), position, state)
                 return state.array(array, state.arrays[array].having(WrittenElement(at, written, arena.true)))
             case loops.Append(array, value, position):
                 return self._append(array, value, position, state)
@@ -296,7 +296,7 @@ class Executor:
                     self.demand("definedness", f"{name} is set", position, arena.false)
                 return held.value
             case loops.Load(array, indices, _, position):
-                at = tuple(self.value(index, state) for index in indices)
+                at = self._values(indices, state)
                 if self._is_there(array, at, position):
                     at = self.world.wrapped(array, at, [index.type for index in indices])
                 else:
@@ -336,7 +336,7 @@ class Executor:
         self, array: str, row: tuple[loops.Expr, ...], position: loops.SourcePosition, state: ProofState
     ) -> None:
         """The first subscripts of elements are demanded to be inside."""
-        nodes = tuple(self.value(index, state) for index in row)
+        nodes = self._values(row, state)
         memory = self.memories[array]
         extents = state.lengths.get(array, memory.extents)
         if extents is None:
@@ -344,12 +344,8 @@ class Executor:
         inside = replace(memory, extents=extents[: len(row)]).inside(self.world, nodes)
         self.demand("bounds", array, position, inside)
 
-    def _access(
-        self, array: str, indices: tuple[loops.Expr, ...], position: loops.SourcePosition, state: ProofState
-    ) -> At:
-        """Grid subscripts of an element, demanded to be inside."""
-        nodes = tuple(self.value(index, state) for index in indices)
-        return self._inside(array, nodes, position, state)
+    def _values(self, indices: Sequence[loops.Expr], state: ProofState) -> At:
+        return tuple(self.value(index, state) for index in indices)
 
     def _is_there(self, array: str, nodes: At, position: loops.SourcePosition) -> bool:
         """Whether an element whose subscripts are data is required to be there, in an array of one axis or
@@ -359,6 +355,7 @@ class Executor:
         return asked and plain and any(map(is_data, nodes))
 
     def _inside(self, array: str, nodes: At, position: loops.SourcePosition, state: ProofState) -> At:
+        """Grid subscripts of an element, demanded to be inside."""
         memory = self.memories[array]
         if array in state.lengths and memory.extents is not None:
             memory = replace(memory, extents=state.lengths[array])

@@ -44,9 +44,8 @@ class CSource:
         self.plan: LoopPlan = plan
         self.signature = FunctionSignature(lifted, names)
         self.requirements = [entry.text for entry in lifted.requires]
-        kinds = [entry.kind for entry in lifted.requires]
-        self._zero_status, self._outside_status = (
-            kinds.index(kind) + 1 if kind in kinds else 0 for kind in ("nonzero", "there")
+        self._zero_status = next(
+            (place + 1 for place, entry in enumerate(lifted.requires) if entry.kind == "nonzero"), 0
         )
         self.unit = self._unit()
         self.signature.truth = self._truth
@@ -173,7 +172,7 @@ class CSource:
         return self._status_of(_NO_MEMORY)
 
     def _result(self) -> str:
-        found = f"outside ? {self._outside_status} : 0" if self.unit.looks_up else "0"
+        found = "outside" if self.unit.looks_up else "0"
         if self.unit.divides:
             found = f"zero ? {self._status_of(_NO_ZERO, self._zero_status)} : {found}"
         return f"return {found};"

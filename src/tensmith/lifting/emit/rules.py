@@ -13,7 +13,7 @@ from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_text import poly
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.lifted import reads_arrays
+from tensmith.lifting.lifted import lookups, reads_arrays
 
 # Source that targets share: a parameter as a Python integer.
 integer_helper = '''
@@ -338,8 +338,7 @@ def _there(w: PythonWriter, node: Node, x: ExpressionText, at: str) -> Expressio
         outside = f"({outside} if {size} > 0 else {asked})"
         zero = w.target.spell("nothing", x.atom, "(1,)", w.target.dtype(dtype))
         x = ExpressionText(f"({x.code} if {size} > 0 else {zero})")
-    required = [r.text for r in w.lifted.requires if r.kind == "there"]
-    w.refuse_if(outside, " and ".join(required))
+    w.refuse_if(outside, " and ".join(each.text for each in lookups(w.lifted, node.inputs[0])))
     return x
 
 

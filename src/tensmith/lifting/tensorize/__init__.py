@@ -49,7 +49,7 @@ def tensorize(summary: Summary) -> Lifted:
     except Refusal as refusal:
         position = function.position if refusal.position.line == 0 else refusal.position
         raise Refusal(refusal.reason, position, function.name) from refusal
-    _check_divisors(lowering)
+    _check_asked(lowering)
     names = _named(lowering, placed)
     requires = [_conditional(lowering, entry) for entry in summary.requires]
     sizes = tuple(_conditional(lowering, size) for size in lowering.sizes.all)
@@ -75,12 +75,21 @@ def tensorize(summary: Summary) -> Lifted:
     )
 
 
-def _check_divisors(lowering: Lowering) -> None:
-    """Refuse what asks of elements not to be 0 and divides by none of them where emitted code could look."""
-    for name in sorted(lowering.asked - lowering.checked):
-        reason = f"whether an element of {name} that it divides by is 0 is not seen where it is lifted"
+def _check_asked(lowering: Lowering) -> None:
+    """Refuse what asks something of elements that emitted code does not look at."""
+    for kind, name in sorted(lowering.asked - lowering.checked):
+        reason, unused = _UNSEEN[kind]
         function = lowering.summary.function
-        raise Refusal(f"{reason}: leave out a quotient that nobody uses", function.position, function.name)
+        seen = f"whether {reason.format(name)} is not seen where it is lifted"
+        text = f"{seen}: leave out {unused} that nobody uses"
+        raise Refusal(text, function.position, function.name)
+
+
+# What is asked, and what would ask for nothing if it were left out.
+_UNSEEN = {
+    "nonzero": ("an element of {} that it divides by is 0", "a quotient"),
+    "there": ("{} holds every element that data says to read", "a read"),
+}
 
 
 def _named(lowering: Lowering, placed: list[Placed]) -> list[str]:

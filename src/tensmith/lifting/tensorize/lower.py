@@ -36,7 +36,7 @@ class Lowering:
     build: Build = field(default_factory=Build)
     guarded: bool = False
     choices: tuple[Chosen, ...] = ()
-    checked: set[str] = field(default_factory=set)
+    checked: set[tuple[str, str]] = field(default_factory=set)
     masked: bool = False
     certain: set[tuple[str, tuple[Poly, ...]]] = field(default_factory=set)
     boxes: list[str] = field(default_factory=list)
@@ -45,7 +45,8 @@ class Lowering:
     def __post_init__(self) -> None:
         self.sizes = Sizes(self.summary)
         entries = self.summary.requires
-        self.asked = frozenset(r.array for r in entries if r.kind == "nonzero" and r.poly is None)
+        kinds = ("nonzero", "there")
+        self.asked = frozenset((r.kind, r.array) for r in entries if r.kind in kinds and r.poly is None)
         self.build.parameters = frozenset(p.name for p in self.summary.function.parameters)
 
     def index(self, variable: str, extent: Poly) -> Poly:

@@ -77,7 +77,8 @@ def _divisor(lowering: Lowering, term: Term) -> Tensor:
     tensor = lowering.lower(term)
     if isinstance(term, Num) or tensor.dtype[0] not in "iu":
         return tensor
-    build, asked = lowering.build, lowering.asked & set(arrays_read(term))
+    build = lowering.build
+    asked = lowering.asked & {("nonzero", array) for array in arrays_read(term)}
     if not lowering.guarded or (asked and lowering.choices):
         lowering.checked |= asked
     if not lowering.guarded:
@@ -143,6 +144,7 @@ def _element(lowering: Lowering, term: Call) -> Tensor:
         first = build.constant(0, index.dtype)
         sides = (index, first) if side else (first, index)
         index = build.elementwise("where", condition, *sides, dtype=index.dtype)
+    lowering.checked.add(("there", named.tensor))
     variable = fresh("k")
     before = next((v for v in build.extents if v in index.axes), next(iter(build.extents), ""))
     build.insert(variable, lowering.sizes.extent(Poly.symbol(length_symbol(named.tensor, place))), before)

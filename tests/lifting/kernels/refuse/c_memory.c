@@ -183,3 +183,11 @@ void shift_down(int *a, int n) {
     for (int i = 0; i < n - 1; i++)
         a[i] = a[i + 1];
 }
+
+/* refuses: nobody uses */
+void read_in_vain(int n, const int *ids, const float *t, float *out) {
+    for (int i = 0; i < n; i++) {
+        float unused = t[ids[i]];
+        out[i] = 1;
+    }
+}

@@ -13,7 +13,7 @@ from tensmith.formula.types import BOOL, I64, UNTYPED, MachineType
 from tensmith.ir.elements import PolyElements
 from tensmith.ir.op import Node
 from tensmith.ir.ops.sizes import flat_position
-from tensmith.lifting.lifted import ArrayView, Input, Lifted, reads_arrays
+from tensmith.lifting.lifted import ArrayView, Input, Lifted, lookups, reads_arrays
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import length_of, length_symbol
 
@@ -150,7 +150,9 @@ class KernelElements(PolyElements[Expr]):
         if reads_arrays(self.program, self.lifted.inputs, node.inputs[1]):  # required to be inside
             if not isinstance(found, Read) or found.when is not None:
                 raise self.refuse(node, "it reads what is computed, or not always there, where data says")
-            inside = Call("inside", (Size(Poly.symbol(symbol), I64), Size(Poly.of(size), I64)), BOOL, of)
+            status = self.lifted.requires.index(lookups(self.lifted, node.inputs[0])[0]) + 1
+            asked = (Size(Poly.symbol(symbol), I64), Size(Poly.of(size), I64), Num(status, I64))
+            inside = Call("inside", asked, BOOL, of)
             return Let(symbol, wide, replace(found, when=inside), self.dtype(of))
         behind = Call("less", (wide, Num(0, I64)), BOOL, of)
         back = Call("add", (wide, Size(Poly.of(size), I64)), I64, of)
