@@ -104,7 +104,7 @@ def python_page() -> str:
     for name, kind in returned.items():
         lines += [f"## {name}", "", document(kind), "", *_members(kind)]
     lines += ["## Errors and warnings", "", "Each error says what is wrong, where, and what to do.", ""]
-    kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind)]
+    kinds = [k for k in vars(errors).values() if inspect.isclass(k) and issubclass(k, errors.TensmithError)]
     for kind in (*kinds, LiftWarning, OptimizeWarning):
         lines += [f"- `{kind.__module__}.{kind.__name__}`: {document(kind)}"]
     return "\n".join(lines)

@@ -147,10 +147,11 @@ class KernelElements(PolyElements[Expr]):
         wide = index if index.type == "i64" else Call("cast", (index,), I64, of)
         self.bounds.ranges = self.bounds.ranges.having([(symbol, Poly.of(size))])
         found = read(Poly.symbol(symbol))
-        if reads_arrays(self.program, self.lifted.inputs, node.inputs[1]):  # required to be inside
+        required = lookups(self.lifted, node.inputs[0])
+        if required and reads_arrays(self.program, self.lifted.inputs, node.inputs[1]):
             if not isinstance(found, Read) or found.when is not None:
                 raise self.refuse(node, "it reads what is computed, or not always there, where data says")
-            status = self.lifted.requires.index(lookups(self.lifted, node.inputs[0])[0]) + 1
+            status = self.lifted.requires.index(required[0]) + 1
             asked = (Size(Poly.symbol(symbol), I64), Size(Poly.of(size), I64), Num(status, I64))
             inside = Call("inside", asked, BOOL, of)
             return Let(symbol, wide, replace(found, when=inside), self.dtype(of))
