@@ -22,7 +22,7 @@ import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing import SimpleQueue
@@ -131,10 +131,19 @@ def _pool(processes: int, pinned: bool) -> ProcessPoolExecutor:
     """So many processes; pinned: no more than there are cores."""
     if not pinned:
         return ProcessPoolExecutor(processes)
+    return ProcessPoolExecutor(processes, initializer=_pin, initargs=(_free_cores(processes),))
+
+
+def pinned_threads(count: int) -> ThreadPoolExecutor:
+    """So many threads; what each starts runs on a core of its own. No more than there are cores."""
+    return ThreadPoolExecutor(count, initializer=_pin, initargs=(_free_cores(count),))
+
+
+def _free_cores(count: int) -> SimpleQueue[int]:
     free: SimpleQueue[int] = SimpleQueue()
-    for core in sorted(os.sched_getaffinity(0))[:processes]:
+    for core in sorted(os.sched_getaffinity(0))[:count]:
         free.put(core)
-    return ProcessPoolExecutor(processes, initializer=_pin, initargs=(free,))
+    return free
 
 
 def _pin(free: SimpleQueue[int]) -> None:

@@ -5,13 +5,14 @@
 A bench writes benchmarks/results/NAME.json and goes on from there where it was stopped; --anew forgets what
 is there. One that fails says why, and the others go on; the exit status is then 1. At the end README's
 figures are written. --quick takes minutes: less of everything, into build/quick, and README stays as it is.
---all adds the benches that no figure of README rests on. --at-once: of those that compress whole models, so
-many models, each on a core of its own.
+--all adds the benches that no figure of README rests on. --at-once: so many at once, each on a core of its
+own: models, of benches that compress whole ones, or else benches, the longest first.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -28,7 +29,8 @@ FRONTS = ROOT / "build" / "fronts"
 @dataclass(frozen=True)
 class Bench:
     """A bench. minutes: a guess, for one core, before it was ever run; quick: options that make it short;
-    needs: a feature without which a CPU leaves it out, unless it is named; models: it takes --at-once.
+    needs: a feature without which a CPU leaves it out, unless it is named; models: it takes --at-once;
+    threads: what it times takes several cores.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Bench:
     readme: bool = True
     needs: str = ""
     models: bool = False
+    threads: bool = False
 
     def command(self, output: Path, quick: bool, at_once: int = 1) -> list[str]:
         """Runs it; later options win."""
@@ -88,7 +91,14 @@ BENCHES = (
     Bench("native_memory", "native.memory", 10, quick=("--only", "resnet18")),
     Bench("lifting_speed", "lifting.speed", 10, quick=("--seconds", "0.05", "--targets", "numpy,c")),
     Bench("lifting_differential", "lifting.differential", 20, quick=("--inputs", "50", "--groups", "own")),
-    Bench("native_threads", "native.networks", 4, _THREADS, (*_BRIEF, "--only", "mobilenet_v2")),
+    Bench(
+        "native_threads",
+        "native.networks",
+        4,
+        _THREADS,
+        (*_BRIEF, "--only", "mobilenet_v2"),
+        threads=True,
+    ),
     Bench(
         "peers",
         "compress.peers",
@@ -123,7 +133,15 @@ BENCHES = (
         "gate", "compress.gate", 110, (), ("--runs", "1", "--time-budget", "1m"), readme=False, models=True
     ),
     Bench("portability", "compress.portability", 5, (), ("--samples", "200"), readme=False),
-    Bench("workers", "compress.workers", 3, (), ("--turns", "2", "--samples", "500"), readme=False),
+    Bench(
+        "workers",
+        "compress.workers",
+        3,
+        (),
+        ("--turns", "2", "--samples", "500"),
+        readme=False,
+        threads=True,
+    ),
     Bench("import_speed", "compress.import_speed", 5, (), ("--only", "resnet18"), readme=False),
     Bench("keras_twins", "compress.keras_twins", 5, (), (*_BRIEF, "--time-budget", "30s"), readme=False),
     Bench(
@@ -195,15 +213,25 @@ def duration(minutes: float) -> str:
 
 def run(benches: Sequence[Bench], folder: Path, quick: bool, at_once: int = 1) -> dict[str, str]:
     """Runs them; why, by name, those failed that did."""
-    failed = {}
-    for number, bench in enumerate(benches):
+    failed: dict[str, str] = {}
+    number = itertools.count(1)
+
+    def one(bench: Bench) -> None:
+        left = {each: each.left(folder / f"{each.name}.json") for each in benches}
+        times = f", about {duration(left[bench])}; {duration(sum(left.values()))} left in all"
+        print(f"\n== {bench.name}, {next(number)} of {len(benches)}{'' if quick else times}", flush=True)
         output = folder / f"{bench.name}.json"
-        left = [each.left(folder / f"{each.name}.json") for each in benches[number:]]
-        times = "" if quick else f", about {duration(left[0])}; {duration(sum(left))} left in all"
-        print(f"\n== {bench.name}, {number + 1} of {len(benches)}{times}", flush=True)
         code = subprocess.run(bench.command(output, quick, at_once), cwd=ROOT).returncode
         if reason := failure(code, output):
             failed[bench.name] = reason
+
+    narrow = [bench for bench in benches if at_once > 1 and not (bench.models or bench.threads)]
+    for bench in benches:
+        if bench not in narrow:
+            one(bench)
+    narrow.sort(key=lambda bench: bench.left(folder / f"{bench.name}.json"), reverse=True)
+    with parts.pinned_threads(at_once) as pool:
+        list(pool.map(one, narrow))
     return failed
 
 
@@ -216,7 +244,9 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="also those that no figure of README rests on")
     parser.add_argument("--only", type=parts.names, help="these, as A,B")
     parser.add_argument("--anew", action="store_true", help="forget earlier results of those that are run")
-    parser.add_argument("--at-once", type=parts.cores, default=1, help="models, each on a core of its own")
+    parser.add_argument(
+        "--at-once", type=parts.cores, default=1, help="models or benches, each on a core of its own"
+    )
     options = parser.parse_args()
     if unknown := [name for name in options.only or () if name not in known]:
         parser.error(f"no bench {', '.join(unknown)}; --list --all names all")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -56,6 +57,17 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     failed = run((dies, fails, works), tmp_path, quick=False)
     assert failed == {"dies": "died of signal 6", "fails": "ended with status 3; see above"}
     assert (tmp_path / "works.json").exists()
+
+
+def test_several_at_once_have_a_core_each_and_those_of_threads_have_all(tmp_path: Path) -> None:
+    program = """
+import os, pathlib, sys
+pathlib.Path(sys.argv[1]).write_text('{"runs": [{"parts": %d, "seconds": 0}]}' % len(os.sched_getaffinity(0)))
+"""
+    benches = (*(Scripted(name, program, 1) for name in "ab"), Scripted("c", program, 1, threads=True))
+    assert run(benches, tmp_path, quick=True, at_once=2) == {}
+    cores = {name: json.loads((tmp_path / f"{name}.json").read_text())["runs"][0]["parts"] for name in "abc"}
+    assert cores == {"a": 1, "b": 1, "c": len(os.sched_getaffinity(0))}
 
 
 def test_a_failure_is_what_the_document_says(tmp_path: Path) -> None:
