@@ -15,6 +15,7 @@ from docs.interfaces import cli_page, formats_page, python_page
 from docs.markup import NOTE, cell, fields, paragraphs
 
 from tensmith.data import READERS, DatasetReader
+from tensmith.engine.base import ENGINES, ON_REQUEST
 from tensmith.files import write_text
 from tensmith.hardware import Target, load_target, target_names
 from tensmith.report.schema import front_schema
@@ -131,6 +132,22 @@ def _options(reader: DatasetReader) -> str:
     return ", ".join(f"`{p.name}` (default {p.default})" for p in named)
 
 
+def engines_page() -> str:
+    """docs/engines.md: every engine, and the settings that it takes."""
+    lines = ["# Engines", "", f"{NOTE} from `tensmith.engine.engines`.", ""]
+    lines += [
+        "`--engines A,B` names those that may run a model; where it is left out, all that are installed "
+        "do, but for those that are used on request. `tensmith bench` takes settings behind colons: "
+        "`--engines onnxruntime,native:algorithm=direct:tuning=untuned`. `tensmith doctor` says what is "
+        "here.",
+        "",
+    ]
+    for name, found in sorted(ENGINES.items()):
+        lines += [f"## {name}", "", *(["Used on request only.", ""] if name in ON_REQUEST else [])]
+        lines += [paragraphs(inspect.getdoc(type(found)) or ""), ""]
+    return "\n".join(lines)
+
+
 def targets_page() -> str:
     """docs/targets.md: every device that comes with tensmith, and where its numbers are from."""
     lines = ["# Targets", "", f"{NOTE} from `tensmith/hardware/targets/*.toml`.", ""]
@@ -200,6 +217,7 @@ PAGES = {
     "xla_rules.md": xla_page,
     "datasets.md": datasets_page,
     "targets.md": targets_page,
+    "engines.md": engines_page,
     "front.md": front_page,
     "cli.md": cli_page,
     "python.md": python_page,

@@ -1,4 +1,5 @@
-"""What the site adds to the pages of docs/: CONTRIBUTING.md as one of them, README's figures inside others.
+"""What the site adds to the pages of docs/: CONTRIBUTING.md as one of them, README's figures inside others,
+and their picture.
 
 mkdocs calls these functions by their names.
 """
@@ -12,12 +13,15 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 CONTRIBUTING, PAGE = "CONTRIBUTING.md", "contributing.md"
+PICTURE = "benchmarks/results/fronts.png"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """CONTRIBUTING.md, which lies beside docs/, is a page of the site."""
+    """CONTRIBUTING.md, which lies beside docs/, is a page of the site; README's picture is a file of it."""
     text = _beside_docs(config, CONTRIBUTING).replace("](docs/", "](")
     files.append(File.generated(config, PAGE, content=text))
+    picture = Path(config.config_file_path).parent / PICTURE
+    files.append(File.generated(config, PICTURE, abs_src_path=str(picture)))
     return files
 
 

@@ -26,7 +26,7 @@ from tensmith.lifting.decorator import LiftWarning
 from tensmith.quantization import Quantization, RoundedTensor
 from tensmith.report.metric import Metric
 from tensmith.search import checkpoint
-from tensmith.study import results
+from tensmith.study import plan, results
 from tensmith.study.plan import StudyPlan
 from tensmith.superoptimize.decorator import OptimizeWarning
 from tensmith.verify import lift_certificate
@@ -149,6 +149,7 @@ def formats_page() -> str:
     for title, model in {"certificate.json": Certificate, "study.yaml": StudyPlan}.items():
         schema = model.model_json_schema()
         lines += [f"## {title}", "", *fields(title, schema)]
+        lines += _study_values() if model is StudyPlan else ()
         for name, part in schema["$defs"].items():
             lines += [f"### {name}", "", *fields(name, part)]
     for title, module in {"F.cert": lift_certificate, "model.packed": container, "TensIR": text}.items():
@@ -159,6 +160,26 @@ def formats_page() -> str:
     ):
         lines += [f"## {title}", "", document(module), "", *(f"    {table}" for table in _tables(kind)), ""]
     return "\n".join(lines)
+
+
+def _study_values() -> Iterator[str]:
+    """What the layers of a study may name."""
+    ladders = "; ".join(f"`{name}: [{', '.join(map(str, steps))}]`" for name, steps in plan.LADDERS.items())
+    values = {
+        "optimizations": f"{_listed(plan.PLAIN)}; {ladders}, or the name alone for that ladder; "
+        f"`{plan.TRAINED}: [...]` of any that takes numbers or samples",
+        "algorithms": _listed(plan.ALGORITHMS),
+        "systems": _listed(plan.SYSTEMS),
+        "hardware": f"`cpu:THREADS`, `estimated:TARGET` ([targets](targets.md)), {_listed(plan.DEVICES)}",
+        "measure": _listed(plan.MORE_FIGURES),
+    }
+    yield from ("| layer | what it may name |", "| --- | --- |")
+    yield from (f"| `{layer}` | {cell(told)} |" for layer, told in values.items())
+    yield ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _tables(kind: Callable[[Path], Any]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ("automotive", "digits", "edge_vision", "study")
+EXAMPLES = ("automotive", "digits", "edge_vision", "lifting", "sensor_node", "study")
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md",
          *(f"examples/{name}/README.md" for name in EXAMPLES))  # fmt: skip
 SITE = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))

@@ -38,13 +38,14 @@ def compress(
     ] = None,
     preprocess: Annotated[
         str | None,
-        typer.Option(help="auto, raw, unit, imagenet, or MEAN/STD of images in 0..1. [default: auto]"),
+        typer.Option(
+            help="auto, raw, unit, tf, imagenet, cifar10, mnist, int8, or MEAN/STD of images in 0..1; with "
+            "-bgr behind it where blue is first. [default: auto]"
+        ),
     ] = None,
     measure: Annotated[
         str | None,
-        typer.Option(
-            help="auto, accuracy, agreement, loss, average-precision, fidelity or score. [default: auto]"
-        ),
+        typer.Option(help="auto, accuracy, agreement, loss, average-precision or fidelity. [default: auto]"),
     ] = None,
     decode: Annotated[
         str | None,

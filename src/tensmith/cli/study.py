@@ -26,7 +26,7 @@ _COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
 def study(
     plan: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The study: its layers and choices.")],
     output: Annotated[
-        Path | None, typer.Option(help="The folder of results. [default: NAME-study, beside this place]")
+        Path | None, typer.Option(help="The folder of results. [default: NAME-study, in this folder]")
     ] = None,
     dry_run: DryRun = False,
     prepare: Annotated[
