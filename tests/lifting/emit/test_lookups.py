@@ -23,6 +23,9 @@ void padded(int n, const int *ids, const float *t, float *out) {
 void beside(int n, const int *ids, const float *t, float *out) {
     for (int i = 0; i < n; i++) out[i] = t[i] - t[ids[i]];
 }
+float right(int n, int d, const float t[n][d], const int *k) {
+    float sum = 0; for (int i = 0; i < n; i++) sum += t[i][k[i]]; return sum;
+}
 int found(int n, const int *a) { for (int i = 0; i < n; i++) if (a[i] < 0) return a[i]; return 0; }
 """
 NONE = np.zeros(0, "f")
@@ -68,6 +71,17 @@ def test_a_negative_place_does_not_count_from_the_back(tmp_path: Path) -> None:
     ids, table = np.array([1, -1], np.int32), np.array([5, 6], "f")
     with pytest.raises(ValueError, match="t holds every element"):
         beside(2, ids, table, None)
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch", "tensorflow", "jax", "mlx"])
+def test_a_place_in_the_next_row_is_outside(target: str, tmp_path: Path) -> None:
+    pytest.importorskip({"mlx": "mlx.core"}.get(target, target))
+    right = function(tmp_path, "right", target)
+    table = np.arange(6, dtype="f")
+    assert float(right(2, 3, table, np.array([2, 0], np.int32))) == 2 + 3
+    for places in ([3, 0], [0, -1]):
+        with pytest.raises(ValueError, match="t holds every element"):
+            right(2, 3, table, np.array(places, np.int32))
 
 
 def test_the_array_that_lacks_an_element_is_named(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tensmith.formula.functions import DIVISIONS
+from tensmith.formula.types import I64, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.memory import ArrayMemory, memory_of
@@ -298,7 +299,9 @@ class Executor:
             case loops.Load(array, indices, _, position):
                 at = self._values(indices, state)
                 if self._is_there(array, at, position):
-                    at = self.world.wrapped(array, at, [index.type for index in indices])
+                    types = [index.type for index in indices]
+                    at, types = self._along_memory(array, at, types, position)
+                    at = self.world.wrapped(array, at, types)
                 else:
                     at = self._inside(array, at, position, state)
                 return select(self.world, state.arrays[array], at)
@@ -353,6 +356,23 @@ class Executor:
         asked = any(each.text == there(array, position) for each in self.world.summary.requires)
         plain = array in self.world.arrays and len(self.memories[array].strides) < 2
         return asked and plain and any(map(is_data, nodes))
+
+    def _along_memory(
+        self, array: str, nodes: At, types: list[MachineType], position: loops.SourcePosition
+    ) -> tuple[At, list[MachineType]]:
+        """Subscripts in rows of flat memory as its only one. The later ones are demanded to be in their rows;
+        where data says, none is there if they are not: -1."""
+        arena, memory = self.world.arena, self.memories[array]
+        if memory.extents is not None or len(nodes) == 1:
+            return nodes, types
+        place = memory.flat(self.world, nodes)
+        for node, in_row in zip(nodes[1:], memory.in_rows(self.world, nodes), strict=True):
+            if not is_data(node):
+                self.demand("bounds", array, position, arena.all(in_row))
+                continue
+            for claim in in_row:
+                place = arena.ite(claim, place, arena.number(-1, "Int"))
+        return (place,), [I64]
 
     def _inside(self, array: str, nodes: At, position: loops.SourcePosition, state: ProofState) -> At:
         """Grid subscripts of an element, demanded to be inside."""

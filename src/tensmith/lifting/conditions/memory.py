@@ -8,6 +8,7 @@ Whether e is below a length is then compared digit by digit, so that no product 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tensmith.lifting.conditions.nodes import Arena, ProofTerm, monomials
@@ -43,10 +44,21 @@ class ArrayMemory:
             return indices, arena.true
         if self.declared == self.strides and len(indices) == len(self.strides):
             return indices, arena.true
-        flat = world.zero
+        return self.split(world, self.flat(world, indices))
+
+    def flat(self, world: ProofWorld, indices: At) -> ProofTerm:
+        """The place in elements that the source's subscripts say."""
+        arena, flat = world.arena, world.zero
         for index, stride in zip(indices, self.declared, strict=True):
             flat = arena.add(flat, arena.mul(index, stride))
-        return self.split(world, flat)
+        return flat
+
+    def in_rows(self, world: ProofWorld, indices: At) -> Iterator[tuple[ProofTerm, ProofTerm]]:
+        """Of each of the source's subscripts but the first whether it is not below its row, and not above."""
+        arena = world.arena
+        for (outer, inner), index in zip(itertools.pairwise(self.declared), indices[1:], strict=True):
+            size = exact_quotient(arena, outer, inner, "an array")
+            yield arena.ge(index, world.zero), arena.gt(size, index)
 
     def split(self, world: ProofWorld, flat: ProofTerm) -> tuple[At, ProofTerm]:
         """The subscripts of a place counted in elements."""

@@ -10,7 +10,7 @@ from tensmith.lifting.emit import array_rules, emitter, rules
 from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.lifted import ArrayView
+from tensmith.lifting.lifted import ArrayView, reads_arrays
 
 _HELPERS = {
     "_flat": array_rules.flat_helper,
@@ -110,9 +110,13 @@ class Jax(PythonEmitter):
         return f"{array} = {array}.at[{view_places(writer, view)}].set({value})"
 
     def decorators(self, writer: PythonWriter) -> list[str]:
-        """64-bit types are switched on where the source has them."""
-        values = [g.name for g in writer.lifted.inputs if g.positions is None]
-        values += [*writer.program.outputs]
+        """64-bit types are switched on where the source has them, or places are computed in them."""
+        program, given = writer.program, writer.lifted.inputs
+        values = [g.name for g in given if g.positions is None] + [*program.outputs]
+        values += [
+            node.output
+            for node in program.nodes
+            if writer.type(node.output).dtype == "f64" or reads_arrays(program, given, node.output)
+        ]
         wide = any(writer.type(name).dtype in ("f64", "i64", "u64") for name in values)
-        wide = wide or any(writer.type(node.output).dtype == "f64" for node in writer.program.nodes)
         return [f"@{writer.helper('_wide')}"] if wide else []

@@ -16,7 +16,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import Array, Function, If, Loop, Statement
@@ -27,7 +27,6 @@ from tensmith.lifting.summarize.grids import choose
 from tensmith.lifting.summarize.liveness import liveness
 from tensmith.lifting.summarize.loop import run_loop
 from tensmith.lifting.summarize.plan import DerivationPlan, plan_sizes
-from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access
 from tensmith.lifting.summary import StridedMemory, Summary, length_symbol
 
@@ -71,6 +70,7 @@ def _summarize(function: Function, guess: Guess | None) -> Summary:
     )
     extents: list[Poly] = []
     accesses: list[Access] = []  # those of runs that were refused are not all there are
+    looked_up: set[str] = set()
     for _ in range(_MOST_RUNS):
         run = Execution(function, plan, live, guess, run_loop)
         problem: Refusal | None = None
@@ -80,11 +80,15 @@ def _summarize(function: Function, guess: Guess | None) -> Summary:
             problem = refusal
         extents += run.extents
         accesses = [*accesses, *run.accesses] if problem is not None else run.accesses
-        better = _improved(run, extents, accesses)
-        if better == plan:
-            if problem is not None:
-                raise problem
-            return finish(run, state, returned)
+        better = _improved(run, extents, accesses, looked_up := looked_up | run.looked_up)
+        if better == plan and problem is None:
+            try:
+                return finish(run, state, returned)
+            except Refusal as refusal:  # what is returned may be looked up, too
+                problem = refusal
+                better = _improved(run, extents, accesses, looked_up := looked_up | run.looked_up)
+        if better == plan and problem is not None:
+            raise problem
         if better.symbols != plan.symbols:
             accesses = []
         plan = better
@@ -104,28 +108,22 @@ def _unsigned(function: Function) -> frozenset[str]:
     return frozenset(found)
 
 
-def _improved(run: Execution, extents: Sequence[Poly], accesses: Sequence[Access]) -> DerivationPlan:
+def _improved(
+    run: Execution, extents: Sequence[Poly], accesses: Sequence[Access], looked_up: Container[str]
+) -> DerivationPlan:
     """The plan that runs suggest; that of the last one where it is as good as it gets."""
     function, plan = run.function, run.plan
     taken = frozenset(run.types) | frozenset(run.arrays)
     sized = plan_sizes(extents, _unsigned(function), taken, plan.grids)
     parameters = function.arrays
-    scope = Scope(plan.never_negative)
-    declared = {}
-    for name, type_ in parameters.items():
-        if type_.memory == "flat" and type_.rank > 1:
-            polys = []
-            for extent in type_.extents[1:]:
-                assert extent is not None
-                term = run.evaluate(extent, run.entry(), scope)
-                polys.append(run.position_of(term, scope, function.position))
-            declared[name] = tuple(polys)
+    declared = {name: run.rows(name) for name in parameters}
     subscripts = [(a.array, a.at, a.scope) for a in accesses if a.array in parameters]
+    chosen = choose(parameters, declared, subscripts, plan.raw, looked_up)
     grids = {
         name: StridedMemory(
             name, tuple(stride.substitute(plan.raw).substitute(sized.symbols) for stride in grid.strides)
         )
-        for name, grid in {**plan.grids, **choose(parameters, declared, subscripts, plan.raw)}.items()
+        for name, grid in {**plan.grids, **chosen}.items()
     }
     return DerivationPlan(
         sized.sizes, sized.symbols, sized.opaque, sized.never_negative, sized.requires, sized.alone, grids

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from tensmith.formula.expr import Choose, Read, Size, fresh
 from tensmith.formula.functions import DIVISIONS
 from tensmith.formula.poly import Poly
-from tensmith.formula.types import I64, MachineType
+from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, is_open, symbols, varies
 from tensmith.lifting.summarize.constants import literal, number, unknown
-from tensmith.lifting.summarize.grids import split
+from tensmith.lifting.summarize.grids import as_it_lies, row_major, split
 from tensmith.lifting.summarize.liveness import Live
 from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.merge import Merge
@@ -45,6 +45,7 @@ class Execution:
     accesses: list[Access] = field(default_factory=list)
     divisors: list[Divisor] = field(default_factory=list)
     lookups: list[Lookup] = field(default_factory=list)
+    looked_up: set[str] = field(default_factory=set)
     found: list[PendingLoop] = field(default_factory=list)
     locals: dict[str, tuple[Poly, ...]] = field(default_factory=dict)
     scouting: int = 0
@@ -269,6 +270,12 @@ class Execution:
         for term in terms:
             if any("@" in name for name in symbols(term)):
                 self.position_of(term, scope, load.position, load.array)
+        self.looked_up.add(load.array)
+        type_ = self.function.arrays[load.array]
+        if type_.memory == "flat" and self.plan.grids[load.array].strides != as_it_lies(type_):
+            raise Refusal(f"'{load.array}' is read where data says, and along several axes", load.position)
+        if rows := self.rows(load.array):
+            return self._look_up_in_rows(load, terms, rows, scope)
         found = looked_up(load.array, terms, load.type)
         self.lookups.append(Lookup(scope, load.position, found))
         if len(terms) > 1:
@@ -282,6 +289,45 @@ class Execution:
             self.accesses.append(Access(inside, load.position, load.array, tuple(at), False))
         return found
 
+    def _look_up_in_rows(
+        self, load: loops.Load, terms: Sequence[Term], rows: Sequence[Poly], scope: Scope
+    ) -> Term:
+        """An element of C's t[n][m]: at -1, where none is, if what data says lies in another row."""
+        place, inside, held = self.algebra.cast(terms[0], I64, scope), [], []
+        for term, extent in zip(terms[1:], rows, strict=True):
+            size, at = Size(extent, I64), self.algebra.cast(term, I64, scope)
+            if self.algebra.poly(at) is None:
+                held.append(self.algebra.apply("less_equal", [number(0, I64), at], BOOL, scope))
+                held.append(self.algebra.apply("less", [at, size], BOOL, scope))
+            else:
+                inside.append((self.position_of(term, scope, load.position, load.array), extent))
+            place = self.algebra.apply("mul", [place, size], I64, scope)
+            place = self.algebra.apply("add", [place, at], I64, scope)
+        for condition in held:
+            place = self.algebra.select(condition, place, number(-1, I64), scope)
+        found = looked_up(load.array, (place,), load.type)
+        self.lookups.append(Lookup(scope, load.position, found, tuple(inside)))
+        return found
+
+    def rows(self, array: str) -> tuple[Poly, ...]:
+        """How long the rows of a parameter's flat memory are by its type, the outermost first."""
+        type_, scope, found = self.function.arrays[array], Scope(self.plan.never_negative), []
+        for extent in type_.extents[1:] if type_.memory == "flat" else ():
+            assert extent is not None, "rows of flat memory have a size"
+            term = self.evaluate(extent, self.entry(), scope)
+            found.append(self.position_of(term, scope, self.function.position))
+        return tuple(found)
+
+    def in_memory(self, array: str, at: tuple[Poly, ...]) -> tuple[Poly, ...]:
+        """Subscripts in rows as that in memory which is seen as one axis; others as they are."""
+        grid = self.plan.grids.get(array)
+        if grid is None or len(grid.strides) != 1 or len(at) == 1:
+            return at
+        flat = Poly.of(0)
+        for stride, subscript in zip(row_major(self.rows(array)), at, strict=True):
+            flat = flat + stride * subscript
+        return (flat,)
+
     def _subscript(self, part: loops.Expr, state: State, scope: Scope, array: str, stored: bool) -> Poly:
         return self.position_of(self.evaluate(part, state, scope), scope, part.position, array, stored)
 
@@ -290,7 +336,7 @@ class Execution:
     ) -> tuple[Poly, ...]:
         """Subscripts of the grid; the access is kept for what it requires."""
         self.accesses.append(Access(scope, position, array, at, stored))
-        grid = self.plan.grids.get(array)
+        grid, at = self.plan.grids.get(array), self.in_memory(array, at)
         if grid is None or not grid.strides or len(at) == len(grid.strides):
             return at
         return split(at[0], grid.strides, scope)

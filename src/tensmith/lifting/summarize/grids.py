@@ -6,7 +6,7 @@ every subscript but the first stays below the quotient of its neighbours at ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 
 from tensmith.formula.poly import FloorDiv, Poly, long_division
@@ -82,10 +82,12 @@ def choose(
     extents: Mapping[str, tuple[Poly, ...]],
     accesses: Iterable[tuple[str, tuple[Poly, ...], Scope]],
     raw: Mapping[str, Poly],
+    looked_up: Container[str],
 ) -> dict[str, StridedMemory]:
     """The grid of each parameter's array that is accessed.
 
-    extents: declared ones after the first, of flat arrays; raw: sizes in terms of parameters.
+    extents: declared ones after the first, of flat arrays; raw: sizes in terms of parameters; looked_up: of
+    what data says to read, flat memory stays as it is.
     """
     subscripts: dict[str, list[tuple[Poly, Scope]]] = {}
     for array, at, scope in accesses:
@@ -93,14 +95,21 @@ def choose(
             subscripts.setdefault(array, []).append((at[0], scope))
     grids = {}
     for name, type_ in arrays.items():
-        if type_.memory == "flat" and type_.rank > 1:
-            grids[name] = StridedMemory(name, _products(extents[name]))
+        if type_.memory == "flat" and name in looked_up:
+            grids[name] = StridedMemory(name, as_it_lies(type_))
+        elif type_.memory == "flat" and type_.rank > 1:
+            grids[name] = StridedMemory(name, row_major(extents[name]))
         elif name in subscripts:
             grids[name] = StridedMemory(name, _strides(subscripts[name], raw))
     return grids
 
 
-def _products(extents: Sequence[Poly]) -> tuple[Poly, ...]:
+def as_it_lies(array: Array) -> tuple[Poly, ...]:
+    """The strides by which flat memory is seen as one axis."""
+    return (_ONE,) if array.rank > 1 else ()
+
+
+def row_major(extents: Sequence[Poly]) -> tuple[Poly, ...]:
     """Row-major strides of the extents after the first."""
     strides = [_ONE]
     for extent in reversed(extents):

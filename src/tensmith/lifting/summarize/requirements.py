@@ -17,7 +17,7 @@ from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.plan import DerivationPlan, at_least_text, display
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summarize.state import Access, Divisor
+from tensmith.lifting.summarize.state import Access, Divisor, Lookup
 from tensmith.lifting.summarize.wording import under
 from tensmith.lifting.summarize.writing import at_least_zero, by_scalars, writing
 from tensmith.lifting.summary import Path, Requirement, Result, Term, Written, as_shown, length_symbol, there
@@ -108,8 +108,15 @@ def _length_at(run: Execution, access: Access, axis: int) -> Poly:
 
 
 def _flat(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iterator[Requirement]:
-    strides = run.plan.grids[access.array].strides or (Poly.of(1),)
-    at = access.at if len(access.at) == len(strides) else split(access.at[0], strides, access.scope)
+    strides, at = (
+        run.plan.grids[access.array].strides or (Poly.of(1),),
+        run.in_memory(access.array, access.at),
+    )
+    if len(at) < len(access.at):
+        for subscript, size in zip(access.at[1:], run.rows(access.array), strict=True):
+            yield from _from_zero(run, access, subscript, where)
+            yield from _below(run, access, subscript, size, where)
+    at = at if len(at) == len(strides) else split(at[0], strides, access.scope)
     if any(poly.divisions() for poly in at):
         at, strides = access.at, (Poly.of(1),)  # quotient and remainder are in range by themselves
     for subscript in at:
@@ -131,7 +138,9 @@ def _inside_local(run: Execution, access: Access, where: Path) -> Iterator[Requi
             yield from _below(run, access, subscript, extent, where)
 
 
-def _from_zero(run: Execution, access: Access, subscript: Poly, where: Path) -> Iterator[Requirement]:
+def _from_zero(
+    run: Execution, access: Access | Lookup, subscript: Poly, where: Path
+) -> Iterator[Requirement]:
     if access.scope.proves(subscript):
         return
     low = access.scope.lower(subscript)
@@ -140,7 +149,9 @@ def _from_zero(run: Execution, access: Access, subscript: Poly, where: Path) -> 
     yield at_least(low, run.plan, where)
 
 
-def _below(run: Execution, access: Access, subscript: Poly, size: Poly, where: Path) -> Iterator[Requirement]:
+def _below(
+    run: Execution, access: Access | Lookup, subscript: Poly, size: Poly, where: Path
+) -> Iterator[Requirement]:
     room = size - 1 - subscript
     if access.scope.proves(room):
         return
@@ -327,7 +338,7 @@ def _length(run: Execution, array: str, axis: int, need: Need) -> Requirement:
     return Requirement("length", text, raw, array, axis, where=need.where)
 
 
-def _unbounded(access: Access, why: str) -> Refusal:
+def _unbounded(access: Access | Lookup, why: str) -> Refusal:
     return Refusal(
         f"that this subscript of '{access.array}' stays inside the array cannot be shown: {why}; "
         "bound the loop by the array's length",
@@ -409,11 +420,13 @@ def _uncast(term: Term) -> Term:
 def _there(run: Execution) -> Iterator[Requirement]:
     """What data says to read."""
     for found in run.lookups:
-        array, *subscripts = found.term.args
+        subscripts = found.term.args[1:]
         reads = (part for each in subscripts for part in walk(each) if isinstance(part, Read))
         saying = next((read.tensor for read in reads if read.type.kind != "float"), "")
-        assert isinstance(array, Read)
-        yield Requirement("there", there(array.tensor, found.position), None, array.tensor, other=saying)
+        for subscript, size in found.inside:
+            yield from _from_zero(run, found, subscript, _branches(run, found.scope))
+            yield from _below(run, found, subscript, size, _branches(run, found.scope))
+        yield Requirement("there", there(found.array, found.position), None, found.array, other=saying)
 
 
 def _ordered(terms: Iterable[Term]) -> Iterator[Requirement]:

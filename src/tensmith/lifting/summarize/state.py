@@ -56,9 +56,20 @@ class Access(Occurrence):
 
 @dataclass(frozen=True)
 class Lookup(Occurrence):
-    """An element of a parameter's array at subscripts some of which are data: a term of "element"."""
+    """An element of a parameter's array at subscripts some of which are data: a term of "element".
+
+    inside: subscripts that are none, in the rows of flat memory, and how long these are.
+    """
 
     term: Call
+    inside: tuple[tuple[Poly, Poly], ...] = ()
+
+    @property
+    def array(self) -> str:
+        """The parameter."""
+        whole = self.term.args[0]
+        assert isinstance(whole, Read)
+        return whole.tensor
 
 
 @dataclass(frozen=True)

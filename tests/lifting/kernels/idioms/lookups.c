@@ -94,3 +94,23 @@ int value_of(int n, const int *keys, const int *values, int key) {
             return values[i];
     return -1;
 }
+
+void embed_rows(int n, int v, int d, const int *ids, const float table[v][d], float out[n][d]) {
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < d; j++)
+            out[i][j] = table[ids[i]][j];
+}
+
+float right_ones(int n, int d, const float logits[n][d], const uint8_t *labels) {
+    float sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += logits[i][labels[i]];
+    return sum;
+}
+
+void in_cube(int n, const int16_t t[][3][4], const int *a, const int *b, const int *c, int16_t *out) {
+    for (int i = 0; i < n; i++)
+        out[i] = t[a[i]][b[i]][c[i]];
+}
+
+float one_of(int n, int d, const float t[n][d], const int *ids, int i, int j) { return t[ids[i]][j]; }
