@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from tensmith.backend.onnx import write_onnx
-from tensmith.data.gguf import is_gguf
 from tensmith.data.mapped import Shelf, let_go
 from tensmith.errors import ModelError, OutputError, UsageError
 from tensmith.evaluate.size import file_bytes
@@ -132,7 +131,7 @@ def quantize(
         raise UsageError(f"a block is a multiple of 16, not {block}")
     path, tell = Path(output), progress or silent
     named = isinstance(model, (str, os.PathLike))
-    if named and not is_gguf(Path(model)):
+    if named:
         refuse_own(Path(model), path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from command_line import refused, tensmith
 from decoders import HEAD, HEADS, MOST, VOCABULARY, decoder
 from tensmith import load
 from tensmith.backend.onnx import write_onnx
+from tensmith.cli.cache import cache
 from tensmith.data import as_dataset, split
 from tensmith.deploy.caching import CachedDecoder, apart, cached_decoder
 from tensmith.deploy.generation import TokenDecoder
 from tensmith.deploy.slots import SlotDecoders
-from tensmith.errors import EngineError, ModelError
+from tensmith.errors import EngineError, ModelError, OutputError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.frontend.onnx import read_onnx
 from tensmith.rewrite.method import apply_lossy
@@ -267,6 +269,18 @@ def test_the_command_writes_a_file_that_generates(tmp_path: Path) -> None:
     ]
     assert said[0]["tokens"] == said[1]["tokens"]
     refused(tensmith("cache", "d.cached.onnx", folder=tmp_path), 1, "has caches already")
+
+
+def test_weights_beside_the_file_go_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder(tmp_path / "d.onnx")
+    beside = partial(write_onnx, external_threshold=0)
+    monkeypatch.setattr("tensmith.deploy.caching.write_onnx", beside)
+    place = tmp_path / "far" / "c.onnx"
+    cache(tmp_path / "d.onnx", place)
+    assert place.with_name("c.onnx.data").is_file()
+    assert load(place).generate([1, 2], 9) == load(tmp_path / "d.onnx").generate([1, 2], 9)
+    with pytest.raises(OutputError, match="--force"):
+        cache(tmp_path / "d.onnx", place)
 
 
 def test_a_node_that_mixes_rows_is_named(tmp_path: Path) -> None:

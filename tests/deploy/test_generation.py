@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from command_line import refused, tensmith
-from tensmith import load
+from gguf_models import gpt2_model, written
+from tensmith import load, quantize
 from tensmith.data.tokenizers import ByteTokenizer, LlamaTokenizer, TokenizerFile
 from tensmith.deploy.generation import Sampling
-from tensmith.errors import ModelError, UsageError
+from tensmith.errors import DataError, ModelError, OutputError, UsageError
 
 VOCABULARY, WIDTH = 23, 8
 _RANDOM = np.random.default_rng(3)
@@ -165,6 +167,34 @@ def test_the_command(tmp_path: Path) -> None:
     refused(tensmith("generate", "m.onnx", "--tokens", "3,x", folder=tmp_path), 2, "1,2,3")
 
 
+def test_what_was_said_is_shown_where_a_text_cannot_go_on(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(written(gpt2_model()))
+    words = ("generate", "m.gguf", "--tokens", "3,1,4", "--stop", "none", "--max-new-tokens")
+    refused(tensmith(*words, "64", folder=tmp_path), 2, "positions for 64")
+    path = decoder(tmp_path / "m.onnx")
+    model = onnx.load(path)
+    head = next(each for each in model.graph.initializer if each.name == "embedding")
+    table = numpy_helper.to_array(head).copy()
+    table[likeliest(5)[2]] = np.nan
+    head.CopyFrom(numpy_helper.from_array(table, "embedding"))
+    onnx.save(model, path)
+    run = tensmith(
+        "generate", "m.onnx", "--tokens", "3,1,4", "--max-new-tokens", "7", "--json", folder=tmp_path
+    )
+    found = json.loads(run.stdout)
+    assert run.returncode == 1 and "no numbers" in found["stopped"]
+    assert 0 < len(found["tokens"]) < 7 and found["tokens"] == likeliest(7)[: len(found["tokens"])]
+
+
+def test_nothing_is_written_over_the_model_itself(tmp_path: Path) -> None:
+    content = written(gpt2_model())
+    (tmp_path / "m.gguf").write_bytes(content)
+    for write in (load(tmp_path / "m.gguf").save, partial(quantize, tmp_path / "m.gguf")):
+        with pytest.raises(OutputError, match="a file of the model itself"):
+            write(tmp_path / "m.gguf")
+    assert (tmp_path / "m.gguf").read_bytes() == content
+
+
 def test_the_tokenizer_says_what_ends_a_text(tmp_path: Path) -> None:
     tokenizers = pytest.importorskip("tokenizers", reason="the text extra is not installed")
     decoder(tmp_path / "m.onnx")
@@ -222,4 +252,19 @@ def test_tokenizers_give_text_back(tmp_path: Path) -> None:
     encoder.save(str(tmp_path / "tokenizer.json"))
     file = TokenizerFile(tmp_path / "tokenizer.json")
     assert file.encode("a b") == [0, 2, 3, 1] and file.start("a b") == [0, 2, 3]
-    assert file.decode([2, 3]) == "a b"
+    assert file.decode([2, 3]) == "a b" and file.start("") == [0]
+
+
+HOSTILE = {
+    "is no tokenizer.json": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]],
+                             "continuing_subword_prefix": "####"},
+    "cannot encode": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "[UNK]"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_what_a_strangers_tokenizer_raises_is_said(said: str, tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers", reason="the text extra is not installed")
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0", "model": HOSTILE[said]}))
+    with pytest.raises(DataError, match=said):
+        TokenizerFile(tmp_path / "tokenizer.json").encode("z")

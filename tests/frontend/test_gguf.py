@@ -206,6 +206,15 @@ def test_positions_are_slowed_by_a_scale_and_by_factors() -> None:
     )
     np.testing.assert_allclose(slowed, divided, atol=1e-5)
     assert abs(slowed - plain).max() > 1e-2
+    scaled = {"llama.rope.scaling.factor": entry(4.0)}
+    older = {"llama.rope.scale_linear": entry(4.0)}
+    for more, same in (
+        (scaled, slowed),
+        (older, slowed),
+        (older | {"llama.rope.scaling.type": entry("linear")}, slowed),
+        (older | scaled | {"llama.rope.scaling.type": entry("none")}, plain),
+    ):
+        np.testing.assert_array_equal(logits(read_gguf(written((entries | more, arrays)))), same)
 
 
 def test_gpt2_computes_what_transformers_does() -> None:
@@ -281,10 +290,11 @@ def test_stories_as_gguf_is_the_decoder_that_it_was(data_dir: Path) -> None:
 def test_the_tokenizer_of_stories_is_that_of_llama2_c(data_dir: Path) -> None:
     inside = tokenizer_of_gguf(open_gguf(written(stories(data_dir))))
     beside = LlamaTokenizer(data_dir / "lm" / "tok512.bin")
-    for text in ("", "Once upon a time", "  two  spaces\n\u00e9\U0001f600 x", "<s> is a text"):
+    for text in ("", "Once upon a time", "  two  spaces\n\u00e9\U0001f600 x", "<b> is a text"):
         tokens = beside.encode(text)
         assert inside.start(text) == tokens
         assert inside.decode(tokens) == beside.decode(tokens)
+    assert inside.start("<s>") == [1, 1]  # llama2.c has no names for special tokens
 
 
 # Tokenizers
@@ -302,6 +312,31 @@ def test_pieces_are_merged_by_their_scores() -> None:
         "tokenizer.ggml.add_space_prefix": entry(False),
     }
     assert tokenizer_of_gguf(open_gguf(written((plain, arrays)))).start("ab") == [262]
+
+
+def test_special_tokens_are_taken_whole() -> None:
+    entries, arrays = rotary_model()
+    types = np.array([2, 3, 3, *[6] * 256, *[1] * (VOCABULARY - 259)], np.int32)
+    types[VOCABULARY - 1] = 4
+    marked = written((entries | {"tokenizer.ggml.token_type": entry(types)}, arrays))
+    words = tokenizer_of_gguf(open_gguf(marked))
+    last = f"word{VOCABULARY - 267}"
+    assert words.start(f"ab</s>ab{last}") == [1, 264, 2, 264, VOCABULARY - 1]
+    assert words.start("</s>") == [1, 2] and words.start("") == [1] and words.ends == {2}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("tokenizer.ggml.model", np.ones(2, np.int32)),
+        ("tokenizer.ggml.add_bos_token", np.ones(2, np.int32)),
+        ("tokenizer.ggml.add_space_prefix", 7),
+    ],
+)
+def test_one_value_belongs_where_one_is_meant(key: str, value: object) -> None:
+    entries, arrays = rotary_model()
+    with pytest.raises(DataError, match="--tokenizer"):
+        tokenizer_of_gguf(open_gguf(written((entries | {key: entry(value)}, arrays))))
 
 
 def test_merges_are_those_of_byte_level_bpe() -> None:
@@ -352,7 +387,7 @@ def _without(*names: str) -> tuple[dict, dict]:
 
 def _with(name: str, value: object) -> tuple[dict, dict]:
     entries, arrays = rotary_model()
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         return entries, arrays | {name: value.astype(np.float32)}
     return entries | {name: entry(value)}, arrays
 
@@ -370,6 +405,12 @@ WRONG = {
     "has -1.0 as 'llama.rope.freq_base', which is above 0": _with("llama.rope.freq_base", -1.0),
     "does not turn all 8 features": _with("llama.rope.dimension_count", 4),
     "has no count as 'llama.embedding_length'": _with("llama.embedding_length", "many"),
+    "of shape [32, 32], where [8589934592, 32] belongs": _with("llama.attention.key_length", 1 << 31),
+    "has no count as 'llama.attention.head_count'": _with(
+        "llama.attention.head_count", np.zeros(2, np.int32)
+    ),
+    "has 'llama.attention.scale'": _with("llama.attention.scale", np.ones(2, np.int32)),
+    "scales what it turns": _with("llama.rope.scaling.attn_factor", 1.5),
 }
 
 

@@ -43,16 +43,21 @@ def write_onnx(program: Program, path: str | Path, *, external_threshold: int = 
     """
     path = Path(path)
     if sum(map(array_bytes, program.constants.values())) <= external_threshold:
-        model = to_onnx(program)
-    else:
-        data = path.with_name(path.name + ".data")
-        with atomic_path(data) as temporary, temporary.open("wb") as file:
+        write_bytes(path, _serialized(to_onnx(program), path))
+        return
+    data = path.with_name(path.name + ".data")
+    with atomic_path(path) as last, atomic_path(data) as temporary:
+        with temporary.open("wb") as file:
             model = _build(program, ExternalWriter(file, data.name))
+        last.write_bytes(_serialized(model, path))
+
+
+def _serialized(model: onnx.ModelProto, path: Path) -> bytes:
     if model.ByteSize() > _PROTOBUF_LIMIT:
         raise OutputError(
             f"{path} would be over 2 GB, which ONNX cannot hold in one file; lower external_threshold"
         )
-    write_bytes(path, model.SerializeToString(deterministic=True))
+    return bytes(model.SerializeToString(deterministic=True))
 
 
 def _build(program: Program, write_tensor: WriteTensor) -> onnx.ModelProto:

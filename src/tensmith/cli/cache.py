@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tensmith.cli.command import Answer, command
-from tensmith.cli.writing import Force, place_of, write_unless_other
+from tensmith.cli.writing import Force, place_of, refuse_existing, write_unless_other
 
 
 @command(example="tensmith cache decoder.onnx")
@@ -29,20 +29,28 @@ def cache(
     from tensmith.deploy.caching import cached_decoder
     from tensmith.deploy.generation import TokenDecoder
     from tensmith.deploy.model import load
-    from tensmith.files import TemporaryFolder
+    from tensmith.files import TemporaryFolder, sha256_file
+    from tensmith.frontend.model_copy import copy_model
+    from tensmith.frontend.model_files import model_files
 
     place = place_of(source, target, ".cached.onnx")
     model = load(source)
     with TemporaryFolder() as folder:
         made = Path(folder) / "cached.onnx"
         decoder = cached_decoder(model.program, TokenDecoder(model.session), made, "onnxruntime", 1)
-        content = made.read_bytes()
-    digest = write_unless_other(place, content, force)
+        files = model_files(made)
+        size = sum(file.stat().st_size for file in files)
+        if len(files) > 1:
+            refuse_existing(place, force)
+            copy_model(made, place)
+            digest = sha256_file(place)
+        else:
+            digest = write_unless_other(place, made.read_bytes(), force)
     apart, tokens = decoder.compared.apart, decoder.compared.tokens
     late = decoder.causality.late
     assumed = [] if late else sorted(decoder.causality.assumed)
     document = {
-        "path": str(place), "bytes": len(content), "caches": len(decoder.caches), "apart": apart,
+        "path": str(place), "bytes": size, "caches": len(decoder.caches), "apart": apart,
         "evidence": "tested", "tested_tokens": tokens, "sha256": digest,
         "causal": {"evidence": "tested" if late else "proved", "reason": late, "assumes": assumed},
     }  # fmt: skip

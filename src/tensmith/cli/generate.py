@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tensmith.cli.command import Answer, command
+from tensmith.cli.command import INTERRUPTED, Answer, command
 
 
 @command(example="tensmith generate stories.onnx --tokenizer tok512.bin --prompt 'Once upon a time'")
@@ -41,16 +42,20 @@ def generate(
     from tensmith.data.tokenizers import Speller, speller
     from tensmith.deploy.generation import Sampling
     from tensmith.deploy.model import load
-    from tensmith.errors import UsageError
+    from tensmith.errors import DataError, MissingExtra, TensmithError, UsageError
 
     if (prompt is None) == (tokens is None):
         raise UsageError("give --prompt TEXT with its --tokenizer, or --tokens 1,2,3")
+    if prompt is not None and any("\ud800" <= letter <= "\udfff" for letter in prompt):
+        raise UsageError("--prompt is no UTF-8; give its tokens by --tokens")
     if prompt is not None and tokenizer is None and not is_gguf(model):
         raise UsageError("--prompt needs --tokenizer: byte, or the model's tokenizer.json or tok*.bin")
+    words: Speller | None = None
     if tokenizer is not None:
-        words: Speller | None = speller(tokenizer)
-    else:
-        words = tokenizer_of_gguf(model) if prompt is not None else None
+        words = speller(tokenizer)
+    elif is_gguf(model):
+        with contextlib.nullcontext() if prompt is not None else contextlib.suppress(DataError, MissingExtra):
+            words = tokenizer_of_gguf(model)
     start = _numbers(tokens, "--tokens") if prompt is None or words is None else words.start(prompt)
     ends = (
         words.ends
@@ -58,22 +63,29 @@ def generate(
         else _numbers("" if stop == "none" else stop, "--stop")
     )
     loaded = load(model, engine, threads)
-    _ = loaded.decoder
-    began = time.perf_counter()
+    steps = loaded.stream(start, max_new_tokens, Sampling(temperature, top_p, seed), ends)
     said: list[int] = []
-    first = began
-    for token in loaded.stream(start, max_new_tokens, Sampling(temperature, top_p, seed), ends):
-        first = time.perf_counter() if not said else first
-        said.append(token)
-    ended = time.perf_counter()
+    stopped, code = "", 0
+    began = first = ended = time.perf_counter()
+    try:
+        for token in steps:
+            ended = time.perf_counter()
+            first = first if said else ended
+            said.append(token)
+    except (KeyboardInterrupt, TensmithError) as error:
+        if not said:
+            raise
+        interrupted = isinstance(error, KeyboardInterrupt)
+        stopped, code = ("interrupted", INTERRUPTED) if interrupted else (str(error), 1)
     rate = (len(said) - 1) / (ended - first) if len(said) > 1 else None
     text = words.decode([*start, *said]) if words is not None else None
     pace = f"first token after {first - began:.3f} s" + (f", then {rate:.1f} tokens/s" if rate else "")
     document = {
         "prompt_tokens": start, "tokens": said, "text": text, "first_token_seconds": first - began,
-        "tokens_per_second": rate,
+        "tokens_per_second": rate, "stopped": stopped or None,
     }  # fmt: skip
-    return Answer(document, [text or ",".join(map(str, said)), f"{len(said)} tokens: {pace}"])
+    shown = [text or ",".join(map(str, said)), f"{len(said)} tokens: {pace}"]
+    return Answer(document, [*shown, *([f"Stopped: {stopped}."] if stopped else [])], code)
 
 
 # Of the largest token that any model could have.

@@ -31,9 +31,10 @@ def refuse_source(place: Path, *sources: Path) -> None:
 
 
 def refuse_existing(place: Path, force: bool, found: str = "exists") -> None:
-    """OutputError where a file stands at a place, unless it may be replaced."""
-    if place.exists() and not force:
-        raise OutputError(f"{place} {found}; name another DST, or replace it by --force")
+    """OutputError where a file stands at a place, or one of weights beside it, unless it may be replaced."""
+    for file in (place, place.with_name(f"{place.name}.data")):
+        if file.exists() and not force:
+            raise OutputError(f"{file} {found}; name another DST, or replace it by --force")
 
 
 def write_unless_other(place: Path, content: bytes, force: bool) -> str:

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from tensmith.data.gguf import GgufFile, open_gguf
-from tensmith.data.tokenizers import ScoredPieces, Speller
+from tensmith.data.tokenizers import ScoredPieces, Speller, TokenizerFile, of_package
 from tensmith.errors import DataError, MissingExtra
 
 _KEYS = "tokenizer.ggml."
 # tokenizer.ggml.token_type
 _NORMAL, _CONTROL, _OF_USER, _BYTE = 1, 3, 4, 6
 _SPACE = "\u2581"
+_TODO = "name the model's tokenizer.json by --tokenizer"
 
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
@@ -49,16 +50,14 @@ def tokenizer_of_gguf(source: Path | GgufFile) -> Speller:
     """The tokenizer in a GGUF file. DataError where it has none, or one that is not known."""
     file = source if isinstance(source, GgufFile) else open_gguf(source)
     kind = file.metadata.get(f"{_KEYS}model")
-    if kind == "llama":
-        return _scored(file)
-    if kind == "gpt2":
-        return _GgufBpe(file)
+    if isinstance(kind, str) and kind in ("llama", "gpt2"):
+        return _scored(file) if kind == "llama" else _GgufBpe(file)
     told = "no tokenizer" if kind is None else f"a tokenizer of the kind '{str(kind)[:40]}'"
     raise _unusable(file, f"holds {told}")
 
 
 def _unusable(file: GgufFile, what: str) -> DataError:
-    return DataError(f"{file.label} {what}; name the model's tokenizer.json by --tokenizer")
+    return DataError(f"{file.label} {what}; {_TODO}")
 
 
 def _texts(file: GgufFile, key: str) -> list[str]:
@@ -78,9 +77,16 @@ def _numbers(file: GgufFile, key: str, count: int, default: float) -> list[float
     return numbers
 
 
+def _flag(file: GgufFile, key: str, default: bool) -> bool:
+    found = file.metadata.get(_KEYS + key, default)
+    if not isinstance(found, bool):
+        raise _unusable(file, f"has no yes or no as '{_KEYS}{key}'")
+    return found
+
+
 def _first(file: GgufFile, begins: bool, vocabulary: int) -> list[int]:
     """The token that texts begin with, if there is one."""
-    if not file.metadata.get(f"{_KEYS}add_bos_token", begins):
+    if not _flag(file, "add_bos_token", begins):
         return []
     token = file.metadata.get(f"{_KEYS}bos_token_id", 1)
     if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocabulary:
@@ -88,10 +94,13 @@ def _first(file: GgufFile, begins: bool, vocabulary: int) -> list[int]:
     return [token]
 
 
-def _ends(file: GgufFile, vocabulary: int) -> frozenset[int]:
-    """The tokens that end a text, or a turn of a talk."""
-    found = (file.metadata.get(f"{_KEYS}{name}_token_id") for name in ("eos", "eot"))
-    return frozenset(number for number in found if type(number) is int and 0 <= number < vocabulary)
+def _ends(file: GgufFile, texts: Sequence[str], types: Sequence[float]) -> frozenset[int]:
+    """The tokens that end a text, or a turn of a talk: as the file says, or by what they are called."""
+    named = (file.metadata.get(f"{_KEYS}{name}_token_id") for name in ("eos", "eot"))
+    found = {number for number in named if type(number) is int and 0 <= number < len(texts)}
+    called = enumerate(zip(texts, types))
+    found |= {n for n, (text, type_) in called if type_ == _CONTROL and text in TokenizerFile.ENDS}
+    return frozenset(found)
 
 
 def _scored(file: GgufFile) -> ScoredPieces:
@@ -106,10 +115,15 @@ def _scored(file: GgufFile) -> ScoredPieces:
     names = [f"<0x{byte:02X}>" for byte in range(256)]
     if lost := [name for name in names if name not in found]:
         raise _unusable(file, f"has no token for the byte {lost[0]}")
-    leading = " " if file.metadata.get(f"{_KEYS}add_space_prefix", True) else ""
+    leading = " " if _flag(file, "add_space_prefix", True) else ""
     first = _first(file, True, len(texts))
     bytes_ = [found[name] for name in names]
-    return ScoredPieces(said, scores, bytes_, first, leading, _ends(file, len(texts)))
+    whole = {
+        text.replace(_SPACE, " "): n
+        for n, (text, type_) in enumerate(zip(texts, types))
+        if type_ in (_CONTROL, _OF_USER) and text
+    }
+    return ScoredPieces(said, scores, bytes_, first, leading, _ends(file, texts, types), whole)
 
 
 class _GgufBpe:
@@ -129,10 +143,8 @@ class _GgufBpe:
         merges = [(first, second) for first, _, second in pairs]
         types = _numbers(file, "token_type", len(texts), _NORMAL)
         vocabulary = {text: number for number, text in enumerate(texts)}
-        try:
+        with of_package(f"{file.label} holds merges that are none of its tokens", _TODO):
             encoder: Any = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=family.whole))
-        except Exception as error:  # the package raises whatever it finds
-            raise _unusable(file, f"holds merges that are none of its tokens ({error})") from error
         if family.words is None:
             encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         else:
@@ -140,18 +152,22 @@ class _GgufBpe:
             letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
             encoder.pre_tokenizer = pre_tokenizers.Sequence([words, letters])
         encoder.decoder = decoders.ByteLevel()
-        encoder.add_special_tokens([text for text, type_ in zip(texts, types) if type_ == _CONTROL])
-        self._encoder = encoder
+        with of_package(f"{file.label} holds tokens that are none", _TODO):
+            encoder.add_special_tokens([text for text, type_ in zip(texts, types) if type_ == _CONTROL])
+            encoder.add_tokens([text for text, type_ in zip(texts, types) if type_ == _OF_USER])
+        self._encoder, self._label = encoder, file.label
         self._first = _first(file, family.begins, len(texts))
         self.vocabulary = len(texts)
-        self.ends = _ends(file, len(texts))
+        self.ends = _ends(file, texts, types)
 
     def encode(self, text: str) -> list[int]:
         """With the token that begins a text, where it has one."""
-        return [*self._first, *self._encoder.encode(text, add_special_tokens=False).ids]
+        with of_package(f"the tokenizer of {self._label} cannot encode this text"):
+            return [*self._first, *self._encoder.encode(text, add_special_tokens=False).ids]
 
     start = encode
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Without tokens that are not said."""
-        return str(self._encoder.decode(list(tokens)))
+        with of_package(f"the tokenizer of {self._label} cannot decode these tokens"):
+            return str(self._encoder.decode(list(tokens)))

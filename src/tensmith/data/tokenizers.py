@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import heapq
+import re
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -83,7 +85,8 @@ class ScoredPieces:
     (bytes of unknown ones are tokens `byte_tokens`); the neighbours whose joined piece scores best are merged
     until none can be.
 
-    pieces: of each token the bytes that it stands for, None for those that are neither said nor looked for.
+    pieces: of each token the bytes that it stands for, None for those that are neither said nor looked for;
+    whole: special tokens by what they are called in a text.
     """
 
     def __init__(
@@ -94,8 +97,12 @@ class ScoredPieces:
         first: Sequence[int],
         leading: str = " ",
         ends: Iterable[int] = (),
+        whole: Mapping[str, int] | None = None,
     ) -> None:
         self.ends = frozenset(ends)
+        self._whole = dict(whole or {})
+        names = sorted(self._whole, key=len, reverse=True)
+        self._specials = re.compile(f"({'|'.join(map(re.escape, names))})")
         self._pieces, self._scores = pieces, scores
         self._first, self._leading = list(first), leading
         self._byte_tokens = list(byte_tokens)
@@ -107,12 +114,16 @@ class ScoredPieces:
         self.vocabulary = len(pieces)
 
     def encode(self, text: str) -> list[int]:
-        tokens = (
-            [number for character in self._leading + text for number in self._characters(character)]
-            if text
-            else []
-        )
-        return [*self._first, *self._merged(tokens)]
+        """With the token that begins a text. What a special token is called is that token, and the text
+        behind it begins anew, as in llama.cpp."""
+        found = list(self._first)
+        for part in self._specials.split(text) if self._whole else (text,):
+            if part in self._whole:
+                found.append(self._whole[part])
+            elif part:
+                spelt = (number for letter in self._leading + part for number in self._characters(letter))
+                found += self._merged(list(spelt))
+        return found
 
     start = encode
 
@@ -185,6 +196,17 @@ class LlamaTokenizer(ScoredPieces):
         super().__init__(said, scores, bytes_, [self.BOS], ends=(self.BOS, self.EOS))
 
 
+@contextmanager
+def of_package(what: str, todo: str = "") -> Iterator[None]:
+    """DataError for whatever the package `tokenizers` raises: any error, and panics, which are none."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, DataError):
+        raise
+    except BaseException as error:
+        raise DataError(f"{what} ({error}){todo and f'; {todo}'}") from error
+
+
 class TokenizerFile:
     """The tokenizer.json of an encoder such as BERT, by the package `tokenizers`.
 
@@ -202,28 +224,32 @@ class TokenizerFile:
             from tokenizers import Tokenizer as Encoder
         except ImportError as error:
             raise MissingExtra("reading tokenizer.json", "text") from error
-        try:
+        with of_package(f"{path} is no tokenizer.json that tokenizers reads"):
             self._encoder: Any = Encoder.from_buffer(data)
-        except Exception as error:  # the package raises whatever its parser does
-            raise DataError(f"{path} is no tokenizer.json that tokenizers reads: {error}") from error
         self._encoder.no_padding()
         self._encoder.no_truncation()
         self.vocabulary = int(self._encoder.get_vocab_size())
         known = map(self._encoder.token_to_id, self.ENDS)
         self.ends = frozenset(number for number in known if number is not None)
+        self._path = path
 
     def encode(self, text: str) -> list[int]:
         """With the tokens that begin and end a text."""
-        return list(self._encoder.encode(text).ids)
+        return list(self._encoded(text).ids)
 
     def start(self, text: str) -> list[int]:
-        """With the tokens that begin a text, where they do not end it as well."""
-        whole, plain = self.encode(text), list(self._encoder.encode(text, add_special_tokens=False).ids)
-        at = next((i for i in range(len(whole)) if whole[i : i + len(plain)] == plain), 0)
-        return whole[: at + len(plain)]
+        """With the tokens that begin a text, without those that end it."""
+        whole, added = self.encode(text), self._encoded("a").special_tokens_mask
+        ending = next((n for n, mark in enumerate(reversed(added)) if not mark), 0)
+        return whole[: len(whole) - ending]
+
+    def _encoded(self, *texts: str) -> Any:
+        with of_package(f"{self._path} cannot encode this text"):
+            return self._encoder.encode(*texts)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        return str(self._encoder.decode(list(tokens)))
+        with of_package(f"{self._path} cannot decode these tokens"):
+            return str(self._encoder.decode(list(tokens)))
 
     def inputs(self, length: int) -> Callable[[Sequence[str]], dict[str, Array]]:
         """Encodes a text, or a pair of them, as an encoder's inputs, each int64 [length].
@@ -236,7 +262,8 @@ class TokenizerFile:
         encoder.enable_padding(length=length, pad_id=next((n for n in known if n is not None), 0))
 
         def encoded(texts: Sequence[str]) -> dict[str, Array]:
-            found = encoder.encode(*texts)
+            with of_package(f"{self._path} cannot encode this text"):
+                found = encoder.encode(*texts)
             columns = (found.ids, found.attention_mask, found.type_ids)
             return {name: np.array(column, np.int64) for name, column in zip(ENCODER_INPUTS, columns)}
 

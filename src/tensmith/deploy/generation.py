@@ -236,8 +236,10 @@ def _scores(spec: TensorSpec) -> bool:
 
 
 def _nothing(spec: TensorSpec) -> Array:
-    """A cache of no tokens: of the sizes left open the first is the batch, the others the length."""
-    shape = [size if isinstance(size, int) else int(axis == 0) for axis, size in enumerate(spec.shape or ())]
+    """A cache of no tokens: [batch, ...], or keys and values in one [2, batch, ...]; lengths are open."""
+    sizes = spec.shape or ()
+    batch = int(len(sizes) == 5 and sizes[0] == 2)
+    shape = [size if isinstance(size, int) else int(axis == batch) for axis, size in enumerate(sizes)]
     if 0 not in shape:
         raise ModelError(f"input {spec.name} {shape} leaves no length open for what came before")
     return np.zeros(shape, spec.dtype)

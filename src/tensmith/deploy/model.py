@@ -26,8 +26,9 @@ from tensmith.evaluate.accuracy import Model as Answering
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.checked import check_model
+from tensmith.frontend.gguf import POSITION_TABLE
 from tensmith.frontend.model import read_model, read_weights_open
-from tensmith.frontend.model_copy import copy_model
+from tensmith.frontend.model_copy import copy_model, refuse_own
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.rewrite.tokens.caching import with_slots
@@ -131,6 +132,12 @@ class Model:
         """What generate gives, each token when it is known."""
         if max_new_tokens < 1:
             raise UsageError(f"max_new_tokens is a whole number from 1, not {max_new_tokens}")
+        positions = self.program.constants.get(POSITION_TABLE) if self._gguf else None
+        if positions is not None and len(tokens) + max_new_tokens - 1 > len(positions):
+            raise UsageError(
+                f"{len(tokens)} tokens and {max_new_tokens} more do not fit: the model has positions for "
+                f"{len(positions)}; give a shorter prompt, or ask for fewer"
+            )
         decoder = self.decoder
         if decoder is not self._slot_decoders and max_new_tokens >= _WORTH_CACHES:
             decoder = self._cached_decoder or decoder
@@ -184,6 +191,8 @@ class Model:
     def save(self, path: str | Path) -> Path:
         """Writes the ONNX file to `path`; weights that lie beside it, and large ones of a .gguf file, to
         `path`.data."""
+        if self._gguf or self.path.suffix == _PACKED_SUFFIX:
+            refuse_own(self.path, Path(path))
         if self._gguf:
             write_onnx(self.program, path)
         elif self.path.suffix == _PACKED_SUFFIX:

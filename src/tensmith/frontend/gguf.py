@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from tensmith.data.gguf import GgufFile, open_gguf
+from tensmith.data.mapped import let_go
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
@@ -32,6 +33,7 @@ TOKENS, LOGITS = "tokens", "logits"
 # Of every such program.
 INPUTS = {TOKENS: TensorType("i64", (Poly.symbol("batch"), Poly.symbol("length")))}
 TABLE, HEAD = "token_embd.weight", "output.weight"
+POSITION_TABLE = "position_embd.weight"
 
 # Of the metadata, what says whose model it is.
 _PROVENANCE = ("name", "author", "license", "url", "source.url", "version")
@@ -108,7 +110,7 @@ class _Making:
     def count(self, name: str, default: int | None = None) -> int:
         """A whole number; of numbers one a layer, all must be the same."""
         found = self.file.metadata.get(self.key(name))
-        if isinstance(found, np.ndarray) and found.size and (found == found[0]).all():
+        if isinstance(found, np.ndarray) and found.size and (found == found[0]).all() and found[0] >= 1:
             return int(found[0])
         return self.file.count(self.key(name), default)
 
@@ -146,7 +148,10 @@ class _Making:
     def _floats(self, name: str) -> str:
         if name not in self.constants:
             self.used.add(name)
-            self.constants[name] = self.put(floats(self.file.tensors[name]))
+            tensor = self.file.tensors[name]
+            self.constants[name] = self.put(floats(tensor))
+            if tensor.kind.name != "F32":
+                let_go(tensor.data)
         return name
 
     def _coded(self, name: str) -> Coded | None:
@@ -155,6 +160,7 @@ class _Making:
         if not self.codes or tensor.kind.elements == 1:
             return None
         found = coded(tensor)
+        let_go(tensor.data)
         return found if found.minima is None else None
 
     # Values
@@ -303,6 +309,7 @@ def _rotary_decoder(making: _Making, interleaved: bool) -> str:
     if queries % keys or (making.key("attention.key_length") not in making.file.metadata and width % queries):
         raise making.file.wrong(f"has {queries} heads over {keys}, of {width} features, which do not divide")
     depth = making.count("attention.key_length", width // queries)
+    making.shape("blk.0.attn_q.weight", queries * depth, width)
     if making.count("attention.value_length", depth) != depth:
         raise making.file.wrong("has values of another size than keys", "use a model where they are alike")
     hidden = making.count("feed_forward_length")
@@ -345,7 +352,8 @@ def _rotary_decoder(making: _Making, interleaved: bool) -> str:
 
 def _refuse_unread(making: _Making) -> None:
     for name in _UNREAD:
-        if making.file.metadata.get(making.key(name), 0) not in (0, 0.0):
+        found = making.file.metadata.get(making.key(name), 0)
+        if isinstance(found, np.ndarray) or found not in (0, 0.0):
             raise making.file.wrong(
                 f"has '{making.key(name)}', and what it asks for is not computed", "use a model without it"
             )
@@ -404,15 +412,17 @@ def _rotary(making: _Making, length: str, depth: int, interleaved: bool) -> Call
 
 def _slowed(making: _Making) -> float:
     """By how much positions are drawn together, so that longer texts fit."""
-    kind = making.file.text(making.key("rope.scaling.type"), "none")
+    kind = making.file.text(making.key("rope.scaling.type"), "linear")
     if kind not in ("none", "linear"):
         raise making.file.wrong(
             f"scales positions by '{kind[:40]}', which is not known",
             "use a model whose positions are scaled linearly",
         )
-    if kind == "linear":
-        return making.real("rope.scaling.factor", 1.0)
-    return making.real(_OLD_SCALE, 1.0)
+    if making.real("rope.scaling.attn_factor", 1.0) != 1:
+        raise making.file.wrong("scales what it turns", "use a model whose positions are scaled linearly")
+    if kind == "none":
+        return 1.0
+    return making.real("rope.scaling.factor", making.real(_OLD_SCALE, 1.0))
 
 
 def _gpt2(making: _Making) -> str:
@@ -434,7 +444,7 @@ def _gpt2(making: _Making) -> str:
     x, head = making.embedding(width)
     length = making.length()
     later = making.later(length)
-    places = making.table("position_embd.weight", None, width)
+    places = making.table(POSITION_TABLE, None, width)
     bounds = (making.ints(0), length, making.ints(0), making.ints(1))
     x = making.add("add", (x, making.add("slice", (places, *bounds), "position_embd")), "embedded")
     for number in range(layers):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from onnx import TensorProto
 
 from tensmith import gate
+from tensmith.data.gguf import is_gguf
 from tensmith.data.mapped import let_go
 from tensmith.errors import OutputError
 from tensmith.files import atomic_path, sha256_bytes, sha256_file, write_bytes
@@ -25,12 +27,15 @@ def copy_model(source: Path, target: Path) -> None:
     ModelError where the model is none or its data is not whole; OutputError where it would be written over.
     """
     copy = _Copy(source, target.name)
-    if copy.parts:
-        refuse_own(source, target)
-        with atomic_path(target.with_name(copy.beside)) as temporary, temporary.open("wb") as file:
+    if not copy.parts:
+        write_bytes(target, copy.model())
+        return
+    refuse_own(source, target)
+    with atomic_path(target) as last, atomic_path(target.with_name(copy.beside)) as temporary:
+        with temporary.open("wb") as file:
             for piece in copy.data():
                 file.write(piece)
-    write_bytes(target, copy.model())
+        last.write_bytes(copy.model())
 
 
 def copied_bytes(source: Path) -> int:
@@ -113,6 +118,7 @@ def gathered(path: Path, folder: Path) -> Path:
 
 def refuse_own(source: Path, target: Path) -> None:
     """OutputError where writing `target`, and the data beside it, would write over files of `source`."""
-    written = {target.resolve(), target.with_name(target.name + ".data").resolve()}
-    if taken := [file for file in model_files(source) if file.resolve() in written]:
+    written = {os.path.realpath(target), os.path.realpath(target.with_name(target.name + ".data"))}
+    files = [source] if is_gguf(source) or source.suffix == ".packed" else model_files(source)
+    if taken := [file for file in files if os.path.realpath(file) in written]:
         raise OutputError(f"{taken[0]} is a file of the model itself; choose another place for the new one")
