@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from tensmith.errors import UsageError
-from tensmith.study.plan import LADDERS, TrainingBudget, cells, expected_seconds, read_plan, rung
+from tensmith.study.plan import (
+    LADDERS,
+    TrainingBudget,
+    cells,
+    data_expanded,
+    expected_seconds,
+    read_plan,
+    rung,
+)
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "study"
 SMALL = """name: small
@@ -94,12 +102,26 @@ def test_filters(tmp_path: Path) -> None:
         ("method:\n  runs: 5\n  second: 1\n", ("study.yaml:8", "did you mean 'seconds'?")),
         ("\nexclude:\n  - {model: nett}\n", ("study.yaml:8", "did you mean 'net'?")),
         ("seed: [\n", ("no YAML",)),
+        ("hardware: [{cuda: 0}]\n", ("study.yaml:6", "is called cuda")),
+        ("optimizations: [[none]]\n", ("study.yaml:6", "a list inside a list")),
+        ("systems: [onnxruntime]\nhardware: ['estimated:host']\n", ("study.yaml:6", "no cell")),
     ],
 )
 def test_a_typo_is_named_by_line_and_nearest_word(tmp_path: Path, more: str, words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as raised:
         read_plan(written(tmp_path, SMALL + more))
     assert all(word in str(raised.value) for word in words), raised.value
+
+
+def test_a_name_is_that_of_a_folder_here(tmp_path: Path) -> None:
+    name = next(line for line in SMALL.splitlines() if line.startswith("name:"))
+    with pytest.raises(UsageError, match=r"yaml:1: '\.\./x' is no name"):
+        read_plan(written(tmp_path, SMALL.replace(name, "name: ../x")))
+
+
+def test_a_function_that_gives_data_is_found_as_python_finds_it(tmp_path: Path) -> None:
+    assert data_expanded("python:my_data:load", tmp_path) == "python:my_data:load"
+    assert data_expanded("npz:a.npz", tmp_path) == f"npz:{tmp_path / 'a.npz'}"
 
 
 def test_a_model_for_no_dataset(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import sqlite3
@@ -14,7 +15,7 @@ import onnx
 import pytest
 
 from command_line import images, started, tensmith, tiny_model
-from tensmith.errors import MissingExtra
+from tensmith.errors import MissingExtra, OutputError
 from tensmith.study import materials, run
 from tensmith.study.materials import Materials
 from tensmith.study.plan import StudyPlan, cells, read_plan
@@ -144,6 +145,43 @@ def test_a_model_that_is_not_there_is_the_reason_of_its_cells(place: Path, tmp_p
     gone = plan.models[0].model_copy(update={"path": "gone.onnx"})
     plan = plan.model_copy(update={"models": (gone,), "hardware": ("estimated:host",)})
     assert all("gone.onnx" in r.reason for r in run_study(plan, place, tmp_path).results)
+
+
+def test_results_stay_where_a_model_is_gone_for_a_while(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place, tmp_path / "here", ignore=shutil.ignore_patterns("out"))
+    plan = plan_of(place).model_copy(update={"hardware": ("estimated:host",), "optimizations": ("none",)})
+    done = run_study(plan, tmp_path / "here", tmp_path / "out")
+    for file in ("tiny.onnx", "noise.npz"):
+        (tmp_path / "here" / file).rename(tmp_path / file)
+        assert run_study(plan, tmp_path / "here", tmp_path / "out", retry=True).results == done.results
+        (tmp_path / file).rename(tmp_path / "here" / file)
+
+
+def test_other_labels_are_other_data(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place, tmp_path / "here", ignore=shutil.ignore_patterns("out"))
+    plan = plan_of(place).model_copy(update={"hardware": ("estimated:host",)})
+    before = run_study(plan, tmp_path / "here", tmp_path / "out").results
+    with np.load(place / "noise.npz") as arrays:
+        turned = {**arrays, "y_test": 3 - arrays["y_test"]}
+    np.savez(tmp_path / "here" / "noise.npz", **turned)
+    after = run_study(plan, tmp_path / "here", tmp_path / "out").results
+    assert [one.cell for one in after] == [one.cell for one in before]
+    assert all(one.figures["accuracy"] != other.figures["accuracy"] for one, other in zip(before, after))
+
+
+def test_a_full_disk_is_no_reason_of_a_cell(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object) -> object:
+        error = OutputError("cannot write: no space left on device")
+        error.__cause__ = OSError(errno.ENOSPC, "no space left on device")
+        raise error
+
+    monkeypatch.setattr(run, "_measured", full)
+    with pytest.raises(OutputError, match="no space"):
+        run_study(plan_of(place), place, tmp_path)
+    monkeypatch.undo()
+    assert not any(result.failed for result in run_study(plan_of(place), place, tmp_path).results)
 
 
 def test_a_killed_study_goes_on_where_it_was(place: Path, tmp_path: Path) -> None:

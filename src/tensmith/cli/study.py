@@ -53,16 +53,20 @@ def study(
     from tensmith.study.papers import PAPERS, paper_tables, write_papers, write_pareto
     from tensmith.study.plan import cells, expected_seconds, read_plan
     from tensmith.study.results import write_parquet
-    from tensmith.study.run import MODELS, known_seconds, prepare_study, run_study
+    from tensmith.study.run import MODELS, known_results, prepare_study, run_study, seconds_by_system
     from tensmith.study.tables import write_figures, write_tables
 
     wanted = read_plan(plan)
     folder = output or Path(f"{wanted.name}-study")
     every = cells(wanted)
     if dry_run:
-        seconds = expected_seconds(wanted, every, known_seconds(folder, every))
-        expected = {"cells": len(every), "expected_seconds": seconds}
-        return Answer(expected, [f"{len(every)} cells, about {seconds / 60:.0f} min"])
+        known = known_results(folder, every)
+        done = {result.cell for result in known if not (retry and result.failed)}
+        left = [cell for cell in every if cell not in done]
+        seconds = expected_seconds(wanted, left, seconds_by_system(known))
+        expected = {"cells": len(every), "left": len(left), "expected_seconds": seconds}
+        told = f"{len(every)} cells, {len(done)} of them done" if done else f"{len(every)} cells"
+        return Answer(expected, [f"{told}, about {seconds / 60:.0f} min"])
     if prepare:
         with progress("reading the study") as tell:
             unmade = prepare_study(wanted, plan.parent, folder, tell)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def trained(
-    student: Program, steps: Sequence[Step], material: Material, seconds: float, kept: Path
+    student: Program, steps: Sequence[Step], material: Material, seconds: float, kept: Path, name: str
 ) -> Program:
     """What steps left of the original, trained to answer as it does (Hinton et al., arXiv:1503.02531).
 
     It learns from the samples that may be fitted to; the weights kept are the best on the search split. In
-    the folder `kept` it goes on where Ctrl-C stopped it. ProgramError where an op has no gradients,
-    MissingExtra without PyTorch.
+    the folder `kept` it goes on where it was stopped, under a `name` that nothing else has. ProgramError
+    where an op has no gradients, MissingExtra without PyTorch.
     """
     demand_torch(f"'{TRAINED}'")
     from tensmith.recovery.learning import learning_constants  # PyTorch, which takes seconds to load
@@ -45,12 +45,12 @@ def trained(
     def lost(session: Session) -> WeightsLoss:
         return weights_loss(task, session, splits.search, standard)
 
-    name = f"training-{student.digest[:16]}"
     dense, left = None, without_zeros(steps)
     if len(left) < len(steps):
         dense = reduce(lambda program, step: apply_lossy(program, step, material.calibration), left, original)
     learning = learning_constants(student, dense is not None, dense)
-    found = teacher.lesson(student, learning, lost, name).course(seconds)
+    lesson = teacher.lesson(student, learning, lost, name)
+    found = lesson.stands() if lesson.courses else lesson.course(seconds)
     if found.stopped:
         raise KeyboardInterrupt
     return apply_lossy(student, teacher.step(found), material.calibration)
@@ -59,8 +59,8 @@ def trained(
 def searched(name: str, options: Mapping[str, Any], budget: SearchBudget, path: Path) -> None:
     """Writes to `path` what a compression of that name recommends.
 
-    Its samples to calibrate, search and judge are those of the study (`options`), so what cells are judged on
-    is held out from it as well.
+    Its samples to calibrate, search and judge are those of the study (`options`): its search sees none of
+    those that cells are judged on; at its end they decide what is beyond the drop budget, as in any run.
     """
     chosen = {"max_drop": budget.max_drop, "time_budget": budget.seconds, **SEARCHED[name]}
     with TemporaryFolder() as folder:

@@ -15,17 +15,19 @@ from tensmith import cache
 from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack_file
 from tensmith.config import make_config
+from tensmith.data import open_dataset, split
 from tensmith.data.dataset import Batch, by_name
+from tensmith.data.fingerprint import fingerprint
 from tensmith.engine.base import Arrays, sizes_of, specs_of
 from tensmith.engine.compiled import code_revision
-from tensmith.errors import DataError, ProgramError
+from tensmith.errors import DataError, ModelError, ProgramError, TensmithError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.size import file_bytes
-from tensmith.files import TemporaryFolder
+from tensmith.files import TemporaryFolder, sha256_bytes, sha256_file
 from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import INT8_DOT, detect_cpu
@@ -39,7 +41,16 @@ from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import simplify
 from tensmith.study.making import searched, trained
-from tensmith.study.plan import SEARCHED, StudyCell, StudyPlan, expanded, is_trained, rung, untrained
+from tensmith.study.plan import (
+    SEARCHED,
+    StudyCell,
+    StudyPlan,
+    data_expanded,
+    expanded,
+    is_trained,
+    rung,
+    untrained,
+)
 from tensmith.study.results import Results
 
 ORIGINAL = "none"
@@ -48,6 +59,8 @@ _BASELINE = "onnxruntime"
 _PROBING, _CHOOSING = 256, 1000
 # How many numbers are multiplied at once for each float: what a narrower format could gain.
 _LANES = {"float16": 2.0, "int8_uncalibrated": 4.0, "int8": 4.0, "ours": 4.0}
+# What rounds weights to as many bits as the processor multiplies without saturating.
+_EIGHT_BITS = ("int8_uncalibrated", "int8", "ours")
 # The bits of what stands for a shared weight.
 _SHARED_BITS = 5
 # Random calibration data stands for none at all.
@@ -80,6 +93,13 @@ class Material:
         return Contender(_BASELINE, self.request.model)
 
     @cached_property
+    def data(self) -> str:
+        """A fingerprint of the data and its split, and of how samples go in: what figures depend on."""
+        request = self.request
+        seen = fingerprint(request.splits, request.dataset.small_labels)
+        return f"{seen}/{self.judge.task.preprocess}"
+
+    @cached_property
     def answers(self) -> Outcome:
         """What the original answers on the samples to judge by."""
         return self.judge.outcome(self.original, self.request.splits.held_out)
@@ -106,11 +126,37 @@ class Materials:
     def __init__(self, plan: StudyPlan, beside: Path, folder: Path, results: Results) -> None:
         self._plan, self._beside, self._folder, self._results = plan, beside, folder, results
         self._known: dict[str, Material] = {}
+        self._seen: dict[str, str] = {}
 
     def file(self, name: str) -> Path:
         """The file of a model of the plan."""
         entry = next(entry for entry in self._plan.models if entry.name == name)
         return Path(expanded(entry.path, self._beside))
+
+    def digest(self, name: str) -> str:
+        """Of a model's file and its data; empty where one is not there. What is wrong with them its cells
+        say."""
+        path, entry = self.file(name), next(entry for entry in self._plan.models if entry.name == name)
+        if not path.exists():
+            return ""
+        try:
+            identity = file_identity(path)
+        except ModelError:
+            identity = sha256_file(path)
+        try:
+            if entry.dataset not in self._seen:
+                self._seen[entry.dataset] = self._fingerprint(self._options(name))
+        except TensmithError:
+            return ""
+        return sha256_bytes(f"{identity}/{self._seen[entry.dataset]}".encode())
+
+    def _fingerprint(self, options: Mapping[str, Any]) -> str:
+        dataset = open_dataset(options["data"])
+        calibration, search, held_out = (
+            options[f"{use}_samples"] for use in ("calibration", "search", "held_out")
+        )
+        splits = split(dataset, calibration, search, held_out, options["seed"])
+        return fingerprint(splits, dataset.small_labels)
 
     def of(self, name: str) -> Material:
         """A model of the plan; the last one stays in memory. TensmithError where it or its data is wrong."""
@@ -133,9 +179,8 @@ class Materials:
         """A model of the plan and how its data is split, as options of a compression."""
         entry = next(entry for entry in self._plan.models if entry.name == name)
         data = next(dataset for dataset in self._plan.datasets if dataset.name == entry.dataset)
-        kind, _, path = data.data.partition(":")
         return {
-            "model": str(self.file(name)), "data": f"{kind}:{expanded(path, self._beside)}",
+            "model": str(self.file(name)), "data": data_expanded(data.data, self._beside),
             "preprocess": entry.preprocess, "calibration_samples": data.calibration,
             "search_samples": self._choosing(), "held_out_samples": data.samples, "seed": self._plan.seed,
         }  # fmt: skip
@@ -150,13 +195,13 @@ class Materials:
         material = self.of(cell.model)
         if cell.optimization == ORIGINAL:
             return material.request.model
-        data = next(entry for entry in self._plan.datasets if entry.name == cell.dataset)
         of = {
             "model": material.request.identity, "optimization": cell.optimization, "code": code_revision(),
-            "data": data.model_dump_json(), "seed": str(self._plan.seed),
+            "data": material.data, "seed": str(self._plan.seed),
             "budget": json.dumps(self._plan.budget(cell.optimization)),
-            "bits": str(_weight_bits(material)),
         }  # fmt: skip
+        if untrained(cell.optimization) in _EIGHT_BITS:
+            of["bits"] = str(_weight_bits(material))
 
         def make(folder: Path) -> None:
             folder.mkdir()
@@ -167,7 +212,8 @@ class Materials:
             program, steps = optimize(material, cell.optimization)
             if is_trained(cell.optimization):
                 seconds = self._plan.training.seconds
-                program = trained(program, steps, material, seconds, self._folder)
+                state = f"training-{sha256_bytes(json.dumps(of).encode())[:16]}"
+                program = trained(program, steps, material, seconds, self._folder, state)
             write_onnx(simplify(program).program, path)
 
         return cache.fetch(self._folder, of, make) / "model.onnx"
@@ -175,7 +221,7 @@ class Materials:
     def figures(self, cell: StudyCell, path: Path) -> dict[str, Metric]:
         """What is the same for all cells of an optimized model: accuracy, size and work."""
         material = self.of(cell.model)
-        of = cell.model, cell.optimization, cell.dataset, file_identity(path), str(self._plan.seed)
+        of = cell.model, cell.optimization, material.data, file_identity(path), str(self._plan.seed)
         packed = ("packed",) if "packed" in self._plan.measure and cell.optimization != ORIGINAL else ()
         name = "/".join(("figures", *of, *packed))
         known = self._results.fact(name)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.backend.native.choose.choosers import ANY
 from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.evaluate.statistics import bootstrap, median_interval, wilson
 from tensmith.study.materials import ORIGINAL
@@ -26,6 +27,10 @@ _ONE_ORDER = 0.9
 # The share of an expected speed-up above which it counts as reached, and what counts as another speed-up.
 _HALF, _OTHER = 0.5, 1.1
 _NEAR_POINTS = 0.5
+# A difference in no more cells than this share is a rarity.
+_RARE = 0.05
+# Numbers that ranks are compared by at once.
+_COMPARED = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -84,9 +89,9 @@ def _some_differ(differ: Sequence[bool], of: str) -> tuple[str, str]:
         return _too_few(len(differ), of)
     low, high = wilson(sum(differ), len(differ))
     told = f"{sum(differ)} of {len(differ)} {of} ({100 * low:.0f} to {100 * high:.0f}%)"
-    if low > 0.05:
+    if low > _RARE:
         return "holds", told
-    return ("does not hold", told) if not any(differ) else ("not enough data", told)
+    return ("does not hold", told) if high <= _RARE else ("not enough data", told)
 
 
 def _kind(result: CellResult) -> str:
@@ -135,7 +140,11 @@ def _uncorrelated(results: Sequence[CellResult]) -> tuple[str, str]:
 
 def _rank_correlations(rows: Array) -> Array:
     """Spearman's, of [resamples, n, 2], equal values with the mean of their ranks; 0 where all are one."""
-    ranks = np.sign(rows[:, :, None] - rows[:, None]).sum(axis=2) / 2  # less their mean
+    count, n = rows.shape[:2]
+    step = max(1, _COMPARED // (2 * n * n))
+    blocks = (rows[start : start + step] for start in range(0, count, step))
+    # less their mean
+    ranks = np.concatenate([np.sign(block[:, :, None] - block[:, None]).sum(axis=2) / 2 for block in blocks])
     scale = np.sqrt((ranks**2).sum(axis=1).prod(axis=1))
     found: Array = ranks.prod(axis=2).sum(axis=1) / np.maximum(scale, 1e-12)
     return found
@@ -152,13 +161,22 @@ def _hardware(results: Sequence[CellResult]) -> tuple[str, str]:
 
 @_claim("Tuning changes which algorithm is the fastest")
 def _tuning_changes(results: Sequence[CellResult]) -> tuple[str, str]:
-    best = fastest(results)
+    best = fastest(_chosen_among(results))
     differ = [
         best[key].cell.algorithm != best[other].cell.algorithm
         for key in best
         if key[4] == UNTUNED and (other := (*key[:4], TUNED, key[5])) in best
     ]
     return _some_differ(differ, "cells have another fastest algorithm when tuned")
+
+
+def _chosen_among(results: Sequence[CellResult]) -> list[CellResult]:
+    """Those by an algorithm that another one is beside."""
+    known: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for result in results:
+        if result.cell.algorithm != ANY:
+            known[beside(result.cell, algorithm="")].add(result.cell.algorithm)
+    return [result for result in results if len(known[beside(result.cell, algorithm="")]) > 1]
 
 
 @_claim("Weight pruning reaches less than half of its expected speed-up")
@@ -195,17 +213,27 @@ def _channels_reach_more(results: Sequence[CellResult]) -> tuple[str, str]:
 
 @_claim("Weights can be pruned further than channels before accuracy falls")
 def _elbows_apart(results: Sequence[CellResult]) -> tuple[str, str]:
-    at = {(elbow.model, elbow.kind): elbow.amount for elbow in elbows(results)}
+    at = {(elbow.model, elbow.kind): elbow for elbow in elbows(results)}
 
-    def gap(model: str) -> float | None:
-        """What is left is trained, as in the paper, where any of it was."""
+    def gap(model: str, trained: str) -> float | None:
+        """None where the ladders do not say which elbow is further."""
         weights, channels = (
-            at.get((model, f"{TRAINED}:{kind}"), at.get((model, kind)))
-            for kind in ("weight_pruning", "channel_pruning")
+            at.get((model, f"{trained}{kind}")) for kind in ("weight_pruning", "channel_pruning")
         )
-        return None if weights is None or channels is None else float(weights - channels)
+        if weights is None or channels is None:
+            return None
+        if weights.amount >= channels.amount:
+            open_ = channels.beyond or not weights.amount
+        else:
+            open_ = weights.beyond or not channels.amount
+        return None if open_ else float(weights.amount - channels.amount)
 
-    gaps = [found for model in dict.fromkeys(m for m, _ in at) if (found := gap(model)) is not None]
+    gaps = []
+    for model in dict.fromkeys(model for model, _ in at):
+        # What is left is trained, as in the paper, where that of both was.
+        both = all((model, f"{TRAINED}:{kind}") in at for kind in ("weight_pruning", "channel_pruning"))
+        if (found := gap(model, f"{TRAINED}:" if both else "")) is not None:
+            gaps.append(found)
     return _median_above(gaps, 0.0, "models' differences of elbows in per cent")
 
 
@@ -255,12 +283,16 @@ def _tuning_gains(results: Sequence[CellResult]) -> tuple[str, str]:
 
 @_claim("No algorithm is the fastest for every model")
 def _no_winner(results: Sequence[CellResult]) -> tuple[str, str]:
-    of_model: dict[str, set[str]] = defaultdict(set)
-    for key, result in fastest(results).items():
+    winners: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for key, result in fastest(_chosen_among(results)).items():
         if key[2] == ORIGINAL:
-            of_model[key[1]].add(result.cell.algorithm)
-    if len(of_model) < FEWEST:
-        return _too_few(len(of_model), "models")
-    winners = {name for names in of_model.values() for name in names}
-    told = f"{len(of_model)} models; the fastest were {', '.join(sorted(winners))}"
-    return ("holds" if len(winners) > 1 else "does not hold"), told
+            winners[result.cell.system, result.cell.hardware][key[1]] = result.cell.algorithm
+    settings = {where: found for where, found in winners.items() if len(found) >= FEWEST}
+    if not settings:
+        return _too_few(max(map(len, winners.values()), default=0), "models with algorithms to choose from")
+    told = "; ".join(
+        f"{system} on {hardware}, {len(found)} models: {', '.join(sorted(set(found.values())))}"
+        for (system, hardware), found in settings.items()
+    )
+    several = {len(set(found.values())) > 1 for found in settings.values()}
+    return ("not enough data" if len(several) > 1 else "holds" if True in several else "does not hold"), told

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tensmith.report.metric import Metric, spread
+from tensmith.study.materials import ORIGINAL
 from tensmith.study.plan import PaperRow, PaperTable, StudyCell, StudyPlan, cells, fits
 from tensmith.study.results import CellResult
 from tensmith.study.run import BUSY
@@ -20,6 +21,8 @@ PAPERS = "papers"
 _RANDOM = "the weights are random"
 _BASIS = "Every method's model is simplified by exact rules first, the first line's is as it came."
 _NOT_RUN = "not run yet"
+# Units of what a model is judged by, of which less is better.
+_LESS_IS_BETTER = ("nats/token",)
 _MODELLED = "the device is modelled, and nothing runs on it"
 _TITLES = {
     "accuracy": "accuracy", "drop": "points lost", "latency": "latency", "throughput": "throughput",
@@ -159,11 +162,13 @@ def _throughput(latency: Metric) -> Metric:
 def _ratio(line: PaperLine, result: CellResult, column: str) -> Metric | str:
     """How many times better than the original.
 
-    On a CPU a speed-up is the ratio that was measured in turns with the original in ONNX Runtime.
+    Where that is the original in ONNX Runtime on a CPU, a speed-up is the ratio that was measured in turns.
     """
     if line.original is None:
         return "the original did not run there"
-    if column == "speedup" and line.hardware.startswith("cpu:") and "ratio" in result.figures:
+    here = line.original.cell
+    stock = (here.optimization, here.system) == (ORIGINAL, "onnxruntime") and here.hardware.startswith("cpu:")
+    if column == "speedup" and stock and "ratio" in result.figures:
         return result.figures["ratio"]
     before, after = (_RATIOS[column](each.figures) for each in (line.original, result))
     if column == "size":
@@ -212,8 +217,9 @@ def pareto_figures(plan: StudyPlan, results: Sequence[CellResult]) -> tuple[Stud
 def _front(points: list[tuple[Metric, Metric]]) -> StudyCurve:
     """The points than which none is faster and as accurate, or as fast and more accurate."""
     best: list[tuple[Metric, Metric]] = []
-    for latency, accuracy in sorted(points, key=lambda at: (at[0].value, -at[1].value)):
-        if not best or accuracy.value > best[-1][1].value:
+    better = -1 if any(accuracy.unit in _LESS_IS_BETTER for _, accuracy in points) else 1
+    for latency, accuracy in sorted(points, key=lambda at: (at[0].value, -better * at[1].value)):
+        if not best or better * accuracy.value > better * best[-1][1].value:
             best.append((latency, accuracy))
     return _curve("Pareto front", best)
 

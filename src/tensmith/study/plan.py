@@ -131,6 +131,8 @@ def _spread(value: Any) -> Any:
             for name, amounts in entry.items():
                 many = amounts if isinstance(amounts, list) else [amounts]
                 found += [f"{name}:{amount}" for amount in _spread(many)]
+        elif isinstance(entry, list):
+            raise ValueError(f"{entry} is a list inside a list; write names, or {{name: value}}")
         elif entry in LADDERS:
             found += [f"{entry}:{amount}" for amount in LADDERS[entry]]
         else:
@@ -258,7 +260,9 @@ def _hardware(name: str) -> str:
         raise ValueError(f"'{what}' is no number of threads")
     if kind == "estimated":
         _one_of(target_names(), "target", what)
-    return "cpu:1" if name == "cpu" else name
+    if kind in DEVICES and name != kind:
+        raise ValueError(f"'{name}' is no device: it is called {kind}, and its first one is used")
+    return "cpu:1" if kind == "cpu" and not what else name
 
 
 _CHECKS: Mapping[str, Callable[[str], str]] = {
@@ -307,12 +311,16 @@ def read_plan(path: Path) -> StudyPlan:
     }  # fmt: skip
     text = read_yaml(path, StudyPlan, parts, "a study; examples/study has some")
     _check_names(text)
+    if not cells(text.content):
+        raise text.wrong(("systems",), "nothing goes together: this study has no cell")
     return text.content
 
 
 def _check_names(text: YamlText[StudyPlan]) -> None:
     """UsageError where names mean two things, or nothing."""
     plan = text.content
+    if plan.name in ("", ".", "..") or {"/", "\\"} & set(plan.name):
+        raise text.wrong(("name",), f"'{plan.name}' is no name of a folder")
     for layer in ("datasets", "models"):
         names = [entry.name for entry in getattr(plan, layer)]
         for number, name in enumerate(names):
@@ -396,6 +404,12 @@ def expanded(text: str, beside: Path) -> str:
     if "$" in full:
         raise UsageError(f"'{text}' names an environment variable that is not set")
     return str(beside / full)
+
+
+def data_expanded(text: str, beside: Path) -> str:
+    """KIND:PATH of a plan, the path as `expanded`; of `python:` a module, wherever that is found."""
+    kind, _, path = text.partition(":")
+    return text if kind == "python" else f"{kind}:{expanded(path, beside)}"
 
 
 # Seconds of a cell beside measuring, where nothing is known of this machine yet: compiling or loading.

@@ -18,7 +18,8 @@ from tensmith.study.plan import LAYERS, StudyCell
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell's figures, or why it has none. `seconds`: what it took; `model`: the digest of the model's file.
+    """A cell's figures, or why it has none. `seconds`: what it took; `model`: the digest of the model's file
+    and of its data.
 
     Figures by name: accuracy, drop, latency_ms (the paper's method), ratio (ours, against the original in
     ONNX Runtime), file_bytes, weights (not zero), macs, expected (the speed-up that the optimization would
@@ -67,8 +68,8 @@ class Results(Database):
     itself is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, gate.RUN, _TABLE)
+    def __init__(self, path: Path, looked_at: bool = False) -> None:
+        super().__init__(path, gate.RUN, _TABLE, looked_at=looked_at)
 
     def add(self, result: CellResult) -> None:
         """Stores a result; an earlier one of the cell is replaced."""

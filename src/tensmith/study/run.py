@@ -10,7 +10,7 @@ import contextlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +24,13 @@ from tensmith.backend.native.plan import fixed
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import distance
-from tensmith.errors import EngineError, ModelError, TensmithError, is_of_disk
+from tensmith.errors import EngineError, TensmithError, is_of_disk
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.energy import contender_energy, program_energy, rapl_counter
 from tensmith.evaluate.latency import summarize, take_turns
 from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.statistics import median_interval
-from tensmith.files import sha256_file
-from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import load_target, op_seconds
 from tensmith.interrupt import unmissed
@@ -72,17 +70,18 @@ def run_study(
 ) -> StudyRun:
     """Runs the cells that the folder `output` knows nothing of; with `retry` those that failed, too.
 
-    Files of the plan lie `beside` it. A model that is another than when its cell was run makes it run again.
+    Files of the plan lie `beside` it. A model or data that is another than when its cell was run makes it run
+    again.
     """
     every = cells(plan)
     with _opened(output) as results:
         materials = Materials(plan, beside, output / MODELS, results)
-        digests = {name: _digest(materials, name) for name in {cell.model for cell in every}}
+        digests = {name: materials.digest(name) for name in {cell.model for cell in every}}
         known = {cell: result for cell in every if (result := results.find(cell)) is not None}
         left = [
             cell
             for cell in every
-            if cell not in known or known[cell].model != digests[cell.model] or (retry and known[cell].failed)
+            if cell not in known or _other(known[cell], digests) or (retry and known[cell].failed)
         ]
         interrupted = False
         try:
@@ -93,7 +92,14 @@ def run_study(
                     results.add(_result(plan, cell, materials, digests[cell.model]))
         except KeyboardInterrupt:
             interrupted = True
-        return StudyRun(every, results.of(every), interrupted)
+        found = [result for result in results.of(every) if not _other(result, digests)]
+        return StudyRun(every, found, interrupted)
+
+
+def _other(result: CellResult, digests: Mapping[str, str]) -> bool:
+    """Whether a result is of another model than there is now; of one that is gone it stays."""
+    now = digests[result.cell.model]
+    return result.model != now and (now != "" or result.failed)
 
 
 def prepare_study(plan: StudyPlan, beside: Path, output: Path, tell: Progress = silent) -> dict[str, str]:
@@ -125,12 +131,12 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, TensmithError) else f"{type(error).__name__}: {error}"
 
 
-def known_seconds(output: Path, every: list[StudyCell]) -> dict[str, list[float]]:
-    """Seconds of the cells that a folder knows, by system; nothing is written."""
+def known_results(output: Path, every: list[StudyCell]) -> list[CellResult]:
+    """What a folder knows of cells; nothing is written."""
     if not (output / DATABASE).exists():
-        return {}
-    with _opened(output) as results:
-        return seconds_by_system(results.of(every))
+        return []
+    with _opened(output, looked_at=True) as results:
+        return results.of(every)
 
 
 def seconds_by_system(results: list[CellResult]) -> dict[str, list[float]]:
@@ -143,22 +149,14 @@ def seconds_by_system(results: list[CellResult]) -> dict[str, list[float]]:
 
 
 @contextlib.contextmanager
-def _opened(output: Path) -> Iterator[Results]:
-    output.mkdir(parents=True, exist_ok=True)
-    results = Results(output / DATABASE)
+def _opened(output: Path, looked_at: bool = False) -> Iterator[Results]:
+    if not looked_at:
+        output.mkdir(parents=True, exist_ok=True)
+    results = Results(output / DATABASE, looked_at)
     try:
         yield results
     finally:
         results.close()
-
-
-def _digest(materials: Materials, name: str) -> str:
-    """The digest of a model's file; empty where it is not there. What is wrong with it its cells say."""
-    path = materials.file(name)
-    try:
-        return file_identity(path) if path.exists() else ""
-    except ModelError:
-        return sha256_file(path)
 
 
 def _duration(seconds: float) -> str:
@@ -171,6 +169,8 @@ def _result(plan: StudyPlan, cell: StudyCell, materials: Materials, digest: str)
     try:
         figures, notes = _measured(plan, cell, materials)
     except Exception as error:
+        if isinstance(error, TensmithError) and is_of_disk(error):
+            raise  # the cells to come could not be written either
         return CellResult(cell, digest, time.monotonic() - began, _reason(error))
     return CellResult(cell, digest, time.monotonic() - began, "", figures, notes)
 

@@ -7,6 +7,7 @@ the ladders of weight and of channel pruning; times by algorithm, untuned and tu
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -66,10 +67,12 @@ class StudyTable:
 
 
 def _markdown(text: str) -> str:
-    return printable(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    marked = re.sub(r"([\\|`*_\[\]!])", r"\\\1", printable(text, 1000))
+    return marked.replace("<", "&lt;")
 
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+          "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "[": "{[}", "]": "{]}", "*": "{*}",
           **{letter: f"\\{letter}" for letter in "&%$#_{}"}}  # fmt: skip
 
 
@@ -81,13 +84,15 @@ def _latex(text: str) -> str:
 class Elbow:
     """The last rung of a ladder up to which accuracy holds; `low`, `high`: of the points lost there.
 
-    `amount` is 0 where not even the first rung holds. `certain`: the interval excludes more than the bound.
+    `amount` is 0 where not even the first rung holds; `beyond`: all rungs hold, so that the elbow lies at the
+    last one or further.
     """
 
     model: str
     kind: str
     amount: int
     result: CellResult | None
+    beyond: bool = False
 
     @property
     def certain(self) -> bool:
@@ -109,7 +114,7 @@ def elbows(results: Iterable[CellResult]) -> list[Elbow]:
             if rungs[amount].figures["drop"].value > ELBOW_POINTS:
                 break
             held, at = amount, rungs[amount]
-        made.append(Elbow(model, kind, held, at))
+        made.append(Elbow(model, kind, held, at, held == max(rungs)))
     return made
 
 
@@ -206,7 +211,9 @@ def _elbows(results: Sequence[CellResult]) -> StudyTable:
     for elbow in elbows(results):
         figures = ("accuracy", "drop") if elbow.result else ()
         told = tuple(_told(elbow.result, name) for name in figures if elbow.result) or (NOTHING, NOTHING)
-        amount = f"{elbow.amount}%" if elbow.amount else "below the ladder"
+        amount = (
+            f"{elbow.amount}%{' at least' if elbow.beyond else ''}" if elbow.amount else "below the ladder"
+        )
         rows.append((elbow.model, elbow.kind, amount, *told, "yes" if elbow.certain else "no"))
     columns = ("model", "pruning", "elbow", "accuracy, %", "points lost", "significant")
     note = (
@@ -277,9 +284,10 @@ def _told(result: CellResult, name: str) -> str:
     metric: Metric | None = result.figures.get(name)
     if metric is None:
         return NOTHING
+    unit = f" {metric.unit}" if name == "accuracy" and metric.unit != "%" else ""
     if metric.low == metric.high:
-        return f"{metric.value:.4g}"
-    return f"{metric.value:.4g} [{metric.low:.4g} to {metric.high:.4g}]"
+        return f"{metric.value:.4g}{unit}"
+    return f"{metric.value:.4g} [{metric.low:.4g} to {metric.high:.4g}]{unit}"
 
 
 @dataclass(frozen=True)
@@ -334,7 +342,12 @@ def figures(results: Sequence[CellResult]) -> tuple[StudyFigure, ...]:
         ladder(4, "channel_pruning"),
         bars(5, "Time by algorithm, untuned", lambda r: r.cell.system == UNTUNED and _here(r), "algorithm"),
         bars(6, "Time by algorithm, tuned", lambda r: r.cell.system == TUNED and _here(r), "algorithm"),
-        bars(7, "Time by hardware", lambda r: r.cell.algorithm == "any", "hardware"),
+        bars(
+            7,
+            "Time by hardware, untuned",
+            lambda r: r.cell.algorithm == "any" and r.cell.system == UNTUNED,
+            "hardware",
+        ),
     )
 
 
