@@ -131,6 +131,9 @@ class Trial:
         types = [self.kinds[name] for name in self.written] + ([] if returns is None else [returns])
         self.types = [kind.element if isinstance(kind, Array) else kind for kind in types]
         self.returns = returns is not None
+        read = {requirement.array for requirement in lifted.requires if requirement.kind == "there"}
+        arrays = [self.kinds[name] for name in read]
+        self.in_rows = any(isinstance(kind, Array) and kind.axes < kind.rank for kind in arrays)
 
     def outputs(self, outcome: CallResult) -> list[Any]:
         """What the contract asks for, of an outcome: written arrays, then the returned value."""
@@ -141,6 +144,10 @@ class Trial:
         """One input."""
         given = {n: (v, v.tobytes()) for n, v in draw.values.items() if isinstance(v, np.ndarray)}
         expected: Expected | None = None
+        if self.in_rows and self.outside(draw, targets):
+            for verdict in verdicts.values():
+                verdict.refused += 1
+            return
         if not draw.plan.unmet:
             try:
                 outcome = self.source(draw.arguments)
@@ -160,6 +167,15 @@ class Trial:
             for parameter, (value, before) in given.items():
                 if value.tobytes() != before:
                     verdicts[name].wrong.append(f"changed its input {parameter}")
+
+    def outside(self, draw: Draw, targets: Mapping[str, Loaded]) -> bool:
+        """Whether a place in C's rows, which draws know nothing of, is outside, as the targets say."""
+        for loaded in targets.values():
+            try:
+                loaded(folded(draw.values))
+            except ValueError:
+                return not draw.plan.unmet
+        return False
 
     def compare(self, loaded: Loaded, draw: Draw, expected: Expected | None, verdict: Verdict) -> str:
         """What is wrong with one target on one input, "" if nothing."""

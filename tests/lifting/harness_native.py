@@ -28,6 +28,7 @@ SANITIZE = (
     "-fsanitize=signed-integer-overflow,integer-divide-by-zero,shift,bounds,float-cast-overflow,vla-bound"
 )
 PROTOTYPE = re.compile(r"^/\* (.*?):\d+:NF \*/ extern (.*?)(\w+) \((.*?)\); /\*", re.MULTILINE)
+CALLED = re.compile(r"\(\*\w*\) *\(")  # a pointer to a function; one to rows is passed like others
 PAD = 8  # elements around every flat array that a function must leave alone
 PADDING = b"\x5a"  # what their bytes are
 
@@ -59,7 +60,7 @@ def thunks_c(source: Path) -> str:
     )
     lines = ['#include "guards.h"', f'#include "{source}"', "struct slot { void *data; long shape[3]; };"]
     for file, kind, name, parameters in PROTOTYPE.findall(listed.stdout):
-        if file != str(source) or "..." in parameters or "(*" in parameters:
+        if file != str(source) or "..." in parameters or CALLED.search(parameters):
             continue
         given = []
         for i, parameter in enumerate(p for p in parameters.split(", ") if p != "void"):

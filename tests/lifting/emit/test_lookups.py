@@ -84,6 +84,25 @@ def test_a_place_in_the_next_row_is_outside(target: str, tmp_path: Path) -> None
             right(2, 3, table, np.array(places, np.int32))
 
 
+@pytest.mark.parametrize("target", ["numpy", "torch", "tensorflow", "jax", "mlx"])
+def test_each_row_is_read_at_a_place_of_its_own(target: str, tmp_path: Path) -> None:
+    pytest.importorskip({"mlx": "mlx.core"}.get(target, target))
+    file = tmp_path / "f.py"
+    file.write_text(
+        "def scaled(a: list[list[list[float]]], k: list[int]) -> list[list[float]]:\n"
+        "    return [[a[i][k[i]][j] * k[i] for j in range(len(a[0][0]))] for i in range(len(k))]\n"
+    )
+    lift_file(file, targets=(target,), output=tmp_path / "out", run=False)
+    spec = importlib.util.spec_from_file_location(f"scaled_{target}", tmp_path / "out" / "scaled.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    a, k = np.random.default_rng(0).standard_normal((3, 4, 5)), np.array([3, 0, 2], np.int64)
+    np.testing.assert_allclose(np.asarray(module.scaled(a, k)), a[[0, 1, 2], k] * k[:, None], rtol=1e-6)
+    with pytest.raises(ValueError, match="a holds every element"):
+        module.scaled(a, np.array([3, 4, 0], np.int64))
+
+
 def test_the_array_that_lacks_an_element_is_named(tmp_path: Path) -> None:
     file = tmp_path / "two.c"
     file.write_text(

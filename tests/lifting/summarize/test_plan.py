@@ -60,7 +60,8 @@ def test_lengths_read_as_people_write_them() -> None:
 
 
 def strides(*accesses: tuple[Poly, Scope]) -> tuple[Poly, ...]:
-    found = choose({"x": Array(I32)}, {}, [("x", (poly,), scope) for poly, scope in accesses], {})
+    seen = [("x", (poly,), scope) for poly, scope in accesses]
+    found = choose({"x": Array(I32)}, {}, seen, {}, frozenset())
     return found["x"].strides
 
 

@@ -124,6 +124,13 @@ class GatherElements(Op):
         x, indices = call[0], call[1]
         return (x[axis_subscripts(x, indices, call.attrs["axis"])],)
 
+    def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V:
+        """The element at the index read, in the same place along other axes."""
+        x, indices = node.inputs
+        axis = normal_axis(node.attrs["axis"], len(m.dims(x)))
+        before, behind = at[:axis], at[axis + 1 :]
+        return m.pick(node, m.at(indices, at), m.dims(x)[axis], lambda i: m.at(x, (*before, i, *behind)))
+
 
 def _check_along_axis(shape: Shape | None, indices: Shape | None, call: Typed) -> None:
     """ProgramError where indices along an axis do not fit x: rank, other sizes, or a known index."""

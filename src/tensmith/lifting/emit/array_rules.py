@@ -93,6 +93,8 @@ def alike(module: str) -> dict[str, Rule]:
         "bit_shift": rules.shift(f"{module}.left_shift", f"{module}.right_shift"),
         "cast": rules.cast, "expand": expand, "pad": rules.pad(_pad),
         "gather": rules.gather(f"{module}.take({{code}}, {{at}}, axis={{axis}})"),
+        "gather_elements": rules.gather(f"{module}.take_along_axis({{code}}, {{at}}, axis={{axis}})"),
+        "squeeze": rules.first_along,
         "transpose": rules.transpose, "unsqueeze": rules.index_of, "size": rules.size,
     }  # fmt: skip
 

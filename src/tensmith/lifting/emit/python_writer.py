@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 # Ops whose first operand alone is a value; the others are shapes, axes and fills that the text spells out.
 ONE_VALUE = frozenset({
-    "expand", "unsqueeze", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "pad", "cum_sum",
-    "transpose", "size", "cast",
+    "expand", "unsqueeze", "squeeze", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "pad",
+    "cum_sum", "transpose", "size", "cast",
 })  # fmt: skip
 # Ops that give a view of their operand, or may.
 VIEWS = frozenset({"identity", "unsqueeze", "transpose", "expand", "squeeze", "reshape"})

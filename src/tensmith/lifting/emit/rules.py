@@ -323,6 +323,14 @@ def gather(spelling: str) -> Rule:
     return rule
 
 
+def first_along(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+    """Without an axis of size 1."""
+    axes = w.constant(node.inputs[1])
+    assert axes is not None and axes.size == 1
+    axis = int(axes.reshape(-1)[0])
+    return ExpressionText(f"{operands[0].atom}[{':, ' * axis}0]")
+
+
 def _there(w: PythonWriter, node: Node, x: ExpressionText, at: str) -> ExpressionText:
     """What is gathered from, after a guard that it holds every element that is.
 

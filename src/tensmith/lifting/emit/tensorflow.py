@@ -155,6 +155,8 @@ class TensorFlow(PythonEmitter):
         "einsum": einsum("tf.einsum"),
         "expand": _expand, "transpose": _transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
         "gather": rules.gather("tf.gather({code}, {at}, axis={axis})"), "size": rules.size,
+        "gather_elements": rules.gather("tf.experimental.numpy.take_along_axis({code}, {at}, axis={axis})"),
+        "squeeze": rules.first_along,
         "cum_sum": rules.cum_sum(
             "tf.cumsum({code}, axis={axis})", "tf.cumsum({code}, axis={axis}, exclusive=True)"
         ),

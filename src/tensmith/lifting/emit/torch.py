@@ -336,6 +336,8 @@ class Torch(PythonEmitter):
         "einsum": einsum("torch.einsum"), "expand": _expand,
         "transpose": rules.transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
         "gather": rules.gather("{atom}[{before}{at}]"),
+        "gather_elements": rules.gather("torch.take_along_dim({code}, {at}, dim={axis})"),
+        "squeeze": rules.first_along,
         "cum_sum": rules.cum_sum("{atom}.cumsum({axis}, dtype={dtype})"), "size": rules.size,
         "reduce_sum": _total,
         "reduce_max": rules.extreme("amax", "_extreme", "dim"),

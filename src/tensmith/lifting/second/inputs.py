@@ -21,7 +21,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array
+from tensmith.lifting.loops import Array, Constant, Variable
 from tensmith.lifting.second.values import dtype, folded, is_flat
 from tensmith.lifting.summarize.constants import cast_constant, fold_constants, number
 from tensmith.lifting.summary import Path, Requirement, Term, length_symbol
@@ -112,6 +112,16 @@ def shape(name: str, kind: Array, known: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(max(0, known[length_symbol(name, axis)]) for axis in range(kind.axes))
 
 
+def rows(kind: Array, scalars: Mapping[str, Any]) -> list[int]:
+    """How long the rows of flat memory are by its type, the outermost first; 1 where that is unclear."""
+    found = []
+    for extent in kind.extents[1:] if kind.memory == "flat" else ():
+        name = extent.name if isinstance(extent, Variable) else ""
+        given = extent.value if isinstance(extent, Constant) else scalars.get(name, 1)
+        found.append(max(1, int(given)))
+    return found
+
+
 class Sampler:
     """Draws arguments for one function; sizes: what extents are drawn from; stray: the share of arrays of
     places that lie anywhere."""
@@ -183,6 +193,9 @@ class Sampler:
             for name, kind in self.fields.items()
             if isinstance(kind, MachineType)
         }
+        for name in self.places:
+            if is_flat(kind := self.fields[name]) and isinstance(kind, Array):
+                known[length_symbol(name, 0)] *= math.prod(rows(kind, scalars))
         needed = [r for r in self.lifted.requires if holds(r.where, scalars)]
         readings = [(r, self.meets(r, known), self.meets(r, known, plain=True)) for r in needed]
         unmet = tuple(r for r, one, other in readings if not one and not other)
@@ -198,7 +211,9 @@ class Sampler:
         arrays = {name: self.elements(kind.element, shapes[name], plan.style) for name, kind in found.items()}
         for name, places in self.places.items():
             if places in arrays and self.rng.random() >= self.stray:
-                self.point_inside(arrays[places], shapes[name][1])
+                inner = rows(found[name], plan.scalars)
+                least = min([shapes[name][1] // math.prod(inner), *inner])
+                self.point_inside(arrays[places], least)
         for place in range(count):
             values = {
                 name: arrays[name][place] if name in arrays else plan.scalars[name] for name in self.fields
@@ -222,6 +237,8 @@ class Sampler:
             if isinstance(kind, Array):
                 for axis in range(kind.axes):
                     start = common[axis] if kind.memory == "nested" or name in self.places else 0
+                    if kind.axes < kind.rank and name in self.places:
+                        start = max(common)
                     if name in self.places and self.rng.random() >= self.stray:
                         start = max(1, start)
                     known[length_symbol(name, axis)] = start

@@ -146,7 +146,8 @@ def _element(lowering: Lowering, term: Call) -> Tensor:
         index = build.elementwise("where", condition, *sides, dtype=index.dtype)
     lowering.checked.add(("there", named.tensor))
     variable = fresh("k")
-    before = next((v for v in build.extents if v in index.axes), next(iter(build.extents), ""))
+    own = {symbol for each in subscripts if isinstance(each, Size) for symbol in each.poly.symbols()}
+    before = "" if own & set(index.axes) else next(iter(build.ordered(index.axes) or build.extents), "")
     build.insert(variable, lowering.sizes.extent(Poly.symbol(length_symbol(named.tensor, place))), before)
     at = tuple(
         Poly.symbol(variable) if axis == place else each.poly if isinstance(each, Size) else Poly.of(0)
@@ -154,11 +155,19 @@ def _element(lowering: Lowering, term: Call) -> Tensor:
     )
     table = lowering.read(Read(named.tensor, at, term.type))
     axis = table.axes.index(variable)
-    axes = (*table.axes[:axis], *index.axes, *table.axes[axis + 1 :])
-    if len(set(axes)) < len(axes):
-        raise Refusal(f"'{named.tensor}' is read where data says, in the row of the same counter")
-    found = build.node("gather", (table, index), table.dtype, axes, axis=axis)
-    return build.arrange(found, build.ordered(axes))
+    others = (*table.axes[:axis], *table.axes[axis + 1 :])
+    if not set(index.axes) & set(others):
+        axes = (*table.axes[:axis], *index.axes, *table.axes[axis + 1 :])
+        found = build.node("gather", (table, index), table.dtype, axes, axis=axis)
+        return build.arrange(found, build.ordered(axes))
+    if not set(index.axes) <= set(others):
+        raise Refusal(f"'{named.tensor}' is read where data says, in the row of one of the same counters")
+    each = build.cast(build.arrange(build.expand(index, build.ordered(others)), others), "i64")
+    along = build.constant([axis], "i64")
+    column = build.node("unsqueeze", (each, along), "i64", others)
+    found = build.node("gather_elements", (table, column), table.dtype, others, axis=axis)
+    found = build.node("squeeze", (found, along), table.dtype, others)
+    return build.arrange(found, build.ordered(others))
 
 
 # Powers, rounding, shifts

@@ -17,3 +17,10 @@ std::vector<std::vector<double>> rows(const std::vector<int> &ids, const std::ve
     }
     return out;
 }
+
+std::vector<float> picked(const std::vector<std::vector<float>> &a, const std::vector<unsigned> &k) {
+    std::vector<float> out(k.size());
+    for (size_t i = 0; i < k.size(); i++)
+        out[i] = 2 * a[i][k[i]];
+    return out;
+}

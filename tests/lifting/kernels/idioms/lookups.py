@@ -62,3 +62,14 @@ def zipped(keys: list[int], values: list[int], key: int) -> int:
         if k == key:
             return v
     return -1
+
+
+def right_ones(logits: list[list[float]], labels: list[int]) -> float:
+    total = 0.0
+    for i in range(len(labels)):
+        total += logits[i][labels[i]]
+    return total
+
+
+def shifted(a: list[list[float]], k: list[int]) -> list[float]:
+    return [a[k[i]][i] - a[i][k[i]] for i in range(len(k))]
