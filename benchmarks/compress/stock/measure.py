@@ -22,6 +22,7 @@ from tensmith.evaluate.accuracy import classify, model_language
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.latency import Latency, summarize, take_turns
 from tensmith.evaluate.outcome import Classification, LanguageModel
+from tensmith.evaluate.padded import judging_texts
 from tensmith.files import atomic_path, sha256_file
 from tensmith.report.metric import Metric
 
@@ -134,7 +135,8 @@ def _outcome(
     settings: dict[str, Any] = dict(contender.settings)
     with SessionWorker(contender.engine, contender.path, _JUDGING_THREADS, timeout=600, **settings) as worker:
         if case.measure == "loss":
-            outcome: Classification | LanguageModel = model_language(worker, view)
+            session = judging_texts(worker, contender.engine, contender.path)
+            outcome: Classification | LanguageModel = model_language(session, view)
         else:
             outcome = classify(worker, view, preprocess=case.inputs)
     first, second = vars(outcome).values()
