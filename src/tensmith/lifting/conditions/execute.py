@@ -365,6 +365,11 @@ class Executor:
         arena, memory = self.world.arena, self.memories[array]
         if memory.extents is not None or len(nodes) == 1:
             return nodes, types
+        wide = [type_.bits == 64 and not type_.signed for type_ in types]
+        nodes = tuple(
+            operators.cast(arena, node, type_, I64, False) if cut and is_data(node) else node
+            for node, type_, cut in zip(nodes, types, wide, strict=True)
+        )
         place = memory.flat(self.world, nodes)
         for node, in_row in zip(nodes[1:], memory.in_rows(self.world, nodes), strict=True):
             if not is_data(node):
@@ -380,7 +385,9 @@ class Executor:
         if array in state.lengths and memory.extents is not None:
             memory = replace(memory, extents=state.lengths[array])
         digits, same = memory.digits(self.world, nodes)
-        inside = self.world.arena.all([same, memory.inside(self.world, digits)])
+        rows = memory.in_rows(self.world, nodes) if len(digits) < len(nodes) else ()
+        parts = [same, memory.inside(self.world, digits), *(part for pair in rows for part in pair)]
+        inside = self.world.arena.all(parts)
         self.demand("bounds", array, position, inside)
         return digits
 

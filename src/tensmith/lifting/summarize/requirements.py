@@ -112,10 +112,14 @@ def _flat(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iter
         run.plan.grids[access.array].strides or (Poly.of(1),),
         run.in_memory(access.array, access.at),
     )
-    if len(at) < len(access.at):
-        for subscript, size in zip(access.at[1:], run.rows(access.array), strict=True):
+    if len(at) < len(access.at):  # rows by the array's type, in memory that is seen as one axis
+        for subscript in access.at:
             yield from _from_zero(run, access, subscript, where)
+        for subscript, size in zip(access.at[1:], run.rows(access.array), strict=True):
             yield from _below(run, access, subscript, size, where)
+        last = run.in_memory(access.array, tuple(_highest(access, subscript) for subscript in access.at))
+        _note(run, lengths, access, 0, Need(last[0] + 1, where))
+        return
     at = at if len(at) == len(strides) else split(at[0], strides, access.scope)
     if any(poly.divisions() for poly in at):
         at, strides = access.at, (Poly.of(1),)  # quotient and remainder are in range by themselves

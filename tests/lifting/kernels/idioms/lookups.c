@@ -114,3 +114,8 @@ void in_cube(int n, const int16_t t[][3][4], const int *a, int16_t *out) {
 }
 
 float one_of(int n, int d, const float t[n][d], const int *ids, int i, int j) { return t[ids[i]][j]; }
+
+void beside_rows(int n, int d, const float t[n][d], const int *ids, float *out) {
+    for (int i = 0; i < n; i++)
+        out[i] = t[ids[i]][0] - t[i][d - 1];
+}
