@@ -385,6 +385,7 @@ def _search(
         _EXPLORING_SHARE * run.time_budget,
         voice.tell,
         run.seed,
+        settled=trials.checkpoint.settled,
     )
     if trials.builder.deliver is not None:
         quest = replace(quest, prepare=trials.prepare)

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from tensmith import gate
 from tensmith.errors import OutputError, system_advice
@@ -69,6 +70,24 @@ def _sweep(prefix: str, folder: Path) -> None:
             if found.st_uid == os.geteuid() and time.time() - found.st_mtime > _YOUNG_SECONDS:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(owner.parent, ignore_errors=True)
+
+
+def locked(folder: Path) -> IO[str]:
+    """The lock of an output folder, held until it is closed or its process ends; OutputError where another
+    holds it, or it cannot be made."""
+    try:
+        file = (folder / ".lock").open("a+")
+    except OSError as error:
+        raise OutputError(f"cannot write to {folder}: {error.strerror}; choose another --output") from error
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise OutputError(
+            f"another run is working in {folder}; wait for it or choose another --output"
+        ) from error
+    return file
 
 
 @contextlib.contextmanager

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from nets import Net
@@ -12,6 +15,7 @@ from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import Traced, simplified, stepped
 from tensmith.search.candidate import Candidate
+from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
 from tensmith.search.sensitivity import Sensitivity
@@ -95,3 +99,14 @@ def test_searches_are_known_by_name() -> None:
 def test_what_is_missing_is_said_with_its_extra() -> None:
     with pytest.raises(MissingExtra, match=r"--search deep needs .*tensmith\[search\]"):
         Strategy("deep", "no_such_module", lambda quest: []).demand()
+
+
+@pytest.mark.parametrize("name", ["saturation", "exhaustive", "auto"])
+def test_a_resumed_run_begins_with_the_forms_that_it_began_with(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("highspy")
+    kept = Checkpoint(tmp_path / "run.sqlite")
+    first = [c.plan.key for c in STRATEGIES[name].run(replace(asked([], 40), settled=kept.settled))]
+    # This time the walk is over before it has found anything.
+    hurried = replace(asked([], 40), settled=kept.settled, seconds=0.0)
+    assert [candidate.plan.key for candidate in STRATEGIES[name].run(hurried)] == first
+    kept.close()

@@ -16,6 +16,7 @@ import pytest
 
 from command_line import images, started, tensmith, tiny_model
 from tensmith.errors import MissingExtra, OutputError
+from tensmith.files import locked
 from tensmith.study import materials, run
 from tensmith.study.materials import Materials
 from tensmith.study.plan import StudyPlan, cells, read_plan
@@ -155,6 +156,11 @@ def test_results_stay_where_a_model_is_gone_for_a_while(place: Path, tmp_path: P
         (tmp_path / "here" / file).rename(tmp_path / file)
         assert run_study(plan, tmp_path / "here", tmp_path / "out", retry=True).results == done.results
         (tmp_path / file).rename(tmp_path / "here" / file)
+
+
+def test_two_studies_do_not_share_a_folder(place: Path, tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(OutputError, match="another run is working"):
+        run_study(plan_of(place), place, tmp_path)
 
 
 def test_other_labels_are_other_data(place: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -48,6 +49,7 @@ def study(
     "models" in its folder to the one of the machine whose times are measured.
     Where the file names tables of other papers, papers.html, .md and .tex hold those, theirs beside ours.
     """
+    from tensmith.errors import MissingExtra
     from tensmith.study.observations import observations
     from tensmith.study.page import write_explorer
     from tensmith.study.papers import PAPERS, paper_tables, write_papers, write_pareto
@@ -56,6 +58,12 @@ def study(
     from tensmith.study.run import MODELS, known_results, prepare_study, run_study, seconds_by_system
     from tensmith.study.tables import write_figures, write_tables
 
+    for asked, module, what in (
+        (figures, "matplotlib", "figures of a study"),
+        (parquet, "pyarrow", "a study's Parquet file"),
+    ):
+        if asked and importlib.util.find_spec(module) is None:
+            raise MissingExtra(what, "study")
     wanted = read_plan(plan)
     folder = output or Path(f"{wanted.name}-study")
     every = cells(wanted)

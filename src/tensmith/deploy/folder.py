@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import shutil
 from pathlib import Path
 from types import TracebackType
-from typing import IO
 
 from tensmith.config import CONFIG_FILE, Config
 from tensmith.deploy.identity import Identity, difference
 from tensmith.deploy.publish import mend
 from tensmith.errors import OutputError
-from tensmith.files import write_text
+from tensmith.files import locked, write_text
 from tensmith.search.checkpoint import DATABASE, Checkpoint
 
 # What is made of plans, and what training finds, which is not made again.
@@ -36,7 +34,7 @@ class RunFolder:
         self.work = path / WORK
         self._resumed = resume
         self._prepare(resume)
-        self._lock = self._locked()
+        self._lock = locked(path)
         try:
             self.checkpoint = Checkpoint(path / DATABASE)
             self._same_run(identity, resume)
@@ -72,22 +70,6 @@ class RunFolder:
     @staticmethod
     def _foreign(item: Path) -> bool:
         return item.name not in _LEFTOVERS or (item.is_dir() and any(item.iterdir()))
-
-    def _locked(self) -> IO[str]:
-        try:
-            file = (self.path / ".lock").open("a+")
-        except OSError as error:
-            raise OutputError(
-                f"cannot write to {self.path}: {error.strerror}; choose another --output"
-            ) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.close()
-            raise OutputError(
-                f"another run is working in {self.path}; wait for it or choose another --output"
-            ) from error
-        return file
 
     def _same_run(self, identity: Identity, resume: bool) -> None:
         before = self.checkpoint.fact("identity")

@@ -51,6 +51,12 @@ class Checkpoint(Database):
         rows = self.rows("SELECT value FROM facts WHERE name = ?", (name,))
         return self._json(rows[0][0]) if rows else None
 
+    def settled(self, name: str, value: Any) -> Any:
+        """The fact of an earlier start under `name`; else `value`, which is that from now on."""
+        if (known := self.fact(name)) is None:
+            self.note(name, known := value)
+        return known
+
     def forget(self, prefix: str) -> None:
         """Removes every fact whose name begins with `prefix`."""
         self.write("DELETE FROM facts WHERE substr(name, 1, ?) = ?", (len(prefix), prefix))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tensmith.errors import MissingExtra
 from tensmith.progress import Progress, silent
@@ -33,7 +34,8 @@ class Quest:
 
     model: by what the space estimates what nodes take. seconds: what may be spent on estimates alone. tell:
     shows a sentence now and in the report. seed: of what a search leaves to chance. prepare: hears which
-    plans are tried soon, where several are known.
+    plans are tried soon, where several are known. settled: gives the value that an earlier start of the run
+    gave under a name, else the one given: what a clock decided is decided once.
     """
 
     space: Space
@@ -46,6 +48,7 @@ class Quest:
     tell: Progress = silent
     seed: int = 0
     prepare: Prepare = lambda _: None
+    settled: Callable[[str, Any], Any] = lambda _, value: value
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import contextlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from tensmith.evaluate.energy import contender_energy, program_energy, rapl_coun
 from tensmith.evaluate.latency import summarize, take_turns
 from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.statistics import median_interval
+from tensmith.files import locked
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import load_target, op_seconds
 from tensmith.interrupt import unmissed
@@ -86,10 +87,11 @@ def run_study(
         interrupted = False
         try:
             for number, cell in enumerate(left):
-                seconds = expected_seconds(plan, left[number:], seconds_by_system(results.of(every)))
+                seconds = expected_seconds(plan, left[number:], seconds_by_system(known.values()))
                 tell(f"{number + 1} of {len(left)}, about {_duration(seconds)} left: {cell.words}")
                 with unmissed():
-                    results.add(_result(plan, cell, materials, digests[cell.model]))
+                    known[cell] = _result(plan, cell, materials, digests[cell.model])
+                    results.add(known[cell])
         except KeyboardInterrupt:
             interrupted = True
         found = [result for result in results.of(every) if not _other(result, digests)]
@@ -139,7 +141,7 @@ def known_results(output: Path, every: list[StudyCell]) -> list[CellResult]:
         return results.of(every)
 
 
-def seconds_by_system(results: list[CellResult]) -> dict[str, list[float]]:
+def seconds_by_system(results: Iterable[CellResult]) -> dict[str, list[float]]:
     """Seconds of finished cells."""
     found: dict[str, list[float]] = defaultdict(list)
     for result in results:
@@ -152,11 +154,12 @@ def seconds_by_system(results: list[CellResult]) -> dict[str, list[float]]:
 def _opened(output: Path, looked_at: bool = False) -> Iterator[Results]:
     if not looked_at:
         output.mkdir(parents=True, exist_ok=True)
-    results = Results(output / DATABASE, looked_at)
-    try:
-        yield results
-    finally:
-        results.close()
+    with contextlib.nullcontext() if looked_at else locked(output):
+        results = Results(output / DATABASE, looked_at)
+        try:
+            yield results
+        finally:
+            results.close()
 
 
 def _duration(seconds: float) -> str:

@@ -29,5 +29,7 @@ def saturated(quest: Quest, share: float = 1.0) -> Explored:
 
 def beginning_with(quest: Quest, cheapest: Sequence[tuple[Step, ...]]) -> Quest:
     """The quest that measures equal programs from the start, the cheapest by estimate."""
-    forms = tuple(filter(None, cheapest[:_MEASURED]))
+    found = [[step.to_json() for step in form] for form in cheapest[:_MEASURED] if form]
+    known = quest.settled("equal forms", found)  # how far the walk came was a matter of time
+    forms = tuple(tuple(map(Step.from_json, form)) for form in known)
     return replace(quest, space=replace(quest.space, equal_forms=forms))
