@@ -299,3 +299,14 @@ def test_a_node_that_mixes_rows_is_named(tmp_path: Path) -> None:
 def test_a_real_one(data_dir: Path, tmp_path: Path) -> None:
     found = made(data_dir / "models" / "stories260k.onnx", tmp_path / "c.onnx")
     assert len(found.caches) == 10 and found.compared.apart < 1e-4 and found.compared.tokens > 256
+
+
+def test_weights_in_codes_are_compiled_for_one_token_at_a_time(tmp_path: Path) -> None:
+    source = decoder(tmp_path / "d.onnx", mask="compared")
+    program = read_onnx(source)
+    step = Step("weight_only", EVERYWHERE, {"stored": "codes", "default_bits": 8}, "lossy")
+    write_onnx(apply_lossy(program, step, None), tmp_path / "codes.onnx")
+    model = load(tmp_path / "codes.onnx", engine="native")
+    model.generate([3, 1], 20)
+    assert isinstance(model.decoder, SlotDecoders)
+    assert all(made.compared.apart <= made.borne for made in model.decoder.made.values())

@@ -44,17 +44,23 @@ _FEW = 2
 
 
 class Model:
-    """An .onnx, .packed or .gguf file as a function of arrays; `compiled`: the folder that runs in its place.
+    """An .onnx, .packed or .gguf file as a function of arrays; `compiled`: the folder that runs in its place;
+    `settings` are the engine's own.
 
     model(x) takes the only input, or name -> array; it returns the only output, or name -> array. Any number
     of threads may call it.
     """
 
     def __init__(
-        self, path: str | Path, engine: str = "onnxruntime", threads: int = 1, compiled: Path | None = None
+        self,
+        path: str | Path,
+        engine: str = "onnxruntime",
+        threads: int = 1,
+        compiled: Path | None = None,
+        **settings: str,
     ) -> None:
         self.path = Path(path)
-        self._engine, self._threads, self._compiled = engine, threads, compiled
+        self._engine, self._threads, self._compiled, self._settings = engine, threads, compiled, settings
         self._folder: TemporaryFolder | None = None
         self._session: Session | None = None
         self._loading = threading.Lock()
@@ -100,7 +106,7 @@ class Model:
                 path.write_bytes(self.onnx_bytes)
         if self._compiled is None:
             check_model(path)
-        return ENGINES[self._engine].prepare(path, self._threads)
+        return ENGINES[self._engine].prepare(path, self._threads, **self._settings)
 
     def __call__(self, inputs: np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]) -> Any:
         """One inference on any number of samples."""
@@ -162,8 +168,9 @@ class Model:
         """
         if self._engine != NATIVE:
             return None
-        reference = Model(self.path, threads=self._threads)
-        if self._gguf:  # ONNX Runtime rounds what it multiplies with codes
+        # Optimized further, ONNX Runtime rounds what it multiplies with codes.
+        reference = Model(self.path, threads=self._threads, optimization="basic")
+        if self._gguf:
             reference.program = read_weights_open(self.path)
         plain = TokenDecoder(reference.session)
         if plain.caches or not plain.open:
