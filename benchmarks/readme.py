@@ -99,8 +99,7 @@ def fronts(found: Results) -> Iterator[str]:
     rows = _rows(found, "fronts")
     if not rows:
         return
-    # Peers are measured beside one run's fronts.
-    peers = _rows(found, "peers") if _commits(found, "peers") <= _commits(found, "fronts") else {}
+    peers = {name: row for name, row in _rows(found, "peers").items() if _beside(row, rows.get(name))}
     yield (
         "Every model, under its budget: the fastest point, and the smallest where it is another."
         f"{_AREAS if peers else ''}"
@@ -347,8 +346,10 @@ def _table(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
     return "\n".join(re.sub(" {2,}", " ", f"| {' | '.join(cells)} |") for cells in rows)
 
 
-def _commits(found: Results, name: str) -> set[str]:
-    return {run["commit"] for run in found[name]["runs"]} if name in found else set()
+def _beside(row: Mapping[str, Any], front: Mapping[str, Any] | None) -> bool:
+    """Whether peers were measured beside the points of this front, and not of an earlier one."""
+    measured = {each["variant"] for each in row["rows"] if each["peer"] == OURS}
+    return front is not None and measured <= {point["id"] for point in front["front"]["points"]}
 
 
 def _provenance(found: Results, *names: str) -> str:
