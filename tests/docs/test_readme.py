@@ -42,7 +42,12 @@ MADE: dict[str, dict[str, Any]] = {
     "native_threads": {"rows": {"bert_base": {"ratio": 1.25}}},
     "fronts": {"settings": {"time_budget": "10m"}, "rows": {"resnet20_cifar10": FRONT}},
     "peers": {
-        "rows": {"resnet20_cifar10": {"hypervolume": {"tensmith": 0.75, "NNCF": 0.5, "OpenVINO fp32": 0.9}}}
+        "rows": {
+            "resnet20_cifar10": {
+                "rows": [{"peer": "tensmith", "variant": "c1"}, {"peer": "NNCF", "variant": "mixed"}],
+                "hypervolume": {"tensmith": 0.75, "NNCF": 0.5, "OpenVINO fp32": 0.9},
+            }
+        }
     },
     "lifting_speed": {"rows": {"c/a": {"seconds": {"f": {"gcc -O3": 2.0, "numpy": 1.0, "c": 4.0}}}}},
     "lifting_differential": {"counts": {"c": {"kernels": 3, "compared": 2_000_000, "wrong": 0}}},
@@ -96,10 +101,12 @@ def test_figures_come_from_their_results(tmp_path: Path, names: tuple[str, ...],
     assert line in text
 
 
-def test_peers_of_another_run_than_the_fronts_are_left_out(tmp_path: Path) -> None:
+def test_peers_of_another_front_are_left_out(tmp_path: Path) -> None:
     found = made(tmp_path, "fronts", "peers")
     assert "| area, ours and theirs |" in readme.written(TEXT, found)
     found["peers"]["runs"] = [RUN | {"commit": "def"}]
+    assert "commit abc and def" in readme.written(TEXT, found)
+    found["peers"]["rows"]["resnet20_cifar10"]["rows"][0]["variant"] = "c9"
     text = readme.written(TEXT, found)
     assert "area, ours" not in text and "commit def" not in text
 
