@@ -27,7 +27,7 @@ from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.checked import check_model
 from tensmith.frontend.gguf import POSITION_TABLE
-from tensmith.frontend.model import read_model, read_weights_open
+from tensmith.frontend.model import read_model
 from tensmith.frontend.model_copy import copy_model, refuse_own
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
@@ -170,8 +170,6 @@ class Model:
             return None
         # Optimized further, ONNX Runtime rounds what it multiplies with codes.
         reference = Model(self.path, threads=self._threads, optimization="basic")
-        if self._gguf:
-            reference.program = read_weights_open(self.path)
         plain = TokenDecoder(reference.session)
         if plain.caches or not plain.open:
             return None

@@ -365,11 +365,7 @@ class Executor:
         arena, memory = self.world.arena, self.memories[array]
         if memory.extents is not None or len(nodes) == 1:
             return nodes, types
-        wide = [type_.bits == 64 and not type_.signed for type_ in types]
-        nodes = tuple(
-            operators.cast(arena, node, type_, I64, False) if cut and is_data(node) else node
-            for node, type_, cut in zip(nodes, types, wide, strict=True)
-        )
+        nodes = tuple(map(self.world.as_index, nodes, types))
         place = memory.flat(self.world, nodes)
         for node, in_row in zip(nodes[1:], memory.in_rows(self.world, nodes), strict=True):
             if not is_data(node):

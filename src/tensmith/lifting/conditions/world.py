@@ -191,6 +191,11 @@ class ProofWorld:
             self.arena.natural.add(node)
         return node
 
+    def as_index(self, node: ProofTerm, type_: MachineType) -> ProofTerm:
+        """A subscript that is data as programs compute with it, in 64 bits with a sign."""
+        wide = type_.bits == 64 and not type_.signed and is_data(node)
+        return operators.cast(self.arena, node, type_, I64, False) if wide else node
+
     def wrapped(
         self, array: str, indices: tuple[ProofTerm, ...], types: Sequence[MachineType]
     ) -> tuple[ProofTerm, ...]:
@@ -201,8 +206,7 @@ class ProofWorld:
         arena, found = self.arena, list(indices)
         for axis, (index, type_) in enumerate(zip(indices, types)):
             if is_data(index):
-                if type_.bits == 64 and not type_.signed:
-                    index = operators.cast(arena, index, type_, I64, False)
+                index = self.as_index(index, type_)
                 back = arena.add(index, self.length(array, axis))
                 found[axis] = arena.ite(arena.ge(index, self.zero), index, back)
         return tuple(found)
