@@ -106,7 +106,7 @@ class Model:
                 path.write_bytes(self.onnx_bytes)
         if self._compiled is None:
             check_model(path)
-        return ENGINES[self._engine].prepare(path, self._threads, **self._settings)
+        return ENGINES[self._engine].prepare(path, self._threads, sizes=None, **self._settings)
 
     def __call__(self, inputs: np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]) -> Any:
         """One inference on any number of samples."""
