@@ -20,6 +20,7 @@ LEFT = {
     "rewrite/tokens/caching.py": (1, "a mask's triangle, cut by the rows that are new"),
     "rewrite/term.py": (1, "sums and products without an operand"),
     "rewrite/rule.py": (1, "rules are offered nodes of the ops that they declare"),
+    "rewrite/law.py": (1, "whether a node is one of the ops that a law writes itself"),
     "backend/native/steps/sums.py": (1, "the one test for sums of two values, for all epilogues"),
     "backend/native/steps/parts.py": (2, "a padding of a slice is one copy"),
     "backend/native/prepare/packed.py": (1, "a pass over one op"),
@@ -34,7 +35,7 @@ LEFT = {
     "rewrite/lossy/weights.py": (2, "weights that are stored turned; rows that are looked up"),
     "verify/difference.py": (1, "a mask is what is added before a softmax"),
 }
-MOST = 25
+MOST = 26
 
 
 def is_op(expr: ast.expr) -> bool:

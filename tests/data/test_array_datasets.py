@@ -55,6 +55,14 @@ def test_npz_has_parts_as_keras_names_them(tmp_path: Path) -> None:
     assert dataset.part("train").labels([1]).tolist() == [1]
 
 
+def test_two_parts_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="'val' and 'dev' are both the part 'validation'"):
+        as_dataset({"val": (IMAGES, LABELS), "dev": (IMAGES, LABELS)})
+    np.savez(tmp_path / "d.npz", x_val=IMAGES, x_validation=IMAGES)
+    with pytest.raises(DataError, match=r"d\.npz: '_val' and '_validation' are both the part 'validation'"):
+        open_dataset(f"npz:{tmp_path / 'd.npz'}")
+
+
 def test_float_labels_make_a_regression(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", x=np.ones((2, 3)), y=np.ones(2))
     dataset = open_dataset(f"npz:{tmp_path / 'd.npz'}")

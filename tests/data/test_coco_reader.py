@@ -136,6 +136,12 @@ def test_parts_have_the_same_categories(tmp_path: Path) -> None:
         data.part("test"), data.part("validation")
 
 
+def test_one_file_a_part(tmp_path: Path) -> None:
+    write(tmp_path, "annotations/instances_val2014.json")
+    with pytest.raises(DataError, match=r"val2014\.json' and .*val2017\.json' are both the part 'val"):
+        open_dataset(write(tmp_path))
+
+
 def test_a_folder_without_annotations_and_bad_options(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no annotations"):
         open_dataset(f"coco:{tmp_path}")

@@ -67,6 +67,37 @@ def test_classes_are_alphabetical_and_parts_come_from_folders(tmp_path: Path) ->
     assert dataset.part("train").inputs([0]).shape == (1, 3, 4, 6)
 
 
+def test_a_class_is_the_first_folder_below_its_part(tmp_path: Path) -> None:
+    """As torchvision has it: what lies deeper is of that class, and what lies in no class is none."""
+    names = ("train/ant/red/1.png", "train/zebra/2.png", "train/zebra/test/3.png", "test/4.png")
+    files = {f"set/{name}": png((1, 2, 3)) for name in names}
+    dataset = open_dataset(f"imagefolder:{folder(tmp_path, files)}")
+    assert dataset.class_names == ("ant", "zebra")
+    assert list(dataset.parts) == ["train"]
+    assert dataset.part("train").labels([0, 1, 2]).tolist() == [0, 1, 1]
+
+
+def test_a_folder_around_all_classes_is_none(tmp_path: Path) -> None:
+    names = ("photos/ant/1.png", "photos/zebra/2.png", "photos/zebra/left/3.png")
+    dataset = open_dataset(f"imagefolder:{folder(tmp_path, dict.fromkeys(names, png((1, 2, 3))))}")
+    assert dataset.class_names == ("ant", "zebra")
+    assert dataset.part("all").labels([0, 1, 2]).tolist() == [0, 1, 1]
+
+
+def test_a_class_may_be_called_like_a_part(tmp_path: Path) -> None:
+    names = ("vehicles/bus/1.png", "vehicles/car/2.png", "vehicles/train/3.png")
+    dataset = open_dataset(f"imagefolder:{folder(tmp_path, dict.fromkeys(names, png((1, 2, 3))))}")
+    assert dataset.class_names == ("bus", "car", "train")
+    assert dataset.part("all").labels([0, 1, 2]).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["1.png", "test/1.png"])
+def test_images_without_a_class_are_refused(tmp_path: Path, name: str) -> None:
+    folder(tmp_path, {name: png((1, 2, 3))})
+    with pytest.raises(DataError, match=r"lies in a folder of its class; expected \[val/\]CLASS/IMAGE\.jpg"):
+        open_dataset(f"imagefolder:{tmp_path}")
+
+
 @pytest.mark.parametrize(("name", "mode"), [("a.tar", "w"), ("a.tar.xz", "w:xz"), ("a.tgz", "w:gz")])
 def test_a_tar_file_reads_like_its_folder(tmp_path: Path, name: str, mode: str) -> None:
     path = tar(tmp_path / name, mode)

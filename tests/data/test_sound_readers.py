@@ -63,6 +63,22 @@ def test_other_names_are_labelled_by_folder(tmp_path: Path) -> None:
     assert dataset.part("train").labels([0, 1]).tolist() == [0, 1]
 
 
+def test_folders_say_more_than_names(tmp_path: Path) -> None:
+    """Speech Commands: a folder a word, in which files are named after speakers."""
+    for name in ("yes/004ae714_nohash_0.wav", "no/004ae714_nohash_7.wav", "no/0a7c2a8d_nohash_0.wav"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(wav())
+    dataset = open_dataset(f"wav:{tmp_path}")
+    assert (dataset.class_names, list(dataset.parts)) == (("no", "yes"), ["all"])
+    assert dataset.part("all").labels([0, 1, 2]).tolist() == [0, 0, 1]
+
+
+def test_sounds_without_a_label_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(wav())
+    with pytest.raises(DataError, match=r"is labelled; expected LABEL_SPEAKER_INDEX\.wav or CLASS/FILE\.wav"):
+        open_dataset(f"wav:{tmp_path}")
+
+
 def test_lengths_differ_unless_one_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "0_ann_0.wav").write_bytes(wav())
     (tmp_path / "0_ann_1.wav").write_bytes(wav(signal=np.tile(SIGNAL, 2)))

@@ -105,6 +105,25 @@ def test_without_a_training_part_validation_is_fitted_on() -> None:
     assert splits.search.part is data.part("validation") and splits.held_out.part is data.part("test")
 
 
+@pytest.mark.parametrize(
+    ("parts", "fitted", "judged"),
+    [
+        ({"train": 9, "eval": 8, "more": 7}, "train", "eval"),
+        ({"all": 9, "test": 8}, "all", "test"),
+        ({"all": 9, "eval": 8}, "all", "eval"),
+        ({"train": 9, "all": 8}, "train", "train"),
+        ({"one": 9, "other": 8}, "one", "one"),
+    ],
+)
+def test_nothing_is_judged_by_what_is_learned_where_there_is_more(
+    parts: dict[str, int], fitted: str, judged: str
+) -> None:
+    data = dataset(**{name: [0] * count for name, count in parts.items()})
+    splits = split(data, 2, 3)
+    assert splits.calibration.part is data.part(fitted)
+    assert splits.held_out.part is data.part(judged)
+
+
 def test_no_split_takes_what_others_need() -> None:
     with pytest.raises(
         UsageError, match=r"1,000,000 samples to calibrate on .* 400 .* 1 would be left to sea"

@@ -36,6 +36,16 @@ def test_sst2_lines_are_samples(tmp_path: Path) -> None:
     assert texts(dataset.part("validation")) == ["fine"]
 
 
+def test_a_part_may_have_more_words_in_its_name(tmp_path: Path) -> None:
+    """MNLI has two files to develop with: the first one counts."""
+    for name in ("train", "dev_matched", "dev_mismatched"):
+        row = f"{name}\tb\tneutral\n"
+        (tmp_path / f"{name}.tsv").write_text("sentence1\tsentence2\tgold_label\n" + row)
+    dataset = open_dataset(f"glue:{tmp_path}")
+    assert sorted(dataset.parts) == ["train", "validation"]
+    assert texts(dataset.part("validation")) == ["dev_matched\tb"]
+
+
 def test_word_labels_take_the_order_of_glue_models(tmp_path: Path) -> None:
     table = "index\tsentence1\tsentence2\tgold_label\n0\ta\tb\tcontradiction\n1\tc\td\tentailment\n"
     (tmp_path / "dev.tsv").write_text(table)

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tensmith
 from command_line import tensmith as command
+from tensmith.backend.onnx import write_onnx
 from tensmith.errors import ModelError, OutputError
 from tensmith.files import sha256_file
 from tensmith.frontend import model_copy
 from tensmith.frontend.model_copy import copied_bytes, copied_hashes, copy_model
+from tensmith.frontend.model_files import model_files
 from tensmith.frontend.onnx import read_onnx
 
 ARRAYS = {
@@ -41,6 +44,72 @@ def beside(tmp_path: Path) -> Path:
     path = tmp_path / "two.onnx"
     path.write_bytes(helper.make_model(graph, ir_version=10).SerializeToString())
     return path
+
+
+def test_weights_of_a_branch_come_along(tmp_path: Path) -> None:
+    """Of an operator that stays as it is, TensIR takes in what lies in other files."""
+    branches = []
+    for word, value in (("then", 2.0), ("else", 3.0)):
+        weight = numpy_helper.from_array(np.full((4, 4), value, np.float32), f"{word}_w")
+        node = helper.make_node("MatMul", ["x", weight.name], [f"{word}_y"])
+        end = helper.make_tensor_value_info(f"{word}_y", TensorProto.FLOAT, [1, 4])
+        branches.append(helper.make_graph([node], word, [], [end], [weight]))
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    ends = {
+        "x": helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4]),
+        "c": helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+        "y": helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4]),
+    }
+    graph = helper.make_graph([node], "g", [ends["x"], ends["c"]], [ends["y"]])
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17)])
+    for branch in (node.attribute[0].g, node.attribute[1].g):
+        for tensor in branch.initializer:
+            assert tensor.raw_data
+    (tmp_path / "from").mkdir()
+    data = tmp_path / "from" / "model.onnx.data"
+    with data.open("wb") as file:
+        for attribute in model.graph.node[0].attribute:
+            for tensor in attribute.g.initializer:
+                start = file.tell()
+                file.write(tensor.raw_data)
+                onnx.external_data_helper.set_external_data(tensor, data.name, offset=start, length=64)
+                tensor.ClearField("raw_data")
+    source = tmp_path / "from" / "model.onnx"
+    source.write_bytes(model.SerializeToString())
+    written = tmp_path / "to.onnx"
+    write_onnx(read_onnx(source), written)
+    data.unlink()
+    x = np.ones((1, 4), np.float32)
+    session = onnxruntime.InferenceSession(written, providers=["CPUExecutionProvider"])
+    for condition, value in ((True, 8.0), (False, 12.0)):
+        (y,) = session.run(None, {"x": x, "c": np.array(condition)})
+        assert (y == value).all()
+
+
+def test_tensors_of_functions_and_sparse_ones_come_along(tmp_path: Path) -> None:
+    (tmp_path / "from").mkdir()
+    (tmp_path / "to").mkdir()
+    ones = np.ones(2, np.float32)
+    value, values = numpy_helper.from_array(ARRAYS["v"], "v"), numpy_helper.from_array(ones, "s")
+    for tensor in (value, values):
+        (tmp_path / "from" / f"{tensor.name}.bin").write_bytes(tensor.raw_data)
+        onnx.external_data_helper.set_external_data(tensor, f"{tensor.name}.bin")
+        tensor.ClearField("raw_data")
+    sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([0, 1]), "i"), [4])
+    inner = helper.make_node("Constant", [], ["v"], value=value)
+    function = helper.make_function("local", "f", [], ["v"], [inner], [helper.make_opsetid("", 17)])
+    nodes = [
+        helper.make_node("f", [], ["v"], domain="local"),
+        helper.make_node("Constant", [], ["s"], sparse_value=sparse),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "vs"]
+    graph = helper.make_graph(nodes, "g", [], ends)
+    source, copy = tmp_path / "from" / "m.onnx", tmp_path / "to" / "m.onnx"
+    source.write_bytes(helper.make_model(graph, functions=[function]).SerializeToString())
+    assert [file.name for file in model_files(source)] == ["m.onnx", "s.bin", "v.bin"]
+    copy_model(source, copy)
+    assert [file.name for file in model_files(copy)] == ["m.onnx", "m.onnx.data"]
+    assert (tmp_path / "to" / "m.onnx.data").read_bytes() == ones.tobytes() + ARRAYS["v"].tobytes()
 
 
 def test_what_a_copy_would_be_is_known_before_it_is_made(

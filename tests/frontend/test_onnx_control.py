@@ -86,6 +86,28 @@ def test_the_branch_that_a_shape_decides(columns: int, op: str) -> None:
     assert program.nodes[-1].op == op
 
 
+@pytest.mark.parametrize(
+    ("stated", "source"), [("", "NonZero"), ("", "Unique"), ("<float[rows] found>", "Unique")]
+)
+def test_a_branch_that_a_count_decides_stays(stated: str, source: str) -> None:
+    """What data decides may be nothing, whether inferred or stated."""
+    program = read_onnx(parse_model(HEAD + f"""
+        network (float[3, 4] x) => (float[3, 4] y) {stated} {{
+            found = {source} (x)
+            shape = Shape (found)
+            last = Constant <value_int = -1> ()
+            count = Gather (shape, last)
+            zero = Constant <value_int = 0> ()
+            none = Equal (count, zero)
+            y = If (none) <
+                then_branch = then () => (a) {{ a = Neg (x) }},
+                else_branch = other () => (a) {{ a = Relu (x) }}
+            >
+        }}
+        """))  # fmt: skip
+    assert program.producers["y"].op == "onnx.If"
+
+
 def test_a_branch_of_a_branch() -> None:
     expanded(
         """

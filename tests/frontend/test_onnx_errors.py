@@ -11,9 +11,10 @@ import numpy as np
 import onnx
 import pytest
 from benchmarks.trust import fuzz_importer
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 
 from tensmith.errors import ModelError
+from tensmith.frontend.model_files import model_files
 from tensmith.frontend.onnx import read_onnx
 
 FLOAT = TensorProto.FLOAT
@@ -140,6 +141,7 @@ def _huge_sparse(m: onnx.ModelProto) -> None:
         (_opset(1), r"is at opset 1 and cannot be converted to 13: .*; export it again"),
         (_weight(dims=[10**6, 10**6]), r"initializer 'w' says \[1000000, 1000000\] f32, .* but holds 12"),
         (_weight(dims=[-3]), r"initializer 'w' has shape \[-3\]"),
+        (_weight(dims=[0, 2**62], raw_data=b""), r"initializer 'w' has shape \[0, 4611686018427387904\]"),
         (_weight(data_type=99), "initializer 'w' has element type 99"),
         (lambda m: m.graph.initializer.append(m.graph.initializer[0]), "defines the value 'w' twice"),
         (_weight(name=""), "an initializer or input without a name"),
@@ -203,6 +205,88 @@ def test_external_data_that_is_wrong(entries: dict[str, str], message: str, tmp_
         read_onnx(folder / "m.onnx")
     with pytest.raises(ModelError, match="give the path of the model instead of its bytes"):
         read_onnx(proto)
+
+
+def test_weights_in_a_cache_of_links(tmp_path: Path) -> None:
+    """Hugging Face keeps a model as links into a folder of blobs: nothing outside of that may be named."""
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "1"
+    blobs.mkdir()
+    snapshot.mkdir(parents=True)
+    (blobs / "weights").write_bytes(np.ones(3, np.float32).tobytes())
+    (tmp_path / "outside.bin").write_bytes(bytes(12))
+    (snapshot / "m.data").symlink_to("../../blobs/weights")
+    (snapshot / "link.bin").symlink_to("../../outside.bin")
+    (snapshot / "m.onnx").symlink_to("../../blobs/model")
+
+    def naming(location: str) -> Path:
+        proto = model()
+        weight = proto.graph.initializer[0]
+        weight.ClearField("raw_data")
+        weight.data_location = TensorProto.EXTERNAL
+        weight.external_data.add(key="location", value=location)
+        (blobs / "model").write_bytes(proto.SerializeToString())
+        return snapshot / "m.onnx"
+
+    np.testing.assert_array_equal(read_onnx(naming("m.data")).constants["w"], [1, 1, 1])
+    assert [file.name for file in model_files(snapshot / "m.onnx")] == ["m.onnx", "m.data"]
+    for location in ("link.bin", "../../blobs/weights", str(blobs / "weights"), "../../outside.bin"):
+        for read in (read_onnx, model_files):
+            with pytest.raises(ModelError, match="refused"):
+                read(naming(location))
+
+
+def test_what_no_schema_forbids() -> None:
+    """Of operators in other domains: more outputs than there are, an attribute of another kind."""
+    for changes, outputs, message in (
+        ({"block_size": "16"}, ["a"], r"node 'a' \(MatMulNBits\): its attributes do not fit its inputs"),
+        ({}, ["a", "z"], "has 2 outputs, and matmul_n_bits gives 1"),
+    ):
+        proto = model()
+        given = {"K": 3, "N": 2, "bits": 4, "block_size": 16, **changes}
+        node = helper.make_node("MatMulNBits", ["x", "b", "s"], outputs, domain="com.microsoft", **given)
+        proto.graph.node[0].CopyFrom(node)
+        for name, array in (("b", np.zeros((2, 1, 8), np.uint8)), ("s", np.ones(2, np.float32))):
+            proto.graph.initializer.append(numpy_helper.from_array(array, name))
+        with pytest.raises(ModelError, match=message):
+            read_onnx(proto)
+
+
+def test_scales_without_end() -> None:
+    proto = model()
+    proto.graph.node[0].CopyFrom(
+        helper.make_node(
+            "Resize", ["x", "", "s"], ["a"], coordinate_transformation_mode="align_corners", mode="linear"
+        )
+    )
+    proto.graph.initializer.append(numpy_helper.from_array(np.array([1, np.inf], np.float32), "s"))
+    with pytest.raises(ModelError, match=r"node 'a' \(Resize\): its attributes do not fit its inputs"):
+        read_onnx(proto)
+
+
+OLD = """
+    <ir_version: 8, opset_import: ["" : {opset}]>
+    g (float[1, 1, 4, 4] x, float[4] s) => (float[1, 1, h, w] y) <float[4] t = {{1.0, 1.0, 2.0, 0.5}}> {{
+        y = {node}
+    }}
+"""
+FUNCTION = '<domain: "local", opset_import: ["" : 10]> resized (a, b) => (c) { c = Resize (a, b) }'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (OLD.format(opset="12", node="Hardmax (x)"), "has a Hardmax of opset 12, over a matrix, which"),
+        (OLD.format(opset="10", node="Resize (x, t)"), "by scales that are no constants or both enlarge and"),
+        (OLD.format(opset="10", node="Resize (x, s)"), "by scales that are no constants or both enlarge and"),
+        (
+            OLD.format(opset='18, "local" : 1', node="local.resized (x, s)") + FUNCTION,
+            "function 'resized' has a Resize of opset 10, .* export it again at opset 11 or newer",
+        ),
+    ],
+)
+def test_operators_that_became_others_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        read_onnx(parser.parse_model(text))
 
 
 def test_chains_of_products_stay_bounded() -> None:

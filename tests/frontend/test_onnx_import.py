@@ -229,6 +229,51 @@ def test_old_opsets_keep_large_and_sparse_weights() -> None:
     np.testing.assert_allclose(interpret(program, {"x": X})["y"], (X + dense) @ big.T)
 
 
+@pytest.mark.parametrize(
+    ("opset", "op", "mode", "scales"),
+    [
+        (9, "Upsample", "nearest", (1, 1, 2, 3)),
+        (9, "Upsample", "nearest", (1, 1, 1.25, 1)),
+        (9, "Upsample", "linear", (1, 1, 2, 2)),
+        (10, "Resize", "nearest", (1, 1, 2, 1.25)),
+        (10, "Resize", "nearest", (1, 1, 1, 0.4)),
+        (10, "Resize", "linear", (1, 1, 2, 0.5)),
+    ],
+)
+def test_images_are_resized_as_old_opsets_did(
+    opset: int, op: str, mode: str, scales: tuple[float, ...]
+) -> None:
+    """Positions counted from the corner; the nearest element was the one before, or behind when shrinking."""
+    body = helper.make_graph(
+        [helper.make_node(op, ["x", "scales"], ["y"], mode=mode)], "g",
+        [helper.make_tensor_value_info("x", FLOAT, [1, 1, 4, 6])],
+        [helper.make_tensor_value_info("y", FLOAT, [1, 1, "h", "w"])],
+        [numpy_helper.from_array(np.array(scales, np.float32), "scales")],
+    )  # fmt: skip
+    proto = helper.make_model(body, opset_imports=[helper.make_opsetid("", opset)], ir_version=5)
+    x = np.random.default_rng(0).standard_normal((1, 1, 4, 6)).astype(np.float32)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    program = read_onnx(proto)
+    assert [node.op for node in program.nodes] == ["resize"]
+    want = session.run(None, {"x": x})[0]
+    np.testing.assert_allclose(interpret(program, {"x": x})["y"], want, rtol=1e-5, atol=1e-6)
+
+
+def test_old_opsets_with_weights_in_another_file_are_converted_from_any_folder(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    proto = model(nodes, 11, [numpy_helper.from_array(X, "w")])
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    np.testing.assert_array_equal(interpret(read_onnx(tmp_path / "m.onnx"), {"x": X})["y"], 2 * X)
+
+
+def test_batch_normalization_in_training_stays_as_it_is() -> None:
+    """Before opset 14 its outputs alone say so."""
+    outputs = ["y", "mean", "var", "saved_mean", "saved_var"]
+    weights = [numpy_helper.from_array(np.ones(3, np.float32), name) for name in "sbmv"]
+    node = helper.make_node("BatchNormalization", ["x", *"sbmv"], outputs)
+    assert read_onnx(model([node], 13, weights)).nodes[0].op == "onnx.BatchNormalization"
+
+
 def test_external_data_is_mapped_not_read(tmp_path: Path) -> None:
     proto = model(
         [helper.make_node("Add", ["x", "w"], ["y"])], initializers=[numpy_helper.from_array(X, "w")]

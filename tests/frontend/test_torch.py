@@ -63,9 +63,10 @@ def test_a_batch_of_one_is_still_left_open() -> None:
 
 def test_the_module_stays_as_it_was_and_logging_too() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Dropout())
+    module[0].eval()
     level = logging.getLogger("torch.onnx").level
     read_torch(module, torch.ones(2, 3))
-    assert module.training
+    assert [each.training for each in module.modules()] == [True, False, True]
     assert logging.getLogger("torch.onnx").level == level
 
 

@@ -338,10 +338,16 @@ def of_libraries(compiled: Path) -> Iterator[Alteration]:
         library(folder)
         edit(folder, lambda d: d["deployed"].update(engine="onnxruntime", sizes={}, prepared=None))
 
+    def promoted(folder: Path) -> None:
+        (folder / "libmodel.so").unlink()
+        proved = [{"step": "everything", "evidence": "proved"}]
+        edit(folder, lambda d: d["deployed"].update(prepared=proved))
+
     yield Alteration("libmodel.so", "a constant function", library)
     yield Alteration("libmodel.so", "a constant function, by another compiler", excused)
     yield Alteration("libmodel.so", "a constant function, said to be of no use", interpreted)
     yield Alteration("model.py", "a program of one's own", loader)
+    yield Alteration("deployed.prepared", "steps said to be proved, without the library", promoted)
 
 
 # Judging

@@ -188,7 +188,7 @@ EDITS = [
     (lambda d: d["original"].update(digest="0" * 64), "another program"),
     (lambda d: d["rules"].pop(), "certificate"),
     (lambda d: d["metrics"]["latency_ms"].update(value=0.95), "does not follow"),
-    (lambda d: d.update(schema=1), "compress the model again"),
+    (lambda d: d.update(schema=1), "is not a certificate of schema 2"),
     (lambda d: d.update(schema=3), "schema"),
     (lambda d: d.update(extra=1), "extra"),
     (lambda d: d["files"].update({"../../etc/passwd": "0" * 64}), "certificate"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -106,6 +107,23 @@ def test_the_command(tmp_path: Path) -> None:
     with np.load(kept) as arrays:
         assert arrays["x"].shape == (2, 3, 8, 8)
     assert tensmith("diff", a, b, "--tolerance", "1e-4", folder=tmp_path).returncode == 0
+
+
+def test_an_operator_of_another_version_is_another_one() -> None:
+    def aligned(version: int) -> Any:
+        ends = [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 1, 8, 8]),
+            helper.make_tensor_value_info("rois", TensorProto.FLOAT, [1, 4]),
+            helper.make_tensor_value_info("b", TensorProto.INT64, [1]),
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, 1, 1]),
+        ]
+        node = helper.make_node("RoiAlign", ["x", "rois", "b"], ["y"])
+        graph = helper.make_graph([node], "g", ends[:3], ends[3:])
+        opsets = [helper.make_opsetid("", version)]
+        return read_onnx(helper.make_model(graph, ir_version=8, opset_imports=opsets).SerializeToString())
+
+    assert compare_models(aligned(16), aligned(16)).evidence == "proved"
+    assert compare_models(aligned(15), aligned(16)).evidence != "proved"
 
 
 def masked(left_out: float, *, computed: bool = False) -> onnx.ModelProto:

@@ -50,6 +50,23 @@ def test_a_changed_file_asks_for_another_proof(tmp_path: Path) -> None:
     assert len(set(found)) == 3
 
 
+@pytest.mark.parametrize("package", [False, True])
+def test_a_plugins_other_modules_count(tmp_path: Path, package: bool) -> None:
+    home, parts = tmp_path / "mine.py", tmp_path / "parts.py"
+    home.write_text(
+        "from parts import RIGHT" if not package else "from .parts import RIGHT", encoding="utf-8"
+    )
+    if package:
+        (tmp_path / "__init__.py").write_text("", encoding="utf-8")
+    found = []
+    for text in ("RIGHT = X + (-Y)", "RIGHT = Y - X"):
+        proved._file.cache_clear()
+        proved._text.cache_clear()
+        parts.write_text(text, encoding="utf-8")
+        found.append(proved.rule_digest("rule", home))
+    assert found[0] != found[1]
+
+
 def test_rules_are_listed_with_their_evidence() -> None:
     rows = {row["name"]: row for row in listed()}
     row = rows["weighted_sum"]

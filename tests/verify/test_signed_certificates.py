@@ -15,9 +15,18 @@ from command_line import tensmith
 from tensmith.cli.command import Answer
 from tensmith.cli.sign import sign
 from tensmith.cli.verify import verify
+from tensmith.deploy import again
 from tensmith.errors import UsageError, VerificationError
 from tensmith.verify import signature
 from tensmith.verify.schema import seal
+
+SUM = """
+def f(x: list[float], n: int):
+    total = 0.0
+    for i in range(n):
+        total += x[i]
+    return total
+"""
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH is not installed")
 
@@ -96,10 +105,42 @@ def test_strict_wants_the_original_and_everything_checked(root: Path, point: Pat
     assert checked(root, point, strict=True).exit_code == 1
 
 
+def test_what_is_forged_is_not_run(root: Path, point: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again, "verify_point", lambda *_, **__: pytest.fail("it was looked into"))
+    with pytest.raises(VerificationError, match="is not a signature"):
+        checked(root, point, key=root / "bob.pub", run_library=True)
+
+
+def test_only_what_is_sound_is_signed(root: Path, point: Path, tmp_path: Path) -> None:
+    path = point / "certificate.json"
+    other = {**json.loads(path.read_text()), "tensmith": "9"}  # with the digest of the first
+    path.write_text(json.dumps(other))
+    with pytest.raises(VerificationError, match="was edited or damaged"):
+        sign(point, root / "ann")
+    (tmp_path / "lift").mkdir()
+    (tmp_path / "lift" / "structure.json").write_text(json.dumps({"digest": "5" * 64}))
+    with pytest.raises(VerificationError, match="only a sound certificate is signed"):
+        sign(tmp_path / "lift", root / "ann")
+
+
 def test_a_lift_is_signed_too(root: Path, tmp_path: Path) -> None:
-    digest = "5" * 64
-    (tmp_path / "structure.json").write_text(json.dumps({"digest": digest}))
-    sign(tmp_path, root / "ann")
-    assert signature.check_signature(tmp_path / "structure.json", digest, root / "ann.pub") == "ann"
-    result = tensmith("sign", tmp_path, "--key", root / "ann", "--json", folder=tmp_path)
-    assert result.returncode == 0 and json.loads(result.stdout)["digest"] == digest
+    (tmp_path / "f.py").write_text(SUM)
+    assert tensmith("lift", "f.py", "--to", "numpy", "--output", "out", folder=tmp_path).returncode == 0
+    result = tensmith("sign", "out/f.cert", "--key", root / "ann", "--json", folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    digest = json.loads(result.stdout)["digest"]
+    path = tmp_path / "out" / "f.cert" / "structure.json"
+    assert signature.check_signature(path, digest, root / "ann.pub") == "ann"
+    shown = tensmith("verify", "out/f.cert", "--key", root / "ann.pub", folder=tmp_path)
+    assert shown.returncode == 0 and shown.stdout.startswith("signed by ann")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"solver": "cvc5"}, "for lifted functions"), ({"run": False}, "for lifted functions")],
+)
+def test_options_of_the_other_kind_are_refused(
+    root: Path, point: Path, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        checked(root, point, **options)

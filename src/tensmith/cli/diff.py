@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import math
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,8 @@ import typer
 from tensmith.cli.command import Answer, command
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tensmith.equality.apart import Apart
     from tensmith.verify.difference import ModelDifference
 
@@ -35,23 +39,35 @@ def diff(
     """Tell whether two models compute the same: proved by exact rules, or equal over prime fields with a
     bound on the error, for whatever batch; or how far their outputs are apart and the first value that
     differs. Exit code 0 if they are equal, 1 if they are not or nobody knows."""
-    import numpy as np
-
-    from tensmith.errors import OutputError
+    from tensmith.errors import OutputError, UsageError
     from tensmith.files import write_bytes
     from tensmith.frontend.model import read_model
     from tensmith.verify.difference import compare_models
 
+    if seed < 0:
+        raise UsageError(f"--seed is a whole number from 0, not {seed}")
+    if not 0 <= tolerance < math.inf or not 0 < seconds < math.inf:
+        raise UsageError("--tolerance is a number from 0, --seconds one above it")
     if save_inputs is not None and save_inputs.exists():
         raise OutputError(f"{save_inputs} is there already; name another file")
     found = compare_models(read_model(first), read_model(second), seed=seed, seconds=seconds)
     lines = list(_lines(found, tolerance))
     if save_inputs is not None and found.inputs is not None:
-        archive = io.BytesIO()
-        np.savez(archive, allow_pickle=False, **found.inputs)
-        write_bytes(save_inputs, archive.getvalue())
+        write_bytes(save_inputs, _archive(found.inputs))
         lines.append(f"The inputs lie in {save_inputs}.")
     return Answer(_document(found, tolerance), lines, 0 if _equal(found, tolerance) else 1)
+
+
+def _archive(inputs: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+    """An .npz file; np.savez has names of its own that an input may have too."""
+    import numpy as np
+
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in inputs.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+    return stream.getvalue()
 
 
 def _equal(found: ModelDifference, tolerance: float) -> bool:
@@ -64,6 +80,7 @@ def _equal(found: ModelDifference, tolerance: float) -> bool:
 def _lines(found: ModelDifference, tolerance: float) -> Iterator[str]:
     if found.evidence == "proved":
         yield f"Equal: proved, by {found.rules} steps of exact rules, for all inputs and sizes."
+        yield from (f"  assumed: {sentence}" for sentence in found.assumed)
         return
     if found.evidence == "checked":
         chance = f"wrong with a probability of at most {found.error_probability:.1e}"

@@ -22,6 +22,8 @@ def sign(
     ssh-keygen; `tensmith verify --key PUBLIC` checks it. Sign what you have verified: a signature says that
     you vouch, not that the claims are true."""
     from tensmith.errors import VerificationError
+    from tensmith.verify import lift_checker
+    from tensmith.verify.schema import read_certificate
     from tensmith.verify.signature import read_digest
     from tensmith.verify.signature import sign as write_signature
 
@@ -31,7 +33,12 @@ def sign(
             f"{folder} holds no certificate; give the folder of a front point, as OUT/best, or of a lifted "
             "function, as lifted/F.cert"
         )
-    digest = read_digest(found[0])
+    if found[0].name == "certificate.json":
+        digest = read_certificate(found[0]).digest
+    else:
+        digest = read_digest(found[0])
+        if wrong := lift_checker.check(folder):
+            raise VerificationError(f"{wrong[0]}; only a sound certificate is signed")
     path = write_signature(found[0], digest, key)
     document = {"certificate": str(found[0]), "digest": digest, "signature": str(path)}
     return Answer(document, [f"{path}  signs the digest {digest}"])

@@ -6,7 +6,7 @@ function.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tensmith.lifting.second.checked import Checked
     from tensmith.verify.lift_certificate import LiftReport
 
+_SECONDS = 6.0
 _POINT, _LIFT = "certificate.json", "structure.json"  # what tells one kind from the other
 
 
@@ -36,8 +37,12 @@ def verify(
         Path | None, typer.Option(help="The file that a lifted function comes from, to be lifted again.")
     ] = None,
     run: Annotated[
-        bool, typer.Option("--run/--no-run", help="With --source, run its function beside the program again.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--run/--no-run",
+            help="With --source, run its function beside the program again. [default: --run]",
+        ),
+    ] = None,
     key: Annotated[
         Path | None, typer.Option(metavar="PUBLIC", help="Whose signature it must have: a public SSH key.")
     ] = None,
@@ -49,8 +54,12 @@ def verify(
         bool,
         typer.Option("--run-library", help="Run a library that could not be made again: a stranger's code."),
     ] = False,
-    seconds: Annotated[float, typer.Option(help="Time for the tests over prime fields.")] = 6.0,
-    solver: Annotated[str, typer.Option(metavar="z3|cvc5", help="What decides a lift's obligations.")] = "z3",
+    seconds: Annotated[
+        float | None, typer.Option(help="Time for the tests over prime fields of a point. [default: 6]")
+    ] = None,
+    solver: Annotated[
+        str | None, typer.Option(metavar="z3|cvc5", help="What decides a lift's obligations. [default: z3]")
+    ] = None,
 ) -> Answer:
     """Check a point's files against its certificate: hashes, the trail replayed from the original, the proof
     of every exact rule, the exact parts over prime fields drawn anew, lossy steps by their calibration
@@ -68,20 +77,33 @@ def verify(
     if (folder / _LIFT).exists():
         if original is not None:
             raise UsageError(f"{folder} is of a lifted function; give its file with --source, not --original")
-        if data or run_library:
-            raise UsageError(f"{folder} is of a lifted function; --data and --run-library are for points")
+        if data or run_library or seconds is not None:
+            raise UsageError(
+                f"{folder} is of a lifted function; --data, --run-library and --seconds are for points"
+            )
+        if run is not None and source is None:
+            raise UsageError("--run and --no-run are about the source; give it with --source")
         if strict and source is None:
             raise UsageError("--strict takes the source from your hand; give it with --source")
-        return _signed(_lift(folder, source, solver, run), folder / _LIFT, key)
+        by = "z3" if solver is None else solver
+        return _signed(lambda: _lift(folder, source, by, run is not False), folder / _LIFT, key)
     if source is not None:
         raise UsageError(f"{folder} is of a front point; give its model with --original, not --source")
+    if solver is not None or run is not None:
+        raise UsageError(f"{folder} is of a front point; --solver and --run are for lifted functions")
     if strict and original is None:
         raise UsageError("--strict takes the original from your hand; give it with --original")
-    return _signed(_point(folder, original, data, seconds, run_library, strict), folder / _POINT, key)
+    return _signed(
+        lambda: _point(folder, original, data, _SECONDS if seconds is None else seconds, run_library, strict),
+        folder / _POINT,
+        key,
+    )
 
 
-def _signed(answer: Answer, certificate: Path, key: Path | None) -> Answer:
-    """The answer, led by what is known of who made the certificate: damage is one thing, forgery another."""
+def _signed(check: Callable[[], Answer], certificate: Path, key: Path | None) -> Answer:
+    """What a check says, led by what is known of who made the certificate: damage is one thing, forgery
+    another. The signature is looked at first: what is forged is not run."""
+    from tensmith.errors import VerificationError
     from tensmith.verify.signature import SUFFIX, check_signature, read_digest
 
     signer, digest = None, read_digest(certificate)
@@ -92,6 +114,9 @@ def _signed(answer: Answer, certificate: Path, key: Path | None) -> Answer:
         first = "signature not checked, as no --key was given: damage would be seen, forgery would not"
     else:
         first = "not signed: damage would be seen, forgery would not"
+    answer = check()
+    if read_digest(certificate) != digest:
+        raise VerificationError(f"{certificate} changed while it was checked; check it again")
     document = {**answer.document, "digest": digest, "signed_by": signer, "shown": first}
     return Answer(document, [first, "", *answer.shown], answer.exit_code)
 

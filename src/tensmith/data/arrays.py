@@ -15,6 +15,7 @@ from tensmith.data.dataset import (
     Modality,
     Task,
     by_name,
+    by_part,
     joined_inputs,
     part_name,
     sample_count,
@@ -110,7 +111,8 @@ def as_dataset(value: object, where: str = "data") -> Dataset:
     if isinstance(value, Dataset):
         return value
     if isinstance(value, Mapping):
-        pairs = {part_name(str(name)) or str(name): _pair(pair, where) for name, pair in value.items()}
+        names = by_part(value, lambda name: part_name(str(name)) or str(name), where)
+        pairs = {part: _pair(value[name], where) for part, name in names.items()}
         if not pairs:
             raise DataError(f"{where} has no parts; give at least one as (x, y)")
         return dataset_of_arrays("python", pairs, where)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ Inputs: TypeAlias = Array | Mapping[str, Array]
 Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
 Task = Literal["classification", "detection", "language-model", "speech", "regression", "unlabelled"]
 Modality = Literal["image", "text", "audio", "array"]
+
+Source = TypeVar("Source")
 
 TRAIN, VALIDATION, TEST, ALL = "train", "validation", "test", "all"
 
@@ -37,6 +39,19 @@ _PART_WORDS = {
 def part_name(word: str) -> str | None:
     """The part a folder or file name stands for ("val", "dev" -> "validation"), or None."""
     return _PART_WORDS.get(word.lower())
+
+
+def by_part(sources: Iterable[Source], part_of: Callable[[Source], str], where: str) -> dict[str, Source]:
+    """Sources by the names of their parts. DataError where two have one."""
+    found: dict[str, Source] = {}
+    for source in sources:
+        part = part_of(source)
+        if part in found:
+            raise DataError(
+                f"{where}: '{found[part]}' and '{source}' are both the part '{part}'; leave one of them out"
+            )
+        found[part] = source
+    return found
 
 
 class DatasetPart(ABC):

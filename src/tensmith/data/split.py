@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tensmith.data.dataset import TEST, TRAIN, VALIDATION, Dataset, DatasetPart, Subset
+from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Dataset, DatasetPart, Subset
 from tensmith.errors import DataError, UsageError
 
 # What the sizes of `shares` are for; a split so far from what was wanted, and of so small a share, is none.
@@ -57,13 +57,13 @@ def split(
     """Draws the three splits, the same ones for the same seed.
 
     A dataset of one part gives all three, held-out at least half of it. Else calibration comes from the
-    training part, and held-out is the test part (else the validation part). Search wants samples that the
-    model has not learned by heart: of the validation part where there is a test part too, else a fifth of
-    what is judged by, or what a given `held_out` leaves of it; these are not held out. Where they are fewer
-    than 500, and fewer than were asked for, search comes from the training part, of which models lose more
-    than of other samples. The numbers are upper limits: where samples are few, they shrink in proportion.
-    Every split, and every beginning of one, has the classes in the proportions of its part. Raises DataError
-    when the samples do not suffice for one in each.
+    training part, or from what belongs to no part, and held-out is the test part, else the validation part,
+    else the first other one. Search wants samples that the model has not learned by heart: of the validation
+    part where there is a test part too, else a fifth of what is judged by, or what a given `held_out` leaves
+    of it; these are not held out. Where they are fewer than 500, and fewer than were asked for, search comes
+    from the training part, of which models lose more than of other samples. The numbers are upper limits:
+    where samples are few, they shrink in proportion. Every split, and every beginning of one, has the classes
+    in the proportions of its part. Raises DataError when the samples do not suffice for one in each.
     """
     for count in (calibration, search) if held_out is None else (calibration, search, held_out):
         if count < 1:
@@ -97,7 +97,7 @@ def _unseen(
     """Samples to search on that no model was fitted to, None where they are too few; and those to judge by,
     a beginning of `order`."""
     enough = min(search, _LEAST_UNSEEN)
-    if {TRAIN, VALIDATION, TEST} <= dataset.parts.keys():
+    if {VALIDATION, TEST} <= dataset.parts.keys() and not dataset.parts.keys().isdisjoint({TRAIN, ALL}):
         part = dataset.part(VALIDATION)
         if len(part) >= enough:
             return Subset(part, balanced_order(dataset, part, seed)[:search]), order[:held_out]
@@ -116,9 +116,12 @@ def _two_parts(dataset: Dataset) -> tuple[DatasetPart, DatasetPart]:
     """The part to fit on and the part to judge by, which may be the same one."""
     if not dataset.parts:
         raise DataError(f"{dataset.source or dataset.name} has no samples; check the path")
-    names = [name for name in (TEST, VALIDATION) if name in dataset.parts]
-    fitting = TRAIN if TRAIN in dataset.parts else names[-1] if names else next(iter(dataset.parts))
-    return dataset.part(fitting), dataset.part(names[0] if names else fitting)
+    learned = [name for name in (TRAIN, ALL) if name in dataset.parts]
+    unseen = [name for name in (TEST, VALIDATION) if name in dataset.parts]
+    if learned and not unseen:
+        unseen = [name for name in dataset.parts if name not in (TRAIN, ALL)]
+    names = [*unseen, *learned] or [next(iter(dataset.parts))]
+    return dataset.part(learned[0] if learned else names[-1]), dataset.part(names[0])
 
 
 def shares(room: int, wanted: Sequence[int], source: str) -> tuple[int, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tensmith import gate
-from tensmith.data.dataset import Array
+from tensmith.data.dataset import ALL, Array, part_name
 from tensmith.data.storage import open_random
 from tensmith.errors import DataError
 
@@ -56,6 +56,29 @@ def decoded(data: bytes, where: str) -> str:
 def expanded(path: str) -> Path:
     """A path as users write it, with ~ for their home."""
     return Path(path).expanduser()
+
+
+def by_folder(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """(part, class) of the files that lie in a folder of their class, as torchvision has it: the first one
+    below the first folder that is named like a part; or else below folders in which all others lie. Where no
+    class lies in such a part, a folder of that name among others is a class: of cars, buses and a train."""
+    found: dict[str, tuple[str, str]] = {}
+    others: dict[str, tuple[str, ...]] = {}
+    bare: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        folders = PurePosixPath(name).parts[:-1]
+        at = next((i for i, folder in enumerate(folders) if part_name(folder)), None)
+        if at is None and folders:
+            others[name] = folders
+        elif at is not None and folders[at + 1 :]:
+            found[name] = part_name(folders[at]) or ALL, folders[at + 1]
+        elif folders:
+            bare[name] = folders
+    if others and not found:
+        others |= bare
+    while others and min(map(len, others.values())) > 1 and len({path[0] for path in others.values()}) == 1:
+        others = {name: folders[1:] for name, folders in others.items()}
+    return found | {name: (ALL, folders[0]) for name, folders in others.items()}
 
 
 def open_tree(path: Path) -> FileTree:

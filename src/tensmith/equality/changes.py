@@ -99,7 +99,7 @@ class _Sweep:
                 for program, numbers in ((self.before, left), (self.after, right))
             )
             ops = tuple(node.op for node in (*before.nodes, *after.nodes))
-            check = compare_regions(before, after, 0, ops not in self.fieldless)
+            check = compare_regions(before, after, ops not in self.fieldless)
             if check.equal and check.error_probability >= 1:
                 self.fieldless.add(ops)
             if check.verdict != "different":

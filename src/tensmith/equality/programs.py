@@ -51,6 +51,8 @@ from tensmith.ir.part import without_dead
 Verdict = Literal["equal", "different", "unknown"]
 
 _TRIALS = 3
+# How often whole numbers are drawn: two by two, Booleans and their opposites.
+_DRAWS = 4
 MOST_PRIMES = 16
 # So improbable an error is small enough.
 _ERROR = 1e-9
@@ -152,7 +154,8 @@ def _mismatch(left: Program, right: Program) -> str:
     if left.outputs != right.outputs:
         return "the outputs differ in name or number"
     for name in left.outputs:
-        if left.type(name).dtype != right.type(name).dtype:
+        types = [program.facts[name].type for program in (left, right)]
+        if all(types) and len({type_.dtype for type_ in types if type_}) > 1:
             return f"output '{name}' has another element type"
     return ""
 
@@ -173,7 +176,7 @@ class _Comparison:
     def run(self, primes: int | None, most: int, seconds: float) -> FieldCheck:
         """First one prime with large sizes, then all primes together with small ones."""
         start = time.perf_counter()
-        output = self._differs(self.large, 1)
+        output = self._differs(self.large, 1, 0)
         if output:
             return self._different(output, 1)
         spent = time.perf_counter() - start
@@ -181,9 +184,9 @@ class _Comparison:
         count = primes or next((k for k in range(2, most) if chance(k) <= _ERROR), most)
         affordable = min((seconds - spent) / max(spent, 1e-3), MOST_PRIMES)
         count = count if primes else max(2, min(count, int(affordable)))
-        output = self._differs(self.small, count)
-        if output:
-            return self._different(output, count)
+        for draw in range(_DRAWS if any(not t.floating for t in self.left.inputs.values()) else 1):
+            if output := self._differs(self.small, 1 if draw else count, draw):
+                return self._different(output, count)
         return self.passed(count)
 
     def passed(self, count: int) -> FieldCheck:
@@ -202,18 +205,22 @@ class _Comparison:
         """The primes of a trial: a function of the seed."""
         return sampling.random_primes(count, np.random.default_rng([self.seed, count, trial]))
 
-    def _differs(self, assignment: Mapping[str, int], count: int) -> str:
-        """The first output that differs in every trial; "" if all are equal in one."""
+    def _differs(self, assignment: Mapping[str, int], count: int, draw: int) -> str:
+        """The first output that differs in every trial; "" if all are equal in one.
+
+        Trials differ in their primes and real numbers alone, one of which may divide by zero; whole numbers
+        have no such excuse.
+        """
         output = ""
         for trial in range(_TRIALS):
-            output = self._trial(assignment, self.primes(count, trial), trial)
+            output = self._trial(assignment, self.primes(count, trial), trial, draw)
             if not output:
                 return ""
         return output
 
-    def _trial(self, assignment: Mapping[str, int], primes: tuple[int, ...], trial: int) -> str:
+    def _trial(self, assignment: Mapping[str, int], primes: tuple[int, ...], trial: int, draw: int) -> str:
         seed = (self.seed << 4) + trial
-        whole = self._whole(assignment, trial)
+        whole = self._whole(assignment, draw)
         inputs = [{**whole, **sampling.residues(self.left, assignment, PrimeField(p, seed))} for p in primes]
         sides = [_outputs(program, inputs, primes, seed) for program in (self.left, self.right)]
         for name in self.left.outputs:
@@ -234,10 +241,11 @@ class _Comparison:
         chance = _Chance(degrees, worst)
         return chance.degree, chance, reason
 
-    def _whole(self, assignment: Mapping[str, int], trial: int) -> dict[str, Array]:
-        """The integer inputs of a trial: a function of the seed."""
-        generator = np.random.default_rng([self.seed, 0x1D5, trial])
-        return sampling.whole_inputs((self.left, self.right), assignment, generator)
+    def _whole(self, assignment: Mapping[str, int], draw: int) -> dict[str, Array]:
+        """Integer and Boolean inputs, a function of the seed; of two draws, one has the other's opposites."""
+        generator = np.random.default_rng([self.seed, 0x1D5, draw // 2])
+        found = sampling.whole_inputs((self.left, self.right), assignment, generator)
+        return {name: np.asarray(~a) if draw % 2 and a.dtype == bool else a for name, a in found.items()}
 
     def _sizes(self, program: Program, degrees: Degrees) -> list[Quotient]:
         inputs = self._whole(self.small, 0)

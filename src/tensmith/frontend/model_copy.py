@@ -14,7 +14,7 @@ from tensmith.data.gguf import is_gguf
 from tensmith.data.mapped import let_go
 from tensmith.errors import OutputError
 from tensmith.files import atomic_path, sha256_bytes, sha256_file, write_bytes
-from tensmith.frontend.model_files import load_skeleton, model_files, size_of, tensors
+from tensmith.frontend.model_files import load_skeleton, model_files, model_tensors, size_of
 from tensmith.frontend.onnx_tensor import ExternalFiles, external_bytes
 
 # Where a large tensor may start: the page size that lets runtimes map it. Small ones would grow by it.
@@ -67,7 +67,7 @@ class _Copy:
         self.end = 0
         self._skeleton = load_skeleton(source)
         places: dict[tuple[int, tuple[tuple[str, str], ...]], int] = {}
-        for tensor in tensors(self._skeleton.graph):
+        for tensor in model_tensors(self._skeleton):
             if tensor.data_location != TensorProto.EXTERNAL:
                 continue
             size, entries = external_bytes(tensor), tensor.external_data
@@ -96,7 +96,7 @@ class _Copy:
 
     def data(self) -> Iterator[bytes | memoryview]:
         """The file of weights, piece by piece; a piece is gone when the next one is asked for."""
-        external, at = ExternalFiles(self.source.parent), 0
+        external, at = ExternalFiles(self.source), 0
         for start, tensor in self.parts:
             yield bytes(start - at)
             read = external.read(tensor, external_bytes(tensor), f"{self.source}: tensor '{tensor.name}'")

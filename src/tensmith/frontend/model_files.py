@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
@@ -12,6 +12,7 @@ from tensmith.data.gguf import is_gguf
 from tensmith.errors import ModelError
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.frontend.onnx_file import parse_onnx
+from tensmith.frontend.onnx_tensor import lies_beside
 
 
 def model_files(path: Path) -> list[Path]:
@@ -44,27 +45,49 @@ def load_skeleton(path: Path) -> onnx.ModelProto:
     return parse_onnx(gate.read_bytes(path, gate.MODEL), str(path))
 
 
+def model_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """The tensors of the graph, and of local functions."""
+    yield from tensors(model.graph)
+    for function in model.functions:
+        for node in function.node:
+            yield from node_tensors(node)
+
+
 def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Initializers, and the tensors in attributes, of inner graphs too."""
     yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
+    yield from _parts(graph.sparse_initializer)
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.TENSOR:
-                yield attribute.t
-            elif attribute.type == onnx.AttributeProto.GRAPH:
-                yield from tensors(attribute.g)
+        yield from node_tensors(node)
+
+
+def node_tensors(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+    """The tensors in a node's attributes, of inner graphs too."""
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.TENSOR:
+            yield attribute.t
+        yield from attribute.tensors
+        yield from _parts(attribute.sparse_tensors)
+        if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
+            yield from _parts((attribute.sparse_tensor,))
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield from tensors(attribute.g)
+        for graph in attribute.graphs:
+            yield from tensors(graph)
+
+
+def _parts(found: Iterable[onnx.SparseTensorProto]) -> Iterator[onnx.TensorProto]:
+    for sparse in found:
+        yield from (sparse.values, sparse.indices)
 
 
 def external_files(path: Path, model: onnx.ModelProto) -> set[Path]:
     """The external data files that the model at `path` names; ModelError if one lies elsewhere."""
     files = set()
-    for tensor in tensors(model.graph):
+    for tensor in model_tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
-            file = path.parent / location
-            if not location or "\0" in location or not file.resolve().is_relative_to(path.parent.resolve()):
+            if not lies_beside(path, location):
                 raise ModelError(f"{path} keeps '{tensor.name}' outside its folder, in {location}; refused")
-            files.add(file)
+            files.add(path.parent / location)
     return files

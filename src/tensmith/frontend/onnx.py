@@ -12,6 +12,7 @@ from onnx import AttributeProto
 
 from tensmith.errors import ModelError, ProgramError
 from tensmith.formula.arith import Array
+from tensmith.frontend.model_files import node_tensors
 from tensmith.frontend.onnx_control import ControlFlow
 from tensmith.frontend.onnx_file import OnnxFile, open_onnx
 from tensmith.frontend.onnx_order import in_order
@@ -54,7 +55,7 @@ class _Reader:
     def __init__(self, file: OnnxFile) -> None:
         self.label = file.label
         self.model, self.graph, self.opsets = file.model, file.model.graph, file.opsets
-        self.external = ExternalFiles(file.folder)
+        self.external = ExternalFiles(file.path)
         self.symbols = Symbols()
         self.facts: dict[str, Facts] = {}
         self.constants: dict[str, Array] = {}
@@ -177,6 +178,11 @@ class _Reader:
             node = self._opaque(proto)
         given = tuple(self.facts[name] if name else None for name in node.inputs)
         found = self._infer(node, given)
+        if len(found) < len(node.outputs):
+            raise ModelError(
+                f"{self._where(proto)} has {len(node.outputs)} outputs, and {node.op} gives {len(found)}; "
+                "export the model again"
+            )
         for name, facts in zip(node.outputs, found):
             if name:
                 self._define(name, facts)
@@ -220,6 +226,8 @@ class _Reader:
         kept.CopyFrom(proto)
         for field in ("name", "doc_string", "metadata_props"):
             kept.ClearField(field)
+        for tensor in node_tensors(kept):
+            self.external.take_in(tensor, self._where(proto))
         name = operator_name(proto.domain, proto.op_type)
         inputs = (*proto.input, *captures(proto))
         return Node(
@@ -241,23 +249,24 @@ class _Reader:
         inputs, constants = self._moved(proto, op, version, attrs)
         moved = {name: constant_facts(array) for name, array in constants.items()}
         given = [moved.get(name) or self.facts[name] if name else None for name in inputs]
+        outputs = _trimmed(proto.output)
         call = Typed(
             attrs,
             tuple(facts.type if facts else None for facts in given),
             tuple(facts.value if facts else None for facts in given),
-            len(proto.output),
+            len(outputs),
         )
-        reason = op.accepts(call)
+        try:
+            reason = _unclaimed(op, call)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise ModelError(
+                f"{self._where(proto)}: its attributes do not fit its inputs ({error}); export it again"
+            ) from error
         if reason is not None:
             raise _Opaque(reason)
-        if any(type_ is not None and type_.shape is None for type_ in call.types):
-            try:
-                op.infer(call)
-            except ProgramError as error:
-                raise _Opaque(str(error)) from error
         for name, array in constants.items():
             self._define_constant(name, array)
-        return Node(op.name, _trimmed(inputs), _trimmed(proto.output), attrs, proto.name)
+        return Node(op.name, _trimmed(inputs), outputs, attrs, proto.name)
 
     def _check(self, proto: onnx.NodeProto, domain: str, version: int, given: Sequence[Facts | None]) -> None:
         dtypes = ["" if f is None else UNKNOWN if f.type is None else f.type.dtype for f in given]
@@ -326,6 +335,17 @@ _CONSTANT_TYPES: dict[str, tuple[int, Any]] = {
     "value_string": (AttributeProto.STRING, object),
     "value_strings": (AttributeProto.STRINGS, object),
 }
+
+
+def _unclaimed(op: Op, call: Typed) -> str | None:
+    """Why a use of an op stays opaque; None where it does not."""
+    reason = op.accepts(call)
+    if reason is None and any(type_ is not None and type_.shape is None for type_ in call.types):
+        try:
+            op.infer(call)
+        except ProgramError as error:
+            return str(error)
+    return reason
 
 
 def _was_attribute(op: Op, name: str, version: int) -> bool:

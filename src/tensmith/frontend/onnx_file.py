@@ -18,11 +18,11 @@ from tensmith.ir.onnx_schema import NEWEST_OPSET, OLDEST_OPSET, standard_domain
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """A parsed model. `label` names it in messages; `folder` is where its external data lies, if known."""
+    """A parsed model. `label` names it in messages; `path` is its file, where it is known."""
 
     model: onnx.ModelProto
     label: str
-    folder: Path | None
+    path: Path | None
 
     @property
     def opsets(self) -> dict[str, int]:
@@ -38,7 +38,7 @@ def open_onnx(source: str | Path | bytes | onnx.ModelProto) -> OnnxFile:
         return _checked(OnnxFile(parse_onnx(source, "the model"), "the model", None))
     path = Path(source)
     data = gate.read_bytes(path, gate.MODEL)
-    return _checked(OnnxFile(parse_onnx(data, str(path)), str(path), path.parent))
+    return _checked(OnnxFile(parse_onnx(data, str(path)), str(path), path))
 
 
 def parse_onnx(data: bytes, label: str) -> onnx.ModelProto:

@@ -6,48 +6,123 @@ only one that ONNX's checker has passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import onnx
 import onnx.inliner
 import onnx.version_converter
 
 from tensmith.errors import ModelError
-from tensmith.ir.onnx_schema import OLDEST_OPSET
+from tensmith.formula.arith import Array
+from tensmith.frontend.onnx_tensor import ExternalFiles, read_tensor
+from tensmith.ir.onnx_schema import NEWEST_OPSET, OLDEST_OPSET, standard_domain
 from tensmith.ir.opaque import subgraphs
 
 _MAX_INLINED_NODES = 1_000_000
 # Tensors up to this size stay in graphs handed to the passes: they may hold shapes.
 _SMALL_BYTES = 1024
+# Operators that ONNX's converter takes for what they became: since which opset they are that, what they were.
+_BECAME = {"Scan": (9, "over a batch"), "Hardmax": (13, "over a matrix")}
+# Likewise; after the conversion of a whole model this is set right.
+_RESIZES = dict.fromkeys(("Resize", "Upsample"), (11, "whose positions count from a corner"))
 
 
 def converted(model: onnx.ModelProto, version: int, label: str) -> onnx.ModelProto:
     """A model of an older opset at the oldest that tensmith imports. Raises ModelError."""
-    if version < 9 and any(node.op_type == "Scan" for node in _all_nodes(model.graph)):
-        raise ModelError(
-            f"{label} has a Scan of opset {version}, over a batch, which nothing converts; "
-            "export it again at opset 9 or newer"
-        )
+    _refuse(_BECAME, model.graph.node, version, OLDEST_OPSET, label)
     try:
-        return _run(lambda light: onnx.version_converter.convert_version(light, OLDEST_OPSET), model)
+        found = _run(lambda light: onnx.version_converter.convert_version(light, OLDEST_OPSET), model)
     except Exception as error:  # the converter raises whatever its C++ adapters throw
         raise ModelError(
             f"{label} is at opset {version} and cannot be converted to {OLDEST_OPSET}: "
             f"{_first_line(error)}; export it again at opset {OLDEST_OPSET} or newer"
         ) from error
+    if version < 11:
+        _state_positions(found.graph, {}, version, label)
+    return found
 
 
-def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Its nodes and those of graphs in them."""
-    for node in graph.node:
+def _refuse(
+    became: Mapping[str, tuple[int, str]], nodes: Iterable[onnx.NodeProto], old: int, new: int, label: str
+) -> None:
+    """ModelError at the first operator that has become another one between two opsets."""
+    for node in _all_nodes(nodes):
+        since, was = became.get(node.op_type, (old, ""))
+        if old < since <= new and standard_domain(node.domain) == "":
+            raise ModelError(
+                f"{label} has a {node.op_type} of opset {old}, {was}, which nothing converts; "
+                f"export it again at opset {since} or newer"
+            )
+
+
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """These and those of graphs in them."""
+    for node in nodes:
         yield node
         for inner in subgraphs(node):
-            yield from _all_nodes(inner)
+            yield from _all_nodes(inner.node)
+
+
+def _state_positions(
+    graph: onnx.GraphProto, outside: Mapping[str, onnx.TensorProto], version: int, label: str
+) -> None:
+    """Says of each Resize in a converted graph what went without saying before opset 11.
+
+    outside: constants of the graphs around it.
+    """
+    constants = {**outside, **_constants(graph)}
+    for node in graph.node:
+        if node.op_type == "Resize" and standard_domain(node.domain) == "":
+            where = f"{label}: node '{node.name or node.output[0]}' (Resize)"
+            stated = {"coordinate_transformation_mode": "asymmetric"}
+            if all(attribute.s != b"linear" for attribute in node.attribute):
+                stated["nearest_mode"] = _nearest(_scales(node, constants, where), version, where)
+            node.attribute.extend(onnx.helper.make_attribute(*item) for item in stated.items())
+        for inner in subgraphs(node):
+            _state_positions(inner, constants, version, label)
+
+
+def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+    found = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and standard_domain(node.domain) == "":
+            for each in node.attribute:
+                if each.HasField("t"):
+                    found[node.output[0]] = each.t
+    return found
+
+
+def _scales(node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto], where: str) -> Array | None:
+    """The scales of a Resize, if they are a constant of the file."""
+    tensor = constants.get(node.input[2]) if len(node.input) > 2 else None
+    kind = onnx.TensorProto
+    if tensor is None or tensor.data_type != kind.FLOAT or tensor.data_location == kind.EXTERNAL:
+        return None
+    return read_tensor(tensor, where, ExternalFiles(None))
+
+
+def _nearest(scales: Array | None, version: int, where: str) -> str:
+    """How positions were rounded: as ONNX Runtime does it, up where an axis shrinks and else down.
+
+    The standard leaves it open. Upsample, which there was before opset 10, only enlarges.
+    """
+    if (scales is None and version < 10) or (scales is not None and (scales >= 1).all()):
+        return "floor"
+    if scales is not None and version == 10 and (scales <= 1).all():
+        return "ceil"
+    raise ModelError(
+        f"{where} is of opset {version} and takes the nearest element, by scales that are no constants or "
+        "both enlarge and shrink; export it again at opset 11 or newer"
+    )
 
 
 def inlined(model: onnx.ModelProto, label: str) -> onnx.ModelProto:
     """A model without local functions. Raises ModelError."""
     bound_expansion(model, label)
+    own = _opset(model.opset_import)
+    for function in model.functions:  # one of another opset is converted
+        where = f"{label}: function '{function.name}'"
+        _refuse(_BECAME | _RESIZES, function.node, _opset(function.opset_import), own, where)
     try:
         found = _run(lambda light: onnx.inliner.inline_local_functions(light, convert_version=True), model)
     except Exception as error:  # the inliner raises whatever its C++ throws
@@ -56,6 +131,11 @@ def inlined(model: onnx.ModelProto, label: str) -> onnx.ModelProto:
         ) from error
     del found.functions[:]
     return found
+
+
+def _opset(imports: Iterable[onnx.OperatorSetIdProto]) -> int:
+    """The version of the default domain; the newest where none is said."""
+    return next((each.version for each in imports if standard_domain(each.domain) == ""), NEWEST_OPSET)
 
 
 def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:
@@ -112,8 +192,13 @@ def _weightless(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _large(model: onnx.ModelProto) -> list[tuple[str, onnx.TensorProto, list[int]]]:
-    """Initializers that the passes do without: name, elements, shape."""
-    dense = [(t.name, t, list(t.dims)) for t in model.graph.initializer if t.ByteSize() > _SMALL_BYTES]
+    """Initializers that the passes do without: name, elements, shape. They know no folder of other files."""
+    external = onnx.TensorProto.EXTERNAL
+    dense = [
+        (t.name, t, list(t.dims))
+        for t in model.graph.initializer
+        if t.ByteSize() > _SMALL_BYTES or t.data_location == external
+    ]
     return dense + [(s.values.name, s.values, list(s.dims)) for s in model.graph.sparse_initializer]
 
 

@@ -20,6 +20,7 @@ from tensmith.ir.types import BITS, DTYPES, bit_fields
 # A sparse tensor may name this many times more elements than its file spends on it.
 _MAX_SPARSE_RATIO = 4096
 _MAX_RANK = 64  # NumPy's own limit
+_LARGEST_ELEMENT = 16  # bytes
 
 
 def read_tensor(tensor: TensorProto, where: str, external: ExternalFiles) -> Array:
@@ -30,7 +31,7 @@ def read_tensor(tensor: TensorProto, where: str, external: ExternalFiles) -> Arr
             f"{where} has element type {tensor.data_type}, which tensmith does not know; export it anew"
         )
     shape = tuple(tensor.dims)
-    if len(shape) > _MAX_RANK or any(dim < 0 for dim in shape):
+    if not _is_shape(shape):
         raise ModelError(f"{where} has shape {list(shape)[:8]}, which is none; export the model again")
     count = math.prod(shape)
     if tensor.HasField("segment"):
@@ -49,6 +50,12 @@ def read_tensor(tensor: TensorProto, where: str, external: ExternalFiles) -> Arr
             )
         return _decode(np.frombuffer(raw, np.uint8), name, shape, count)
     return _read_fields(tensor, name, shape, count, where)
+
+
+def _is_shape(shape: tuple[int, ...]) -> bool:
+    """Whether NumPy has arrays of a shape, whatever their elements: it counts bytes of empty ones too."""
+    possible = len(shape) <= _MAX_RANK and all(dim >= 0 for dim in shape)
+    return possible and math.prod(max(1, dim) for dim in shape) * _LARGEST_ELEMENT < 2**63
 
 
 def _stored_bytes(name: str, count: int) -> int:
@@ -119,11 +126,23 @@ def _read_fields(tensor: TensorProto, name: str, shape: tuple[int, ...], count: 
     return values.astype(dtype).reshape(shape)
 
 
+def lies_beside(model: Path, location: str) -> bool:
+    """Whether an external file of a model lies in the model's folder, or by a link in that of the file which
+    the model itself is a link to, as in the cache of Hugging Face."""
+    if not location or "\0" in location:
+        return False
+    place = (model.parent / location).resolve()
+    if model.parent.resolve() in place.parents:
+        return True
+    plain = not Path(location).is_absolute() and ".." not in Path(location).parts
+    return plain and model.resolve().parent in place.parents
+
+
 class ExternalFiles:
     """The weight files beside a model, each mapped into memory once."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+    def __init__(self, model: Path | None) -> None:
+        self._model = model
         self._maps: dict[Path, tuple[mmap.mmap | bytes, int]] = {}
 
     def read(self, tensor: TensorProto, expected: int, where: str) -> Array:
@@ -143,15 +162,23 @@ class ExternalFiles:
             )
         return np.frombuffer(mapped, np.uint8, count=length, offset=offset if length else 0)
 
+    def take_in(self, tensor: TensorProto, where: str) -> None:
+        """Puts the bytes of an external tensor into it: what it is part of may be written elsewhere."""
+        if tensor.data_location == TensorProto.EXTERNAL:
+            data = self.read(tensor, external_bytes(tensor), where).tobytes()
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+            tensor.raw_data = data
+
     def _open(self, location: str, where: str) -> tuple[mmap.mmap | bytes, int]:
-        if self._folder is None:
+        if self._model is None:
             raise ModelError(
                 f"{where} lies in another file, '{location}'; give the path of the model instead of its bytes"
             )
-        path = self._folder / location
+        path = self._model.parent / location
         if path in self._maps:
             return self._maps[path]
-        if not location or "\0" in location or self._folder.resolve() not in path.resolve().parents:
+        if not lies_beside(self._model, location):
             raise ModelError(
                 f"{where} names the external file '{location}', which is outside the model's folder; refused"
             )
@@ -168,11 +195,7 @@ def read_sparse(sparse: onnx.SparseTensorProto, where: str, external: ExternalFi
     values = read_tensor(sparse.values, where, external)
     indices = read_tensor(sparse.indices, f"{where} (indices)", external)
     count = math.prod(shape)
-    if (
-        len(shape) > _MAX_RANK
-        or any(dim < 0 for dim in shape)
-        or count > _MAX_SPARSE_RATIO * (values.size + 256)
-    ):
+    if not _is_shape(shape) or count > _MAX_SPARSE_RATIO * (values.size + 256):
         raise ModelError(
             f"{where} is sparse with shape {list(shape)[:8]} for {values.size} values; refused as damaged"
         )

@@ -11,13 +11,18 @@ from tensmith.formula.poly import Dim, Poly
 from tensmith.frontend.onnx_passes import with_shapes
 from tensmith.ir.names import take
 from tensmith.ir.onnx_schema import ELEMENT_TYPES
+from tensmith.ir.ops.sizes import stated_size
 from tensmith.ir.types import TensorType
 
 
 class Symbols:
-    """The sizes a file leaves open: each name it gives is one variable, each unnamed size a new one."""
+    """The sizes a file leaves open: each name it gives is one variable, each unnamed size a new one.
+
+    inputs_read: from then on new sizes are of values that nothing infers, and data may decide them.
+    """
 
     def __init__(self) -> None:
+        self.inputs_read = False
         self._of_param: dict[str, str] = {}
         self._taken: set[str] = set()
 
@@ -33,7 +38,7 @@ class Symbols:
         return Poly.symbol(self._free("unknown"))
 
     def _free(self, base: str) -> str:
-        return take(base, self._taken, 1)
+        return take(stated_size(base) if self.inputs_read else base, self._taken, 1)
 
     def dim(self, proto: onnx.TensorShapeProto.Dimension, place: str = "") -> Dim:
         """One size; a negative one means unknown, as some exporters write it.
@@ -67,6 +72,7 @@ class Stated:
 
     def __init__(self, model: onnx.ModelProto, symbols: Symbols) -> None:
         self._model = model
+        symbols.inputs_read = True
         self._symbols = symbols
         self._stated = _protos((*model.graph.value_info, *model.graph.output))
         self._inferred: dict[str, onnx.TypeProto] | None = None

@@ -37,7 +37,7 @@ def read_torch(module: Any, example_inputs: Any, *, opset: int | None = None) ->
     batched = [isinstance(item, torch.Tensor) and item.dim() > 0 for item in inputs]
     open_inputs = tuple(_two_rows(item) if open_ else item for item, open_ in zip(inputs, batched))
     shapes = tuple({0: torch.export.Dim("batch")} if open_ else None for open_ in batched)
-    training = module.training
+    training = [(each, each.training) for each in module.modules()]
     module.eval()
     try:
         try:
@@ -45,7 +45,8 @@ def read_torch(module: Any, example_inputs: Any, *, opset: int | None = None) ->
         except ModelError:
             exported = _exported(module, inputs, None, opset)
     finally:
-        module.train(training)
+        for each, flag in training:
+            each.training = flag
     size = sum(p.numel() * p.element_size() for p in (*module.parameters(), *module.buffers()))
     if size <= _IN_MEMORY_BYTES:
         return read_onnx(exported.model_proto)

@@ -156,7 +156,14 @@ def _known_values(node: Node, call: Typed, types: tuple[TensorType | None, ...])
         arrays = node.definition.run(Run(node.attrs, call.values, call.types, types), Floats())
     except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, ProgramError):
         return unknown  # no meaning on symbolic sizes, or an error that will be met when it runs
-    return tuple(_simplify(array) if _all_bounded(array) else None for array in arrays)
+    return tuple(
+        _simplify(_held(array, type_)) if _all_bounded(array) else None for array, type_ in zip(arrays, types)
+    )
+
+
+def _held(array: Array, type_: TensorType | None) -> Array:
+    """As the type holds it: a mean of whole numbers is cut off."""
+    return array if array.dtype == object or type_ is None else array.astype(type_.numpy)
 
 
 def _all_bounded(array: Array) -> bool:

@@ -55,7 +55,7 @@ def run_node(program: Program, node: Node, values: Mapping[str, Array], arith: A
             arrays = node.definition.run(call, _FLOATS if plain else arith)
     except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
         raise ProgramError(f"{node.label} cannot run: {error}") from error
-    if arith.exact:
+    if arith.exact and not plain:  # whole numbers are what their type holds in every arithmetic
         return arrays
     return tuple(_cast(array, type_) for array, type_ in zip(arrays, out_types))
 

@@ -148,6 +148,8 @@ class Op(ABC):
     # Sums and products of the inputs and whole numbers: of integers, modulo 2^bits, it is a function of the
     # inputs modulo 2^bits.
     ring: ClassVar[bool] = False
+    # Over whole numbers it is another function than over real ones: what is no whole number is cut off.
+    cuts: ClassVar[bool] = False
     # The second input holds whole numbers that say which elements of the first are read or written.
     subscripts: ClassVar[bool] = False
     # The outputs depend on the shapes of the inputs alone.

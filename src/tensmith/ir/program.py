@@ -33,7 +33,6 @@ class Origin:
     producer: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     doc: str = ""
-    value_names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,9 +68,8 @@ def _origin_lines(origin: Origin) -> Iterator[str]:
     for key in ("producer", "doc"):
         if getattr(origin, key):
             yield f"{key} {json.dumps(getattr(origin, key))}"
-    for table in ("metadata", "value_names"):
-        for key, text in getattr(origin, table).items():
-            yield f"{table} {json.dumps(key)} = {json.dumps(text)}"
+    for key, text in origin.metadata.items():
+        yield f"metadata {json.dumps(key)} = {json.dumps(text)}"
 
 
 def _name(name: str) -> str:

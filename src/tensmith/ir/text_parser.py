@@ -2,7 +2,7 @@
 
     program   = "program" name "{" {header | input | constant | node} "return" values "}"
     header    = "opset" name int {"," name int} | "ir_version" int | ("producer" | "doc") string
-              | ("metadata" | "value_names") string "=" string
+              | "metadata" string "=" string
     input     = "input" value ":" type
     constant  = "const" value ":" type ["=" (literal | base64 | "sha256:" hex)]
     node      = result {"," result} "=" name "(" [operand {"," operand}] ")"
@@ -76,7 +76,7 @@ class _Parser:
         self.hints: dict[str, TensorType] = {}
         self.nodes: list[Node] = []
         self.facts: dict[str, Facts] = {}
-        self.origin: dict[str, Any] = {"metadata": {}, "value_names": {}}
+        self.origin: dict[str, Any] = {"metadata": {}}
 
     # Reading text
 
@@ -343,12 +343,11 @@ class _Parser:
             if self.keyword(key):
                 self.origin[key] = self.string()
                 return
-        for key in ("metadata", "value_names"):
-            if self.keyword(key):
-                entry = self.string()
-                self.expect("=")
-                self.origin[key][entry] = self.string()
-                return
+        if self.keyword("metadata"):
+            entry = self.string()
+            self.expect("=")
+            self.origin["metadata"][entry] = self.string()
+            return
         raise self.fail(f"expected a statement, found {self._found()}")
 
     def define(self, name: str, facts: Facts, at: int) -> None:

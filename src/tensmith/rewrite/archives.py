@@ -7,6 +7,7 @@ import io
 import math
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from tensmith.files import atomic_path
 from tensmith.formula.arith import Array
 
 _MOST_ENTRIES = 10_000
+# What zipfile says of a file that is damaged, encrypted or packed in another way.
+_UNREADABLE = (OSError, ValueError, zipfile.BadZipFile, RuntimeError, EOFError, zlib.error)
 
 
 def digest_of(arrays: Mapping[str, Array]) -> str:
@@ -51,7 +54,7 @@ def read_arrays(path: Path, most_bytes: int, what: str) -> dict[str, Array]:
             for member in members:
                 with archive.open(member) as file:
                     found[member.filename.removesuffix(".npy")] = _array(file.read(member.file_size))
-    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+    except _UNREADABLE as error:
         raise VerificationError(f"{path} holds no {what}: {error}") from error
     return found
 

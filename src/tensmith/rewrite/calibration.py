@@ -18,6 +18,8 @@ from tensmith.ir import Program
 _BINS = 2048
 # Values counted of one batch; the extremes are always those of all.
 _MOST_COUNTED = 1 << 18
+# Of a layer's second moments in doubles: those of wider layers are not gathered.
+MOST_MOMENT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Histogram:
         if finite.size == 0:
             return Histogram(0.0, 0.0, np.zeros(_BINS))
         low, high = float(finite.min()), float(finite.max())
-        finite = finite[:: max(1, finite.size // _MOST_COUNTED)]
+        if finite.size > _MOST_COUNTED:  # drawn, as steps of one length may meet the same channels each time
+            finite = finite[np.random.default_rng(0).integers(0, finite.size, _MOST_COUNTED)]
         # A range may hold fewer numbers than there are bins, of halves often, of doubles hardly ever.
         if high - low <= _BINS * np.spacing(max(abs(low), abs(high))):
             counts = np.zeros(_BINS)

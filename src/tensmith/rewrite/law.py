@@ -24,6 +24,7 @@ from tensmith.formula.expr import Formula, Scalar, call, compute, tensor
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program
 from tensmith.ir.edits import Edit, facts_after
+from tensmith.ir.infer import Facts
 from tensmith.ir.interpreter import interpret
 from tensmith.ir.op import OPS, Attrs
 from tensmith.ir.ops.elementwise import Elementwise
@@ -53,6 +54,7 @@ _X = Var("x")
 ELEMENTWISE = frozenset(name for name, op in OPS.items() if isinstance(op, Elementwise))
 # What an attribute that is left out stands for, one number an axis.
 _NEUTRAL = {"pads": 0, "strides": 1, "dilations": 1}
+_CUT_OFF = "whole numbers are cut off"
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class Law(NodeRule):
     def __post_init__(self) -> None:
         sides = (self.left, self.right, self.wrong)
         self._variables = list(dict.fromkeys(v for side in sides for v in _variables(side)))
+        self._parts = [part for side in sides[:2] for part in _parts(side)]
         root = frozenset({self.left.op}) if isinstance(self.left, Use) else frozenset[str]()
         self.roots = ELEMENTWISE if isinstance(self.left, AnyElementwise) else root  # type: ignore[misc]
 
@@ -125,6 +128,8 @@ class Law(NodeRule):
         reason = self._refused(found)
         if reason is not None:
             return reason
+        if any(self._cuts(made, program.facts) for made in found.nodes):
+            return _CUT_OFF
         replacement = resolve(self.right, found)
         if isinstance(replacement, Var):
             return Edit(remove=(node,), alias={node.output: found.values[replacement.name]})
@@ -132,12 +137,27 @@ class Law(NodeRule):
         return Edit(remove=tuple(found.nodes), add=tuple(nodes), constants=constants)
 
     def edit(self, program: Program, site: str) -> Edit | str:
-        """The edit at a site, where whoever read the value reads one of the same type."""
+        """The edit at a site, where whoever read the value reads one of the same type.
+
+        Types decide what is proved: over real numbers, and of known ranks.
+        """
         found = super().edit(program, site)
         if isinstance(found, str):
             return found
-        after = facts_after(program, found)[found.alias.get(site, site)]
-        return found if after.type == program.facts[site].type else ""
+        facts, before = facts_after(program, found), program.facts[site].type
+        if before is None or before.shape is None or facts[found.alias.get(site, site)].type != before:
+            return ""
+        return _CUT_OFF if any(self._cuts(node, facts) for node in found.add) else found
+
+    def _cuts(self, node: Node, facts: Mapping[str, Facts]) -> bool:
+        """Whether a node divides whole numbers, or the like, and is not any function of elements."""
+        type_ = facts[node.output].type
+        if not node.traits.cuts or (type_ is not None and type_.floating):
+            return False
+        free = any(isinstance(part, AnyElementwise) for part in self._parts)
+        return not free or any(
+            isinstance(part, Later) or (isinstance(part, Use) and part.op == node.op) for part in self._parts
+        )
 
     def obligations(self) -> Iterator[FormulaObligation]:
         """left = right in every case."""
@@ -412,12 +432,15 @@ def attribute(capture: str, name: str) -> Later:
 # Reading shapes
 
 
-def _variables(term: Term) -> Iterator[Var]:
-    if isinstance(term, Var):
-        yield term
-    elif isinstance(term, Use | AnyElementwise):
+def _parts(term: Term) -> Iterator[Term]:
+    yield term
+    if isinstance(term, Use | AnyElementwise):
         for arg in term.args:
-            yield from _variables(arg)
+            yield from _parts(arg)
+
+
+def _variables(term: Term) -> Iterator[Var]:
+    return (part for part in _parts(term) if isinstance(part, Var))
 
 
 def _words(words: str, dims: int) -> list[str]:

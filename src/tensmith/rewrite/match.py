@@ -11,7 +11,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim
-from tensmith.ir.op import Attrs, Node
+from tensmith.ir.op import OPS, REQUIRED, Attrs, Node
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import TensorType
@@ -124,9 +124,9 @@ def _refused(term: Use | AnyElementwise, node: Node, state: Match) -> str | None
         before = state.functions.get(term.function, node)
         if (before.op, freeze(before.attrs)) != (node.op, freeze(node.attrs)):
             return f"{node.op} is another function than {before.op}"
-    elif term.attrs is not None and not isinstance(term.attrs, str):
-        for name, wanted in term.attrs.items():
-            if node.attrs.get(name) != wanted:
+    elif not isinstance(term.attrs, str):
+        for name, wanted in {**OPS[term.op].attributes, **(term.attrs or {})}.items():
+            if wanted is not REQUIRED and node.attrs.get(name) != wanted:
                 return f"{node.op} has {name}={node.attrs.get(name)}, not {wanted}"
     if any(node.inputs[len(term.args) :]):
         return f"{node.op} has more inputs than the rule knows"

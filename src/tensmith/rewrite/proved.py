@@ -1,7 +1,8 @@
 """What is known to be proved: no exact rule is used without its proof.
 
 A proof is found again by the hash of all that it rests on: the file that declares the rule, those of the
-rules' own modules that it imports, the meanings of ops, the formula language and the prover. `proved.json`
+rules' own modules that it imports, of a plugin's rule all of the plugin and what declares ops outside of
+tensmith, the meanings of ops, the formula language and the prover. `proved.json`
 ships with the hashes that `tensmith prove --update` found proved. A rule whose hash is not among them is
 proved when it is first read, and that is kept for this user.
 """
@@ -12,6 +13,7 @@ import hashlib
 import importlib
 import json
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any
 
 from tensmith.cache import fetch, find, user_cache
 from tensmith.errors import UsageError
+from tensmith.ir.op import OPS
 from tensmith.rewrite.rule import Rule
 
 TABLE = Path(__file__).with_name("proved.json")
@@ -26,10 +29,11 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 # What the prover is made of: folders, and files of others.
 _PROVER = (
     "formula", "ir", "equality/regions.py", "verify/rules.py", "verify/instances.py",
-    *(f"rewrite/{name}.py" for name in ("case", "instance", "law", "match", "rule", "term", "values")),
+    *(f"rewrite/{n}.py" for n in ("case", "instance", "law", "match", "rule", "term", "told", "values")),
 )  # fmt: skip
 # It stands a floor above, so it is asked for by its name.
 _JUDGE = "tensmith.verify.rules"
+_MODULE = re.compile(r"^\s*(?:from|import) +(\w+)", re.MULTILINE)
 _IMPORT = re.compile(r"^from tensmith\.rewrite\.exact\.(\w+) import", re.MULTILINE)
 
 
@@ -64,7 +68,35 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 
 def rule_digest(name: str, home: Path) -> str:
     """The hash of all that the proof of a rule rests on."""
-    return _sha256(name, _file(home), *map(_file, sorted(_imported(home))), _prover())[:32]
+    beside = _imported(home)
+    if not home.resolve().is_relative_to(_PACKAGE):
+        beside |= _of_plugin(home) | _foreign_ops()
+    return _sha256(name, _file(home), *map(_file, sorted(beside)), _prover())[:32]
+
+
+def _of_plugin(home: Path) -> frozenset[Path]:
+    """The files of a plugin's package; of one without, the modules beside it that it imports, and so on."""
+    root = home.parent
+    if (root / "__init__.py").is_file():
+        while (root.parent / "__init__.py").is_file():
+            root = root.parent
+        return frozenset(root.rglob("*.py"))
+    seen, pending = {home}, [home]
+    while pending:
+        for name in _MODULE.findall(_text(pending.pop())):
+            module = root / f"{name}.py"
+            if module.is_file() and module not in seen:
+                seen.add(module)
+                pending.append(module)
+    return frozenset(seen)
+
+
+def _foreign_ops() -> frozenset[Path]:
+    """The files of ops that are declared outside of tensmith."""
+    names = {type(item).__module__ for item in OPS.values()}
+    files = (getattr(sys.modules.get(name), "__file__", None) for name in names)
+    paths = {Path(file).resolve() for file in files if file}
+    return frozenset(path for path in paths if not path.is_relative_to(_PACKAGE))
 
 
 @cache

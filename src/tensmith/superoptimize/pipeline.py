@@ -77,9 +77,12 @@ class Optimization:
             "difference": {"value": self.difference, "evidence": "measured", "samples": self.samples},
             "equality": {
                 "evidence": "proved",
+                "of": "the rewriting of what was traced",
                 "by": self.proof,
                 "trail": [step.to_json() for step in self.trail],
-            },
+            }
+            if self.proof
+            else None,
             "assumes": list(self.assumes),
             "checks": list(self.promises) if self.checked else [],
             "left_out": list(self.left_out),

@@ -12,6 +12,7 @@ from tensmith.verify.schema import ClaimRow, Deployed, Proof, RunCheck, TrailSte
 REALS = (
     "Numbers are real numbers: how floating-point arithmetic rounds on the way is not part of the claim.",
     "Both sides are defined: no divisor is zero, no root or logarithm is taken of a negative number.",
+    "Open sizes that meet are equal: none is 1, and stretched to another.",
 )
 FIELD = (
     *REALS,

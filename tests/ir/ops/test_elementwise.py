@@ -101,6 +101,8 @@ def test_arithmetic_on_symbolic_sizes() -> None:
     assert on_sizes("min", [N], [1]) == [1]
     with pytest.raises(ProgramError, match="which of N and 4 is larger is not known"):
         on_sizes("max", [N], [4])
+    with pytest.raises(ProgramError, match="is not known"):
+        on_sizes("max", [Poly.symbol("n.y.0")], [1])  # as NonZero finds, perhaps nothing
 
 
 def test_dropout_is_the_identity_at_inference_and_refuses_training() -> None:

@@ -53,6 +53,16 @@ def test_comparisons_of_sizes_answer_only_what_holds_for_all() -> None:
             compare_sizes(name, N, 4)
 
 
+@pytest.mark.parametrize("name", ["n%7", "n.y.0", "m.y.1", "n..rows"])
+def test_a_size_that_data_decides_may_be_0(name: str) -> None:
+    count = Poly.symbol(name)
+    assert compare_sizes("greater_or_equal", count, 0)
+    for comparison in ("equal", "less"):
+        with pytest.raises(ProgramError, match="depends on the sizes"):
+            compare_sizes(comparison, 0, count)
+    assert compare_sizes("less", 0, Poly.symbol("n.0"))  # of an input called n
+
+
 @pytest.mark.parametrize("name", ["and", "or", "xor"])
 def test_logic(name: str) -> None:
     check(name, [A, B])

@@ -27,6 +27,12 @@ def test_batch_normalization_in_training_is_refused() -> None:
     assert op.accepts(call) == "training_mode is set"
 
 
+def test_batch_normalization_of_more_outputs_is_training_in_old_opsets() -> None:
+    op = OPS["batch_normalization"]
+    call = Typed(op.attributes, (TensorType("f32", (1, 2)),), (None,), 5)
+    assert op.accepts(call) == "training mode, which has more than one output"
+
+
 @pytest.mark.parametrize("axis", [-1, 2, 1])
 def test_layer_normalization(axis: int) -> None:
     shape = X.shape[axis:]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conformance import check, close, one_node, random
+from conformance import check, close, one_node, random, run_onnx
 from onnx.reference import ReferenceEvaluator
 
 from tensmith.formula.arith import Array, Floats
@@ -99,3 +99,24 @@ def test_symbolic_sizes_keep_their_scale() -> None:
     types = (TensorType("f32", (1, 3, h, h)), None, TensorType("f32", (4,)))
     use = Typed(RESIZE.attributes, types, (None, None, np.array([1, 1, 2, 0.5], np.float32)))
     assert RESIZE.infer(use) == (TensorType("f32", (1, 3, h * 2, h // 2)),)
+
+
+def test_sizes_that_rounding_decides_are_left_open() -> None:
+    """10 * 0.7 is 7 in float32, though the float32 next to 0.7 is less."""
+    scales = np.array([1, 1, 1, 0.7], np.float32)
+    h = Poly.symbol("H")
+    for size, known in ((10, False), (11, True), (h, False)):
+        types = (TensorType("f32", (1, 1, 1, size)), None, TensorType("f32", (4,)))
+        (found,) = RESIZE.infer(Typed(RESIZE.attributes, types, (None, None, scales)))
+        assert found is not None and (found.static is not None) == known
+    inputs = (random(1, 1, 1, 10), None, scales)
+    types = tuple(None if i is None else TensorType.of(i) for i in inputs)
+    (y,) = RESIZE.run(Run(RESIZE.attributes, inputs, types, (None,)), Floats())
+    assert y.shape == run_onnx(RESIZE, inputs, {}, 1, 19)[0].shape == (1, 1, 1, 7)
+
+
+def test_shares_of_whole_numbers_are_refused() -> None:
+    types = (TensorType("u8", (1, 3, 4, 4)), None, TensorType("f32", (4,)))
+    values = (None, None, np.array([1, 1, 2, 2], np.float32))
+    for mode, told in (("nearest", None), ("linear", "mode=linear of u8"), ("cubic", "mode=cubic of u8")):
+        assert RESIZE.accepts(Typed({**RESIZE.attributes, "mode": mode}, types, values)) == told

@@ -109,6 +109,14 @@ def test_what_is_not_provable_is_a_fresh_size() -> None:
     assert isinstance(count, Poly) and count != 5 and count != S
 
 
+def test_of_a_size_that_may_be_0_nothing_is_cut_for_sure() -> None:
+    """Nothing follows its first element; so many elements before the end may be all of them."""
+    count = Poly.symbol("n.y.0")
+    assert resolve_slice(count, 1, FAR, 1)[1] != count - 1
+    assert resolve_slice(S, 0, -count, 1)[1] != S - count
+    assert resolve_slice(S, 0, -S, 1)[1] == 0
+
+
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
 def test_pad(mode: str) -> None:
     check("pad", [random(4, 5), ints(1, 2, 2, 1)], {"mode": mode})

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensmith import gate
-from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, LazyParts, part_name
+from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, LazyParts, by_part, part_name
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
 from tensmith.data.readers.imagefolder import PIXEL_LIMIT, SIZE_LIMIT, SUFFIXES, decoded_image
@@ -48,7 +48,7 @@ def open_coco(path: str, /, *, size: int = 0, letterbox: int = 0) -> Dataset:
     if size and letterbox:
         raise DataError("images are scaled by ?size or by ?letterbox, not by both")
     root = expanded(path)
-    files = {_part_of(file, root): file for file in _annotation_files(root)}
+    files = by_part(_annotation_files(root), partial(_part_of, root=root), str(root))
     if not files:
         raise DataError(
             f"no annotations in {root}: expected instances_val2017.json or the like, there or in annotations/"

@@ -32,6 +32,7 @@ WORD_LABELS = (("entailment", "not_entailment"), ("entailment", "neutral", "cont
 def open_glue(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: int = 512) -> Dataset:
     """GLUE tasks such as SST-2: train.tsv, dev.tsv and, where it has labels, test.tsv.
 
+    Of several files of one part, as MNLI's dev_matched.tsv and dev_mismatched.tsv, the first one is read.
     A sample is the tokens of its sentence (of two sentences: joined by a tab, as in the file), cut to
     `max_length`. `?tokenizer=` is byte, char or a llama2.c tokenizer file; in Python any object that encodes.
     A tokenizer.json (extra tensmith[text]) gives encoders input_ids, attention_mask and token_type_ids of
@@ -40,7 +41,10 @@ def open_glue(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
     root = Path(path).expanduser()
     files = {root.stem: root} if root.is_file() else {file.stem: file for file in sorted(root.glob("*.tsv"))}
     tables = {name: _Table(file) for name, file in files.items()}
-    labelled = {part_name(name) or name: table for name, table in tables.items() if table.label_words}
+    labelled: dict[str, _Table] = {}
+    for name, table in tables.items():
+        if table.label_words:
+            labelled.setdefault(_part_of(name), table)
     if not labelled:
         raise DataError(f"no .tsv file with a label column at {root}; expected GLUE's train.tsv and dev.tsv")
     words = sorted({word for table in labelled.values() for word in table.label_words})
@@ -50,6 +54,11 @@ def open_glue(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
     chosen = find_tokenizer(tokenizer, root if root.is_dir() else root.parent, texts)
     parts = {name: _part(table, names, chosen, max_length) for name, table in labelled.items()}
     return Dataset("", "classification", len(names), parts, "text", tuple(names))
+
+
+def _part_of(name: str) -> str:
+    """By the word that the name of a file is, or begins with, as in dev_matched."""
+    return part_name(name) or part_name(name.partition("_")[0]) or name
 
 
 class _Table:

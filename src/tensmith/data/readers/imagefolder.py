@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensmith import gate
-from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, part_name
+from tensmith.data.dataset import Array, Dataset, DatasetPart
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import FileTree, expanded, open_tree
+from tensmith.data.tree import FileTree, by_folder, expanded, open_tree
 from tensmith.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ SIZE_LIMIT = 8192
 def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
     """JPEG and PNG images, one subfolder a class, optionally below train/, val/ or test/.
 
-    Classes are numbered in the order of synsets.txt, wnids.txt or classes.txt (first word of each line) when
-    one lies inside or beside, else in alphabetical order. `?size=224` scales the short side to size*256/224
-    and crops the centre; without it all images of a batch must have one size.
+    An image may lie deeper in the folder of its class; one that lies in none is left out. Classes are
+    numbered in the order of synsets.txt, wnids.txt or classes.txt (first word of each line) when one lies
+    inside or beside, else in alphabetical order. `?size=224` scales the short side to size*256/224 and crops
+    the centre; without it all images of a batch must have one size.
     """
     if not 0 <= size <= SIZE_LIMIT:
         raise DataError(
@@ -43,21 +44,26 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
     images = tree.having(*SUFFIXES)
     if not images:
         raise DataError(f"no .jpg or .png images in {tree.root}; expected [val/]CLASS/IMAGE.jpg")
-    class_names = _class_order(tree) or sorted({PurePosixPath(name).parent.name for name in images})
+    described = by_folder(images)
+    if not described:
+        raise DataError(
+            f"no image in {tree.root} lies in a folder of its class; expected [val/]CLASS/IMAGE.jpg"
+        )
+    class_names = _class_order(tree) or sorted({label for _, label in described.values()})
     numbers = {name: number for number, name in enumerate(class_names)}
-    parts: dict[str, list[str]] = {}
-    for name in images:
-        parent = PurePosixPath(name).parent
-        if parent.name not in numbers:
+    parts: dict[str, list[tuple[str, int]]] = {}
+    for name in filter(described.__contains__, images):
+        part, label = described[name]
+        if label not in numbers:
             raise DataError(
-                f"{tree.root}/{name}: class '{parent.name}' is not in the class order file; add it there"
+                f"{tree.root}/{name}: class '{label}' is not in the class order file; add it there"
             )
-        parts.setdefault(part_name(parent.parent.name) or ALL, []).append(name)
+        parts.setdefault(part, []).append((name, numbers[label]))
     return Dataset(
         "imagefolder",
         "classification",
         len(class_names),
-        {part: _part(tree, names, numbers, size) for part, names in parts.items()},
+        {part: _part(tree, members, size) for part, members in parts.items()},
         "image",
         tuple(class_names),
     )
@@ -81,10 +87,10 @@ def _first_words(text: str, where: str) -> list[str]:
     return words
 
 
-def _part(tree: FileTree, names: Sequence[str], numbers: dict[str, int], size: int) -> DatasetPart:
-    labels = np.array([numbers[PurePosixPath(name).parent.name] for name in names], np.int64)
-    read = tree.reader(names, partial(decode_image, size=size))
-    return ItemPart(len(names), read, labels, ragged=False, remedy="add ?size=224")
+def _part(tree: FileTree, members: Sequence[tuple[str, int]], size: int) -> DatasetPart:
+    labels = np.array([label for _, label in members], np.int64)
+    read = tree.reader([name for name, _ in members], partial(decode_image, size=size))
+    return ItemPart(len(members), read, labels, ragged=False, remedy="add ?size=224")
 
 
 def decode_image(data: bytes, where: str, size: int) -> Array:

@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 
 from tensmith import gate
 from tensmith.data.arrays import dataset_of_arrays
-from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset, Inputs
+from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset, Inputs, by_part
 from tensmith.data.opening import reader
 from tensmith.data.storage import PIECE, spilled
 from tensmith.errors import DataError
@@ -55,7 +55,7 @@ def open_npz(path: str, /) -> Dataset:
                     _inputs(archive, {name: members[member] for name, member in names.items()}),
                     archive.array(members[label]) if label in members else None,
                 )
-                for part, (names, label) in _parts(members).items()
+                for part, (names, label) in _parts(members, str(file)).items()
             }
     except (OSError, *_DAMAGED) as error:
         raise DataError(f"{file} is not a readable .npz file ({error}); write it with numpy.savez") from error
@@ -67,7 +67,7 @@ def open_npz(path: str, /) -> Dataset:
     return dataset_of_arrays("npz", pairs, str(file))
 
 
-def _parts(members: Collection[str]) -> dict[str, tuple[dict[str, str], str]]:
+def _parts(members: Collection[str], where: str) -> dict[str, tuple[dict[str, str], str]]:
     """({input: member}, labels' member) by part.
 
     Parts go by the suffixes of x if there is one, else by suffixes if all members end in one: inputs may be
@@ -82,8 +82,9 @@ def _parts(members: Collection[str]) -> dict[str, tuple[dict[str, str], str]]:
         own = [name for name in members if name.endswith(suffix) and not name.endswith(others)]
         inputs = {name.removesuffix(suffix): name for name in own if name != f"y{suffix}"}
         if inputs:
-            found[PARTS[suffix]] = inputs, f"y{suffix}"
-    return found
+            found[suffix] = inputs, f"y{suffix}"
+    parts = by_part(found, PARTS.__getitem__, where)
+    return {part: found[suffix] for part, suffix in parts.items()}
 
 
 def _inputs(archive: _Archive, members: dict[str, zipfile.ZipInfo]) -> Inputs:

@@ -11,10 +11,10 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from tensmith.data.dataset import ALL, TEST, TRAIN, Array, Dataset, DatasetPart, part_name
+from tensmith.data.dataset import TEST, TRAIN, Array, Dataset, DatasetPart
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import FileTree, expanded, open_tree
+from tensmith.data.tree import FileTree, by_folder, expanded, open_tree
 from tensmith.errors import DataError
 
 FSDD_TEST = range(5)
@@ -25,19 +25,24 @@ _FSDD = re.compile(r"(?P<label>[^_]+)_(?P<speaker>[^_]+)_(?P<index>\d+)\.wav", r
 def open_wav(path: str, /, *, length: int = 0) -> Dataset:
     """Sound files, mono float32 in -1..1 (channels are averaged).
 
-    Named {label}_{speaker}_{index}.wav as in the Free Spoken Digit Dataset, where index 0 to 4 is the test
-    part; otherwise one subfolder a class, optionally below train/, val/ or test/. `?length=8000` cuts or pads
-    with silence to so many samples.
+    Named {label}_{speaker}_{index}.wav, all in one folder, as in the Free Spoken Digit Dataset, where index
+    0 to 4 is the test part; otherwise one subfolder a class, optionally below train/, val/ or test/, and
+    sounds outside of such folders are left out. `?length=8000` cuts or pads with silence to so many samples.
     """
     tree = open_tree(expanded(path))
     sounds = tree.having(".wav")
     if not sounds:
         raise DataError(f"no .wav files in {tree.root}; expected LABEL_SPEAKER_INDEX.wav or CLASS/FILE.wav")
-    described = _by_name(sounds) or _by_folder(sounds)
-    class_names = sorted({label for _, label in described})
+    described = _described(sounds)
+    if not described:
+        raise DataError(
+            f"no .wav file in {tree.root} is labelled; expected LABEL_SPEAKER_INDEX.wav or CLASS/FILE.wav"
+        )
+    class_names = sorted({label for _, label in described.values()})
     numbers = {name: number for number, name in enumerate(class_names)}
     parts: dict[str, list[tuple[str, int]]] = {}
-    for name, (part, label) in zip(sounds, described):
+    for name in filter(described.__contains__, sounds):
+        part, label = described[name]
         parts.setdefault(part, []).append((name, numbers[label]))
     return Dataset(
         "wav",
@@ -49,17 +54,22 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
     )
 
 
-def _by_name(sounds: Sequence[str]) -> list[tuple[str, str]]:
+def _described(sounds: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """(part, label) of those that have a label: in one folder by name, else by folder where that tells."""
+    if len({PurePosixPath(name).parent for name in sounds}) == 1:
+        return _by_name(sounds) or by_folder(sounds)
+    return by_folder(sounds) or _by_name(sounds)
+
+
+def _by_name(sounds: Sequence[str]) -> dict[str, tuple[str, str]]:
     """(part, label) of each when all are named as in FSDD, else nothing."""
-    matches = [match for name in sounds if (match := _FSDD.fullmatch(PurePosixPath(name).name))]
+    matches = {name: match for name in sounds if (match := _FSDD.fullmatch(PurePosixPath(name).name))}
     if len(matches) < len(sounds):
-        return []
-    return [(TEST if int(match["index"]) in FSDD_TEST else TRAIN, match["label"]) for match in matches]
-
-
-def _by_folder(sounds: Sequence[str]) -> list[tuple[str, str]]:
-    parents = [PurePosixPath(name).parent for name in sounds]
-    return [(part_name(parent.parent.name) or ALL, parent.name) for parent in parents]
+        return {}
+    return {
+        name: (TEST if int(match["index"]) in FSDD_TEST else TRAIN, match["label"])
+        for name, match in matches.items()
+    }
 
 
 def _part(tree: FileTree, members: Sequence[tuple[str, int]], length: int) -> DatasetPart:

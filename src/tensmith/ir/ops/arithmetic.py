@@ -52,6 +52,7 @@ class Div(Elementwise):
     """y = a / b; integers are divided towards zero. ONNX Div. The formula is real division."""
 
     function = "div"
+    cuts = True
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Real division, truncated division of integers, floor division of sizes (never negative)."""

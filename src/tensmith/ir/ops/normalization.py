@@ -86,7 +86,9 @@ class BatchNormalization(Normalization):
     """
 
     def accepts(self, call: Typed) -> str | None:
-        """Training mode has other outputs."""
+        """Training mode has other outputs; before opset 14 having them is what says so."""
+        if call.n_outputs > 1:
+            return "training mode, which has more than one output"
         return "training_mode is set" if call.attrs["training_mode"] else None
 
     def meaning(self, m: Any, attrs: Attrs, *inputs: Any) -> tuple[Any, ...]:

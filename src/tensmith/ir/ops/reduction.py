@@ -88,22 +88,26 @@ def _reduction(onnx: str, name: str, kind: str, formula: str, *, moved: int = 18
 
 
 _reduction("ReduceSum", "reduce_sum", "sum", "sum(x)", moved=13, ring=True)
-_reduction("ReduceMean", "reduce_mean", "sum", "sum(x) / n", average=True)
+_reduction("ReduceMean", "reduce_mean", "sum", "sum(x) / n", average=True, cuts=True)
 _reduction("ReduceMax", "reduce_max", "max", "max(x)")
 _reduction("ReduceMin", "reduce_min", "min", "min(x)")
 _reduction("ReduceProd", "reduce_prod", "prod", "product(x)", ring=True)
 _reduction("ReduceL1", "reduce_l1", "sum", "sum(|x|)", before=lambda m, x: m.call("abs", x))
 _reduction(
     "ReduceL2", "reduce_l2", "sum", "sqrt(sum(x * x))",
-    before=lambda m, x: m.mul(x, x), after=lambda m, y: m.call("sqrt", y),
+    before=lambda m, x: m.mul(x, x), after=lambda m, y: m.call("sqrt", y), cuts=True,
 )  # fmt: skip
 _reduction("ReduceSumSquare", "reduce_sum_square", "sum", "sum(x * x)", before=lambda m, x: m.mul(x, x))
-_reduction("ReduceLogSum", "reduce_log_sum", "sum", "log(sum(x))", after=lambda m, y: m.call("log", y))
+_reduction(
+    "ReduceLogSum", "reduce_log_sum", "sum", "log(sum(x))", after=lambda m, y: m.call("log", y), cuts=True
+)
 
 
 @op("reduce_log_sum_exp", onnx="ReduceLogSumExp", attributes=_ATTRIBUTES, moved={"axes": (1, 18)})
 class LogSumExp(Reduction):
     """y = log(sum(exp(x))). ONNX ReduceLogSumExp."""
+
+    cuts = True
 
     @property
     def takes(self) -> str:

@@ -16,8 +16,11 @@ from tensmith.formula.expr import Formula, compute
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import normal_axis
-from tensmith.ir.ops.sizes import as_dims, as_ints, exact_quotient
+from tensmith.ir.ops.sizes import as_dims, as_ints, exact_quotient, fresh_size
 from tensmith.ir.types import Shape, TensorType
+
+# The product of a scale p / 2**k, where p is less than this, and a size below 2**16 is exact in float32.
+_FEW_STEPS = 2**8
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,15 @@ class Resize(Op):
     """
 
     def accepts(self, call: Typed) -> str | None:
-        """Runtimes differ on align_corners where size * scale is not whole; opset 11 had one more mode."""
+        """Runtimes differ on align_corners where size * scale is not whole; opset 11 had one more mode.
+
+        Shares of whole numbers are rounded, which differs too.
+        """
         mode = call.attrs["coordinate_transformation_mode"]
         if mode not in _COORDINATES:
             return f"coordinate_transformation_mode={mode}"
+        if call.attrs["mode"] != "nearest" and not call.type(0).floating:
+            return f"mode={call.attrs['mode']} of {call.type(0).dtype}"
         if mode == "align_corners" and not _given(call.types, 3) and not self._whole(call):
             return "align_corners with scales that do not surely give whole sizes"
         return None
@@ -82,7 +90,7 @@ class Resize(Op):
         )
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
-        """sizes, or floor(size * scale); the shape is unknown where neither is."""
+        """sizes, or floor(size * scale), see _scaled; the shape is unknown where neither is."""
         x, sizes, scales = call.type(0), call.value(3), call.value(2)
         if x.shape is None:
             return (x,)
@@ -192,11 +200,23 @@ def _parts(roi: Array | None, count: int) -> list[tuple[float, float]]:
 
 
 def _scaled(size: Dim, scale: float, start: float = 0.0, end: float = 1.0) -> Dim:
-    """floor(size * (end - start) * scale), exactly where the whole axis is used."""
-    if (start, end) != (0.0, 1.0):
-        return math.floor(float(as_ints((size,))[0]) * (end - start) * scale)
-    factor = Fraction(scale)
-    return simplify_dim(Poly.of(size) * factor.numerator // factor.denominator)
+    """floor(size * (end - start) * scale); a fresh size where float32, as runtimes have it, may differ."""
+    factor = Fraction(scale) * (Fraction(end) - Fraction(start))
+    exact = simplify_dim(Poly.of(size) * factor.numerator // factor.denominator)
+    if isinstance(size, int):
+        same = exact == _rounded(size, scale, start, end)
+    else:
+        same = abs(factor.numerator) < _FEW_STEPS
+    return exact if same else fresh_size()
+
+
+def _rounded(size: int, scale: float, start: float = 0.0, end: float = 1.0) -> int:
+    """The size as ONNX Runtime has it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        length = float(np.float32(scale) * (np.float32(end) - np.float32(start)) * np.float32(size))
+    if not math.isfinite(length):
+        raise ProgramError(f"a scale of {scale:g} gives no size")
+    return math.floor(length)
 
 
 def _from_sizes(attrs: Attrs, spatial: tuple[int, ...], sizes: Array) -> list[AxisMap]:
@@ -225,8 +245,8 @@ def axis_maps(call: Run, arith: Arith) -> list[AxisMap]:
         maps = _from_types(call, axes)
     else:
         scales = call[2].reshape(-1).tolist()
-        found = [_scaled(size, scale, *part) for size, scale, part in zip(spatial, scales, parts)]
-        maps = [AxisMap(out, scale) for out, scale in zip(as_ints(found), scales)]
+        found = [_rounded(size, scale, *part) for size, scale, part in zip(spatial, scales, parts)]
+        maps = [AxisMap(out, scale) for out, scale in zip(found, scales)]
     return [AxisMap(m.out, m.scale, *part) for m, part in zip(maps, parts)]
 
 

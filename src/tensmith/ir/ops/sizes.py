@@ -1,10 +1,12 @@
 """Arithmetic on sizes and positions that the data-moving families share; sizes may be symbolic.
 
-Every symbol is the size of some dimension, so it is taken to be at least 1.
+Every symbol is the size of some dimension. One of an input is taken to be at least 1; one that only data
+decides, as of what NonZero finds, may be 0, which its name tells.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -12,10 +14,13 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.expr import Choose, Expr, Scalar, as_expr, fresh
-from tensmith.formula.poly import Dim, Poly, floor_div, long_division, product, simplify_dim
+from tensmith.formula.poly import Atom, Dim, Monomial, Poly, floor_div, long_division, product, simplify_dim
 from tensmith.ir.onnx_schema import ELEMENT_TYPES
 from tensmith.ir.op import Typed
 from tensmith.ir.types import Shape
+
+# Names of sizes that only data decides: fresh ones, those `ir.infer` names after a value, `stated_size`s.
+_DECIDED_BY_DATA = re.compile(r".*%|[nm]\.(\.|.*\.\d+$)")
 
 
 def onnx_dtype(code: int) -> str:
@@ -28,6 +33,21 @@ def onnx_dtype(code: int) -> str:
 def fresh_size() -> Poly:
     """A size nothing is known about."""
     return Poly.symbol(fresh("n"))
+
+
+def stated_size(name: str) -> str:
+    """The name of a size that a file states of a value which nothing infers: data may decide it."""
+    return name if least(name) == 0 else f"n..{name}"
+
+
+def least(atom: Atom) -> int:
+    """The least value of a size, by its name: 0 of one that only data decides, else 1; so of quotients."""
+    names = (atom,) if isinstance(atom, str) else atom.symbols()
+    return 0 if any(map(_DECIDED_BY_DATA.match, names)) else 1
+
+
+def _least_product(monomial: Monomial) -> int:
+    return min((least(atom) for atom, _ in monomial), default=1)
 
 
 def fresh_shape(rank: int) -> Shape:
@@ -64,15 +84,21 @@ def dims_or_fresh(call: Typed, index: int) -> Shape | None:
 
 
 def lower_bound(size: Dim) -> int | None:
-    """The least value of a size: each symbol 1, where no coefficient of a symbol is negative."""
+    """The least value of a size: each symbol its own, where no coefficient of a symbol is negative."""
     poly = Poly.of(size)
     if any(m and (c < 0 or any(not isinstance(atom, str) for atom, _ in m)) for m, c in poly.terms):
         return None
-    return sum(coefficient for _, coefficient in poly.terms)
+    return sum(coefficient * _least_product(monomial) for monomial, coefficient in poly.terms)
 
 
 def is_negative(position: Dim) -> bool:
-    """Whether a position is surely below zero: no coefficient is positive, and one is negative."""
+    """Whether a position is surely below zero: never above it, and below it where sizes are the least."""
+    terms = Poly.of(position).terms
+    return never_positive(position) and any(_least_product(monomial) for monomial, _ in terms)
+
+
+def never_positive(position: Dim) -> bool:
+    """Whether a position is not zero, and no coefficient of it is positive."""
     terms = Poly.of(position).terms
     return bool(terms) and all(coefficient < 0 for _, coefficient in terms)
 

@@ -21,6 +21,7 @@ from tensmith.ir.ops.sizes import (
     fresh_size,
     is_negative,
     lower_bound,
+    never_positive,
     quotient,
     select,
 )
@@ -263,7 +264,9 @@ def _clamped(bound: Dim, size: Dim, low: Dim, high: Dim) -> Dim | None:
         beyond = lower_bound(simplify_dim(Poly.of(bound) - size))
         if beyond is not None and beyond >= 0:
             return high
-        return simplify_dim(Poly.of(size) + bound) if is_negative(bound) else bound
+        if not never_positive(bound):
+            return bound
+        return simplify_dim(Poly.of(size) + bound) if is_negative(bound) else None  # -0 is the front
     if bound >= _FAR:
         return high
     if bound <= -_FAR:

@@ -37,6 +37,15 @@ def one_number(m: Match) -> str | None:
     return None if m.type(C).rank == 0 or m.shape(C) == (1,) else "the constant is not one number"
 
 
+def attribute_number(m: Match) -> str | None:
+    """None if c is such a number, and one that an attribute holds."""
+    return one_number(m) or _unrounded(m)
+
+
+def _unrounded(m: Match) -> str | None:
+    return None if single(number(m, C)) == number(m, C) else "the constant would be rounded"
+
+
 # From their parts
 
 family(
@@ -59,7 +68,7 @@ law(
     order=39,
     phase="form",
 )
-_with_number = partial(law, when=one_number, order=39, phase="form")
+_with_number = partial(law, when=attribute_number, order=39, phase="form")
 _with_number(
     "hard_sigmoid_from_clip",
     ops.clip(X * C + 0.5, 0, 1),
@@ -87,7 +96,9 @@ real(
     _LEAKY,
     ops.relu(X),
     values=[{"c": 0.25}, {"c": 0.5}],
-    when=lambda m: one_number(m) or (None if 0 <= number(m, C) <= 1 else "the slope is not between 0 and 1"),
+    when=lambda m: (
+        attribute_number(m) or (None if 0 <= number(m, C) <= 1 else "the slope is not between 0 and 1")
+    ),
 )
 real(
     "leaky_from_relu",
@@ -95,7 +106,7 @@ real(
     _LEAKY,
     ops.relu(X),
     values=[{"c": 0.25}, {"c": -2.0}],
-    when=one_number,
+    when=attribute_number,
 )
 law(
     "prelu_to_leaky",
@@ -111,7 +122,9 @@ law(
 def _slope(m: Match) -> str | None:
     if floating(m) is not None or np.isnan(number(m, C)):
         return "the slope is not one number"
-    return None if m.program.type(m.nodes[0].output) == m.type(X) else "the slope broadcasts"
+    if m.program.type(m.nodes[0].output) != m.type(X):
+        return "the slope broadcasts"
+    return _unrounded(m)
 
 
 def _leaky(m: Bindings, *captures: str) -> float:
@@ -221,7 +234,7 @@ def _bounds(m: Bindings, pair: tuple[Var, Var]) -> Bounds | None:
         value = m.value(var)
         if m.has(var) and value is None:
             return None
-        found.append(float(np.asarray(value).reshape(())) if m.has(var) else free)
+        found.append(np.asarray(value).reshape(()).item() if m.has(var) else free)
     return found[0], found[1]
 
 

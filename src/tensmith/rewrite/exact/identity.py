@@ -21,7 +21,12 @@ Finder = Callable[[Program, Node], str]
 finders = Handlers[Finder]()
 
 
-@finders("identity", "cast", "cast_like", "expand", "tile", Renaming)
+@finders("identity", "cast", "cast_like")
+def _itself(program: Program, node: Node) -> str:
+    return node.inputs[0]
+
+
+@finders("expand", "tile", Renaming)
 def _first(program: Program, node: Node) -> str:
     """Same shape, same elements: the row-major order leaves no other choice."""
     return node.inputs[0]
@@ -93,6 +98,9 @@ for _number, _either, *_ops in (
 ):  # fmt: skip
     finders(*_ops)(_neutral(_number, either=_either))
 
+# Those that do not go by shapes.
+_OF_ANY_RANK = frozenset({_itself, _only, _unmasked, _zero_pads, _single_part})
+
 
 @exact("no_operation", order=4)
 class NoOperation(ProgramRule):
@@ -129,7 +137,11 @@ def _source(program: Program, node: Node) -> str | None:
     finder = finders.find(node)
     if finder is None or any(program.uses(name) for name in node.outputs[1:] if name):
         return None
-    if program.facts[node.output].type is None:
+    types = [program.facts[name].type for name in (node.output, *node.inputs[:1]) if name]
+    if None in types:
+        return None
+    # Of an unknown rank every shape is of the same type.
+    if finder not in _OF_ANY_RANK and any(type_ is None or type_.shape is None for type_ in types):
         return None
     source = finder(program, node)
     return source if source and program.facts[source].type == program.type(node.output) else None

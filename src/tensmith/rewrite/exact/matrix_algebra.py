@@ -268,6 +268,8 @@ def _narrow(m: Match) -> str | None:
     depth, inner, columns = (Poly.of(d).constant for d in (*m.shape(W), m.shape(V)[-1]))
     if depth is None or inner is None or columns is None or m.type(B).rank != 1 or m.type(D).rank != 1:
         return "the sizes are not known"
+    if (m.shape(B), m.shape(D)) != ((inner,), (columns,)):
+        return "a bias is not one number a column"
     return None if depth * columns < inner * (depth + columns) else "one product would cost more"
 
 
@@ -456,12 +458,12 @@ _BATCH = [
         example=True,
         lower=dict.fromkeys("NMCK", 1),
         values={"s": np.array([_N * _M, _CC]), "t": np.array([_N, _M, _K])},
-        sample={"gemm": {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}},
+        sample={"flat": {"allowzero": 0}, "back": {"allowzero": 0}},
     )
 ]
 law(
     "product_of_rows",
-    ops.reshape(ops.reshape(X, _S) @ W, _T),
+    ops.reshape(ops.reshape(X, _S, attrs="flat") @ W, _T, attrs="back"),
     X @ W,
     (X @ W) * 2,
     given=_BATCH,

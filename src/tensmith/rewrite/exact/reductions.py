@@ -246,7 +246,7 @@ _ALL = [
     Instance(
         "all",
         {"x": "N C H"},
-        sample={"reduce": {"keepdims": 0}},
+        sample={"reduce": {"keepdims": 0}, "view": {"allowzero": 0}},
         lower=dict.fromkeys("NCH", 1),
         values={"s": np.array([-1])},
         example=True,
@@ -255,7 +255,10 @@ _ALL = [
 _S = Var("s")
 family(
     "reduction_of_reshape",
-    [(reduce(k, ops.reshape(X, _S), None), reduce(k, X, None), reduce(k, X, None) * 2) for k in LINEAR],
+    [
+        (reduce(k, ops.reshape(X, _S, attrs="view"), None), reduce(k, X, None), reduce(k, X, None) * 2)
+        for k in LINEAR
+    ],
     given=_ALL,
     when=lambda m: "axes stay" if m.attrs["reduce"]["keepdims"] else None,
     order=15,

@@ -1,0 +1,140 @@
+"""Programs on which a rule would be wrong, though it is proved: of other types, ranks, attributes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensmith.equality.programs import compare_programs
+from tensmith.ir import Program
+from tensmith.ir.interpreter import interpret
+from tensmith.ir.program import make_node
+from tensmith.ir.text import parse_program
+from tensmith.ir.types import TensorType
+from tensmith.rewrite.rule import EXACT
+from tensmith.rewrite.trail import exhaust, in_phase, simplify
+
+UNKNOWN_RANK = """program p {
+  input %x: f32[2, 3]
+  input %a: i64[1]
+  const %zero: i64[1] = [0]
+  %z = reduce_sum(%x, %a) {keepdims = 0}
+  %w = unsqueeze(%z, %zero)
+  %y = relu(%w)
+  return %y
+}"""
+MEAN = """program p {
+  input %x: i32[2, 1]
+  const %w: i32[1, 1] = [[2]]
+  const %a: i64[1] = [0]
+  %p = matmul(%x, %w)
+  %y = reduce_mean(%p, %a)
+  return %y
+}"""
+MEANS = """program p {
+  input %x: i32[2, 2]
+  const %a: i64[1] = [1]
+  const %b: i64[1] = [0]
+  %p = reduce_mean(%x, %a)
+  %y = reduce_mean(%p, %b)
+  return %y
+}"""
+QUOTIENT = """program p {
+  input %x: i32[1, 1]
+  const %w: i32[1, 1] = [[3]]
+  const %b: i32[1] = [1]
+  const %c: i32[1] = [2]
+  %p = matmul(%x, %w)
+  %g = add(%p, %b)
+  %y = div(%g, %c)
+  return %y
+}"""
+BOUNDS = """program p {
+  input %x: i64[1]
+  const %a: i64[] = 9007199254740993
+  const %b: i64[] = 9223372036854775807
+  %c = clip(%x, %a)
+  %y = clip(%c, _, %b)
+  return %y
+}"""
+SLOPE = """program p {
+  input %x: f64[1]
+  const %s: f64[] = 0.1
+  %y = prelu(%x, %s)
+  return %y
+}"""
+KEPT = """program p {
+  input %x: f32[2, 2]
+  const %two: f32[] = 2.0
+  const %ax: i64[1] = [-1]
+  const %e: f32[] = 0.0009765625
+  const %g: f32[2] = [1.0, 1.0]
+  %q = pow(%x, %two)
+  %m = reduce_mean(%q, %ax) {keepdims = 0}
+  %v = add(%m, %e)
+  %r = sqrt(%v)
+  %i = reciprocal(%r)
+  %t = mul(%x, %i)
+  %y = mul(%t, %g)
+  return %y
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs"),
+    [
+        (UNKNOWN_RANK, {"x": np.ones((2, 3), "f"), "a": np.array([1])}),
+        (MEAN, {"x": np.array([[1], [2]], "i4")}),
+        (MEANS, {"x": np.array([[1, 0], [1, 2]], "i4")}),
+        (QUOTIENT, {"x": np.array([[1]], "i4")}),
+        (BOUNDS, {"x": np.array([0])}),
+        (SLOPE, {"x": np.array([-1.0])}),
+    ],
+)
+def test_simpler_programs_compute_the_same(text: str, inputs: dict[str, np.ndarray]) -> None:
+    program = parse_program(text)
+    wanted = interpret(program, inputs)["y"]
+    for after in (simplify(program).program, exhaust(simplify(program), in_phase("fold")).program):
+        found = interpret(after, inputs)["y"]
+        assert found.shape == wanted.shape and np.array_equal(found, wanted)
+
+
+def test_attributes_that_a_rule_leaves_out_are_the_default() -> None:
+    program = parse_program(KEPT)
+    assert EXACT["rms_norm_from_parts"].attempt(program, "y") is None
+
+
+def test_a_bias_of_one_number_is_no_row() -> None:
+    constants = {name: np.ones(shape, "f") for name, shape in
+                 {"w": (2, 3), "b": (1,), "v": (3, 2), "d": (2,)}.items()}  # fmt: skip
+    nodes = (make_node("gemm", ("x", "w", "b"), ("g",)), make_node("gemm", ("g", "v", "d"), ("y",)))
+    program = Program("p", {"x": TensorType("f32", (3, 2))}, ("y",), nodes, constants)
+    assert EXACT["gemm_of_gemm"].attempt(program, "y") is None
+
+
+def of_choice(node: str) -> Program:
+    """x where k, or twice that; or one of both alone."""
+    inputs = {"x": TensorType("f32", (4,)), "k": TensorType("bool", ())}
+    two = {"two": np.float32(2)}
+    nodes = {
+        "either": (make_node("mul", ("x", "two"), ("t",)), make_node("where", ("k", "x", "t"), ("y",))),
+        "once": (make_node("identity", ("x",), ("y",)),),
+        "twice": (make_node("mul", ("x", "two"), ("y",)),),
+    }[node]
+    return Program("p", inputs, ("y",), nodes, {k: np.asarray(v) for k, v in two.items()})
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("other", ["once", "twice"])
+def test_both_values_of_a_condition_are_tested(other: str, seed: int) -> None:
+    assert not compare_programs(of_choice("either"), of_choice(other), seed=seed).equal
+    assert compare_programs(of_choice("either"), of_choice("either"), seed=seed).equal
+
+
+def test_means_of_whole_numbers_are_cut_off_in_every_arithmetic() -> None:
+    inputs, axes = {"x": TensorType("i32", (2, 8))}, {"a": np.array([0])}
+    to = {"to": 1}  # f32
+    first = (make_node("reduce_mean", ("x", "a"), ("m",)), make_node("cast", ("m",), ("y",), to))
+    second = (make_node("cast", ("x",), ("m",), to), make_node("reduce_mean", ("m", "a"), ("y",)))
+    left, right = (Program("p", inputs, ("y",), nodes, axes) for nodes in (first, second))
+    assert not compare_programs(left, right).equal
