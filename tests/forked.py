@@ -157,6 +157,7 @@ def _import_all() -> None:
     from tensmith.engine import ENGINES
     from tensmith.hardware.host import detect_host
     from tensmith.kernel.algorithm import ALGORITHMS
+    from tensmith.kernel.isa import host_isa
     from tensmith.kernel.toolchain import find_compiler, has_compiler
     from tensmith.lifting.pipeline import standard_steps
     from tensmith.rewrite.method import LOSSY
@@ -172,6 +173,7 @@ def _import_all() -> None:
     detect_host()
     if has_compiler():
         find_compiler()
+        host_isa()
     gc.freeze()  # a collection in a child would copy every page
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tensmith import cache
-from tensmith.cache import CacheWarning, fetch, find, user_cache
+from tensmith.cache import CacheWarning, cached, fetch, find, user_cache
 from tensmith.files import TemporaryFolder, _sweep
 
 OF = {"command": "cc -O2", "text": "abc"}
@@ -84,6 +85,46 @@ def test_an_entry_moved_to_another_s_place_is_not_taken_for_it(tmp_path: Path, m
     other = fetch(tmp_path, OF | {"text": "another"}, make)
     other.rename(tmp_path / cache._name(OF))
     assert find(tmp_path, OF) is None
+
+
+def test_what_was_not_used_for_long_makes_room(tmp_path: Path, make: Maker) -> None:
+    entries = [cached(tmp_path, OF | {"text": text}, make, 1 << 20) for text in ("old", "middle", "new")]
+    for age, entry in enumerate(entries):
+        os.utime(entry, (age, age))
+    assert cached(tmp_path, OF | {"text": "old"}, make, 1 << 20) == entries[0]
+    size = sum(file.stat().st_size for file in entries[0].iterdir())
+    newest = cached(tmp_path, OF | {"text": "newest"}, make, int(2.5 * size))
+    assert set(tmp_path.iterdir()) == {entries[0], newest}
+
+
+def test_a_room_that_cannot_be_written_is_read(
+    tmp_path: Path, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, access = cached(tmp_path / "room", OF, make, 1 << 20), os.access
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "utime", refuse)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+    assert cached(tmp_path / "room", OF, make, 1 << 20) == first
+    other = OF | {"text": "another"}
+    with pytest.warns(CacheWarning, match="nothing can be written there"):
+        own = cached(tmp_path / "room", other, make, 1 << 20)
+    assert tmp_path not in own.parents
+    assert cached(tmp_path / "room", other, make, 1 << 20) == own
+    assert make.count == 2 and list((tmp_path / "room").iterdir()) == [first]
+
+
+def test_a_user_without_a_home_has_a_cache_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    with pytest.warns(CacheWarning, match="no home folder"):
+        room = user_cache("native")
+    assert room.parent.is_dir()
 
 
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ ELSEWHERE = {
     "backend/onnx.py": "writes",
     "cli/cache.py": _OWN,
     "cli/command.py": "a closed pipe is replaced by /dev/null",
+    "cli/diff.py": "writes an archive in memory",
     "config.py": "parses what the gate read",
     "data/opening.py": "asks a reader, each of which asks the gate",
     "data/storage.py": "decompresses what the gate opened",

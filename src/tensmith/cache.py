@@ -38,7 +38,11 @@ def user_cache(name: str) -> Path:
     process; a CacheWarning says so.
     """
     base = os.environ.get("XDG_CACHE_HOME")
-    return _private((Path(base) if base else Path.home() / ".cache") / "tensmith") / name
+    try:
+        home = Path(base) if base else Path.home() / ".cache"
+    except RuntimeError:
+        return _instead(Path("~/.cache/tensmith"), "this user has no home folder; set XDG_CACHE_HOME") / name
+    return _private(home / "tensmith") / name
 
 
 def _private(folder: Path) -> Path:
@@ -110,6 +114,28 @@ def keep(room: Path, of: Mapping[str, str], make: Callable[[Path], None], replac
 def fetch(room: Path, of: Mapping[str, str], make: Callable[[Path], None]) -> Path:
     """`find`, else `keep`."""
     return find(room, of) or keep(room, of, make, replace=False)
+
+
+def cached(room: Path, of: Mapping[str, str], make: Callable[[Path], None], most_bytes: int) -> Path:
+    """`fetch`, in a room whose entries take so many bytes at most: those used least recently go (`tidy`).
+
+    What is not there is made in a folder that goes with this process, if nothing can be written to the room.
+    """
+    entry = find(room, of)
+    if entry is None:
+        entry = fetch(_writable(room), of, make)
+        tidy(entry, most_bytes)
+    with contextlib.suppress(OSError):  # who may only read cannot say when
+        os.utime(entry)
+    return entry
+
+
+def _writable(room: Path) -> Path:
+    """The room, or one of this process if nothing can be written there."""
+    nearest = next(path for path in (room, *room.parents) if os.access(path, os.F_OK))
+    if os.access(nearest, os.W_OK):
+        return room
+    return _instead(room.parent, "nothing can be written there; set XDG_CACHE_HOME") / room.name
 
 
 def entries(room: Path) -> list[Path]:

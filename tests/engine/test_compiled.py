@@ -52,6 +52,17 @@ def test_another_compiler_compiles_anew(model: Path, monkeypatch: pytest.MonkeyP
     assert compiled_folder(model, {}, PLAIN) != first
 
 
+def test_a_compiler_in_another_s_place_compiles_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "mine"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+    before = compiled.compiling(NATIVE).revision(tuning=UNTUNED)
+    assert compiled.compiling(NATIVE).revision(tuning=UNTUNED) == before
+    script.write_text("#!/bin/sh\n# newer\n")
+    assert compiled.compiling(NATIVE).revision(tuning=UNTUNED) != before
+
+
 def test_it_is_compiled_in_a_process_of_its_own(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = compiled_folder(model, {}, PLAIN)
     compiled.compile_anew(model, model.parent / "made", {}, PLAIN)

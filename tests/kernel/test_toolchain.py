@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from own_cache import own_cache
 from tensmith.errors import EngineError, MissingExtra
 from tensmith.kernel import host_isa, toolchain
 from tensmith.kernel.toolchain import Compiler, compile_library, find_compiler
@@ -86,3 +87,11 @@ def test_a_header_that_was_parsed_before_changes_nothing(
     first = compile_library(text, host_isa(), room=tmp_path / "first").read_bytes()
     monkeypatch.setattr(toolchain, "_parsed", lambda *_: tmp_path / "gone.h")
     assert compile_library(text, host_isa(), room=tmp_path / "second").read_bytes() == first
+
+
+def test_libraries_make_room_for_newer_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_cache(tmp_path, monkeypatch)
+    compile_library("int one(void) { return 1; }", host_isa())
+    monkeypatch.setattr(toolchain, "_MOST_BYTES", 1)
+    newest = compile_library("int one(void) { return 2; }", host_isa())
+    assert list(newest.parents[1].iterdir()) == [newest.parent]

@@ -29,6 +29,7 @@ STRIDED = [
     ConvolutionProblem(3, 30, 27, 20, (7, 7), (2, 2), (3, 3, 3, 3)),
     ConvolutionProblem(3, 17, 16, 16, (3, 3), (2, 2)),
     ConvolutionProblem(2, 12, 12, 16, (5, 5), (2, 2), (1, 2, 2, 1)),
+    ConvolutionProblem(1, 33, 33, 16, (4, 4), (2, 2), (2, 2, 0, 0)),  # tiles end before the image does
 ]
 LARGER = [ConvolutionProblem(16, 12, 12, 16, (5, 5), pads=(2, 2, 2, 2))]
 

@@ -107,7 +107,10 @@ class PackageEngine(Engine):
         require(self)
         import importlib.metadata
 
-        return importlib.metadata.version(self.module)
+        try:
+            return importlib.metadata.version(self.module)
+        except importlib.metadata.PackageNotFoundError:  # a variant of another name, as for GPUs
+            return str(getattr(importlib.import_module(self.module), "__version__", "unknown"))
 
     def start(self) -> None:
         require(self)

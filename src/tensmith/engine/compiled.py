@@ -64,13 +64,10 @@ def compiled_folder(path: Path, sizes: Mapping[str, int], options: CompileOption
 
     What is there and not as it was written is compiled anew. EngineError if it cannot be compiled.
     """
-    room, of = cache.user_cache("models"), _of(path, sizes, options)
-    folder = cache.find(room, of)
-    if folder is None:
-        folder = cache.keep(room, of, lambda made: compile_anew(path, made, sizes, options), replace=False)
-        cache.tidy(folder, _MOST_BYTES)
-    os.utime(folder)
-    return folder
+    of = _of(path, sizes, options)
+    return cache.cached(
+        cache.user_cache("models"), of, lambda made: compile_anew(path, made, sizes, options), _MOST_BYTES
+    )
 
 
 def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], options: CompileOptions) -> None:

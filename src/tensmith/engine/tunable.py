@@ -11,7 +11,7 @@ from tensmith.backend.native.choose.tuning import TUNINGS, UNTUNED, chosen_by, t
 from tensmith.engine.base import CompilingEngine
 from tensmith.errors import EngineError
 from tensmith.kernel.isa import host_isa
-from tensmith.kernel.toolchain import host_command
+from tensmith.kernel.toolchain import compiler_file
 
 
 class TunableEngine(CompilingEngine):
@@ -31,8 +31,8 @@ class TunableEngine(CompilingEngine):
         return found if precision == PRECISIONS[0] else {**found, "tuning": UNTUNED}
 
     def revision(self, **settings: str) -> str:
-        """The timings of kernels, and the C compiler's command."""
-        return f"{timings_revision(settings['tuning'])} {host_command()}"
+        """The timings of kernels, and the C compiler."""
+        return f"{timings_revision(settings['tuning'])} {compiler_file()}"
 
     def chooser(self, settings: Mapping[str, str]) -> Choosing:
         """How kernels are chosen."""

@@ -199,6 +199,9 @@ _X86_EXTRAS = {
 }
 _NEON_EXTRAS = ("fp16", "dotprod", "i8mm")
 _CORTEX_M = frozenset({"dsp", "fpv4"})
+_AVX2 = frozenset({"avx2", "fma"})
+# What AVX-512 is taken to be; of a CPU that has the foundation alone (Xeon Phi), the AVX2 is used.
+_AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 _AVX2_FLAGS = ("-mavx2", "-mfma", "-mf16c")
 _AVX512_FLAGS = (*_AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq")
 
@@ -206,7 +209,7 @@ _AVX512_FLAGS = (*_AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx51
 def _avx512(features: frozenset[str]) -> Isa:
     extras = tuple(flag for name, flag in _X86_EXTRAS.items() if name in features and name != "avx_vnni")
     return Isa(
-        "avx512", 16, 32, frozenset({"avx512f", "avx2", "fma"}) | (features & {"avx512_vnni", "avx512_bf16"}),
+        "avx512", 16, 32, _AVX512 | (features & {"avx512_vnni", "avx512_bf16"}),
         features, (*_AVX512_FLAGS, *extras), "x86_64-linux-gnu",
         "(vf)_mm512_max_ps((__m512)a, (__m512)b)", "(vf)_mm512_min_ps((__m512)a, (__m512)b)",
         "(vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c)",
@@ -216,7 +219,7 @@ def _avx512(features: frozenset[str]) -> Isa:
 def _avx2(features: frozenset[str]) -> Isa:
     extras = (_X86_EXTRAS["avx_vnni"],) if "avx_vnni" in features else ()
     return Isa(
-        "avx2", 8, 16, frozenset({"avx2", "fma"}) | (features & {"avx_vnni"}),
+        "avx2", 8, 16, _AVX2 | (features & {"avx_vnni"}),
         features, (*_AVX2_FLAGS, *extras), "x86_64-linux-gnu",
         "(vf)_mm256_max_ps((__m256)a, (__m256)b)", "(vf)_mm256_min_ps((__m256)a, (__m256)b)",
         "(vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c)",
@@ -252,9 +255,9 @@ def _cortex_m(features: frozenset[str]) -> Isa:
 def isa_of(features: Iterable[str], architecture: str = "x86_64") -> Isa:
     """The widest instruction set that a CPU with these features has."""
     found = frozenset(features)
-    if {"avx512f", "avx2", "fma"} <= found:
+    if found >= _AVX512:
         return _avx512(found)
-    if {"avx2", "fma"} <= found:
+    if found >= _AVX2:
         return _avx2(found)
     if "neon" in found:
         return _neon(found)
@@ -265,9 +268,9 @@ def isa_named(name: str, features: Iterable[str] = ()) -> Isa:
     """An instruction set by name, with optional `features` beside what the name promises."""
     found = frozenset(features)
     if name == "avx512":
-        return _avx512(found | {"avx512f", "avx2", "fma"})
+        return _avx512(found | _AVX512)
     if name == "avx2":
-        return _avx2(found | {"avx2", "fma"})
+        return _avx2(found | _AVX2)
     if name == "neon":
         return _neon(found | {"neon"})
     if name == "cortex-m":
@@ -279,9 +282,21 @@ def isa_named(name: str, features: Iterable[str] = ()) -> Isa:
 
 @functools.cache
 def host_isa() -> Isa:
-    """This machine's widest instruction set."""
+    """This machine's widest instruction set, without instructions that its own compiler does not know yet."""
     cpu = detect_cpu()
-    return isa_of(cpu.features, {"arm64": "aarch64"}.get(cpu.architecture, cpu.architecture))
+    architecture = {"arm64": "aarch64"}.get(cpu.architecture, cpu.architecture)
+    found = isa_of(cpu.features, architecture)
+    return isa_of(cpu.features - _unknown(found), architecture)
+
+
+def _unknown(isa: Isa) -> frozenset[str]:
+    """The features whose flags this machine's compiler refuses; asked only where there are such features."""
+    from tensmith.kernel.toolchain import takes  # it reads this module
+
+    extras = isa.features & {*_X86_EXTRAS, *_NEON_EXTRAS}
+    if not extras or takes(isa.flags):
+        return frozenset()
+    return frozenset(name for name in extras if not takes(isa_named(isa.name, {name}).flags))
 
 
 def target_isa(target: Target) -> Isa:

@@ -8,6 +8,7 @@ none.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -31,6 +32,8 @@ FLAGS = (*OPTIMIZED, "-fPIC", "-fvisibility=hidden")
 LONGEST_SECONDS = 600.0
 # What a compiler may take of memory: many times what the largest of our texts needs.
 MOST_MEMORY = 16 << 30
+# What the libraries that are kept may take, and so the parsed headers.
+_MOST_BYTES = 1 << 30
 _LIBRARY = "kernels.so"
 _PARSED = "parsed.h"
 _HOSTS = ("cc", "gcc", "clang")
@@ -92,6 +95,38 @@ def host_command() -> tuple[str, ...] | None:
     return None
 
 
+def takes(flags: tuple[str, ...]) -> bool:
+    """Whether this machine's own compiler knows these flags, or there is none: ziglang's knows them all."""
+    try:
+        command = host_command()
+    except EngineError:  # whoever compiles is told
+        return True
+    return command is None or _takes(command, flags)
+
+
+@functools.cache
+def _takes(command: tuple[str, ...], flags: tuple[str, ...]) -> bool:
+    with TemporaryFolder("tensmith-cc-") as folder:
+        try:
+            run_compiler((*command, *flags, "-fsyntax-only", "-x", "c", os.devnull), folder)
+        except EngineError:
+            return False
+        return True
+
+
+def compiler_file() -> str:
+    """This machine's compiler, as well as can be told without starting it; one put in its place differs."""
+    command = host_command()
+    if command is not None:
+        found = Path(command[0]).stat()
+        return f"{command} {found.st_size} {found.st_mtime_ns}"
+    import importlib.metadata
+
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return f"ziglang {importlib.metadata.version('ziglang')}"
+    return "ziglang"
+
+
 def compile_library(text: str, isa: Isa, *, room: Path | None = None, longest: float | None = None) -> Path:
     """The shared library of C `text` for `isa`, kept in `room` (default: the user's cache) or compiled now.
 
@@ -102,7 +137,10 @@ def compile_library(text: str, isa: Isa, *, room: Path | None = None, longest: f
         folder.mkdir()
         link_library([CompileUnit(text)], {}, isa, folder / _LIBRARY, longest or LONGEST_SECONDS)
 
-    return cache.fetch(room or cache.user_cache("native"), _library_of(text, isa), make) / _LIBRARY
+    of = _library_of(text, isa)
+    if room is not None:
+        return cache.fetch(room, of, make) / _LIBRARY
+    return cache.cached(cache.user_cache("native"), of, make, _MOST_BYTES) / _LIBRARY
 
 
 def kept_library(text: str, isa: Isa) -> Path | None:
@@ -183,7 +221,7 @@ def _parsed(compiler: Compiler, arguments: tuple[str, ...], header: str) -> Path
         run_compiler((*compiler.command, *arguments, "-x", "c-header", _PARSED), str(folder))
 
     of = {"command": " ".join((*compiler.identity, *arguments)), "header": header}
-    return cache.fetch(cache.user_cache("headers"), of, make) / _PARSED
+    return cache.cached(cache.user_cache("headers"), of, make, _MOST_BYTES) / _PARSED
 
 
 def _linked(objects: Sequence[Path], isa: Isa, folder: Path, longest: float) -> Path:

@@ -5,9 +5,8 @@ Truth values are masks: all bits of a lane, or none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-
-import numpy as np
 
 from tensmith.ctext.dialect import C
 from tensmith.ctext.scalar import library_name
@@ -25,7 +24,7 @@ _WORDS: Mapping[str, str] = {
     "greater_equal": "({0} >= {1})", "equal": "({0} == {1})", "isnan": "({0} != {0})",
     "and": "({0} & {1})", "or": "({0} | {1})", "not": "(~{0})",
 }  # fmt: skip
-# Divisors whose reciprocal is a normal number too.
+# Powers of two within have a reciprocal that is a normal number too.
 _INVERTIBLE = (1e-30, 1e30)
 
 
@@ -36,8 +35,8 @@ def vector_text(
 ) -> str:
     """The C of an expression of floats, given that of its parameters by name.
 
-    What is divided by a parameter whose `number` is known is multiplied. EngineError for what has no
-    instruction and no function.
+    What is divided by a parameter whose `number` is a known power of two is multiplied. EngineError for what
+    has no instruction and no function.
     """
 
     def text(part: Expr) -> str:
@@ -64,6 +63,7 @@ def vector_text(
 
 
 def _inverse(number: float | None) -> float | None:
-    """One over a number that is known, where that is a normal one."""
-    small = number is None or not _INVERTIBLE[0] < abs(number) < _INVERTIBLE[1]
-    return None if small or number is None else float(np.float32(1 / number))
+    """One over a number that is known, where that is exact: both are powers of two, and normal."""
+    if number is None or abs(math.frexp(number)[0]) != 0.5:
+        return None
+    return 1 / number if _INVERTIBLE[0] < abs(number) < _INVERTIBLE[1] else None

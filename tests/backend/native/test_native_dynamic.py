@@ -86,3 +86,14 @@ def test_weights_beyond_signed_bytes_are_refused() -> None:
     program.constants["c0"][0, 0] = 255
     with pytest.raises(EngineError, match="no native kernel"):
         make_plan(program, host_isa())
+
+
+@pytest.mark.parametrize("least", [-64, -128])
+def test_the_least_byte_is_not_narrow(least: int) -> None:
+    net = Net(2, ROWS, INNER)
+    program = net.program(product(net, encoder(net, "x"), INNER, COLUMNS))
+    codes = program.constants["c0"]
+    codes[...] = np.clip(codes, -64, 64)
+    codes[0, 0] = least
+    (kernel,) = make_plan(program, isa_named("avx2")).kernels
+    assert isinstance(kernel.work, Kernel) and kernel.work.problem.narrow == (least == -64)

@@ -112,3 +112,13 @@ def test_integers_wrap_and_divide_as_declared(tmp_path: Path) -> None:
     found, expected, _ = run(net, outputs, tmp_path)
     for output in outputs:
         np.testing.assert_array_equal(found[output], expected[output])
+
+
+@pytest.mark.parametrize("divisor", [41, 4])
+def test_quotients_that_are_whole_stay_whole(divisor: int, tmp_path: Path) -> None:
+    """x (1 / 41) is less than 1 at 41."""
+    net = Net(3, 37)
+    whole = net.add("floor", net.add("div", "x", net.constant(values=np.float32(divisor))))
+    x = divisor * np.arange(111, dtype=np.float32).reshape(net.shape)
+    found = Model(compile_folder(net.program(whole), tmp_path))(x=x)
+    np.testing.assert_array_equal(found[whole], x / divisor)

@@ -12,6 +12,7 @@ from tensmith.backend.native.plan import make_plan
 from tensmith.ir import Program
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import host_isa
+from tensmith.kernel.routines.copy import Copy
 from tensmith.kernel.routines.pick_channels import PickChannels
 from tensmith.kernel.routines.repeat import Repeat
 from tensmith.kernel.routines.strided import Strided
@@ -100,3 +101,47 @@ def test_images_are_enlarged_in_blocks(tmp_path: Path) -> None:
     found, expected = answers(program, tmp_path)
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4)
+
+
+def close(program: Program, folder: Path) -> None:
+    """The compiled program answers as the interpreter does; no sum is of more than 600 terms near 1."""
+    found, expected = answers(program, folder)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("axis", [2, 3])
+def test_zeros_around_a_joined_part_are_put_there_alone(axis: int, tmp_path: Path) -> None:
+    net = Net(1, 32, 6, 6)
+    first = net.conv("x", 32, 32)
+    pads = np.zeros(8, np.int64)
+    pads[[axis, axis + 4]] = 1, 2
+    padded = net.add("pad", net.conv("x", 32, 32), net.constant(values=pads))
+    program = net.program(net.conv(net.add("concat", first, padded, axis=axis), 32, 8))
+    plan = make_plan(program, host_isa())
+    filled = [action.writes for action in plan.actions if isinstance(action.work, Copy) and action.work.fill]
+    assert filled and set(filled) <= set(plan.layout.windows)
+    close(program, tmp_path)
+
+
+@pytest.mark.parametrize("axis", [2, 3])
+def test_a_joined_part_that_is_read_later_has_a_border_of_its_own(axis: int, tmp_path: Path) -> None:
+    net = Net(1, 32, 6, 6)
+    first, second = net.conv("x", 32, 32), net.conv("x", 32, 32)
+    whole = net.add("concat", first, second, axis=axis)
+    close(net.program(net.conv(whole, 32, 8), net.conv(first, 32, 8), net.conv(second, 32, 8)), tmp_path)
+
+
+def test_channels_that_are_joined_and_then_joined_as_rows(tmp_path: Path) -> None:
+    net = Net(2, 32, 6, 6)
+    first = net.conv("x", 32, 32)
+    wide = net.add("concat", first, net.conv(first, 32, 32, 1), axis=1)
+    close(net.program(net.conv(net.add("concat", net.conv("x", 32, 64), wide, axis=2), 64, 8)), tmp_path)
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_part_of_an_input_is_seen_under_another_shape(rows: int, tmp_path: Path) -> None:
+    net = Net(2, 4, 8, 6)
+    bounds = (net.constant(values=np.array(ends)) for ends in ([2, 3], [2 + rows, 3 + min(rows, 2)], [2, 3]))
+    cut = net.add("slice", "x", *bounds)
+    close(net.program(net.conv(cut, 4, 8), net.add("flatten", cut)), tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 
 from nets import NETS, Net
 from tensmith.backend.native.choose import choice
-from tensmith.backend.native.choose.choosers import estimated
+from tensmith.backend.native.choose.choosers import estimated, restricted_to
 from tensmith.backend.native.choose.parallel import cuts
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.header import print_header
@@ -141,6 +143,20 @@ def test_rows_of_one_problem_share_weights_and_code() -> None:
     assert "TENSMITH_THREADS" not in print_header(alone)
 
 
+def test_a_kernel_that_puts_zeros_around_its_image_computes_no_rows_of_it(tmp_path: Path) -> None:
+    """Winograd of few channels at stride 2: beside rows that are cut off there are others."""
+    net = Net(1, 1, 48, 40)
+    program = net.program(net.conv("x", 1, 16, 7, strides=(2, 2)))
+    plan = make_plan(program, host_isa(), restricted_to("winograd"), 2)
+    assert {kernel.work.name for kernel in plan.kernels} == {"winograd"}  # type: ignore[union-attr]
+    write_folder(plan, tmp_path / "model")
+    x = np.random.default_rng(1).standard_normal((1, 1, 48, 40)).astype(np.float32)
+    (found,), (expected,) = (
+        answer.values() for answer in (Model(tmp_path / "model")(x=x), interpret(program, {"x": x}))
+    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3)
+
+
 def test_parts_of_one_phase_have_scratch_memory_of_their_own() -> None:
     plan = plan_of(block(), 3)
     for phase in plan.phases:
@@ -225,3 +241,19 @@ def test_an_interrupted_run_is_left_by_all_and_the_next_one_is_right(tmp_path: P
     (found,) = model(x=x).values()
     np.testing.assert_array_equal(found, expected)
     assert threading.active_count() == before
+
+
+def test_a_process_that_is_forked_off_has_threads_of_its_own(tmp_path: Path) -> None:
+    write_folder(plan_of(block(), 2), tmp_path / "model")
+    model, (x,) = Model(tmp_path / "model"), images(1)
+    (expected,) = model(x=x).values()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # else it might wait for ever
+        code = 1
+        try:
+            code = sum(not np.array_equal(*found.values(), expected) for found in (model(x=x), model(x=x)))
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    np.testing.assert_array_equal(model(x=x).popitem()[1], expected)

@@ -16,8 +16,9 @@ from test_native_quantized import Net
 from command_line import refused, tensmith
 from tensmith.backend.native.emit.freestanding import FUNCTION, print_freestanding
 from tensmith.backend.native.footprint import footprint
+from tensmith.backend.native.patches import fit
 from tensmith.backend.native.plan import NativePlan, make_plan
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, MissingExtra
 from tensmith.ir import Program, interpret
 from tensmith.kernel import host_isa, isa_named
 from tensmith.kernel.image import Image, make_image
@@ -94,6 +95,17 @@ def test_what_needs_a_library_is_refused_by_name() -> None:
     plan = make_plan(net.program(net.add("sin", "x")), isa_named("cortex-m"))
     with pytest.raises(EngineError, match="sinf"):
         image_of(plan)
+
+
+def test_what_needs_a_library_is_refused_without_a_compiler_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> Image:
+        raise MissingExtra("compiling kernels without a C compiler on this machine", "native")
+
+    monkeypatch.setattr("tensmith.backend.native.patches.make_image", none)
+    isa, net = isa_named("cortex-m"), Net((1, 3, 5, 5))
+    with pytest.raises(EngineError, match="needs sinf, and the device has no C library"):
+        fit(net.program(net.add("sin", "x")), isa, 1 << 20, None)
+    assert fit(made(quantized.residual)[0], isa, 1 << 20, None).image is None
 
 
 def test_a_folder_for_a_microcontroller(tiny: Path, tmp_path: Path) -> None:

@@ -52,10 +52,19 @@ def _pair(layout: Layout, actions: list[Action]) -> tuple[str, str] | None:
         if not (isinstance(work, Kernel) and work.adds_in_place and len(reads) == 2):
             return None
         (x, _), (residual, first), (sums, begin) = map(layout.root, (*reads, action.writes))
-        if first != begin or x == residual:
+        if first != begin or x == residual or _corner(layout, reads[1]) != _corner(layout, action.writes):
             return None
         roots.add((residual, sums))
     return roots.pop() if len(roots) == 1 else None
+
+
+def _corner(layout: Layout, value: str) -> tuple[int, int]:
+    """Rows and columns from the corner of the root to that of the windows that a value lies in."""
+    top = left = 0
+    while (inner := layout.window(value)) is not None:
+        value, window = layout.windows[inner]
+        top, left = top + window.top, left + window.left
+    return top, left
 
 
 def _alike(layout: Layout, one: str, other: str) -> bool:

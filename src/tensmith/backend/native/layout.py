@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -85,13 +85,21 @@ class Layout:
             first += offset
         return value, first
 
+    def window(self, value: str) -> str | None:
+        """The innermost window that a value is, or has some channels of; None if there is none."""
+        while value in self.parent and value not in self.windows:
+            value, _ = self.parent[value]
+        return value if value in self.windows else None
+
     def buffer(self, value: str) -> Buffer:
         """How a value lies in memory."""
         if value in self.windows:
             whole, window = self.windows[value]
             return window.of(self.buffer(whole))
-        root, _ = self.root(value)
         images = self.images[value]
+        if self.window(value):  # some channels of it
+            return replace(self.buffer(self.parent[value][0]), channels=images.channels)
+        root, _ = self.root(value)
         halo = NO_HALO if root in self.tight else self.halo.get(root, NO_HALO)
         dtype = "u8" if value in self.parameters else self.dtypes.get(value, "f32")
         return Buffer(images.channels, images.height, images.width, self.block[value], halo, dtype)
@@ -99,7 +107,8 @@ class Layout:
     def wanted(self, value: str, block: int, halo: Halo = NO_HALO) -> str:
         """The value in these blocks with at least this halo: itself, or a copy made now."""
         root, _ = self.root(value)
-        if self.block[value] == block and (halo == NO_HALO or root not in self.tight):
+        fixed = root in self.tight or self.window(value) is not None
+        if self.block[value] == block and (halo == NO_HALO or not fixed):
             self.halo[root] = self.halo.get(root, NO_HALO).union(halo)
             return value
         return self.wanted(self._copied(value, _in_blocks(value, block), block), block, halo)
@@ -113,7 +122,7 @@ class Layout:
         """The value row-major and without gaps: itself, or a copy made now."""
         if value in self.tensors:
             return self.wanted(value, self.images[value].channels)
-        if self.block[value] == 1 and self.root(value)[0] in self.tight:
+        if self.block[value] == 1 and self.root(value)[0] in self.tight and not self.window(value):
             return value
         name = self._copied(value, f"{value} without gaps", 1)
         self.tight.add(name)
@@ -141,10 +150,11 @@ class Layout:
         self.parent[name], self.windows[name] = (value, 0), (value, window)
 
     def skipped(self, value: str) -> int:
-        """Elements from the beginning of what a value is a window of, if it is one, to its own."""
-        if value not in self.windows:
+        """Elements from the beginning of the image that a value's windows lie in to that of the innermost."""
+        inner = self.window(value)
+        if inner is None:
             return 0
-        whole, window = self.windows[value]
+        whole, window = self.windows[inner]
         return self.skipped(whole) + window.skipped(self.buffer(whole))
 
     def _of_type(self, name: str, value: str) -> None:
@@ -274,7 +284,8 @@ _NOWHERE = 0
 def _join(layout: Layout, step: Join) -> None:
     """Parts that fill whole blocks live inside the whole; others are copied into it.
 
-    So are those that somebody reads with a halo, if the whole can have none.
+    So are those that somebody reads with a halo, if the whole can have none, and would-be windows that are
+    written some channels at a time.
     """
     layout.block[step.output] = layout.lanes
     first = 0
@@ -283,7 +294,8 @@ def _join(layout: Layout, step: Join) -> None:
         free = part not in layout.parent and part not in layout.tight and part not in step.sources[:position]
         if step.windows:
             window = step.windows[position]
-            if free and halo == NO_HALO and part_block == layout.lanes:
+            written = {whole for name, (whole, _) in layout.parent.items() if name not in layout.windows}
+            if free and halo == NO_HALO and part_block == layout.lanes and part not in written:
                 layout.look(part, step.output, window)
             else:
                 layout.actions.append(Action(Copy((0, window.top, window.left)), (part,), step.output))
@@ -300,7 +312,7 @@ def _join(layout: Layout, step: Join) -> None:
 
 def _rename(layout: Layout, step: Rename, single: bool) -> None:
     """Single positions keep their blocks; anything else must lie dense to be seen otherwise."""
-    source = step.source if single else layout.dense(step.source)
+    source = step.source if single and not layout.window(step.source) else layout.dense(step.source)
     layout.tight.add(layout.root(source)[0])
     layout.block[step.output] = layout.block[source] if single else 1
     if step.output in layout.tensors:

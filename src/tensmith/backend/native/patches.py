@@ -6,7 +6,6 @@ whose memory fits the device, that with the fewest multiply-adds is taken.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -14,11 +13,11 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from tensmith.backend.native.choose.choosers import Choosing, estimated
-from tensmith.backend.native.emit.freestanding import FUNCTION, print_freestanding
+from tensmith.backend.native.emit.freestanding import FUNCTION, called_library, print_freestanding
 from tensmith.backend.native.emit.source import distinct
 from tensmith.backend.native.footprint import Footprint, alive, footprint
 from tensmith.backend.native.plan import NativePlan, make_plan
-from tensmith.errors import MissingExtra
+from tensmith.errors import EngineError, MissingExtra
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
@@ -123,10 +122,13 @@ def fit(program: Program, isa: Isa, ram: int, flash: int | None, chooser: Choosi
 
 
 def _measured(plan: NativePlan) -> Fitted:
-    """What a plan takes, code and stack too if there is a compiler."""
-    image = None
-    with contextlib.suppress(MissingExtra):
-        image = make_image(print_freestanding(plan), plan.isa, FUNCTION)
+    """What a plan takes, code and stack too if there is a compiler; EngineError if it needs a C library."""
+    text, image = print_freestanding(plan), None
+    try:
+        image = make_image(text, plan.isa, FUNCTION)
+    except MissingExtra:
+        if name := called_library(text):
+            raise EngineError(f"the model needs {name}, and the device has no C library") from None
     return Fitted(plan, footprint(plan, image), image, plan.arena_bytes)
 
 

@@ -185,7 +185,7 @@ def _memory(
             places[value] = replace(outside[root], offset=skipped)
         elif root in stride:
             places[value] = BufferPlace("arena", offsets[root] + skipped * size, stride[root] // size)
-        if value in layout.windows:
+        if value in places and layout.window(value):
             places[value] = replace(places[value], offset=places[value].offset + layout.skipped(value))
         if value in places and layout.images[value].batch != layout.images[root].batch:
             places[value] = replace(places[value], stride=layout.buffer(value).size)

@@ -82,9 +82,9 @@ def unpack(
     return _decode(packed, max_bytes, compiled)[0]
 
 
-def describe(packed: bytes, max_bytes: int = container.MAX_MODEL_BYTES) -> list[TensorRow]:
+def describe(packed: bytes) -> list[TensorRow]:
     """One row a tensor, in file order: where the bits go."""
-    return _decode(packed, max_bytes)[1]
+    return _decode(packed, container.MAX_MODEL_BYTES)[1]
 
 
 def pack_file(source: Path, target: Path) -> None:

@@ -277,15 +277,18 @@ static void {name}({SIGNATURE})
         )
 
     def _prepare(self, source: Buffer) -> str:
-        """C that sets x to the first element that tiles read; few channels are rearranged into scratch."""
-        p, lanes, columns = self.problem, self.isa.lanes, self._reach[1]
+        """C that sets x to the first element that tiles read; few channels are rearranged into scratch, with
+        zeros around them, as far as tiles reach.
+        """
+        p, lanes, (rows, columns) = self.problem, self.isa.lanes, self._reach
         if not self._packed:
             return f"    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])};"
         corner = f"(i + {p.pads[0]}) / 2 * {columns} + (j + {p.pads[1]}) / 2"
+        tall, wide = min(p.height, 2 * rows - p.pads[0]), min(p.width, 2 * columns - p.pads[1])
         moves = "\n".join(
             f"""\
-        for (int i = {(p.pads[0] + f) % 2}; i < {p.height}; i += 2)
-            for (int j = {(p.pads[1] + g) % 2}; j < {p.width}; j += 2)
+        for (int i = {(p.pads[0] + f) % 2}; i < {tall}; i += 2)
+            for (int j = {(p.pads[1] + g) % 2}; j < {wide}; j += 2)
                 s[({corner}) * {lanes} + {place * p.channels}] = image[i * {source.row} + j];"""
             for place, (f, g) in enumerate(self._phases.order)
         )

@@ -28,12 +28,23 @@ class Copy(Routine):
         """Runs of channels that are neighbours on both sides move together, and whole rows where they can."""
         (source,) = sources
         channels, height, width = self.extent or (source.channels, source.height, source.width)
-        clear = f"    memset(out, 0, {target.bytes});\n" if self.fill else ""
+        clear = self._clear(target) if self.fill else ""
         body = "".join(
             self._rows(run, (height, width), source, target) for run in self._runs(channels, source, target)
         )
         says = f"{channels}x{height}x{width}: blocks of {source.block} to {target.block}."
         return self.function(name, says, clear + body)
+
+    @staticmethod
+    def _clear(target: Buffer) -> str:
+        """Zeros at every position of y, row by row: what lies around may be the rest of a larger image."""
+        size = target.width * target.block * ELEMENT_BYTES[target.dtype]
+        return f"""\
+    for (int c = 0; c < {target.blocks}; c++) {{
+        {target.c_type} *y = ({target.c_type} *)out + c * {target.plane} + {target.address(0, 0, 0)};
+        for (int i = 0; i < {target.height}; i++) memset(y + i * {target.row}, 0, {size});
+    }}
+"""
 
     def _runs(self, channels: int, source: Buffer, target: Buffer) -> Iterator[tuple[int, int, int]]:
         """(first channel, length, how many alike) of channels that lie beside each other on both sides."""

@@ -66,18 +66,20 @@ static double least_seconds(const Any *arguments)
 
 EXPORTED int __tvm_ffi_time(void *self, const Any *arguments, int32_t count, Any *result)
 {
-    int status = 0;
+    int status = SIGABRT;
     double *seconds = mmap(0, sizeof *seconds, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pid_t child = fork();
+    pid_t child = seconds == MAP_FAILED ? -1 : fork();
     if (child == 0) {
         signal(SIGALRM, SIG_DFL);
         alarm(arguments[7].value.integer);
         *seconds = least_seconds(arguments);
         _exit(0);
     }
-    waitpid(child, &status, 0);
+    if (child > 0 && waitpid(child, &status, 0) != child)
+        status = SIGABRT;
     result->kind = REAL;
     result->value.real = status ? -(double)(WIFSIGNALED(status) ? WTERMSIG(status) : SIGABRT) : *seconds;
-    munmap(seconds, sizeof *seconds);
+    if (seconds != MAP_FAILED)
+        munmap(seconds, sizeof *seconds);
     return 0;
 }

@@ -163,7 +163,8 @@ def _options(step: Heavy, network: Network, choose: Chooser) -> list[KernelChoic
     for seconds, kernel in options:
         _keep(best, KernelChoice(batch * seconds, ((whole(step.problem), kernel),)))
     for parts in cuts(step.problem, network.threads, network.isa.lanes, step.output in network.tensors):
-        found = [_fastest(choose(part.problem, network.isa, step.problem)) for part in parts]
+        offered = ((part, choose(part.problem, network.isa, step.problem)) for part in parts)
+        found = [_fastest([o for o in options if part.fits(o[1])]) for part, options in offered]
         for blocks in set(found[0]).intersection(*found[1:]):
             # Parts of one size take one kernel, and so do others if they can: they share code and weights.
             first = str(found[0][blocks][0][1])

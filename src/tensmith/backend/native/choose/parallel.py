@@ -2,7 +2,7 @@
 
 A part is a smaller problem over the same memory. Rows of an image are that image with a larger halo: what
 lies above and below a part's rows is not zeros then but its neighbours' rows, which is what a window reads
-there. So kernels know nothing of threads.
+there. So kernels know nothing of threads; but those that put the zeros there themselves compute no such part.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 
 from tensmith.backend.native.images import PositionWindow
 from tensmith.backend.native.steps import Array, Heavy
+from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import Requantization
+from tensmith.kernel.tiles import read_halo
 
 # Rows of a part are a multiple of this where the image has enough: tiles of several rows then fit.
 _ROWS = 4
@@ -28,6 +30,11 @@ class StepPart:
     x: PositionWindow | None
     y: PositionWindow | None
     filters: tuple[int, int]
+
+    def fits(self, kernel: Kernel) -> bool:
+        """Whether a kernel for its problem reads from memory all that windows reach, neighbours' rows too."""
+        halo = kernel.source.halo
+        return self.x is None or halo == halo.union(read_halo(self.problem))
 
     def of(self, step: Heavy) -> Heavy:
         """The step for these filters alone."""

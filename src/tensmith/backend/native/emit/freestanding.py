@@ -5,6 +5,7 @@ model.c and model.h need nothing but a compiler: no C library, no memory but wha
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,11 @@ from tensmith.kernel.buffer import C_TYPES
 
 FUNCTION = "model_run"
 _WORDS_A_LINE = 9
+# As they are called, and as EACH takes them. Square roots and absolute values are instructions.
+_LIBRARY = re.compile(
+    r"\b((?:a?(?:sin|cos|tan)h?|atan2|exp2?|expm1|log(?:1p|2|10)?|pow|cbrt|erfc?"
+    r"|fmod|floor|ceil|rint|trunc)f)[(,]"
+)
 
 _SAYS = """\
 Computes the model: 0 on success. Inputs, then outputs, in the order above: dense row-major arrays, aligned
@@ -44,6 +50,12 @@ def print_freestanding(plan: NativePlan) -> str:
         words=_words(plan), arena=max(1, plan.arena_bytes), signature=_signature(plan), entry=ENTRY,
         inputs=inputs, outputs=outputs,
     )  # fmt: skip
+
+
+def called_library(text: str) -> str | None:
+    """A function of <math.h> that the text calls and a device without a C library lacks."""
+    found = _LIBRARY.search(text)
+    return found[1] if found else None
 
 
 def write_freestanding(plan: NativePlan, folder: Path) -> None:

@@ -10,11 +10,13 @@ A folder with an altered file is refused by its hash, and so is one whose instru
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
 import json
 import mmap
+import os
 import platform
 import queue
 import threading
@@ -168,7 +170,8 @@ def _entry(library: ctypes.CDLL) -> Callable[..., int]:
 class _Crew:
     """Threads that compute the parts of a run with the one that calls; between runs they sleep.
 
-    There is one meeting of them at a time, so runs wait for each other.
+    There is one meeting of them at a time, so runs wait for each other. A process that is forked off has none
+    of the threads: its first run starts its own.
     """
 
     def __init__(self, library: ctypes.CDLL, threads: int) -> None:
@@ -179,6 +182,7 @@ class _Crew:
             *[ctypes.c_void_p] * 4, ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p,
         ]  # fmt: skip
         self._yield = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p)
+        _CREWS.add(self)
         self._assemble()
 
     def _assemble(self) -> None:
@@ -192,8 +196,14 @@ class _Crew:
         for thread in self._others:
             thread.start()
 
+    def left_behind(self) -> None:
+        """For a process that was just forked off: the lock may be held by a thread that it lacks."""
+        self._lock, self._calls = threading.Lock(), []
+
     def __call__(self, *arguments: Any) -> int:
         with self._lock:
+            if not self._calls:
+                self._assemble()
             return self._together(arguments)
 
     def _together(self, arguments: tuple[Any, ...]) -> int:
@@ -210,6 +220,18 @@ class _Crew:
                 thread.join()
             self._assemble()
             raise
+
+
+_CREWS: weakref.WeakSet[_Crew] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for crew in list(_CREWS):
+        crew.left_behind()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _work(run: Callable[..., int], part: int, calls: queue.SimpleQueue[Any]) -> None:
@@ -296,7 +318,8 @@ def page_memory(size: int) -> mmap.mmap:
     # What is shared with children, as is the default, gets no huge pages.
     memory = mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
+        with contextlib.suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
 
 

@@ -15,14 +15,14 @@ ENTRY, PART_ENTRY = "tensmith_run", "tensmith_run_part"
 
 _CLEAR = """
 /* `fill` around `planes` images of rows x columns blocks of bytes: t, l, b, r blocks at each side. */
-static void clear_halo(void *at, int fill, int planes, int rows, int columns, int block,
-        int t, int l, int b, int r)
+static void clear_halo(void *at, int fill, size_t planes, size_t rows, size_t columns, size_t block,
+        size_t t, size_t l, size_t b, size_t r)
 {
     char *p = at;
-    int row = (l + columns + r) * block;
-    for (int n = 0; n < planes; n++, p += (t + rows + b) * row) {
+    size_t row = (l + columns + r) * block;
+    for (size_t n = 0; n < planes; n++, p += (t + rows + b) * row) {
         memset(p, fill, t * row);
-        for (int i = t; i < t + rows; i++) {
+        for (size_t i = t; i < t + rows; i++) {
             memset(p + i * row, fill, l * block);
             memset(p + i * row + (l + columns) * block, fill, r * block);
         }
@@ -75,7 +75,8 @@ def print_c(plan: NativePlan, entry: str = ENTRY, timed: bool = False) -> str:
         calls.append(_step(index, _call(plan, index, action, name)))
     bodies = [text.replace(_NAME, name) for text, name in functions.items()]
     flags = " ".join((*OPTIMIZED, *plan.isa.flags))
-    first = f"/* {plan.isa.architecture}: cc {flags} main.c model.c -o model */\n"
+    library = " -lm" if plan.isa.hosted else ""
+    first = f"/* {plan.isa.architecture}: cc {flags} main.c model.c -o model{library} */\n"
     if timed:
         entries = [_TIME, _run(plan, entry, ", double *seconds", _TIMED)]
     else:

@@ -51,7 +51,8 @@ def requantized(
 ) -> tuple[Heavy, list[Node]] | None:
     """The same of sums that `nodes` make, for those who know how to look behind them."""
     behind.follow()
-    narrow = behind.graph.isa.has_narrow_dot and bool(np.abs(step.weights).max() <= _NARROW)
+    largest = np.abs(step.weights.astype(np.int16)).max()  # of int8, -128 has no magnitude
+    narrow = behind.graph.isa.has_narrow_dot and bool(largest <= _NARROW)
     problem = replace(step.problem, dtype="u8", narrow=narrow)
     how = Requantization(
         given.source, given.scales, behind.target, given.quantized, behind.bias, behind.inner,
