@@ -132,3 +132,58 @@ def mean(x: list[float]):
     for v in x:
         total += v
     return total / len(x)
+
+
+@tensmith.lift
+def shift(x, y):
+    for i in range(len(x) - 1):
+        x[i + 1] = y[i]
+
+
+@tensmith.lift
+def first_column(rows, v: int):
+    for i in range(len(rows)):
+        rows[i][0] = v + i
+
+
+@tensmith.lift
+def logistic(x: list[float]):
+    return [1.0 / (1.0 + math.exp(-v)) for v in x]
+
+
+@tensmith.lift
+def above(x: list[float], y: list[float]):
+    count = 0
+    for i in range(len(x)):
+        if x[i] / y[i] > 1.0:
+            count += 1
+    return count
+
+
+@tensmith.lift
+def asserted(x: list[float]):
+    assert len(x) > 0
+    total = 0.0
+    for v in x:
+        total += v
+    return total
+
+
+@tensmith.lift
+def widest(x: list[float], n: int):
+    return max(x[i] for i in range(n))
+
+
+@tensmith.lift
+def halves(x):
+    return [(v >> 1) + (v & 255) for v in x]
+
+
+@tensmith.lift
+def whole(x: list[float]):
+    return [int(v) for v in x]
+
+
+@tensmith.lift
+def rests(x: list[float], y: float):
+    return [v % y for v in x]

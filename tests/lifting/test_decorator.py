@@ -143,3 +143,53 @@ def test_what_python_raises_for_is_raised():
     with pytest.warns(LiftWarning, match="no finite number"), pytest.raises(ZeroDivisionError):
         decorated.mean([])
     assert decorated.mean([np.inf]) == np.inf
+
+
+def test_what_python_raises_for_on_the_way_is_raised():
+    assert decorated.logistic([0.0, 1000.0]) == pytest.approx([0.5, 1.0])
+    with pytest.warns(LiftWarning, match="no finite number"), pytest.raises(OverflowError):
+        decorated.logistic([-1000.0])
+    assert decorated.above([2.0, 1.0], [1.0, 2.0]) == 1
+    with pytest.warns(LiftWarning, match="no finite number"), pytest.raises(ZeroDivisionError):
+        decorated.above([2.0], [0.0])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_a_target_that_says_nothing_on_the_way_is_refused():
+    function = tensmith.lift(to="torch")(decorated.logistic.__wrapped__)
+    with pytest.warns(LiftWarning, match="may go unseen in torch"):
+        assert function([0.0]) == [0.5]
+
+
+def test_what_no_call_can_check_runs_as_written():
+    with pytest.warns(LiftWarning, match="an assertion is taken to hold"), pytest.raises(AssertionError):
+        decorated.asserted([])
+    with pytest.warns(LiftWarning, match="empty range raises"), pytest.raises(ValueError, match="empty"):
+        decorated.widest([1.0], 0)
+    with pytest.warns(LiftWarning, match="rounded quotients"):
+        assert decorated.rests([1.0], 0.1) == [1.0 % 0.1]
+
+
+def test_one_list_under_two_names_is_for_the_function_itself():
+    np.testing.assert_array_equal(decorated.shift([1, 2, 3], [5, 6, 7]), [1, 5, 6])
+    same = [1, 2, 3]
+    with pytest.warns(LiftWarning, match="x is written, and shares memory"):
+        assert decorated.shift(same, same) is None
+    assert same == [1, 1, 1]
+    function = tensmith.lift(decorated.shift.__wrapped__)
+    whole = np.arange(5.0)
+    with pytest.warns(LiftWarning, match="shares memory"):
+        function(whole[1:], whole[:-1])
+    assert whole.tolist() == [0, 1, 0, 1, 0]
+    np.testing.assert_array_equal(decorated.first_column([[0, 0], [0, 0]], 1), [[1, 0], [2, 0]])
+    rows = [[0, 0]] * 2
+    with pytest.warns(LiftWarning, match="rows is written, and shares memory"):
+        decorated.first_column(rows, 1)
+    assert rows == [[2, 0], [2, 0]]
+
+
+def test_shifts_and_masks_stay_in_bounds_and_floats_that_become_integers_are_named():
+    given = [1, -3, 2**40]
+    assert list(decorated.halves(given)) == [(v >> 1) + (v & 255) for v in given]
+    with pytest.warns(LiftWarning, match="a float becomes an integer"):
+        assert decorated.whole([1.5, -2.5]) == [1, -2]

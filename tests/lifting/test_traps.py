@@ -152,3 +152,13 @@ def test_a_pipe_is_no_source(tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(TensmithError, match="not a file"):
         lift_file(path)
+
+
+@pytest.mark.parametrize(
+    ("divisor", "said"), [("y", True), ("0.1", True), ("3", True), ("2", False), ("-0.5", False)]
+)
+def test_quotients_that_may_round_to_whole_numbers_are_stated(
+    divisor: str, said: bool, tmp_path: Path
+) -> None:
+    result = lift(tmp_path, "rest.py", f"def rest(x: float, y: float):\n    return x % {divisor} + y\n")
+    assert any("1.0 / 0.1" in part for part in result.assumes) == said, result.reason

@@ -107,6 +107,9 @@ POWER_BASE = _stated("no base of a fractional exponent is -inf", Excuse.NOT_FINI
 POWER_SIZE = _stated("powers of floats do not overflow (Python raises)", Excuse.OVERFLOW)
 SHIFTS = _stated("shift counts are from 0 to 63 (Python raises below)", Excuse.DOMAIN)
 QUOTIENTS = _stated("the floats that // and % take are finite", Excuse.NOT_FINITE)
+ROUNDED = _stated(
+    "no quotient of floats in // and % rounds to a whole number, as 1.0 / 0.1 does", Excuse.ROUNDING
+)
 RANGE = _stated("what {} runs over at {} is not empty", Excuse.DOMAIN)
 DEFINED = _stated(
     "functions of math get arguments for which they are defined (Python raises elsewhere)",

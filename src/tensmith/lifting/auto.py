@@ -19,7 +19,7 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
 from tensmith.lifting.pipeline import Steps
-from tensmith.lifting.running import Callee, fields, installed, load
+from tensmith.lifting.running import Callee, LiftedLibrary, fields, installed, load
 from tensmith.lifting.second.cell import Fields
 from tensmith.lifting.second.inputs import evaluated
 from tensmith.lifting.second.values import dtype, folded
@@ -103,7 +103,7 @@ def choose(
         tell(f"{lifted.function.name}: {target}")
         try:
             files[target] = steps.emit(target, lifted).files
-            run = _prepared(target, load(target, lifted, files[target]), arguments)
+            run = prepared(target, load(target, lifted, files[target]), arguments)
             result = _plain(run())
         except ValueError as error:
             if target == "numpy":
@@ -233,8 +233,10 @@ def _random(rng: np.random.Generator, type_: MachineType, shape: tuple[int, ...]
 # What a target's users pass, and waiting for what they get.
 
 
-def _prepared(target: str, function: Callee, arguments: Sequence[Any]) -> Callable[[], Any]:
-    """A call on the target's own arrays that waits for the result."""
+def prepared(target: str, function: Callee, arguments: Sequence[Any]) -> Callable[[], Any]:
+    """A call on the target's own arrays that waits for the result; in C with memory for it at hand."""
+    if isinstance(function, LiftedLibrary):
+        return function.prepared(*arguments)
     convert, wait = _FRAMEWORKS.get(target, (lambda array: array, lambda result: result))
     given = [_converted(argument, convert) for argument in arguments]
     return lambda: wait(function(*given))

@@ -47,7 +47,8 @@ def lift(function: Any = None, /, *, to: str = "numpy") -> Any:
 
     A call that a guard refuses, and a function that cannot be lifted, run as written, with one warning
     (LiftWarning) that names the reason; arguments are then modified as the function does. So do calls whose
-    integers might not fit in 64 bits, and those that answer with NaN or infinity where Python may raise.
+    integers might not fit in 64 bits, those in which a number, on the way or in the end, is not finite where
+    Python may raise, and those that write to what has a second name among the arguments.
     Helpers and constants of the module are taken as they are at the first call.
     """
     if function is None:
@@ -127,7 +128,7 @@ class _Lifted:
         for note in result.notes:
             warnings.warn(f"{name}: {note}", LiftWarning, stacklevel=4)
         form = load(self.to, result.work.lifted, result.emitted[self.to])
-        return exact(form, result.work.lifted)
+        return exact(form, result.work.lifted, self.to)
 
 
 def lifted_form(function: Callable[..., Any], named: Mapping[str, Any], to: str) -> Callable[..., Any]:

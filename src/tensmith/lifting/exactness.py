@@ -1,39 +1,90 @@
 """Calls in which a lifted Python function may do otherwise than Python: they are noticed, and refused.
 
 A lift states what it assumes, and whoever calls a function that is decorated reads no statement. So what
-Python's unbounded integers would hold and 64 bits do not, and an answer that is no finite number where Python
-may raise, are for the function itself.
+Python's unbounded integers would hold and 64 bits do not, a number on the way that is not finite where Python
+may raise, and a list under two names are for the function itself. Where nothing would tell such calls from
+others, the lift is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.assumptions import INTEGERS, NARROWED, Excuse, excused
+from tensmith.ir import Node, Program
+from tensmith.lifting.assumptions import (
+    DEFINED,
+    DIVISORS,
+    FLOAT_DIVISORS,
+    HYPOTENUSE,
+    INTEGERS,
+    NARROWED,
+    POWER_SIZE,
+    POWERS,
+    RANGE,
+    ROUNDED,
+    Excuse,
+    excused,
+)
 from tensmith.lifting.emit.ranges import Interval, overflowing
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
+from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.running import fields
 from tensmith.lifting.second.inputs import symbols
 from tensmith.lifting.summary import length_symbol
 
 _RAISES = frozenset({Excuse.DIVISION, Excuse.DOMAIN, Excuse.COMPLEX, Excuse.OVERFLOW})
+_WIDE = "integers may not fit in 64 bits"
+# Where this is assumed, these ops stand for steps that raise in Python, and have no finite value there.
+_RAISING = (
+    (DIVISORS(), {"div"}),
+    (FLOAT_DIVISORS(), {"div"}),
+    (DEFINED(), {"exp", "log", "sqrt", "sin", "cos", "tan", "pow"}),
+    (POWERS(), {"pow", "sqrt"}),
+    (POWER_SIZE(), {"pow", "mul"}),
+    (HYPOTENUSE(), {"mul"}),
+)
+# Ops whose value is not finite where an element of an operand is not; of `_FIRST`, where one of the first is.
+_FIRST = frozenset({
+    "div", "log", "sqrt", "sin", "cos", "tan", "floor", "ceil", "round", "reduce_sum", "reduce_prod",
+    "cum_sum", "cast", "expand", "unsqueeze", "squeeze", "transpose",
+})  # fmt: skip
+_SHOWING = _FIRST | {"add", "sub", "mul", "neg", "abs", "identity", "matmul", "einsum"}
 
 
-def exact(form: Callable[..., Any], lifted: Lifted) -> Callable[..., Any]:
-    """`form`, raising ValueError for calls in which it may not do what Python does."""
+def exact(form: Callable[..., Any], lifted: Lifted, to: str) -> Callable[..., Any]:
+    """`form` in the target `to`, raising ValueError for calls in which it may not do what Python does.
+
+    Raises:
+        Refusal: such calls could not be told from others.
+    """
     unbounded = any(sentence in (INTEGERS(), NARROWED()) for sentence in lifted.assumes)
     may_raise = not _RAISES.isdisjoint(excused(lifted.assumes))
+    of_floats = [sentence for sentence in lifted.assumes if sentence not in (INTEGERS(), NARROWED())]
+    raising = not _RAISES.isdisjoint(excused(of_floats))
+    _check_noticed(lifted, to)
+    names = [parameter.name for parameter in lifted.function.parameters]
+    written = [name for name, type_ in lifted.function.arrays.items() if type_.written]
+    numpy = to == "numpy"
+    plain = inspect.unwrap(form) if numpy else form  # without an errstate of its own
+    how: Any = "raise" if numpy and raising else "ignore"
 
     def call(*arguments: Any) -> Any:
-        if unbounded and _may_overflow(lifted, arguments):
-            raise ValueError("integers may not fit in 64 bits")
-        with np.errstate(all="ignore"):
-            found = form(*arguments)
+        if reason := _shared(written, dict(zip(names, arguments))):
+            raise ValueError(reason)
+        if unbounded and (reason := _overflow(lifted, arguments)):
+            raise ValueError(reason)
+        try:
+            with np.errstate(divide=how, over=how, invalid=how, under="ignore"):
+                found = plain(*arguments)
+        except ArithmeticError as error:
+            raise ValueError(f"a step has no finite number ({error}), where Python may raise") from error
         if may_raise and not _finite(found):
             raise ValueError("an answer is no finite number, where Python may raise")
         return found
@@ -41,8 +92,88 @@ def exact(form: Callable[..., Any], lifted: Lifted) -> Callable[..., Any]:
     return call
 
 
-def _may_overflow(lifted: Lifted, arguments: tuple[Any, ...]) -> bool:
-    """Whether bounds from the arguments leave it open that an integer leaves its type."""
+# What nothing would notice.
+
+
+def _check_noticed(lifted: Lifted, to: str) -> None:
+    """Refuse what Python raises for, where neither the arguments nor a number tell. NumPy itself says where a
+    step has no finite number; elsewhere it has to be in the answer."""
+    if Excuse.ASSERTION in excused(lifted.assumes):
+        raise Refusal("an assertion is taken to hold, and a call cannot check it; test it in the caller")
+    if any(map(RANGE.matches, lifted.assumes)):
+        raise Refusal("min or max of an empty range raises, and a call cannot tell; write the loop")
+    if ROUNDED() in lifted.assumes:
+        raise Refusal("// and % of floats are computed from rounded quotients; use integers")
+    if to == "onnx" and lifted.requires:
+        raise Refusal(f"a model does not check that {lifted.requires[0].text}; lift it to numpy")
+    if to != "numpy" and _hidden(lifted):
+        raise Refusal(f"what Python raises for on the way may go unseen in {to}; lift it to numpy")
+
+
+def _hidden(lifted: Lifted) -> bool:
+    """Whether a step may have no finite number, and the answers finite ones all the same."""
+    program = lifted.program
+    raising = set[str]().union(*(ops for sentence, ops in _RAISING if sentence in lifted.assumes))
+    seen = {output.name for output in lifted.outputs if program.type(output.name).floating}
+    for node in reversed(program.nodes):
+        if node.output in seen and node.op in _SHOWING:
+            operands = node.inputs[:1] if node.op in _FIRST else node.inputs
+            seen |= {name for name in operands if _has_part(program, node, name)}
+    steps = [node for node in program.nodes if node.op in raising and node.output not in seen]
+    return any(_may_raise(program, node) for node in steps)
+
+
+def _has_part(program: Program, node: Node, operand: str) -> bool:
+    """Whether every element of an operand takes part in the result: wherever it has elements, so have all."""
+    dims = {name: set(map(Poly.of, program.type(name).dims)) for name in (*node.inputs, node.output)}
+    others = set[Poly]().union(*dims.values()) - dims[operand]
+    return all(extent.constant is not None and extent.constant > 0 for extent in others)
+
+
+def _may_raise(program: Program, node: Node) -> bool:
+    """Whether a node computes of floats what is not known before."""
+    if not program.type(node.output).floating:
+        return False
+    constants = [program.constants.get(name) for name in node.inputs]
+    if node.op == "div" and constants[1] is not None:
+        return bool((constants[1] == 0).any())
+    return any(array is None for array in constants)
+
+
+# What a call's arguments tell.
+
+
+def _shared(written: Iterable[str], given: Mapping[str, Any]) -> str:
+    """Why writing to an argument would change what another name, or row, stands for, or raise; "" if not."""
+    for name in written:
+        own = list(_parts(given[name]))
+        others = [part for other, value in given.items() if other != name for part in _parts(value)]
+        if not all(map(_writeable, own)):
+            return f"{name} is written, and cannot be"
+        counted = Counter(map(id, (*own, *others)))
+        arrays = [part for part in own if isinstance(part, np.ndarray)]
+        rest = [part for part in (*own, *others) if isinstance(part, np.ndarray)]
+        meet = any(one is not other and np.may_share_memory(one, other) for one in arrays for other in rest)
+        if meet or any(counted[id(part)] > 1 for part in own):
+            return f"{name} is written, and shares memory with another argument or row"
+    return ""
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A list or array, and those inside of it."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        yield value
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (list, tuple, np.ndarray)):
+        for part in value:
+            yield from _parts(part)
+
+
+def _writeable(part: Any) -> bool:
+    return bool(part.flags.writeable) if isinstance(part, np.ndarray) else isinstance(part, list)
+
+
+def _overflow(lifted: Lifted, arguments: tuple[Any, ...]) -> str:
+    """Why bounds from the arguments leave it open that an integer leaves its type; "" where they do not."""
     given, known = fields(lifted.function, arguments), dict[str, int]()
     seen: dict[str, Interval] = {}
     for name, type_ in lifted.function.fields:
@@ -54,7 +185,7 @@ def _may_overflow(lifted: Lifted, arguments: tuple[Any, ...]) -> bool:
         if array.dtype.kind in "iub":
             seen[name] = Interval(int(array.min()), int(array.max())) if array.size else Interval(0, 0)
         elif array.dtype.kind == "O":  # integers beyond 64 bits
-            return True
+            return _WIDE
     sizes = symbols(lifted, known)
     inputs: dict[str, Interval] = {}
     for each in lifted.inputs:
@@ -63,7 +194,17 @@ def _may_overflow(lifted: Lifted, arguments: tuple[Any, ...]) -> bool:
             inputs[each.name] = seen[source]
         elif each.positions is not None:
             inputs[each.name] = Interval(0, max(0, int(Poly.of(each.positions).evaluate(sizes)) - 1))
-    return bool(overflowing(lifted.program, inputs, sizes))
+    return _why(lifted.program, overflowing(lifted.program, inputs, sizes))
+
+
+def _why(program: Program, beyond: list[str]) -> str:
+    """What is said of the first integer that may leave its type."""
+    if not beyond:
+        return ""
+    node = program.producers.get(beyond[0])
+    if node is not None and node.op == "cast" and program.type(node.inputs[0]).floating:
+        return "a float becomes an integer, which may not fit in 64 bits"
+    return _WIDE
 
 
 def _finite(found: Any) -> bool:

@@ -7,9 +7,11 @@ checks `requires`, binds `sizes`, builds each `Input` from a parameter, runs the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
+from pathlib import Path
 
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
@@ -130,6 +132,11 @@ class Lifted:
     assumes: tuple[str, ...]
     arithmetic: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The name of the source's file, of characters that end no comment and no string anywhere."""
+        return re.sub(r"[^\w .+-]", "_", Path(self.function.file).name)
 
     @property
     def written(self) -> dict[str, list[Output]]:

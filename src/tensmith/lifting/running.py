@@ -59,7 +59,7 @@ def load(target: str, lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
         raise EngineError(f"{target} cannot run here; install it, or choose another --to")
     name = lifted.function.name
     if target == "c":
-        return _library(lifted, files)
+        return LiftedLibrary(lifted, files)
     if target == "onnx":
         return _model(lifted, files[f"{name}.onnx"])
     return _module(name, files[f"{name}.py"], target)
@@ -85,57 +85,70 @@ def _array(value: Any, type_: MachineType | Array) -> np.ndarray[Any, Any]:
     return array.reshape(-1) if is_flat(type_) else array
 
 
-def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
-    """F.c compiled and called by its contract: lengths after arrays, then places for what is written."""
-    function = lifted.function
-    folder = Path(tempfile.mkdtemp(prefix="tensmith-lift-"))
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    library = folder / f"{function.name}.so"
-    command = (*find_compiler().command, *_COMPILE, f"{function.name}.c", "-o", str(library), "-lm")
-    try:
-        run_compiler(command, str(folder))
-    except EngineError:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    declared = re.search(r"^int (\w+)\(", files[f"{function.name}.h"].decode(), re.MULTILINE)
-    assert declared is not None, "the header declares the function, where C leaves it its name"
-    entry = getattr(ctypes.CDLL(str(library)), declared[1])
-    written, result = lifted.written, lifted.returned
-    extents = lifted.program.type(result.name).dims if result is not None else ()
+class LiftedLibrary:
+    """F.c compiled, and called by its contract: lengths after arrays, then places for what is written."""
 
-    def call(*arguments: Any) -> Any:
+    def __init__(self, lifted: Lifted, files: Mapping[str, bytes]) -> None:
+        self.lifted = lifted
+        name = lifted.function.name
+        folder = Path(tempfile.mkdtemp(prefix="tensmith-lift-"))
+        self._removed = weakref.finalize(self, shutil.rmtree, folder, True)
+        for file, content in files.items():
+            (folder / file).write_bytes(content)
+        library = folder / f"{name}.so"
+        command = (*find_compiler().command, *_COMPILE, f"{name}.c", "-o", str(library), "-lm")
+        try:
+            run_compiler(command, str(folder))
+        except EngineError:
+            self._removed()
+            raise
+        declared = re.search(r"^int (\w+)\(", files[f"{name}.h"].decode(), re.MULTILINE)
+        assert declared is not None, "the header declares the function, where C leaves it its name"
+        self._entry = getattr(ctypes.CDLL(str(library)), declared[1])
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.prepared(*arguments)()
+
+    def prepared(self, *arguments: Any) -> Callable[[], Any]:
+        """A call that may be repeated, with memory for its results, the same each time, as C's callers do."""
+        lifted = self.lifted
         passed: list[Any] = []
         outputs: list[Any] = []
-        given = fields(function, arguments)
+        given = fields(lifted.function, arguments)
         known: dict[str, int] = {}  # integer parameters, and lengths of arrays
-        for name, type_ in function.fields:
+        for name, type_ in lifted.function.fields:
             if isinstance(type_, Array):
                 array = given[name] = _array(given[name], type_)
-                passed += [array.ctypes.data_as(ctypes.c_void_p), *map(ctypes.c_size_t, array.shape)]
+                passed += [_address(array), *map(ctypes.c_size_t, array.shape)]
                 known |= {length_symbol(name, axis): size for axis, size in enumerate(array.shape)}
                 continue
             passed.append(np.ctypeslib.as_ctypes_type(dtype(type_))(given[name]))
             if type_.kind == "int":
                 known[name] = int(given[name])
-        for name in written:
+        for name in lifted.written:
             outputs.append(np.empty_like(given[name]))
-            passed.append(outputs[-1].ctypes.data_as(ctypes.c_void_p))
-        if result is not None:
+            passed.append(_address(outputs[-1]))
+        if (result := lifted.returned) is not None:
+            extents = lifted.program.type(result.name).dims
             shape = [evaluated(lifted, Poly.of(extent), known) for extent in extents]
             outputs.append(np.empty(shape, dtype(result.type)))
-            passed.append(outputs[-1].ctypes.data_as(ctypes.c_void_p))
+            passed.append(_address(outputs[-1]))
             passed += [ctypes.c_size_t(outputs[-1].size)] if extents else []
-        status = entry(*passed)
-        if status:
-            requirement = (
-                lifted.requires[status - 1].text if status <= len(lifted.requires) else "more memory"
-            )
-            raise ValueError(f"{function.name} requires {requirement}")
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    weakref.finalize(call, shutil.rmtree, folder, True)
-    return call
+        def run() -> Any:
+            if status := self._entry(*passed):
+                raise ValueError(f"{lifted.function.name} requires {self._requirement(status)}")
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+        return run
+
+    def _requirement(self, status: int) -> str:
+        requires = self.lifted.requires
+        return requires[status - 1].text if status <= len(requires) else "more memory"
+
+
+def _address(array: np.ndarray[Any, Any]) -> ctypes.c_void_p:
+    return array.ctypes.data_as(ctypes.c_void_p)  # which keeps the array alive
 
 
 def _model(lifted: Lifted, model: bytes) -> Callee:

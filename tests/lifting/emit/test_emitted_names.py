@@ -74,6 +74,34 @@ def test_every_global_name_may_be_a_parameter_and_the_function(target):
         assert parameters == ["n", other, "k", "y"] and found == EXPECTED, name
 
 
+DOUBLES = """
+void plain(int n, const double *x, int k, double *y) { for (int i = 0; i < n; i++) y[i] = x[i] * k; }
+"""
+
+
+@pytest.mark.parametrize("target", PYTHON)
+def test_functions_of_doubles_are_called_by_name_too(target):
+    pytest.importorskip({"tensorflow": "tensorflow", "mlx": "mlx.core"}.get(target, target))
+    found = called(emitted(target, lifted(DOUBLES)), "plain")
+    assert found == (["n", "x", "k", "y"], [4.0, 8.0, 12.0, 0.0])
+
+
+FILES = ['x""";print("injected");""".c', "back\\slash\\u.c", 'quote".c', "new\nline.c"]
+
+
+@pytest.mark.parametrize("name", FILES, ids=range(len(FILES)))
+def test_a_file_may_have_any_name(name, tmp_path, capsys):
+    path = tmp_path / name
+    path.write_text("int plain(int n) { return n + 1; }\n")
+    (result,) = lift_file(path, targets=("numpy", "c"))
+    assert result.proved, result.reason
+    space = {}
+    exec(compile(result.emitted["numpy"]["plain.py"], "plain", "exec"), space)
+    assert int(space["plain"](2)) == 3 and "injected" not in capsys.readouterr().out
+    comment, code = result.emitted["c"]["plain.h"].decode().split("*/", 1)
+    assert "plain of" in comment and "int plain(" in code
+
+
 @pytest.mark.parametrize("target", PYTHON)
 def test_all_that_a_text_uses_is_among_what_is_kept_from_its_locals(target):
     used = global_names(emitted(target, named())) - {"plain"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import samples
 from lifting.summaries import KERNELS, evaluate
 from lifting.tensorize.test_tensorize import SIZES, arguments
 from tensmith.lifting.emit import EMITTERS
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.tensorize import tensorize
 
 LIBRARIES = {"numpy": "numpy", "torch": "torch", "tensorflow": "tensorflow", "jax": "jax", "mlx": "mlx.core"}
@@ -66,6 +69,55 @@ def test_functions_of_doubles_are_doubles(target, op):
     error = 8 * np.finfo(x.dtype).eps
     found = array(space["function"](x, None, x.size))
     np.testing.assert_allclose(found, expected, rtol=error, atol=error if op == "cos" else 1e-307)
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_numbers_in_lists_are_not_rounded(target):
+    library = LIBRARIES[target]
+    pytest.importorskip(library, reason=f"{library} is an extra and not installed")
+    (text,) = EMITTERS[target].emit(samples.function_of("sqrt", samples.F64)).files.values()
+    space: dict[str, Any] = {}
+    exec(compile(text, "sqrt", "exec"), space)
+    given = [0.1, 1e300, 3.0]
+    np.testing.assert_allclose(array(space["function"](given, None, 3)), np.sqrt(given), rtol=2e-15)
+    found = array(load(target, "vadd")([16777217.0, 2.0], [0, 0], None, 2))
+    np.testing.assert_array_equal(found, [16777217, 2])
+
+
+def of_source(target: str, folder: Path, text: str) -> Any:
+    """The emitted function `f` of a C source."""
+    library = LIBRARIES[target]
+    pytest.importorskip(library, reason=f"{library} is an extra and not installed")
+    pytest.importorskip("clang.cindex", reason="libclang is not installed")
+    path = folder / "f.c"
+    path.write_text(text)
+    (result,) = lift_file(path, targets=(target,), run=False)
+    assert result.proved, result.reason
+    space: dict[str, Any] = {}
+    exec(compile(result.emitted[target]["f.py"], "f.py", "exec"), space)
+    return space["f"]
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_products_keep_the_type_of_the_source(target, tmp_path):
+    text = "int f(int n, const int *a) { int p = 1; for (int i = 0; i < n; i++) p *= a[i]; return p; }"
+    found = array(of_source(target, tmp_path, text)(3, np.array([2, -3, 5], "i4")))
+    assert found.dtype == np.int32 and int(found) == -30
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_positions_have_64_bits(target, tmp_path):
+    text = "void f(int n, float *a) { for (long i = 0; i < n; i++) a[i] = i * i; }"
+    found = array(of_source(target, tmp_path, text)(50_000, np.zeros(50_000, "f4")))
+    assert found[-1] == np.float32(49_999**2) and found[2] == 4
+
+
+def test_numpy_says_nothing_of_scalars_that_wrap(tmp_path):
+    text = "unsigned char f(unsigned char a, unsigned char b) { return a + b; }"
+    function = of_source("numpy", tmp_path, text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert int(function(250, 10)) == 4
 
 
 @pytest.mark.parametrize("target", LIBRARIES)

@@ -10,7 +10,7 @@ from tensmith.lifting.emit import array_rules, emitter, rules
 from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.lifted import ArrayView, reads_arrays
+from tensmith.lifting.lifted import ArrayView
 
 _HELPERS = {
     "_flat": array_rules.flat_helper,
@@ -39,9 +39,9 @@ _HELPERS = {
             """Runs a function with 64-bit types, which JAX leaves out unless it is asked."""
 
             @functools.wraps(function)
-            def run(*arguments):
+            def run(*arguments, **named):
                 with jax.enable_x64(True):
-                    return function(*arguments)
+                    return function(*arguments, **named)
 
             return run
     ''',
@@ -110,13 +110,15 @@ class Jax(PythonEmitter):
         return f"{array} = {array}.at[{view_places(writer, view)}].set({value})"
 
     def decorators(self, writer: PythonWriter) -> list[str]:
-        """64-bit types are switched on where the source has them, or places are computed in them."""
-        program, given = writer.program, writer.lifted.inputs
-        values = [g.name for g in given if g.positions is None] + [*program.outputs]
+        """64-bit types are switched on where the source has them, or positions and places are computed in
+        them; then positions have 64 bits, too."""
+        program = writer.program
+        values = [given.name for given in writer.lifted.inputs if given.positions is None]
+        values += program.outputs
         values += [
             node.output
             for node in program.nodes
-            if writer.type(node.output).dtype == "f64" or reads_arrays(program, given, node.output)
+            if writer.uses[node.output] and not (node.traits.moves or node.op in ("size", "shape"))
         ]
         wide = any(writer.type(name).dtype in ("f64", "i64", "u64") for name in values)
         return [f"@{writer.helper('_wide')}"] if wide else []

@@ -31,9 +31,9 @@ _HELPERS = {
             """Runs a function where double precision is."""
 
             @functools.wraps(function)
-            def run(*arguments):
+            def run(*arguments, **named):
                 with mx.stream(mx.cpu):
-                    return function(*arguments)
+                    return function(*arguments, **named)
 
             return run
     ''',
@@ -177,7 +177,7 @@ class Mlx(PythonEmitter):
     helper_texts = _HELPERS
     spellings: ClassVar[Mapping[str, str]] = {
         "any_zero": "not mx.all({} != 0)", "copied": "mx.array({})", "typed": "mx.array({0}, {1})",
-        "filling": "mx.array({0}, {1})",
+        "filling": "mx.array({0}, {1})", "positions": "mx.arange({}, dtype=mx.int64)",
     }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **rules.functions("mx"), **alike("mx"), "exp": _precise("exp", "_exp_single"),

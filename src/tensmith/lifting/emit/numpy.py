@@ -154,7 +154,14 @@ class NumPy(PythonEmitter):
         return super().fresh(writer, name)
 
     def decorators(self, writer: PythonWriter) -> list[str]:
-        """C's floats warn of nothing."""
-        values = (name for node in writer.program.nodes for name in (*node.inputs, node.output))
-        floats = any(writer.type(name).floating for name in values)
-        return ['@np.errstate(all="ignore")'] if floats else []
+        """C's floats warn of nothing, nor do integers that wrap: NumPy warns of scalars."""
+        nodes = writer.program.nodes
+        floats = any(writer.type(name).floating for node in nodes for name in (*node.inputs, node.output))
+        wraps = any(_wraps(writer, node.output) for node in nodes)
+        return ['@np.errstate(all="ignore")'] if floats or wraps else []
+
+
+def _wraps(writer: PythonWriter, name: str) -> bool:
+    """Whether a value is one integer of a type that C lets wrap, or that is narrower than it had to be."""
+    dtype = writer.type(name).dtype
+    return not writer.shape(name) and dtype[0] in "iu" and dtype != "i64"

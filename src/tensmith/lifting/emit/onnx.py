@@ -156,7 +156,7 @@ def _metadata(lifted: Lifted) -> dict[str, str]:
 
 def _description(lifted: Lifted) -> str:
     function = lifted.function
-    lines = [f"{function.name} of {function.file.rpartition('/')[2]}, as a tensor program."]
+    lines = [f"{function.name} of {lifted.source}, as a tensor program."]
     if lifted.requires:
         lines += ["", "Required, and not checked by the model:", *(f"- {r.text}" for r in lifted.requires)]
     if lifted.assumes:

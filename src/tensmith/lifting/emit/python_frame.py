@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import ClassVar
 
 from tensmith.formula.arith import Array as Values
@@ -397,7 +396,7 @@ def _module(target: PythonEmitter, writer: PythonWriter, signature: list[str]) -
     body = "\n".join(f"    {line}" for line in writer.lines)
     imports = _imports(target, writer)
     head = [*decorators, f"def {writer.function}({', '.join(signature)}):", f'    """{_summary(lifted)}"""']
-    title = f'"""{function.name} of {Path(function.file).name}, as {target.title}.\n\n{_claims(lifted)}"""'
+    title = f'"""{function.name} of {lifted.source}, as {target.title}.\n\n{_claims(lifted)}"""'
     parts = [title, "\n".join(imports), *([f"\n{code}"] if code else []), "\n" + "\n".join([*head, body])]
     return "\n\n".join(parts) + "\n"
 
@@ -427,4 +426,5 @@ def _claims(lifted: Lifted) -> str:
         lines = ["Lifted by tensmith.", *conditions, f"Where this holds, {equal}"]
     else:
         lines = [f"Lifted by tensmith: {equal}"]
-    return "\n".join(part for line in lines for part in textwrap.wrap(line.replace('"""', "'''"), 100)) + "\n"
+    plain = [line.replace("\\", "/").replace('"""', "'''") for line in lines]
+    return "\n".join(part for line in plain for part in textwrap.wrap(line, 100)) + "\n"

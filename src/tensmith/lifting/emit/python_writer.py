@@ -104,7 +104,7 @@ class PythonWriter:
 
     def refuse_if(self, condition: str, requirement: str) -> None:
         """A guard."""
-        message = f"{self.lifted.function.name} requires {requirement}".replace('"', "'")
+        message = f"{self.lifted.function.name} requires {requirement}".replace("\\", "/").replace('"', "'")
         self.line(f"if {condition}:")
         self.line(f'    raise ValueError("{message}")')
 

@@ -161,6 +161,10 @@ def _result(node: Node, known: Mapping[str, Interval]) -> Interval | None:
             return _quotient(a, b)
         case "mod", [a, b]:
             return _remainder(node, a, b)
+        case "bit_shift", [a, b]:
+            return _shifted(node, a, b)
+        case "bitwise_and", [a, b] if max(a.low, b.low) >= 0:
+            return Interval(0, min(each.high for each in (a, b) if each.low >= 0))
         case (("cast" | "identity" | "reduce_max" | "reduce_min"), [a, *_]):
             return a
         case (("unsqueeze" | "transpose" | "expand" | "squeeze"), [a, *_]):
@@ -234,3 +238,13 @@ def _remainder(node: Node, a: Interval, b: Interval) -> Interval:
     if node.attrs["fmod"]:
         return Interval(max(-reach, min(a.low, 0)), min(reach, max(a.high, 0)))
     return Interval(0 if b.low > 0 else -reach, 0 if b.high < 0 else reach)
+
+
+def _shifted(node: Node, a: Interval, b: Interval) -> Interval | None:
+    """By 0 to 63 bits; the sign fills in from the left."""
+    if b.low < 0 or b.high > 63:
+        return None
+    if node.attrs["direction"] == "LEFT":
+        return _times(a, Interval(1 << b.low, 1 << b.high))
+    corners = [x >> count for x in (a.low, a.high) for count in (b.low, b.high)]
+    return Interval(min(corners), max(corners))

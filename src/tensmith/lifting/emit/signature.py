@@ -115,7 +115,7 @@ class FunctionSignature:
     def contract(self, requirements: Sequence[str]) -> Iterator[str]:
         """The sentences of the header."""
         function = self.lifted.function
-        yield f"{function.name} of {function.file.rpartition('/')[2] or function.file}, as a tensor program."
+        yield f"{function.name} of {self.lifted.source}, as a tensor program."
         yield ""
         yield "Arrays are row-major; their lengths are counted in elements, one an axis. Inputs are never"
         yield "modified and may overlap each other; no output overlaps an input or another output."

@@ -38,8 +38,11 @@ _HELPERS = {
         def _array(name, value, dtype, device, rank=None):
             """The value as a tensor of the source's element type, not copied where it is one."""
             here = isinstance(value, torch.Tensor) and value.device == device
-            tensor = value if here else torch.as_tensor(value, device=device)
+            exact = dtype if dtype.is_floating_point else None
+            tensor = value if here else torch.as_tensor(value, dtype=exact, device=device)
             if tensor.dtype != dtype:
+                if tensor.is_floating_point() and not here:  # PyTorch rounds the numbers of lists
+                    tensor = torch.as_tensor(value, dtype=torch.float64, device=device)
                 given, tensor = tensor, tensor.to(dtype)
                 if not dtype.is_floating_point and not torch.equal(given, tensor.to(given.dtype)):
                     raise ValueError(f"{name} holds values that {dtype} does not")
@@ -121,16 +124,28 @@ _HELPERS = {
 
 
 def _total(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    code, arguments = operands[0].atom, [rules.axes_of(w, node, "dim")]
     cast = w.producer(node.inputs[0])
     if cast is not None and w.type(cast.inputs[0]).dtype == "u32" and _cut_to_32_bits(w, node):
-        arguments.append("dtype=torch.int32")  # wraps as unsigned integers do
+        arguments = [rules.axes_of(w, node, "dim"), "dtype=torch.int32"]  # wraps as unsigned integers do
         code = f"{w.value(cast.inputs[0]).atom}.view(torch.int32)"
         return ExpressionText(f"{code}.sum({', '.join(filter(None, arguments))}).to(torch.int64)")
-    if w.type(node.output).dtype[0] in "iu":
-        code, dtype = rules.typed_reduction(w, node, operands[0])
-        arguments.append(f"dtype={dtype}")
-    return ExpressionText(f"{code}.sum({', '.join(filter(None, arguments))})")
+    return _SUM(w, node, operands)
+
+
+def _reduction(method: str) -> Rule:
+    """A sum or product; of integers in the element type of the result, where PyTorch would widen it."""
+
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+        code, arguments = operands[0].atom, [rules.axes_of(w, node, "dim")]
+        if w.type(node.output).dtype[0] in "iu":
+            code, dtype = rules.typed_reduction(w, node, operands[0])
+            arguments.append(f"dtype={dtype}")
+        return ExpressionText(f"{code}.{method}({', '.join(filter(None, arguments))})")
+
+    return rule
+
+
+_SUM = _reduction("sum")
 
 
 def _cut_to_32_bits(w: PythonWriter, node: Node) -> bool:
@@ -342,8 +357,7 @@ class Torch(PythonEmitter):
         "reduce_sum": _total,
         "reduce_max": rules.extreme("amax", "_extreme", "dim"),
         "reduce_min": rules.extreme("amin", "_extreme", "dim"),
-        "reduce_prod": lambda w, node, operands: ExpressionText(
-            f"{operands[0].atom}.prod({rules.axes_of(w, node, 'dim') or ''})"),
+        "reduce_prod": _reduction("prod"),
     }  # fmt: skip
 
     def prepared(self, program: Program) -> Program:

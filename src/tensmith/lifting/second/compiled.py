@@ -42,6 +42,7 @@ _SANITIZERS = (
     ((), (), "no sanitizers"),
 )
 _FLAGS = ("-O1", "-ffp-contract=off", "-fsigned-char", "-fno-strict-aliasing", "-w", "-D_GLIBCXX_ASSERTIONS")
+_SOURCE = "ts_source.c"  # the file under a name that holds no quote
 # Our C++ headers declare the types of these wherever they are included.
 _TYPES = ("#include <stddef.h>", "#include <stdint.h>")
 _COMPILING, _RUNNING = 30.0, 20.0  # seconds by the clock
@@ -106,8 +107,9 @@ class CompiledSource:
         """Functions as one program."""
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         files = cut(self.source, self.unit, [self.cursors[name] for name in names])
+        own = next(iter(files))
         for file, text in files.items():
-            (folder / file).write_text(text, encoding="utf-8")
+            (folder / (_SOURCE if file == own else file)).write_text(text, encoding="utf-8")
         for file in ("call.h", "driver.c"):
             (folder / f"ts_{file}").write_text(_text(file).replace('"call.h"', '"ts_call.h"'))
         calls = [
@@ -117,7 +119,7 @@ class CompiledSource:
         lines = [
             *(_TYPES if self.cpp else ()),
             "#define main ts_main",
-            f'#include "{self.source.path.name}"',
+            f'#include "{_SOURCE}"',
             "#undef main",
             '#include "ts_call.h"',
         ]

@@ -6,10 +6,11 @@ from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import apply, cast, common, integer, promoted
-from tensmith.lifting.source.c.context import LoweringContext
+from tensmith.lifting.source.c.context import LoweringContext, refuse_shared
 from tensmith.lifting.source.c.cursor import Cursor, children, operator, position
 from tensmith.lifting.source.c.evaluate import (
     address,
+    decayed,
     evaluate,
     expression,
     load,
@@ -24,6 +25,7 @@ from tensmith.lifting.source.c.places import (
     ArrayRegion,
     ElementPlace,
     Place,
+    Pointer,
     PointerPlace,
     ScalarPlace,
     StructPlace,
@@ -31,7 +33,6 @@ from tensmith.lifting.source.c.places import (
     is_number,
 )
 from tensmith.lifting.source.c.records import plain_fields
-from tensmith.lifting.source.c.sequence import refuse_shared
 from tensmith.lifting.source.c.types import is_pointer
 
 
@@ -62,7 +63,7 @@ def assign(context: LoweringContext, cursor: Cursor, left: Cursor, right: Cursor
         if not isinstance(target, PointerPlace):
             reason = f"`{spelled(left)}` makes an array point elsewhere"
             raise Refusal(f"{reason}: copy the elements, or use a local pointer", where)
-        context.point(target.key, target.name, pointer, where)
+        repoint(context, target, pointer, where)
         return target
     before = len(context.out)
     source = evaluate(context, right)
@@ -81,6 +82,21 @@ def assign(context: LoweringContext, cursor: Cursor, left: Cursor, right: Cursor
         raise Refusal(f"`{spelled(right)}` is not a number", where)
     context.emit(store(context, target, cast(new, place_type(context, target), where), where))
     return target
+
+
+def repoint(
+    context: LoweringContext, target: PointerPlace, pointer: Pointer, where: loops.SourcePosition
+) -> None:
+    """p = pointer, at once; what is postponed must not move p as well."""
+    check_own(target, where)
+    context.point(target.key, target.name, pointer, where)
+    context.reads |= loops.reads(context.pointers[target.key])
+
+
+def check_own(target: PointerPlace, where: loops.SourcePosition) -> None:
+    """A pointer that moves is the function's own: nobody else sees where it points in the end."""
+    if target.fixed:
+        raise Refusal(target.fixed, where)
 
 
 def number_place(context: LoweringContext, cursor: Cursor) -> ScalarPlace | ElementPlace:
@@ -139,9 +155,8 @@ def move(context: LoweringContext, target: Place, by: loops.Expr, cursor: Cursor
     if not isinstance(target, PointerPlace):
         reason = f"`{spelled(cursor)}` makes an array point elsewhere"
         raise Refusal(f"{reason}: use a local pointer", position(cursor))
-    where = position(cursor)
-    pointer = moved(context.pointer(target.key, target.name, where), by, cursor, sign)
-    context.point(target.key, target.name, pointer, where)
+    pointer = moved(decayed(context, target, cursor), by, cursor, sign)
+    repoint(context, target, pointer, position(cursor))
     return target
 
 
@@ -188,6 +203,7 @@ def step_pointer(context: LoweringContext, cursor: Cursor, target: Place, sign: 
     where = position(cursor)
     if sign.startswith("pre") or not isinstance(target, PointerPlace):
         return move(context, target, integer(1, where), cursor, direction)
+    check_own(target, where)
     old = context.pointer(target.key, target.name, where)
     with context.block() as effect:
         new = moved(old, integer(1, where), cursor, direction)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from tensmith.lifting.loops import Constant, SourcePosition, touches
+from tensmith.lifting.loops import Constant, SourcePosition, reads, touches, writes
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast, surely
-from tensmith.lifting.source.c.context import CFrame, LoweringContext
+from tensmith.lifting.source.c.context import CFrame, LoweringContext, refuse_shared
 from tensmith.lifting.source.c.cursor import Cursor, children, identity, key, kind, position
 from tensmith.lifting.source.c.declarations import held
 from tensmith.lifting.source.c.evaluate import (
@@ -30,7 +30,7 @@ from tensmith.lifting.source.c.places import (
     is_number,
 )
 from tensmith.lifting.source.c.records import plain_fields
-from tensmith.lifting.source.c.sequence import refuse_shared, unsequenced
+from tensmith.lifting.source.c.sequence import unsequenced
 from tensmith.lifting.source.c.statements import function_body
 from tensmith.lifting.source.c.types import (
     is_array,
@@ -174,9 +174,9 @@ def inlined(context: LoweringContext, cursor: Cursor, definition: Cursor, argume
         before = len(context.out)
         with context.apart():
             result = function_body(context, frame, name)
-        pending = {changed.removesuffix("[]") for changed, _ in context.later}
-        if pending:
-            refuse_shared(pending & touches(context.out[before:]), where)
+        for _, effect in context.later:
+            done = context.out[before:]
+            refuse_shared(writes(effect) & touches(done) | reads(effect) & writes(done), where)
         return kept(context, result, cursor)
     finally:
         context.frames.pop()
@@ -243,7 +243,7 @@ def bind(
 
 
 def struct_copy(context: LoweringContext, found: Value, name: str, argument: Cursor) -> Value:
-    """A struct passed by value: its numbers as they are now, whatever happens to those of the caller."""
+    """A struct passed by value: its fields as they are now, whatever happens to those of the caller."""
     if not isinstance(found, StructPlace):
         return found
     where, copy = position(argument), StructPlace(context.fresh(name), found.declaration)
@@ -253,9 +253,13 @@ def struct_copy(context: LoweringContext, found: Value, name: str, argument: Cur
             number = load(context, old, argument)
             new = context.declare(f"{copy.name}.{part.spelling}", old.type, number, where)
             old = ScalarPlace(new.name, old.type)
-        elif old is not None and is_array(part.type):
+        elif isinstance(old, ArrayRegion):
             reason = f"{name}, a struct with an array in it, is passed by value"
             raise Refusal(f"{reason}: pass it by reference", where)
+        elif isinstance(old, PointerPlace):
+            target, own = context.pointer(old.key, old.name, where), f"{copy.name}.{part.spelling}"
+            old = PointerPlace(hash((copy.name, part.spelling)), own)
+            context.fix(old.key, own, target, where)
         if old is not None:
             context.fields[(copy.name, part.spelling)] = old
     return copy

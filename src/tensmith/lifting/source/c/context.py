@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tensmith.formula.types import I64, MachineType
 from tensmith.ir.names import take
+from tensmith.lifting import loops
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
     Array,
@@ -27,6 +28,14 @@ from tensmith.lifting.source.c.places import Address, Pointer, Value
 
 STATEMENTS = 20_000  # more than any kernel; helpers that call helpers twice each would grow without end
 UNKNOWN = "unknown"  # where a pointer points after branches that disagree
+
+
+def refuse_shared(names: set[str], where: SourcePosition) -> None:
+    """Refuse an expression in which an order that C leaves open decides over variables, or that changes what
+    a postponed effect still reads."""
+    if names:
+        reason = f"{min(names)} is changed and read in one expression, in an order C leaves open"
+        raise Refusal(f"{reason}: make them two statements", where)
 
 
 @dataclass
@@ -84,6 +93,8 @@ class LoweringContext:
             raise Refusal(f"{reason}: lift the helpers on their own", statement.position)
         if self.deadline.passed:
             raise Refusal("reading takes too long: lift a smaller function", statement.position)
+        for _, effect in self.later:
+            refuse_shared(loops.reads(effect) & loops.writes(statement), effect.position)
         self.out.append(statement)
 
     def see(self, *cursors: Cursor) -> None:
@@ -151,12 +162,20 @@ class LoweringContext:
 
     def sequence_point(self) -> None:
         """The postponed effects happen."""
-        for name, effect in self.later:
-            if name in self.reads or sum(name == other for other, _ in self.later) > 1:
-                reason = f"{name} is changed and read in one expression, in an order C leaves open"
-                raise Refusal(f"{reason}: make them two statements", effect.position)
-            self.emit(effect)
+        later, reads = self.later, self.reads
         self.later, self.reads = [], set()
+        for name, effect in later:
+            if name in reads or sum(name == other for other, _ in later) > 1:
+                refuse_shared({name}, effect.position)
+            self.emit(effect)
+
+    @contextmanager
+    def perhaps(self) -> Iterator[list[Statement]]:
+        """A block of statements that do not always happen, nor then what they let pointers point to."""
+        start = dict(self.pointers)
+        with self.block() as statements:
+            yield statements
+        self.pointers = self.joined([start, self.pointers])
 
     # Pointers.
 

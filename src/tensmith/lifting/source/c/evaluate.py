@@ -82,7 +82,9 @@ def decayed(context: LoweringContext, found: c_places.Value, cursor: Cursor) -> 
     if isinstance(found, c_places.ArrayRegion):
         return c_places.Address(found.array, (*found.indices, integer(0, position(cursor))))
     if isinstance(found, c_places.PointerPlace):
-        return context.pointer(found.key, found.name, position(cursor))
+        pointer = context.pointer(found.key, found.name, position(cursor))
+        context.reads |= loops.reads(pointer)
+        return pointer
     if isinstance(found, c_places.Address | c_places.AddressOf | c_places.Null | c_places.Heap):
         return found
     if isinstance(found, loops.Constant) and found.value == 0:

@@ -144,7 +144,7 @@ def elvis(context: LoweringContext, cursor: Cursor, inner: list[Cursor]) -> Valu
     first = sequenced(context, value, inner[0])
     context.see(*inner[:3])
     first = context.declare("given", first.type, first, where)
-    with context.block() as before:
+    with context.perhaps() as before:
         other = cast(sequenced(context, value, inner[3]), wanted)
     if not before:
         return Apply("where", (cast(first, BOOL), cast(first, wanted), other), wanted, where)
@@ -245,7 +245,7 @@ def logical(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, r
             return sequenced(context, condition, right)
         dead(context, [right])
         return a
-    with context.block() as effects:
+    with context.perhaps() as effects:
         b = sequenced(context, condition, right)
     if effects:
         result = context.declare("truth", BOOL, a, where)
@@ -272,9 +272,9 @@ def conditional(context: LoweringContext, cursor: Cursor) -> Value:
         return choose(context, cursor, chosen, first, second)
     if wanted is None:
         raise Refusal(f"a choice between values of type {cursor.type.spelling}: use if and else", where)
-    with context.block() as before_first:
+    with context.perhaps() as before_first:
         a = cast(sequenced(context, value, first), wanted)
-    with context.block() as before_second:
+    with context.perhaps() as before_second:
         b = cast(sequenced(context, value, second), wanted)
     if not before_first and not before_second:
         return Apply("where", (chosen, a, b), wanted, where)

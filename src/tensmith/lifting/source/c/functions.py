@@ -151,7 +151,7 @@ def parameter(context: LoweringContext, frame: CFrame, cursor: Cursor, number: i
     declaration = c_types.record(cursor.type)
     if declaration is None or declaration.kind.name == "UNION_DECL":
         raise Refusal(c_types.unsupported(cursor.type, name), where)
-    return struct_parameter(context, cursor, name, declaration)
+    return struct_parameter(context, frame, cursor, name, declaration)
 
 
 def first_open(
@@ -170,8 +170,15 @@ def point_parameter(
 ) -> None:
     """A pointer parameter points to its first element; one that walks gets a subscript of its own."""
     context.bound[at] = c_places.PointerPlace(at, name)
+    point_to_first(context, at, name, at in frame.written, where)
+
+
+def point_to_first(
+    context: LoweringContext, at: int, name: str, walks: bool, where: loops.SourcePosition
+) -> None:
+    """A pointer that comes in points to the first element of the array of its name."""
     start: loops.Expr = integer(0, where)
-    if at in frame.written:
+    if walks:
         start = context.declare(f"{name}_at", I64, start, where)
         context.slots[at, name, 1] = (start.name,)
     context.pointers[at] = c_places.Address(name, (start,))
@@ -195,7 +202,7 @@ def vector_parameter(
 
 
 def struct_parameter(
-    context: LoweringContext, cursor: Cursor, name: str, declaration: Cursor
+    context: LoweringContext, frame: CFrame, cursor: Cursor, name: str, declaration: Cursor
 ) -> loops.Parameter:
     """A struct by value, pointer or reference: one variable or array a field."""
     where, at = position(cursor), key(cursor)
@@ -208,18 +215,23 @@ def struct_parameter(
         context.pointers[at] = c_places.AddressOf(place)
     else:
         context.bound[at] = place
+    parts = plain_fields(place.declaration, cursor)
+    context.names.update(f"{name}.{part.spelling}" for part in parts)
     fields: list[tuple[str, MachineType | loops.Array]] = []
-    for part in plain_fields(place.declaration, cursor):
-        made = field(context, part, name, shared)
+    for part in parts:
+        made = field(context, part, name, shared, not shared and at in frame.written)
         if made is not None:
             fields.append((part.spelling, made))
     return loops.Parameter(name, loops.Struct(place.declaration.spelling or name, tuple(fields)), where)
 
 
 def field(
-    context: LoweringContext, cursor: Cursor, struct: str, shared: bool
+    context: LoweringContext, cursor: Cursor, struct: str, shared: bool, walks: bool
 ) -> MachineType | loops.Array | None:
-    """A field as a variable or array; None where its type has none, which matters if it is used."""
+    """A field as a variable or array; None where its type has none, which matters if it is used.
+
+    shared: the caller sees what fields are set to; walks: pointers among them may move.
+    """
     name, where, at = f"{struct}.{cursor.spelling}", position(cursor), hash((struct, cursor.spelling))
     kind_of = c_types.scalar(cursor.type)
     if kind_of is not None and not cursor.is_bitfield():
@@ -232,7 +244,7 @@ def field(
     found = None if cursor.is_bitfield() else c_types.shape(cursor.type, where)
     if found is None:
         return None
-    inside = c_types.is_array(cursor.type)
+    inside = c_types.is_array(cursor.type) or c_types.vector_element(cursor.type) is not None
     sizes = tuple(
         integer(extent, where) if extent is not None and extent >= 0 else None for extent in found.extents
     )
@@ -242,8 +254,9 @@ def field(
     if found.bytes:
         context.bytes.add(name)
     target: c_places.Value = c_places.ArrayRegion(name)
-    if not inside and c_types.vector_element(cursor.type) is None:
-        target = c_places.PointerPlace(at, name)
-        context.pointers[at] = c_places.Address(name, (integer(0, where),))
+    if not inside:
+        fixed = f"{name} is a pointer of the caller's and moves: move a local copy of it"
+        target = c_places.PointerPlace(at, name, fixed if shared else "")
+        point_to_first(context, at, name, walks, where)
     context.fields[(struct, cursor.spelling)] = target
     return array

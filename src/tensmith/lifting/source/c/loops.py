@@ -88,7 +88,7 @@ def repeat(
         found, after = tested(context, test, where)
         if leaving is not None and not (leaving.declared or leaving.statements):
             stop = stopping(context, leaving)
-            if not depends_on_data(stop):
+            if not (depends_on_data(stop) or loops.writes(after) & loops.reads(stop)):
                 statements, found, leaving = leaving.rest, guarded(found, stop, where), None
     for made in before:
         context.emit(made)

@@ -120,7 +120,12 @@ def compared(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, 
 
 def choose(context: LoweringContext, cursor: Cursor, chosen: Expr, first: Cursor, second: Cursor) -> Value:
     """c ? p : q, where both point into one array."""
-    a, b = address(context, first), address(context, second)
+    start, later = dict(context.pointers), len(context.later)
+    with context.block() as effects:
+        a, b = address(context, first), address(context, second)
+    if effects or len(context.later) > later or context.pointers != start:
+        reason = f"`{spelled(cursor)}` has side effects on one of its sides"
+        raise Refusal(f"{reason}: branch with if and else", position(cursor))
     if not isinstance(a, Address) or not isinstance(b, Address) or a.array != b.array:
         reason = f"`{spelled(cursor)}` may point into more than one array"
         raise Refusal(f"{reason}: branch with if and else", position(cursor))

@@ -42,10 +42,12 @@ class ArrayRegion(Subscripted):
 
 @dataclass(frozen=True)
 class PointerPlace:
-    """A pointer variable, known by its declaration; where it points is the context's knowledge."""
+    """A pointer variable, known by its declaration; where it points is the context's knowledge. `fixed` says
+    why it must not be moved, "" where it may."""
 
     key: int
     name: str
+    fixed: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tensmith.lifting import loops
-from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c.context import LoweringContext
+from tensmith.lifting.source.c.context import LoweringContext, refuse_shared
 
 Found = TypeVar("Found")
 
@@ -33,10 +32,3 @@ def unsequenced(
                 touched = loops.reads(results[other]) | loops.touches(effects[other])
                 refuse_shared(changed & touched, where)
     return results
-
-
-def refuse_shared(names: set[str], where: loops.SourcePosition) -> None:
-    """Refuse an expression in which an order that C leaves open decides over variables."""
-    if names:
-        reason = f"{min(names)} is changed and read in one expression, in an order C leaves open"
-        raise Refusal(f"{reason}: make them two statements", where)

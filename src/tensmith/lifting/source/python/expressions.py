@@ -217,10 +217,15 @@ def _shift_raises(scope: PythonScope, count: ScalarValue, where: loops.SourcePos
 def _whole_quotient(
     scope: PythonScope, left: ScalarValue, right: ScalarValue, where: loops.SourcePosition
 ) -> None:
-    """// and % of floats are floors of quotients, which infinities do not have."""
+    """// and % of floats are floors of quotients, which infinities do not have, and which are rounded where
+    the divisor is no power of two."""
     divisor_raises(scope, left, right, where)
-    if "float" in (left.kind.scalar.kind, right.kind.scalar.kind):
-        scope.note(assumptions.QUOTIENTS())
+    if "float" not in (left.kind.scalar.kind, right.kind.scalar.kind):
+        return
+    scope.note(assumptions.QUOTIENTS())
+    divisor = right.expr.value if isinstance(right.expr, loops.Constant) else 0
+    if abs(math.frexp(divisor)[0]) != 0.5:
+        scope.note(assumptions.ROUNDED())
 
 
 def divisor_raises(
