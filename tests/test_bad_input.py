@@ -233,10 +233,13 @@ def test_options_of_the_wrong_type_and_unknown_ones(place: Path) -> None:
         assert "Traceback" not in result.stderr
 
 
+MANY_ALIASES = "c0: &c0 [x, x]\n" + "".join(f"c{n}: &c{n} [*c{n - 1}, *c{n - 1}]\n" for n in range(1, 30))
+
+
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("model: [unclosed", "cannot read the configuration"),
+        ("model: [unclosed", "is no YAML"),
         ("- a\n- list", "holds no options"),
         ("model: tiny.onnx\ndata: npz:tiny.npz\nspeed: 11", "bad.yaml:3: there is no option 'speed'"),
         (
@@ -248,7 +251,8 @@ def test_options_of_the_wrong_type_and_unknown_ones(place: Path) -> None:
             "bad.yaml:3: threads must be a whole number, not 'many'",
         ),
         ("model: tiny.onnx\ndata: npz:tiny.npz\noutput: elsewhere", "there is no option 'output'"),
-        ("!!python/object/apply:os.system ['true']", "cannot read the configuration"),
+        ("!!python/object/apply:os.system ['true']", "is no YAML"),
+        (MANY_ALIASES, "stands for more than"),
         ("data: npz:tiny.npz", "no model is given"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,15 @@ def test_a_killed_process_leaves_nothing_for_long(tmp_path: Path, monkeypatch: p
         with TemporaryFolder(folder=tmp_path):  # the living keep theirs
             assert Path(mine).is_dir()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_of_anybodys_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_YOUNG_SECONDS", -1)
+    files._sweep.cache_clear()
+    (tmp_path / "tensmith-x").mkdir()
+    os.mkfifo(tmp_path / "tensmith-x" / ".owner")
+    with TemporaryFolder(folder=tmp_path):
+        assert (tmp_path / "tensmith-x").is_dir()
 
 
 def test_what_is_not_ours_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from tensmith import gate
 from tensmith.errors import UsageError, nearest
-from tensmith.yaml_text import faulty
+from tensmith.yaml_text import faulty, yaml_document
 
 # What a run's folder keeps its configuration in.
 CONFIG_FILE = "config.yaml"
@@ -146,10 +145,7 @@ def _wrong(option: str, name: str, error: Any) -> str:
 
 def read_config(path: Path) -> dict[str, Any]:
     """The options in a YAML file; UsageError if it is missing, too large, or not a mapping."""
-    try:
-        document = yaml.safe_load(gate.read_text(path, gate.CONFIG))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"cannot read the configuration {path}: {error}") from error
+    document = yaml_document(path)
     if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
         raise UsageError(f"{path} holds no options; start from the config.yaml of a finished run")
     return document

@@ -10,6 +10,7 @@ import glob
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -65,11 +66,20 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
 def _sweep(prefix: str, folder: Path) -> None:
     """Removes folders of processes that are gone, once a process; those just made may not be locked yet."""
     for owner in folder.glob(f"{glob.escape(prefix)}*/{_OWNER}") if fcntl is not None else ():
-        with contextlib.suppress(OSError), owner.open("rb") as file:
+        with contextlib.suppress(OSError), open(owner, "rb", opener=_without_waiting) as file:
             found = os.fstat(file.fileno())
-            if found.st_uid == os.geteuid() and time.time() - found.st_mtime > _YOUNG_SECONDS:
+            if (
+                stat.S_ISREG(found.st_mode)
+                and found.st_uid == os.geteuid()
+                and time.time() - found.st_mtime > _YOUNG_SECONDS
+            ):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(owner.parent, ignore_errors=True)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens what others may have put there: a pipe would be waited for."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
 
 
 def locked(folder: Path) -> IO[str]:

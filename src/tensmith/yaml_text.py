@@ -60,6 +60,11 @@ def place_in(path: Path, *place: Any) -> str:
     return f"{path}:{_line(_parsed(path)[0], place)}"
 
 
+def yaml_document(path: Path) -> Any:
+    """What a YAML file says; UsageError where it is none."""
+    return _parsed(path)[1]
+
+
 def faulty(name: str, error: Any) -> str:
     """What pydantic finds wrong with the value called `name`, as a sentence."""
     wanted = _DEMANDS.get(error["type"])
@@ -92,15 +97,17 @@ def read_yaml(
 
 def _parsed(path: Path) -> tuple[Any, Any]:
     """The tree of a file, whose nodes know their lines, and what it says; UsageError where it is no YAML."""
-    loader = yaml.SafeLoader(gate.read_text(path, gate.CONFIG))
+    text = gate.read_text(path, gate.CONFIG)
     try:
-        root = loader.get_single_node()
-        _demand_bounded(root)
-        return root, loader.construct_document(root) if root is not None else None
+        loader = yaml.SafeLoader(text)
+        try:
+            root = loader.get_single_node()
+            _demand_bounded(root)
+            return root, loader.construct_document(root) if root is not None else None
+        finally:
+            loader.dispose()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no YAML: {error}") from error
-    finally:
-        loader.dispose()
 
 
 def _told(error: Any, form: type[BaseModel], parts: Mapping[str, type[BaseModel]]) -> str:

@@ -51,6 +51,31 @@ def test_a_run_leaves_what_the_contract_says(finished: Path) -> None:
         assert {item.name for item in folder.iterdir()} == set(point["files"])
 
 
+def test_long_names_do_not_widen_every_row(tmp_path: Path) -> None:
+    names = ["a" * 100_000, *(f"w{number}" for number in range(20))]
+    tensors = [onnx.numpy_helper.from_array(np.ones(4, np.float32), name) for name in names]
+    nodes = [onnx.helper.make_node("Sum", names, ["y"])]
+    end = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
+    graph = onnx.helper.make_graph(nodes, "g", [], [end], tensors)
+    opsets = [onnx.helper.make_opsetid("", 19)]
+    onnx.save(onnx.helper.make_model(graph, ir_version=9, opset_imports=opsets), tmp_path / "m.onnx")
+    assert tensmith("pack", "m.onnx", "m.packed", folder=tmp_path).returncode == 0
+    shown = tensmith("inspect", "m.packed", folder=tmp_path)
+    assert shown.returncode == 0 and max(map(len, shown.stdout.splitlines())) < 200
+
+
+def test_what_an_option_does_not_concern_is_said(tmp_path: Path, tiny: Path) -> None:
+    model = tiny / "tiny.onnx"
+    for arguments, words in (
+        (("convert", model, "b.onnx", "--like", "c.gguf"), "--like is for a .gguf DST"),
+        (("quantize", model, "b.onnx", "--bits", "8", "--block", "64"), "--block is for weights of 4 bits"),
+        (("init", model, "--look", "no/such"), "is no folder"),
+        (("diff", model, model, "--seed", "-1"), "--seed is a whole number"),
+        (("diff", model, model, "--tolerance", "nan"), "--tolerance is a number"),
+    ):
+        refused(tensmith(*arguments, folder=tmp_path), 2, words)
+
+
 def test_a_run_is_repeated_from_its_configuration(finished: Path, tmp_path: Path) -> None:
     arguments = ("compress", "--config", finished / "config.yaml", "--dry-run", "--seed", "3")
     again = document(*arguments, folder=finished.parent)

@@ -46,11 +46,6 @@ def test_another_question(options, model, data, evaluation, words) -> None:  # t
     assert words in (difference(BEFORE, now) or "")
 
 
-def test_what_an_older_run_did_not_write_down_is_not_compared() -> None:
-    older = {key: BEFORE[key] for key in ("config", "model")}
-    assert difference(older, BEFORE) is None
-
-
 def test_functions_are_known_by_name_and_source() -> None:
     assert function_identity(one) == function_identity(one) != function_identity(other)
     first = lambda model, view: 1.0  # noqa: E731

@@ -19,6 +19,10 @@ def metric(value: float, unit: str) -> dict[str, Any]:
     return {"value": value, "low": value, "high": value, "unit": unit, "evidence": "measured"}
 
 
+def llama(megabytes: float) -> dict[str, Any]:
+    return {"bytes": 1e6 * megabytes, "loss": 1.8, "tokens_per_second": 900.0, "version": "1.2.3"}
+
+
 def point(name: str, speed: float, size: float, accuracy: float) -> dict[str, Any]:
     metrics = {"speedup": metric(speed, "x"), "size_ratio": metric(size, "x")}
     metrics["accuracy"] = metric(accuracy, "%")
@@ -29,17 +33,25 @@ def point(name: str, speed: float, size: float, accuracy: float) -> dict[str, An
 FRONT = {
     "measure": "accuracy",
     "chosen": "c1",
+    "budget": 0.5,
     "front": {
         "original": {"metrics": {"accuracy": metric(91.0, "%")}},
         "baseline": {"engine": "onnxruntime", "metrics": {"latency_ms": metric(1.5, "ms")}},
         "budget": {"accuracy_drop": 0.5},
+        "held_out_samples": 8000,
         "points": [point("c1", 7, 5, 90.5), point("c2", 4, 11, 90.75)],
     },
 }
 MADE: dict[str, dict[str, Any]] = {
-    "native": {"rows": {"resnet18": {"ratio": 2.0, "high": 2.1}, "gpt2": {"ratio": 0.75, "high": 0.8}}},
+    "native": {
+        "rows": {
+            "resnet18": {"ratio": 2.0, "low": 1.9, "high": 2.1},
+            "resnet50": {"ratio": 1.01, "low": 0.95, "high": 1.05},
+            "gpt2": {"ratio": 0.75, "low": 0.7, "high": 0.8},
+        }
+    },
     "native_memory": {"rows": {"resnet18": {"share": 0.5}}},
-    "native_threads": {"rows": {"bert_base": {"ratio": 1.25}}},
+    "native_threads": {"rows": {"bert_base": {"ratio": 1.25, "low": 1.2, "high": 1.3}}},
     "fronts": {"settings": {"time_budget": "10m"}, "rows": {"resnet20_cifar10": FRONT}},
     "peers": {
         "rows": {
@@ -49,7 +61,22 @@ MADE: dict[str, dict[str, Any]] = {
             }
         }
     },
-    "lifting_speed": {"rows": {"c/a": {"seconds": {"f": {"gcc -O3": 2.0, "numpy": 1.0, "c": 4.0}}}}},
+    "lifting_speed": {
+        "rows": {
+            "c/a": {"seconds": {"f": {"gcc -O3": 2.0, "gcc -O3 -march=native": 1.5, "numpy": 1.0, "c": 4.0}}}
+        }
+    },
+    "characters": {
+        "settings": {"time_budget": "10m"},
+        "rows": {
+            "characters": {
+                "F16": llama(9.0),
+                "Q8_0": llama(5.0) | {"loses more": {"value": 0.0, "low": -0.1, "high": 0.1}},
+                "Q2_K": llama(2.0) | {"loses more": {"value": -0.2, "low": -0.3, "high": -0.1}},
+                "000": {"bytes": 1_000_000, "loss": 1.7, "tokens_per_second": 9000.0, "words": "int8"},
+            }
+        },
+    },
     "lifting_differential": {"counts": {"c": {"kernels": 3, "compared": 2_000_000, "wrong": 0}}},
 }
 
@@ -82,18 +109,23 @@ def test_figures_say_of_which_commit_they_are() -> None:
     [
         (("native", "native_memory"), "| ResNet-18 | 2.00x | | 0.50 |"),
         (("native", "native_memory"), "| GPT-2, 128 tokens | 0.75x | | |"),
+        (("native",), "| ResNet-50 | (1.01x) | | |"),
         (("native",), "**Where it loses**: GPT-2 in fp32 0.75x."),
         (("native",), "*A processor, commit abc, 2026-01-02.*"),
         (("native_threads",), "- **Threads.** On two, each engine with two: 1.25x on BERT-base over"),
         (
             ("fronts", "peers"),
             "| ResNet-20, CIFAR-10 | 7.00x faster, 5.00x smaller; 4.00x faster, 11.00x smaller "
-            "| 0.50 (-1.00 to 2.00) points; 0.25 (-1.00 to 2.00) points | 0.75, 0.50 |",
+            "| 0.50 (-1.00 to 2.00) points; 0.25 (-1.00 to 2.00) points | 0.5 points | 8,000 | 0.75, 0.50 |",
         ),
         (("fronts",), "native, chosen"),
-        (("lifting_speed",), "On 1 loops of published benchmarks"),
-        (("lifting_speed",), "what comes out is 2.0x (NumPy) and 0.5x (C) as fast"),
-        (("lifting_differential",), "2.0 million random inputs of 3 kernels, on 1 targets, found no diff"),
+        (("lifting_speed",), "1 loops of published benchmarks"),
+        (("lifting_speed",), "| NumPy | 2.00x | 1.50x | 1 of 1 |"),
+        (("lifting_speed",), "| C, `-O3 -march=native` | 0.50x | 0.38x | 0 of 1 |"),
+        (("lifting_differential",), "2,000,000 random inputs and more of 3 kernels, on each of 1 targets"),
+        (("characters",), "| ours, int8 | 1.00 | 1.7000 | 9,000 |"),
+        (("characters",), "Smaller, faster and of less loss: Q2_K; smaller and faster at a loss that paired"),
+        (("characters",), "tell apart: Q8_0; not beaten: F16."),
     ],
 )
 def test_figures_come_from_their_results(tmp_path: Path, names: tuple[str, ...], line: str) -> None:

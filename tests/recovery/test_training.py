@@ -243,10 +243,10 @@ def test_a_batch_that_memory_does_not_hold_goes_in_parts(
 ) -> None:
     distillation, most = training.distillation, [16]
 
-    def small(answers: Any, wanted: Any, classes: bool) -> Any:
+    def small(answers: Any, *told: Any) -> Any:
         if len(answers[0]) > most[0]:
             raise torch.OutOfMemoryError("too many samples")
-        return distillation(answers, wanted, classes)
+        return distillation(answers, *told)
 
     monkeypatch.setattr(training, "distillation", small)
     course = lessons(original, pruned, tmp_path / "state.npz")

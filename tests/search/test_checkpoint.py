@@ -1,7 +1,5 @@
 """What was tried is on disk, and what is damaged is refused."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,21 +55,9 @@ def test_a_damaged_row_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_schema_is_refused(tmp_path: Path) -> None:
-    Checkpoint(tmp_path / "run.sqlite").note("schema", 99)
+    Checkpoint(tmp_path / "run.sqlite").write("PRAGMA user_version=99")
     with pytest.raises(OutputError, match="schema 99"):
         Checkpoint(tmp_path / "run.sqlite")
-
-
-def test_the_first_schema_is_read_and_becomes_the_newest(tmp_path: Path) -> None:
-    store = Checkpoint(tmp_path / "run.sqlite")
-    store.note("schema", 1)
-    body = {**candidate(8).to_json(), "file": "c8.onnx"}
-    older = json.dumps({name: value for name, value in body.items() if name not in ("samples", "at_most")})
-    store.write("INSERT INTO candidates (key, body) VALUES (?, ?)", (candidate(8).plan.key, older))
-    store.close()
-    again = Checkpoint(tmp_path / "run.sqlite")
-    assert list(again.candidates()) == [replace(candidate(8), samples=0, at_most=None)]
-    assert again.fact("schema") == 3
 
 
 def test_facts_and_candidates_are_forgotten(tmp_path: Path) -> None:

@@ -115,10 +115,20 @@ def test_a_model_that_answers_one_at_a_time_is_probed_so(program: Program, view:
 
 def test_as_many_rows_as_were_found_are_compared() -> None:
     boxes, fewer, none = (np.zeros((rows, 4), "f") for rows in (3, 2, 0))
-    assert _compare([boxes], [fewer]) == Sensitivity(sensitivity._BROKEN, 100.0)
-    assert _compare([none, boxes], [none, boxes]) == Sensitivity(0.0, 0.0)
+    assert _compare([[boxes]], [[fewer]]) == Sensitivity(sensitivity._BROKEN, 100.0)
+    assert _compare([[none], [boxes]], [[none], [boxes]]) == Sensitivity(0.0, 0.0)
+
+
+def test_numbers_and_further_outputs_count() -> None:
+    """A change of one standard deviation is half a nat, of an output that is one number or comes second."""
+    number = np.array([[1.0], [3.0]])
+    assert _compare([[number]], [[number + 1]]).divergence == pytest.approx(0.5)
+    classes = np.array([[0.0, 1.0], [1.0, 0.0]])
+    both, other = [classes, np.array([1.0, 3.0])], [classes, np.array([2.0, 4.0])]
+    assert _compare([both], [other]).divergence == pytest.approx(0.5)
+    assert _compare([both], [both]) == Sensitivity(0.0, 0.0)
 
 
 def test_answers_that_are_no_numbers_are_no_small_damage() -> None:
     before, after = np.array([[0.0, 1.0]]), np.array([[np.nan, 1.0]])
-    assert _compare([before], [after]).divergence > 100 > _compare([before], [before]).divergence
+    assert _compare([[before]], [[after]]).divergence > 100 > _compare([[before]], [[before]]).divergence

@@ -36,7 +36,7 @@ def bench(
     ],
     engines: Annotated[
         str | None,
-        typer.Option(help="Engines to time, as A,B or A:precision=f16,B. [default: all installed]"),
+        typer.Option(help="Engines to time, as A,B or A:precision=f16,B. [default: those of compress]"),
     ] = None,
     threads: InferenceThreads = 1,
     batch: Batch = 1,

@@ -56,7 +56,9 @@ def compress(
     target: Annotated[
         str | None, typer.Option(help="The device, see `tensmith targets`. [default: host]")
     ] = None,
-    engines: Annotated[str | None, typer.Option(help="Engines, as A,B. [default: all]")] = None,
+    engines: Annotated[
+        str | None, typer.Option(help="Engines, as A,B. [default: onnxruntime,openvino,native that are here]")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of an inference. [default: 1]")] = None,
     max_drop: Annotated[
         float | None,
@@ -67,7 +69,9 @@ def compress(
     max_size: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Largest file to ship: 500KB, 2MiB.")
     ] = None,
-    max_latency: Annotated[float | None, typer.Option(help="Longest inference, in ms.")] = None,
+    max_latency: Annotated[
+        float | None, typer.Option(help="Longest inference, in ms, on this machine whatever --target is.")
+    ] = None,
     max_memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Most memory of an inference, its peak: 20MB.")
     ] = None,

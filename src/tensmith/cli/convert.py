@@ -36,6 +36,8 @@ def convert(
     from tensmith.deploy.model import load
     from tensmith.errors import UsageError
 
+    if like is not None and target.suffix != ".gguf":
+        raise UsageError("--like is for a .gguf DST; leave it out")
     refuse_source(target, source, *([like] if like else []))
     model = load(source)
     if target.suffix == ".onnx":

@@ -31,7 +31,7 @@ def diagnose(
         Path, typer.Argument(metavar="MODEL", help="An .onnx or .gguf file, or a folder of a compression.")
     ],
     engines: Annotated[
-        str | None, typer.Option(help="Engines to look into, as A,B. [default: all installed]")
+        str | None, typer.Option(help="Engines to look into, as A,B. [default: those of compress]")
     ] = None,
     threads: InferenceThreads = 1,
     sizes: OpenSizes = None,

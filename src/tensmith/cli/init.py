@@ -30,12 +30,15 @@ def init(
     """Write a commented configuration for a model: what it takes, the data nearby that fits it, and every
     option with its meaning. Nothing is compressed yet; nothing that is found is run."""
     from tensmith.config import make_config
-    from tensmith.errors import OutputError
+    from tensmith.errors import OutputError, UsageError
     from tensmith.files import write_text
     from tensmith.frontend.checked import working
     from tensmith.frontend.model import read_model
     from tensmith.suggestion import fitting_data
 
+    for folder in look or ():
+        if not folder.is_dir():
+            raise UsageError(f"--look {folder} is no folder")
     if output.exists():
         raise OutputError(f"{output} is there already; name another file by --output")
     program = working(read_model(model), str(model))

@@ -50,13 +50,16 @@ def _gguf(source: Path) -> Answer:
     return Answer(document, [f"{source}: {size} bytes", *told, *_lines(rows)])
 
 
-# Characters of a text in the metadata: templates of chats are long.
+# Characters of a name, and of a text in the metadata: templates of chats are long.
 _SHOWN = 80
 
 
 def _lines(rows: list[dict[str, Any]]) -> list[str]:
-    width = max((len(str(row["name"])) for row in rows), default=0)
+    from tensmith.report.escape import printable
+
+    names = [printable(str(row["name"]), _SHOWN) for row in rows]
+    width = max(map(len, names), default=0)
     return [
-        f"{row['name']:<{width}}  {row['bits']:6.2f} bits  {row['codec']:<10}  {row['dtype']} {row['shape']}"
-        for row in rows
+        f"{name:<{width}}  {row['bits']:6.2f} bits  {row['codec']:<10}  {row['dtype']} {row['shape']}"
+        for name, row in zip(names, rows)
     ]

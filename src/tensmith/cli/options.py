@@ -12,7 +12,7 @@ from tensmith.errors import UsageError
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx or .gguf file.")]
 CompiledFolder = Annotated[
     Path | None,
-    typer.Option(help="The folder to write. [default: MODEL-TARGET, of tune MODEL-native, in this folder]"),
+    typer.Option(help="The folder to write. [default: MODEL-TARGET here, or MODEL-native]"),
 ]
 Batch = Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")]
 LayerThreads = Annotated[int, typer.Option(help="Threads that may share a layer.")]

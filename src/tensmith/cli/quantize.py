@@ -23,7 +23,9 @@ def quantize(
         Path, typer.Argument(metavar="DST", help="The .onnx file to write; large weights go to DST.data.")
     ],
     bits: Annotated[int, typer.Option(help="4 for matrix products and 8 for the rest, or 8 for all.")] = 4,
-    block: Annotated[int, typer.Option(help="Weights of 4 bits that share a scale.")] = 32,
+    block: Annotated[
+        int | None, typer.Option(help="Weights of 4 bits that share a scale. [default: 32]")
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(metavar="LAYER", help="Leave it as it is: a name or a pattern; may be repeated."),
@@ -36,12 +38,17 @@ def quantize(
     weights moved is measured, what that costs is not: `tensmith diff SRC DST` says how far outputs are apart,
     and `tensmith compress` judges by your data.
     """
+    from tensmith.errors import UsageError
     from tensmith.quantization import quantize as run
+    from tensmith.rewrite.lossy.block_int4 import BLOCK
 
+    if block is not None and bits == 8:
+        raise UsageError("--block is for weights of 4 bits; leave it out, or choose --bits 4")
     refuse_source(target, source)
     refuse_existing(target, force)
+    together = BLOCK if block is None else block
     with progress("reading the model") as tell:
-        found = run(source, target, bits=bits, block=block, keep=keep or (), progress=tell)
+        found = run(source, target, bits=bits, block=together, keep=keep or (), progress=tell)
     return Answer(found.to_json(), list(_shown(found)))
 
 

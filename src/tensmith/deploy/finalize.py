@@ -105,6 +105,7 @@ def finalize(
             continue
         try:
             built = builder.built(candidate.plan)
+            sizes = built.sizes()
             compiled = contender.compiled(run.example, run.threads)
             figures = run.taken(contender, built.program, processes, schedule.a_contender)
         except TensmithError as error:
@@ -113,6 +114,8 @@ def finalize(
             lost.append(_fallen(candidate, str(error)))
             continue
         taken[contender] = built, compiled, figures
+        # A plan that was built anew may have become another file, with other libraries for instance.
+        standing[contender] = replace(candidate, metrics={**candidate.metrics, **sizes})
     left = [standing[contender] for contender in taken]
     if more := schedule.more(left, hearing.samples, len(hearing.whole)):
         progress(f"accuracy of all points on {more} more held-out samples")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tensmith import gate
 from tensmith.deploy.publish import FRONT, point_folder
 from tensmith.errors import MissingExtra, OutputError, UsageError
-from tensmith.files import sha256_file
+from tensmith.files import atomic_path, sha256_file
 from tensmith.report.metric import Metric
 from tensmith.report.schema import validate_front
 from tensmith.search.objective import PREFERENCES
@@ -52,7 +52,8 @@ class FrontPoint:
         source = self._measured(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         if name == "model.packed":
-            shutil.copyfile(source, target)
+            with atomic_path(target) as temporary:
+                shutil.copyfile(source, temporary)
         else:
             for file in model_files(source)[1:]:
                 self._measured(str(file.relative_to(self.folder)))

@@ -15,7 +15,6 @@ Identity = dict[str, Any]
 # What a resumed run may change. The model is known by its hash, not by its path; who does the work shows in
 # no answer.
 _FREE = ("model", "time_budget", "recover", "prefer", "workers", "ray")
-_NOT_GIVEN: Mapping[str, Any] = {"keep": [], "only": [], "plan": ""}
 _CHANGED = {
     "model": "another model file",
     "data": "other data: its labels, its samples or their number have changed",
@@ -42,14 +41,11 @@ def run_identity(
 
 
 def difference(before: Mapping[str, Any], now: Identity) -> str | None:
-    """What `before` was made with that is not as it is now, in words; None if nothing.
-
-    What an older tensmith did not write down is not compared; an option that it did not have was not given.
-    """
+    """What `before` was made with that is not as it is now, in words; None if nothing."""
     for option, value in now["config"].items():
-        if before["config"].get(option, _NOT_GIVEN.get(option)) != value:
+        if before["config"].get(option) != value:
             return f"another {option}"
-    return next((words for key, words in _CHANGED.items() if key in before and before[key] != now[key]), None)
+    return next((words for key, words in _CHANGED.items() if before.get(key) != now[key]), None)
 
 
 def function_identity(function: Callable[..., Any] | None) -> dict[str, str | None] | None:

@@ -102,9 +102,12 @@ def model_language(session: Session, view: Samples) -> LanguageModel:
     tokens: list[int] = []
     for batch in view.batches(best_batch_size(session)):
         logits = model(batch.inputs)[session.outputs[0].name]
-        if batch.labels is None or logits.ndim != 3:
+        if batch.labels is None:
+            raise DataError("a language model is judged by the tokens that follow, and the data has none")
+        if logits.ndim != 3:
             raise DataError(
-                "a language model needs logits [n, length, vocabulary] and the tokens that follow"
+                f"a language model gives logits [n, length, vocabulary], and '{session.outputs[0].name}' is "
+                f"{list(logits.shape)}; export the logits first, or use --measure fidelity"
             )
         for row, following in zip(logits, _checked(batch.labels, logits.shape[:2], logits.shape[2])):
             counted = following >= 0

@@ -173,7 +173,8 @@ def check_sizes(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> None:
     if unknown:
         raise UsageError(f"no input leaves a size '{unknown[0]}' open; open are {', '.join(known) or 'none'}")
     if sizes and min(sizes.values()) < 1:
-        raise UsageError("sizes are whole numbers from 1")
+        name = min(sizes, key=lambda each: sizes[each])
+        raise UsageError(f"the size {name}={sizes[name]} is no whole number from 1")
 
 
 def random_inputs(
@@ -189,7 +190,10 @@ def _random(
     spec: TensorSpec, sizes: Mapping[str, int], generator: np.random.Generator
 ) -> np.ndarray[Any, Any]:
     if spec.shape is None:
-        raise EngineError(f"input '{spec.name}' has no declared shape, so nothing fitting can be made up")
+        raise EngineError(
+            f"input '{spec.name}' has no declared shape, so nothing fitting can be made up; "
+            "export the model with one"
+        )
     shape = [size if isinstance(size, int) else sizes[size] for size in spec.shape]
     if math.prod(max(1, size) for size in shape) > _MOST_ELEMENTS:  # NumPy counts so, a size of 0 or not
         raise EngineError(f"input '{spec.name}' has shape {shape}, too large to make up")

@@ -7,6 +7,7 @@ of fixed size.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -27,7 +28,7 @@ from tensmith.ir import Node, Program
 from tensmith.ir.ops.convolution import window_attrs, windows
 from tensmith.ir.ops.product import Product
 from tensmith.rewrite.archives import read_trained
-from tensmith.rewrite.calibration import Histogram, Moment
+from tensmith.rewrite.calibration import MOST_MOMENT_BYTES, Histogram, Moment
 from tensmith.rewrite.rule import EVERYWHERE, EXACT
 
 # Kept of one sample in a pass, and alive at once in a batch; a batch holds one sample at least.
@@ -78,6 +79,9 @@ class Calibrator:
         batch = _batch(program)
         pieces = pieces_to(program, site, batch)
         node = program.producers[site]
+        depth = _depth(program, node)
+        if 8 * depth**2 > MOST_MOMENT_BYTES:
+            raise ProgramError(f"'{site}' sums {depth} products: the moments of its inputs are too large")
         path = Path(self._spill.name) / f"{_moment_key(program, node, pieces[-1])}.npz"
         if not path.exists():
             moment = self._gathered_moment(program, node, self._activations.of(pieces, batch))
@@ -188,8 +192,24 @@ def _moment_key(program: Program, node: Node, piece: Piece) -> str:
     return sha256_bytes(repr(told).encode())
 
 
+def _depth(program: Program, node: Node) -> int:
+    """How many products a layer sums for a number of its output; 0 where that is open."""
+    product = node.kind(Product)
+    if product is not None and product.windowed:
+        return math.prod((program.type(node.inputs[1]).static or (0, 0))[1:])
+    shape = program.type(node.inputs[0]).shape or (0,)
+    depth = shape[-2 if node.attrs.get("transA") else -1]
+    return depth if isinstance(depth, int) else 0
+
+
 def _batch(program: Program) -> int:
-    """Samples that are run at once."""
+    """Samples that are run at once: as many as the file fixes, where values do not begin with so many."""
+    static = {"", *program.static_values}
+    names = [name for node in program.nodes for name in node.outputs if name not in static]
+    types = [program.facts[name].type for name in names]
+    fixed = next((t.dims[0] for t in program.inputs.values() if t.shape), None)
+    if isinstance(fixed, int) and not all(t and t.shape and t.dims[0] == fixed for t in types):
+        return fixed
     return max(1, min(_MOST_BATCH, _BATCH_BYTES // max(1, _bytes_alive(program))))
 
 

@@ -83,4 +83,6 @@ def _computed_in(program: Program, node: Node) -> str:
     if len(stored) == 2 and all(stored):
         return "int8"
     first = program.facts[node.inputs[0]].type if node.inputs and node.inputs[0] else None
+    if first is not None and first.dtype in ("u8", "i8"):
+        return "int8"
     return _COST_DTYPES.get(first.dtype, "fp32") if first else "fp32"

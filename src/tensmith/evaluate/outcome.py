@@ -50,7 +50,7 @@ class Classification:
             raise DataError(
                 "the data has no labels, so accuracy is unknown; compare with the original's answers"
             )
-        hits: Array = self.predicted == self.labels
+        hits: Array = (self.predicted == self.labels) & (self.predicted >= 0)
         return hits
 
     def metric(self) -> Metric:

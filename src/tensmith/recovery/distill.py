@@ -13,16 +13,30 @@ Tensor: TypeAlias = Any
 _TINY = 1e-9
 
 
-def distillation(answers: Sequence[Tensor], wanted: Sequence[Tensor], classes: bool) -> Tensor:
+def spreads(wanted: Sequence[Sequence[Tensor]], classes: bool) -> list[float]:
+    """The variance of each output over a batch whose answers came in parts; 1 of what does not vary, and of a
+    first one that tells `classes` apart, which needs none."""
+    found = []
+    for place, parts in enumerate(zip(*wanted)):
+        floats = isinstance(parts[0], torch.Tensor) and place >= int(classes)
+        variance = float(torch.cat([part.reshape(-1) for part in parts]).var(correction=0)) if floats else 0.0
+        found.append(variance if variance > _TINY else 1.0)
+    return found
+
+
+def distillation(
+    answers: Sequence[Tensor], wanted: Sequence[Tensor], spread: Sequence[float], classes: bool
+) -> Tensor:
     """The loss of answers, where the original gave the `wanted` ones.
 
-    classes: whether the first output tells classes (or tokens) apart. Then it is their divergence, which is
-    what flips answers: to soften them, or to ask for the very logits, spends what few bits can say on classes
-    that nobody would have chosen.
+    spread: see `spreads`. classes: whether the first output tells classes (or tokens) apart. Then it is their
+    divergence, which is what flips answers: to soften them, or to ask for the very logits, spends what few
+    bits can say on classes that nobody would have chosen.
     """
-    loss = sum((_squares(ours, theirs) for ours, theirs in zip(answers[1:], wanted[1:])), start=0.0)
+    squares = [_squares(*each) for each in zip(answers[classes:], wanted[classes:], spread[classes:])]
+    loss = sum(squares, start=0.0)
     if not classes:
-        return loss + _squares(answers[0], wanted[0])
+        return loss
     return loss + _divergence(*_logits(answers[0], wanted[0]))
 
 
@@ -44,8 +58,8 @@ def _divergence(ours: Tensor, theirs: Tensor) -> Tensor:
     return functional.kl_div(logs[0], logs[1], reduction="batchmean", log_target=True)
 
 
-def _squares(ours: Tensor, theirs: Tensor) -> Tensor:
+def _squares(ours: Tensor, theirs: Tensor, spread: float) -> Tensor:
     """The mean squared difference, in shares of the variance of what is wanted; 0 of what is no float."""
     if not isinstance(theirs, torch.Tensor):
         return 0.0
-    return functional.mse_loss(ours, theirs) / (theirs.var() + _TINY)
+    return functional.mse_loss(ours, theirs) / spread

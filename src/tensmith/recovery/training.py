@@ -24,7 +24,7 @@ from tensmith.hardware import BF16_DOT, detect_cpu
 from tensmith.interrupt import postponed
 from tensmith.ir import Program
 from tensmith.recovery.coded_size import CodedSize
-from tensmith.recovery.distill import distillation
+from tensmith.recovery.distill import distillation, spreads
 from tensmith.recovery.feed import Feed, Samples, between
 from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import LearningZeros
@@ -320,10 +320,13 @@ class Training:
         """Adds the gradients of the loss on the batch of that number, and gives it."""
         total, parts = 0.0, self._parts_of(number)
         device, bfloat16 = self._network.device, self._bfloat16
-        for part, wanted in zip(parts, self._original.of(number, parts)):
+        known = self._original.of(number, parts)
+        spread = spreads(known, self._classes)
+        for part, wanted in zip(parts, known):
             with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
                 answers = self._network(part)
-            loss = distillation([_wide(each) for each in answers], wanted, self._classes) / len(parts)
+            answers = [_wide(each) for each in answers]
+            loss = distillation(answers, wanted, spread, self._classes) / len(parts)
             loss.backward()
             total += float(loss.detach())
         return total

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 KINDS = {".png", ".svg", ".pdf"}
 INK, QUIET, FRONT, PEER, TRIED = "#1b1d20", "#5d636b", "#1659c7", "#a86400", "#b9bec5"
 BEYOND = "#a4480f"
+_DPI = 160
 
 
-def save_figure(report: Report, path: Path, dpi: int = 160) -> None:
+def save_figure(report: Report, path: Path) -> None:
     """Draws speed-up against size ratio: front, original, peers and the candidates tried.
 
     Raises MissingExtra without matplotlib, OutputError where `path` cannot be written or has another ending.
@@ -40,7 +41,7 @@ def save_figure(report: Report, path: Path, dpi: int = 160) -> None:
         _draw(figure.subplots(), report)
         figure.legend(loc="outside lower center", ncols=3, frameon=False, labelcolor=INK, handletextpad=0.4)
         with atomic_path(path) as temporary:
-            figure.savefig(temporary, format=path.suffix[1:], dpi=dpi)
+            figure.savefig(temporary, format=path.suffix[1:], dpi=_DPI)
 
 
 def _draw(axes: Axes, report: Report) -> None:

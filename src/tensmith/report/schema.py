@@ -22,7 +22,7 @@ def front_schema() -> dict[str, Any]:
 
 
 def validate_front(document: object) -> None:
-    """Raises OutputError, naming the place, unless `document` is a valid front.json (schema 2 or 3).
+    """Raises OutputError, naming the place, unless `document` is a valid front.json.
 
     Beyond the schema, figures must be finite, intervals must contain their value, and ids must differ.
     """

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack
 from tensmith.errors import ProgramError
+from tensmith.evaluate import size
 from tensmith.evaluate.pace import BUILD, Pace
 from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.model_files import model_files
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
+from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.calibration import Calibration, Listening, Question
 from tensmith.rewrite.kept import demand_unchanged
 from tensmith.rewrite.method import apply_lossy, exact_steps
@@ -46,6 +48,12 @@ class Built:
     asked: tuple[Question, ...]
     path: Path
     packed: Path | None
+
+    def sizes(self) -> dict[str, Metric]:
+        """Bytes of the file, of what would be shipped, of the weights."""
+        stored = size.file_bytes(self.path)
+        packed = exact(self.packed.stat().st_size, "bytes") if self.packed else stored
+        return {"file_bytes": stored, "packed_bytes": packed, "weight_bytes": size.weight_bytes(self.path)}
 
 
 @dataclass

@@ -73,7 +73,7 @@ class Candidate:
             document["engine"],
             {name: Metric.from_json(metric) for name, metric in document["metrics"].items()},
             Metric.from_json(document["drop"]) if document["drop"] else None,
-            document.get("samples", 0),
-            document.get("at_most"),
-            document.get("changed"),
+            document["samples"],
+            document["at_most"],
+            document["changed"],
         )

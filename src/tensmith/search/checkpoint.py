@@ -9,14 +9,11 @@ from typing import Any
 
 from tensmith import gate
 from tensmith.database import Database
-from tensmith.errors import OutputError
 from tensmith.search.candidate import Candidate
 
 # What it is called in a run's folder.
 DATABASE = "run.sqlite"
-# 1 had the name of a file in every candidate, which is read over; 2 not on how many samples it was judged.
-_SCHEMA = 3
-_READABLE = (1, 2, 3)
+_VERSION = 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS candidates (
@@ -32,15 +29,7 @@ class Checkpoint(Database):
     """
 
     def __init__(self, path: Path, looked_at: bool = False) -> None:
-        super().__init__(path, gate.RUN, _TABLES, looked_at=looked_at)
-        version = self.fact("schema")
-        if version is not None and version not in _READABLE:
-            known = ", ".join(map(str, _READABLE))
-            raise OutputError(
-                f"{path} has schema {version}, this tensmith reads {known}; choose another --output"
-            )
-        if version != _SCHEMA and not looked_at:
-            self.note("schema", _SCHEMA)
+        super().__init__(path, gate.RUN, _TABLES, _VERSION, looked_at=looked_at)
 
     def note(self, name: str, value: Any) -> None:
         """Stores a fact (any JSON value) under `name`."""

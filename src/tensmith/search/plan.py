@@ -40,9 +40,9 @@ class Plan:
         kept = (s for s in self.steps if (s.rule, s.site) != (step.rule, step.site))
         return Plan.of((*kept, step), self.settings)
 
-    def find(self, rule: str, site: str = "*") -> Step | None:
-        """The step of `rule` at `site`."""
-        return next((s for s in self.steps if (s.rule, s.site) == (rule, site)), None)
+    def find(self, rule: str) -> Step | None:
+        """The first step of `rule`."""
+        return next((step for step in self.steps if step.rule == rule), None)
 
     @cached_property
     def key(self) -> str:

@@ -21,7 +21,7 @@ from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.latency import Latency, compare
 from tensmith.ir import Program
 from tensmith.ir.text import print_program
-from tensmith.kernel.sparse_stream import density
+from tensmith.kernel.sparse_stream import MOST_DENSE, density
 from tensmith.report.metric import Metric
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.plan import BASELINE_ENGINE, UNTOUCHED, Plan
@@ -155,7 +155,8 @@ class Race:
 def structure(program: Program) -> str:
     """A digest of the graph, all types and the integers that shape it, but not of the values of weights.
 
-    Of float weights that are mostly zeros it knows how many are not: native kernels skip zeros.
+    Of weights that are mostly zeros it knows how many are not, of each in floats and of all codes together:
+    native kernels skip zeros.
     """
     text = print_program(program, weights="structure")
     shares = {
@@ -163,5 +164,9 @@ def structure(program: Program) -> str:
         for name, array in program.constants.items()
         if array.dtype == np.float32 and array.ndim > 1
     }
+    codes = [array for array in program.constants.values() if array.dtype == np.int8 and array.ndim > 1]
+    if codes:
+        filled = sum(map(np.count_nonzero, codes)) / max(1, sum(array.size for array in codes))
+        shares["codes"] = filled if filled <= MOST_DENSE else 1.0
     sparse = {name: math.ceil(10 * share) for name, share in shares.items() if share < 1}
     return hashlib.sha256(f"{text}{sparse or ''}".encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""What a resumed run takes over: everything, unless an engine has changed since.
+"""What a resumed run takes over: everything, unless an engine has changed since, or the processor.
 
-Another version of an engine has other latencies, and may run what failed. Accuracies on the search split are
+There latencies are others, and what failed may run. Accuracies on the search split are
 kept: they only guide the search, and the front is judged again in the end.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tensmith.engine.base import ENGINES
+from tensmith.hardware.cpu import detect_cpu
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.plan import BASELINE_ENGINE
@@ -17,8 +18,10 @@ from tensmith.search.race import RACED, RACES
 
 
 def engine_versions(names: Iterable[str]) -> dict[str, str]:
-    """Versions of the engines of a run, the baseline's among them."""
-    return {name: ENGINES[name].version() for name in sorted({*names, BASELINE_ENGINE})}
+    """Versions of the engines of a run, the baseline's among them, and the processor that they run on."""
+    cpu = detect_cpu()
+    versions = {name: ENGINES[name].version() for name in sorted({*names, BASELINE_ENGINE})}
+    return {**versions, "processor": f"{cpu.model} ({cpu.cores} cores, {' '.join(sorted(cpu.features))})"}
 
 
 def with_earlier(tried: Sequence[Candidate], checkpoint: Checkpoint) -> list[Candidate]:
@@ -52,6 +55,6 @@ def forget_other_engines(checkpoint: Checkpoint, versions: dict[str, str]) -> st
         if before.get(name) != versions.get(name)
     )
     return (
-        f"engines have changed since the run began ({changed}): latencies were measured again, "
+        f"this is not what the run began with ({changed}): latencies were measured again, "
         "and failed candidates tried again"
     )

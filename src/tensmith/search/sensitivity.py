@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -38,6 +38,8 @@ _COARSE_SHARE, _IN_BYTES_SHARE = 0.05, 0.6
 BUDGET_SHARE = (1 + _IN_BYTES_SHARE) * _COARSE_SHARE
 # Samples of a batch that layers are probed with.
 _AT_ONCE = 8
+# Numbers of a sample that are compared, of outputs that tell no classes.
+_KEPT = 256
 # Bits of weights whose products with bytes saturate on no CPU.
 _SAFE_BITS = 7
 
@@ -118,7 +120,9 @@ def layer_sensitivity(
     """Sensitivity of layers by site, on as many samples as `seconds` allow.
 
     The largest layers come first, and one is always probed; those that time does not reach are left out.
-    Divergence is KL(original || probed) of the softmax of the first output (Kullback and Leibler 1951).
+    Divergence is KL(original || probed) of the softmax of the first output (Kullback and Leibler 1951), and
+    of Gaussians of the output's variance about each number of the others, and of a first one that is a single
+    number: 256 of a sample at most.
     In the time left it is found out, the most sensitive first, where weights had better not make up for one
     another; and in a time of its own, what 8 bits do to each layer.
     """
@@ -170,10 +174,10 @@ def for_all_layers(program: Program, found: Mapping[str, Sensitivity]) -> dict[s
 
 def _reference(
     program: Program, view: Subset, preprocess: Preprocess | None, threads: int, seconds: float
-) -> tuple[list[Inputs], list[Array]]:
+) -> tuple[list[Inputs], list[list[Array]]]:
     """Batches of inputs, as many as run in `seconds` with loading the model, and the answers to them."""
     inputs: list[Inputs] = []
-    answers: list[Array] = []
+    answers: list[list[Array]] = []
     with TemporaryFolder() as folder:
         started = time.monotonic()
         run, count = _model(program, Path(folder), preprocess, threads)
@@ -187,7 +191,7 @@ def _reference(
 
 def _answers(
     program: Program, inputs: list[Inputs], preprocess: Preprocess | None, threads: int
-) -> Iterator[Array]:
+) -> Iterator[list[Array]]:
     with TemporaryFolder() as folder:
         run, _ = _model(program, Path(folder), preprocess, threads)
         for batch in inputs:
@@ -196,26 +200,56 @@ def _answers(
 
 def _model(
     program: Program, folder: Path, preprocess: Preprocess | None, threads: int
-) -> tuple[Callable[[Inputs], Array], int]:
-    """What answers batches by the first output, and how many samples one takes at most."""
+) -> tuple[Callable[[Inputs], list[Array]], int]:
+    """What answers batches by all that is compared, and how many samples one takes at most."""
     path = folder / "probe.onnx"
     write_onnx(program, path)
     session = ENGINES["onnxruntime"].prepare(path, threads)
-    model, name = as_model(session, preprocess), session.outputs[0].name
-    return lambda batch: model(batch)[name], min(_AT_ONCE, best_batch_size(session))
+    model, names = as_model(session, preprocess), [spec.name for spec in session.outputs]
+
+    def run(batch: Inputs) -> list[Array]:
+        answers = model(batch)
+        first, *others = (answers[name] for name in names)
+        return [first, *(_some(each) for each in others if each.dtype.kind == "f")]
+
+    return run, min(_AT_ONCE, best_batch_size(session))
 
 
-def _compare(reference: list[Array], probed: list[Array]) -> Sensitivity:
+def _some(output: Array) -> Array:
+    """So many numbers of an output that answers can be kept: states and caches are large."""
+    flat = output.reshape(-1)
+    return flat[:: max(1, flat.size // (_KEPT * max(1, len(output) if output.ndim else 1)))].copy()
+
+
+def _compare(reference: list[list[Array]], probed: list[list[Array]]) -> Sensitivity:
     divergence, flips, count = 0.0, 0, 0
+    if not reference:
+        return Sensitivity(0.0, 0.0)
+    tells = reference[0][0].shape[-1:] not in ((), (1,))
+    numbers = slice(int(tells), None)
+    variances = [_variance(batches) for batches in list(zip(*reference))[numbers]]
     for before, after in zip(reference, probed):
-        if before.shape != after.shape:  # as many rows as were found, of boxes for instance
+        if any(a.shape != b.shape for a, b in zip(before, after)):  # as many rows as were found, of boxes
             return Sensitivity(_BROKEN, 100.0)
-        if not before.size:
+        if not before[0].size:
             continue
-        p, q = (log_softmax(np.atleast_1d(x).reshape(-1, (x.shape or (1,))[-1])) for x in (before, after))
-        divergence += float(np.sum(np.exp(p) * (p - q)))
-        flips += int(np.sum(p.argmax(axis=1) != q.argmax(axis=1)))
-        count += len(p)
+        rows = len(before[0].reshape(-1, before[0].shape[-1])) if tells else len(np.atleast_1d(before[0]))
+        if tells:
+            p, q = (log_softmax(x.reshape(rows, -1)) for x in (before[0], after[0]))
+            divergence += float(np.sum(np.exp(p) * (p - q)))
+            flips += int(np.sum(p.argmax(axis=1) != q.argmax(axis=1)))
+        for a, b, variance in zip(before[numbers], after[numbers], variances):
+            there = np.isfinite(a)
+            squares = np.square(a[there].astype(np.float64) - b[there])
+            divergence += rows * float(squares.mean()) / (2 * variance) if squares.size else 0.0
+        count += rows
     if not math.isfinite(divergence):
         return Sensitivity(_BROKEN, 100.0)
     return Sensitivity(max(0.0, divergence) / max(1, count), 100 * flips / max(1, count))
+
+
+def _variance(batches: Sequence[Array]) -> float:
+    """Of all numbers of an output; 1 of one that does not vary."""
+    found = np.concatenate([batch[np.isfinite(batch)] for batch in batches]).astype(np.float64)
+    variance = float(found.var()) if found.size else 0.0
+    return variance if variance > 0 else 1.0

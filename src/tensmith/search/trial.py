@@ -11,13 +11,12 @@ from functools import cached_property, partial
 
 from tensmith.engine.base import compiler, stock
 from tensmith.errors import EngineError, TensmithError, is_of_disk
-from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.pace import ATTEMPT
 from tensmith.evaluate.sequential import Assessment, Standard
 from tensmith.interrupt import unmissed
 from tensmith.progress import Progress, silent
-from tensmith.report.metric import Metric, exact
+from tensmith.report.metric import Metric
 from tensmith.search.builder import Builder, Built
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
@@ -89,7 +88,7 @@ class Trials:
         return again
 
     def _measured(self, plan: Plan, built: Built) -> Candidate:
-        candidate, metrics = Candidate(plan.id, plan, "accepted"), _sizes(built)
+        candidate, metrics = Candidate(plan.id, plan, "accepted"), built.sizes()
         early = self._standing(candidate, metrics, None)
         if early.status == "rejected" and plan != UNTOUCHED:  # the original is measured whatever is asked for
             return early
@@ -132,9 +131,3 @@ class Trials:
             metrics, drop, candidate.samples, candidate.at_most, candidate.changed
         )
         return replace(candidate, metrics=metrics, drop=drop, status=status, reason=reason)
-
-
-def _sizes(built: Built) -> dict[str, Metric]:
-    stored = size.file_bytes(built.path)
-    packed = exact(built.packed.stat().st_size, "bytes") if built.packed else stored
-    return {"file_bytes": stored, "packed_bytes": packed, "weight_bytes": size.weight_bytes(built.path)}

@@ -87,6 +87,11 @@ def test_archives_are_bounded_and_hold_no_pickles(tmp_path: Path) -> None:
     assert digest_of(found) == digest_of(arrays)
     with pytest.raises(VerificationError, match="no arrays: it holds more"):
         read_arrays(path, 100, "arrays")
+    damaged = bytearray(path.read_bytes())
+    damaged[60:90] = bytes(30)  # in what is deflated
+    (tmp_path / "damaged.npz").write_bytes(damaged)
+    with pytest.raises(VerificationError, match="holds no arrays"):
+        read_arrays(tmp_path / "damaged.npz", 1 << 20, "arrays")
     np.savez(path, a=np.array([{}], object))
     with pytest.raises(VerificationError, match="size it states"):
         read_arrays(path, 1 << 20, "arrays")

@@ -101,7 +101,7 @@ def coded(
             continue
         codes = np.stack(
             [
-                part.applied(own, _treating(lengths, prices[group], group, top))
+                part.applied(own, _treating(lengths, prices[group], own == 0, group, top))
                 for group, (part, own) in enumerate(zip(parts, scaled))
             ]
         )
@@ -109,11 +109,12 @@ def coded(
 
 
 def _treating(
-    lengths: CodeLengths, prices: Array, group: int, top: int
+    lengths: CodeLengths, prices: Array, zeros: Array, group: int, top: int
 ) -> Callable[[Array, Array, Array], TreatColumn]:
-    """What chooses the codes of a group's columns."""
+    """What chooses the codes of a group's columns; zeros stay."""
 
     def treat(column: Array, index: int) -> Array:
-        return lengths.column(group, index).cheapest(column, prices[:, index], top)
+        codes = lengths.column(group, index).cheapest(column, prices[:, index], top)
+        return np.where(zeros[:, index], 0.0, codes)
 
     return lambda *_: treat

@@ -12,7 +12,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.calibration import MOST_MOMENT_BYTES, Calibration
 from tensmith.rewrite.lossy.bias_correction import LayerInputs, layer_inputs
 from tensmith.rewrite.lossy.coded import coded
 from tensmith.rewrite.lossy.compensation import compensated_rounding
@@ -71,21 +71,21 @@ def on_grid(
     small, too, see `coded`): a megabyte is worth params["price"] nats, and rounding the layer to the nearest
     of PROBE_BITS costs params["worth"][site] nats. params["scales"]: "max" (the largest weight is
     representable) or "mse" (least error, inputs weighed by their energy); "coded" finds its own. Nothing
-    makes up for errors in rows of a table, which stand for themselves (as well), in recurrent layers, and in
-    the layers that params["plain"] names.
+    makes up for errors in rows of a table, which stand for themselves (as well), in recurrent layers, in
+    layers too wide for moments, whose codes are the nearest, and in those that params["plain"] names.
     """
     top = largest_code(bits)
     rounding, choice = params.get("rounding", "nearest"), params.get("scales", "max")
     if rounding not in ("nearest", "compensated", "coded") or choice not in ("max", "mse"):
         raise ProgramError(f"unknown rounding '{rounding}' or scales '{choice}'")
-    if rounding == "coded":
+    if rounding == "coded" and not _too_wide(layer):
         return _coded(program, layer, top, params, calibration)
     if not _makes_up(program, layer, params):
         rounding = "nearest"
     if (rounding, choice) == ("nearest", "max") and (len(layer.shape) == 2 or not layer.transposed):
         return _nearest(program, layer, top)
     rows = layer.rows(layer.stored(program))
-    needed = rounding == "compensated" or choice == "mse"
+    needed = rounding == "compensated" or (choice == "mse" and not _too_wide(layer))
     second = _second(program, layer, calibration) if needed else None
     scales = _scales(rows, top, None if choice == "max" or second is None else second)
     if rounding == "compensated" and second is not None:
@@ -97,8 +97,14 @@ def on_grid(
 
 def can_make_up(program: Program, layer: StoredWeights) -> bool:
     """Whether weights of a layer may move to make up for the rounding of others."""
-    few = layer.groups <= _MOST_COMPENSATED_GROUPS
+    few = layer.groups <= _MOST_COMPENSATED_GROUPS and not _too_wide(layer)
     return isinstance(layer, WeightedLayer) and few and not is_table(program, layer)
+
+
+def _too_wide(layer: StoredWeights) -> bool:
+    """Whether nobody gathers the moments of its inputs."""
+    depth = math.prod(layer.shape[:-1] if layer.transposed else layer.shape[1:])
+    return 8 * depth**2 > MOST_MOMENT_BYTES
 
 
 def _makes_up(program: Program, layer: StoredWeights, params: Mapping[str, Any]) -> bool:
@@ -202,10 +208,11 @@ def _scales(rows: Array, top: int, second: Array | None) -> Array:
 
 
 def _compensated(rows: Array, scales: Array, second: Array, top: int) -> Array:
-    """Codes [rows, d] of one group."""
+    """Codes [rows, d] of one group; zeros stay, as somebody may have made them on purpose."""
 
-    def round_column(column: Array, _: int) -> Array:
-        return np.asarray(np.clip(np.rint(column / scales), -top, top) * scales)
+    def round_column(column: Array, index: int) -> Array:
+        rounded = np.clip(np.rint(column / scales), -top, top) * scales
+        return np.where(rows[:, index] == 0, 0.0, rounded)
 
     rounded = compensated_rounding(rows, second, round_column)
     return np.rint(rounded / scales[:, None])

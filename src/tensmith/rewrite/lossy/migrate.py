@@ -158,6 +158,10 @@ class _Rounding:
         """As calibration data has it."""
         rows = [layer.rows(program.constants[layer.weight])[0] for layer in place.layers]
         moment = calibration.moment(program, place.layers[0].site)
+        if not np.isfinite(moment.second).all():
+            raise ProgramError(
+                f"what '{place.layers[0].site}' multiplies is not finite on calibration data; check the data"
+            )
         return _Rounding(np.concatenate(rows), np.diag(moment.second[0]))
 
     def exponents(self, strength: float | None) -> list[int] | None:

@@ -54,10 +54,11 @@ class Placement:
         """Puts parts on the grid of the whole, and with them what these are parts of."""
         for part in parts:
             grid = self.grid_of(part)
+            if grid == whole:
+                continue
             if grid != part:
                 self.spans.setdefault(whole, []).extend((grid, *self.spans.pop(grid, ())))
-            if grid != whole:
-                self.same[grid] = whole
+            self.same[grid] = whole
 
 
 def place(program: Program, skip: frozenset[str]) -> Placement:
