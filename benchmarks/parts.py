@@ -38,8 +38,6 @@ from tensmith.hardware.cpu import detect_cpu
 
 Part = TypeVar("Part")
 Document = dict[str, Any]
-# Digits of a loss in nats that are shown, and compared: rounding weights to 8 bits moves the next one.
-LOSS_PLACES = 4
 
 
 @dataclass(frozen=True)

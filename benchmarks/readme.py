@@ -49,7 +49,17 @@ _SEVEN_BITS = (
     "`compress` do there."
 )
 _TYPES = {"f32 any": "fp32", "u8 any": "8 bits"}
-OURS, TARGETS = "tensmith", {"numpy": "NumPy", "torch": "PyTorch", "c": "C"}
+OURS = "tensmith"
+TARGETS = {
+    "numpy": "NumPy",
+    "torch": "PyTorch",
+    "c": "C, `-O3 -march=native`",
+    "jax": "JAX",
+    "mlx": "MLX",
+    "tensorflow": "TensorFlow",
+    "onnx": "ONNX Runtime",
+}
+_COMPILED = ("gcc -O3", "gcc -O3 -march=native")
 
 
 def results(folder: Path = RESULTS) -> dict[str, parts.Document]:
@@ -84,10 +94,9 @@ def front(found: Results) -> Iterator[str]:
     points = [point for point in row["front"]["points"] if point["id"] == row["chosen"]]
     table = front_text({**row["front"], "points": points}, row["chosen"], Task(row["measure"]).title)
     yield (
-        "What came out for ResNet-20 on CIFAR-10 in "
-        f"{found['fronts']['settings']['time_budget'].replace('m', ' minutes')} "
-        "(one thread; accuracy on test images that the search has not seen, but a point that breaks the "
-        "budget on them is marked as beyond it, or dropped where it loses over four times as much):"
+        "ResNet-20 on CIFAR-10, "
+        f"{found['fronts']['settings']['time_budget'].replace('m', ' minutes')}, one thread. Accuracy is of "
+        "test images that the search has not seen; they say only which points hold the budget."
     )
     yield "".join(f"    {line}\n" if line else "\n" for line in table.splitlines()).rstrip("\n")
     yield "![The front of ResNet-20 beside plain int8](benchmarks/results/fronts.png)"
@@ -101,8 +110,9 @@ def fronts(found: Results) -> Iterator[str]:
         return
     peers = {name: row for name, row in _rows(found, "peers").items() if _beside(row, rows.get(name))}
     yield (
-        "Every model, under its budget: the fastest point, and the smallest where it is another."
-        f"{_AREAS if peers else ''}"
+        "Every model under its budget of accuracy: the fastest point, and the smallest where it is another. "
+        "A point holds a budget where its value does; where the interval reaches beyond, more data could say "
+        f"otherwise.{_AREAS if peers else ''}"
     )
     yield _fronts_table(rows, peers)
     yield _provenance(found, "fronts", *(["peers"] if peers else []))
@@ -118,10 +128,17 @@ def _fronts_table(rows: Rows, peers: Rows) -> str:
         )
         points = [fastest] if fastest["id"] == smallest["id"] else [fastest, smallest]
         lines.append(
-            (NAMES[name], "; ".join(map(_reached, points)), "; ".join(_lost(p) for p in points),
-             *([_areas(peers.get(name))] if peers else []))
-        )  # fmt: skip
-    return _table(("model", "reached", "lost", *(["area, ours and theirs"] if peers else [])), lines)
+            (
+                NAMES[name],
+                "; ".join(map(_reached, points)),
+                "; ".join(_lost(p) for p in points),
+                _budget(row["budget"], points[0]),
+                f"{row['front']['held_out_samples']:,}",
+                *([_areas(peers.get(name))] if peers else []),
+            )
+        )
+    areas = ["area, ours and theirs"] if peers else []
+    return _table(("model", "reached", "lost", "budget", "held-out samples", *areas), lines)
 
 
 def language(found: Results) -> Iterator[str]:
@@ -132,28 +149,44 @@ def language(found: Results) -> Iterator[str]:
     minutes = found["characters"]["settings"]["time_budget"].replace("m", " minutes")
     yield (
         "A language model of 4.8 million weights (GPT-2 on characters, trained by a script here), compressed "
-        f"from its GGUF file in {minutes} and quantized by llama.cpp: the same held-out text, one thread, "
-        "single tokens in turns, each through its Python package."
+        f"from its GGUF file with a time budget of {minutes}, and quantized by llama.cpp{_version(rows)}: "
+        "the same held-out text, one thread, single tokens in turns. At this size much of llama.cpp's time "
+        "goes into what it does for every token, whatever the model; of large models this says nothing."
     )
     lines = [
         (
             f"ours, {row['words']}" if "words" in row else f"llama.cpp {name}",
             f"{row['bytes'] / 1e6:.2f}",
-            f"{row['loss']:.{parts.LOSS_PLACES}f}",
+            f"{row['loss']:.4f}",
             f"{row['tokens_per_second']:,.0f}",
         )
         for name, row in sorted(rows.items(), key=lambda item: item[1]["bytes"])
     ]
     yield _table(("file", "MB", "nats a character", "tokens a second"), lines)
-    theirs = [name for name, row in rows.items() if "words" not in row]
-    said = " ".join(found["characters"]["wrong"].get("characters", ()))
-    ahead = [name for name in theirs if f"beats {name} " in said]
-    yield " ".join(
-        f"{verb} in all three columns, as shown: {_and(names)}."
-        for verb, names in (("Beaten", [name for name in theirs if name not in ahead]), ("Not beaten", ahead))
-        if names
-    )
+    if _version(rows):  # older runs paired no losses
+        yield from _llama_beaten(rows)
     yield _provenance(found, "characters")
+
+
+def _version(rows: Rows) -> str:
+    versions = sorted({row["version"] for row in rows.values() if "version" in row})
+    return f" (llama-cpp-python {_and(versions)})" if versions else ""
+
+
+def _llama_beaten(rows: Rows) -> Iterator[str]:
+    """Files that a point is smaller and faster than, at a loss that is surely less or may be the same."""
+    theirs = {name: row for name, row in rows.items() if "words" not in row}
+    more = {name: row["loses more"] for name, row in theirs.items() if "loses more" in row}
+    kinds = {
+        "Smaller, faster and of less loss": [name for name, each in more.items() if each["high"] < 0],
+        "smaller and faster at a loss that paired 95% intervals cannot tell apart": [
+            name for name, each in more.items() if each["high"] >= 0
+        ],
+        "not beaten": [name for name in theirs if name not in more],
+    }
+    said = "; ".join(f"{words}: {_and(names)}" for words, names in kinds.items() if names)
+    if more:
+        yield f"{said[:1].upper()}{said[1:]}."
 
 
 def native(found: Results) -> Iterator[str]:
@@ -165,7 +198,8 @@ def native(found: Results) -> Iterator[str]:
     yield (
         "One thread, taking turns, each ratio over the fastest of the others: in fp32 ONNX Runtime and "
         "OpenVINO, in 8 bits those two on our file and NNCF's own file in OpenVINO. Random weights where no "
-        f"dataset is named.{'' if _has_vnni(found) else _SEVEN_BITS}"
+        "dataset is named. In brackets: the 95% interval holds 1, so that neither is faster."
+        f"{'' if _has_vnni(found) else _SEVEN_BITS}"
     )
     yield _table(
         ("network", "fp32", "8 bits", "memory, of ONNX Runtime's"),
@@ -185,27 +219,37 @@ def native_more(found: Results) -> Iterator[str]:
 
 def lifting(found: Results) -> Iterator[str]:
     """Speed and correctness of what is lifted."""
-    rows = _rows(found, "lifting_speed").values()
-    ratios: dict[str, list[float]] = {name: [] for name in TARGETS}
-    for times in (times for row in rows for times in row["seconds"].values()):
-        for name in ratios.keys() & times.keys():
-            ratios[name].append(times["gcc -O3"] / times[name])
-    means = [f"{geometric_mean(r):.1f}x ({TARGETS[name]})" for name, r in ratios.items() if r]
-    if means:
-        yield (
-            f"On {max(map(len, ratios.values()))} loops of published benchmarks, with matrices of 1000 x "
-            f"1000 and one thread, what comes out is {_and(means)} as fast as the source under `gcc -O3` in "
-            "geometric mean."
-        )
+    if rows := _rows(found, "lifting_speed"):
+        yield from _lifting_speed([each for row in rows.values() for each in row["seconds"].values()])
     counts = found["lifting_differential"]["counts"] if "lifting_differential" in found else {}
     if counts:
-        compared, wrong = (sum(count[key] for count in counts.values()) for key in ("compared", "wrong"))
+        compared = [count["compared"] for count in counts.values()]
+        kernels, wrong = max(c["kernels"] for c in counts.values()), sum(c["wrong"] for c in counts.values())
         yield (
-            f"{compared / 1e6:.1f} million random inputs of {max(c['kernels'] for c in counts.values())} "
-            f"kernels, on {len(counts)} targets, found {wrong or 'no'} differences from the compiled source."
+            f"{min(compared):,} random inputs and more of {kernels} kernels, on each of {len(counts)} "
+            f"targets ({sum(compared) / 1e6:.1f} million comparisons): {wrong or 'no'} differences from the "
+            "compiled source."
         )
-    if means or counts:
+    if rows or counts:
         yield _provenance(found, "lifting_speed", "lifting_differential")
+
+
+def _lifting_speed(loops: list[Mapping[str, float]]) -> Iterator[str]:
+    """How fast each target is beside the compiled source, with and without this CPU's instructions."""
+    lines = []
+    for target, words in TARGETS.items():
+        timed = [loop for loop in loops if target in loop]
+        over = [[loop[by] / loop[target] for loop in timed if by in loop] for by in _COMPILED]
+        if timed:
+            faster = sum(ratio > 1 for ratio in over[-1])
+            means = (f"{geometric_mean(each):.2f}x" if each else "" for each in over)
+            lines.append((words, *means, f"{faster} of {len(over[-1])}" if over[-1] else ""))
+    heads = ("written as", *(f"over `{by}`" for by in _COMPILED), "faster than the latter")
+    yield (
+        f"{len(loops)} loops of published benchmarks, matrices of 1000 x 1000, one thread: what is lifted "
+        "over the compiled source, geometric means."
+    )
+    yield _table(heads, lines)
 
 
 BLOCKS: dict[str, Callable[[Results], Iterator[str]]] = {
@@ -242,7 +286,9 @@ def _zeros(found: Results) -> Iterator[str]:
         for int8 in (False, True)
     )
     if fp32:
-        yield f"**Zeros pay**, wherever they lie. ResNet-50 over the dense one in ONNX Runtime: {_and(fp32)}."
+        over = [f"{row['over dense']['ratio']:.2f}x" for row in rows.values() if "over dense" in row]
+        dense = f"; over our own dense one {_and(over)}" if over else ""
+        yield f"**Zeros.** ResNet-50 over the dense one in ONNX Runtime: {_and(fp32)}{dense}."
     if int8:
         yield f"In 8 bits, over the fastest dense one of all engines: {_and(int8)}."
 
@@ -254,13 +300,16 @@ def _zeros_of(name: str) -> str:
 
 
 def _layers(found: Results) -> Iterator[str]:
-    for name, row in _rows(found, "native_sparse_layers").items():
+    if rows := _rows(found, "native_sparse_layers"):
         zeros = found["native_sparse_layers"]["settings"]["zeros"]
+        shares = [
+            f"{row['median share over direct']:.0%} in {_TYPES.get(name, name)} "
+            f"({row['half or more over direct']:.0%} of the layers half or more)"
+            for name, row in rows.items()
+        ]
         yield (
-            f"Layers of ResNet-50 with {zeros:.0f} % zeros ({_TYPES.get(name, name)}) reach "
-            f"{row['median share over direct']:.0%} of the speed-up that zeros promise over our own direct "
-            "kernels (median), half or more in "
-            f"{row['half or more over direct']:.0%} of them."
+            f"Of the speed-up that {zeros:.0f} % zeros promise over our own direct kernels, the median layer "
+            f"of ResNet-50 reaches {_and(shares)}."
         )
 
 
@@ -300,7 +349,9 @@ def _rows(found: Results, name: str) -> Rows:
 
 
 def _times(row: Mapping[str, Any]) -> str:
-    return f"{row['ratio']:.2f}x"
+    """In brackets where the interval holds 1."""
+    times = f"{row['ratio']:.2f}x"
+    return f"({times})" if row["low"] <= 1 <= row["high"] else times
 
 
 def _cell(row: Mapping[str, Any] | None) -> str:
@@ -326,8 +377,17 @@ def _reached(point: Mapping[str, Any]) -> str:
 def _lost(point: Mapping[str, Any]) -> str:
     """With its interval, which says on how few samples it may rest."""
     drop = point["metrics"]["accuracy_drop"]
-    unit = "points" if drop["unit"] == "pt" else "% of the loss"
-    return f"{drop['value']:.2f} ({drop['low']:.2f} to {drop['high']:.2f}) {unit}"
+    return f"{drop['value']:.2f} ({drop['low']:.2f} to {drop['high']:.2f}) {_unit(point)}"
+
+
+def _unit(point: Mapping[str, Any]) -> str:
+    return "points" if point["metrics"]["accuracy_drop"]["unit"] == "pt" else "% of the loss"
+
+
+def _budget(most: float, point: Mapping[str, Any]) -> str:
+    """What may be lost, in the unit of what is."""
+    unit = _unit(point)
+    return f"{most:g} {'point' if unit == 'points' and most == 1 else unit}"
 
 
 def _areas(row: Mapping[str, Any] | None) -> str:

@@ -4,8 +4,8 @@
 
 The 69 kernels in pointer C, on matrices of 1000 x 1000 or vectors of 1,000,000, one thread. Source and
 targets take turns of some calls, as engines do in `tensmith bench`, each on its own kind of arrays, results
-included; arrays that the source changes are restored between calls, outside of the timing. A ratio above 1
-says that the emitted code is faster.
+included; C writes into memory that its caller has, as the source does. Arrays that the source changes are
+restored between calls, outside of the timing. A ratio above 1 says that the emitted code is faster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benchmarks.lifting.files import SourceFile, arguments, files, on_one_core
 from tensmith.engine.stopwatch import time_calls
 from tensmith.evaluate.latency import take_turns
 from tensmith.formula.types import MachineType
-from tensmith.lifting.auto import choose, sample
+from tensmith.lifting.auto import choose, prepared, sample
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.pipeline import lift_file, standard_steps
@@ -98,8 +98,7 @@ def ready(
 ) -> Callable[[], Any]:
     """A call on the target's own arrays that ends when the result is there."""
     if target in ("c", "onnx"):
-        function = load(target, lifted, files)
-        return lambda: function(*arguments)
+        return prepared(target, load(target, lifted, files), arguments)
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             Path(folder, name).write_bytes(content)
