@@ -25,7 +25,11 @@ def test_splits_are_disjoint_within_their_part_and_repeat(
     train, test, calibration, search, held_out, seed
 ) -> None:
     data = dataset(train=train) if test is None else dataset(train=train, test=test)
-    first, second = (split(data, calibration, search, held_out, seed) for _ in range(2))
+    try:
+        first, second = (split(data, calibration, search, held_out, seed) for _ in range(2))
+    except UsageError:  # one is so large that hardly any sample is left for another
+        assert held_out is not None or max(calibration, search) > len(train) // 4
+        return
     views = (first.calibration, first.search, first.held_out)
     samples = [(id(v.part), int(i)) for v in views for i in v.indices]
     assert first.calibration.part is first.fitting.part is data.part("train")
