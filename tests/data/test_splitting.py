@@ -27,7 +27,8 @@ def test_splits_are_disjoint_within_their_part_and_repeat(
     data = dataset(train=train) if test is None else dataset(train=train, test=test)
     try:
         first, second = (split(data, calibration, search, held_out, seed) for _ in range(2))
-    except UsageError:  # one is so large that hardly any sample is left for another
+    except UsageError as error:  # one is so large that hardly any sample is left for another
+        assert "too many" in str(error)
         assert held_out is not None or max(calibration, search) > len(train) // 4
         return
     views = (first.calibration, first.search, first.held_out)

@@ -41,17 +41,18 @@ def damped(second: Array, damping: float = _DAMPING) -> Array:
 
 
 def damped_cholesky(second: Array) -> Array:
-    """U [d, d], upper triangular, with U^T U = damped(second)^-1.
+    """U [d, d], upper triangular, with U^T U = damped(second)^-1."""
+    # The Cholesky factor of the reversed matrix is, reversed back, an upper factor V with V V^T = H.
+    return _upper_inverse(cholesky(damped(second)[::-1, ::-1])[::-1, ::-1])
 
-    Damped more where little but rounding is left of the moments: those of inputs that hardly vary, about
-    their means.
-    """
-    moments, more = damped(second), _DAMPING * float(np.abs(second).max(initial=0.0))
+
+def cholesky(moments: Array) -> Array:
+    """The lower factor of finite moments [d, d], not all zero; damped more where little but rounding is left
+    of them: those of inputs that hardly vary, about their means."""
+    more = _DAMPING * float(np.abs(moments).max(initial=0.0))
     while True:
         try:
-            # The Cholesky factor of the reversed matrix is, reversed back, an upper factor V with V V^T = H.
-            reversed_factor = np.linalg.cholesky(moments[::-1, ::-1])
-            return _upper_inverse(reversed_factor[::-1, ::-1])
+            return np.linalg.cholesky(moments)
         except np.linalg.LinAlgError:
             moments = moments + more * np.eye(len(moments))
             more *= 10

@@ -22,7 +22,7 @@ from tensmith.ir import Node, Program
 from tensmith.ir.program import make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.bias_correction import shifted_bias, takes_bias
-from tensmith.rewrite.lossy.compensation import damped
+from tensmith.rewrite.lossy.compensation import cholesky, damped
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import (
     WeightedLayer,
@@ -113,19 +113,6 @@ class LowRank(Method):
         return factors.program_of(parts)
 
 
-def _root(moments: Array) -> Array:
-    """The Cholesky factor of moments [d, d], damped more where rounding has left them indefinite."""
-    more = _DAMPING * float(np.abs(moments).max(initial=0.0))
-    while True:
-        try:
-            return np.linalg.cholesky(moments)
-        except np.linalg.LinAlgError:
-            if not 0 < more < math.inf:
-                raise ProgramError("calibration gave values that are not finite; check the data") from None
-            moments = moments + more * np.eye(len(moments))
-            more *= 10
-
-
 class _Factoring:
     """The weights of one layer as rows [g, rows, d] with the moments that weigh their errors."""
 
@@ -145,7 +132,7 @@ class _Factoring:
 
     def split(self, rank: int | None, energy: float | None) -> list[Array]:
         """[B [g, r, d], A [g, rows, r]]: the best rank in the norm of the moments, equal for all groups."""
-        roots = [_root(damped(second, _DAMPING)) for second in self._second]
+        roots = [cholesky(damped(second, _DAMPING)) for second in self._second]
         found = [np.linalg.svd(w @ root, full_matrices=False) for w, root in zip(self.rows, roots)]
         r = rank or max(_rank_of(values, energy) for _, values, _ in found)
         if r > len(found[0][1]):
@@ -162,11 +149,11 @@ class _Factoring:
         rows, d = self.rows.shape[1:]
         channels = d // self.taps
         weights, second = self.rows[0], damped(self._second[0], _DAMPING)
-        left, values, _ = np.linalg.svd(weights @ _root(second), full_matrices=False)
+        left, values, _ = np.linalg.svd(weights @ cholesky(second), full_matrices=False)
         r = rank or _rank_of(values, energy)
         # The inputs' moments with kernel positions taken alike: [C, C].
         blocks = second.reshape(channels, self.taps, channels, self.taps)
-        root = _root(np.einsum("atbt->ab", blocks) / self.taps)
+        root = cholesky(np.einsum("atbt->ab", blocks) / self.taps)
         unfolded = root.T @ weights.reshape(rows, channels, self.taps).transpose(1, 0, 2).reshape(
             channels, -1
         )
