@@ -16,28 +16,23 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import (
     Allocate,
     Append,
-    Apply,
     Array,
     Assign,
-    Constant,
     Declare,
-    Expr,
     Function,
     If,
     Length,
     Load,
     Loop,
     Return,
-    ScalarCast,
-    SourcePosition,
     Statement,
     Store,
     Struct,
-    Variable,
 )
 
 
@@ -209,31 +204,32 @@ class Machine:
         return value
 
     def value(self, expression: Expr) -> Any:
+        position = expression.position
         match expression:
-            case Constant(value, kind, _):
+            case Num(value, kind):
                 return held(value, kind)
-            case Variable(name, kind, position):
+            case Read(name, _, kind):
                 if self.scalars.get(name) is None:
                     raise Undefined(f"{name} is not set", position)
                 assert self.types[name] == kind, (name, self.types[name], kind)
                 return self.scalars[name]
-            case Load(name, indices, kind, position):
+            case Load(name, indices, kind):
                 assert self.arrays[name].type.element == kind, (name, kind)
                 row, at = self.find(name, [int(self.value(index)) for index in indices], position)
                 if row[at] is None:
                     raise Undefined(f"an element of {name} is not set", position)
                 return row[at]
-            case Length(name, axis, _, position, row):
+            case Length(name, axis, row=row):
                 memory = self.arrays[name]
                 for depth, index in enumerate(row):
                     if not 0 <= self.value(index) < self.length(memory, depth, position):
                         raise Undefined(f"{name} has no such row", position)
                 return self.length(self.arrays[name], axis, position)
-            case ScalarCast(inner, kind, position):
+            case Call("cast", (inner,), kind):
                 return converted(self.value(inner), kind, position)
-            case Apply("where", (condition, then, otherwise), _, _):  # the side not chosen is not looked at
+            case Call("where", (condition, then, otherwise)):  # the side not chosen is not looked at
                 return self.value(then if self.truth(condition) else otherwise)
-            case Apply(operator, arguments, kind, position):
+            case Call(operator, arguments, kind):
                 values = [self.value(argument) for argument in arguments]
                 return self.apply(operator, values, kind, position)
 

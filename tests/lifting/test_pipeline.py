@@ -12,11 +12,12 @@ from types import SimpleNamespace
 import pytest
 
 from tensmith.errors import ModelError, UsageError
+from tensmith.formula.expr import SourcePosition
 from tensmith.formula.types import INT
 from tensmith.lifting import pipeline as road
 from tensmith.lifting.lifted import EmittedFiles
 from tensmith.lifting.limit import TimeUp, limited
-from tensmith.lifting.loops import Function, Parameter, SourcePosition
+from tensmith.lifting.loops import Function, Parameter
 from tensmith.lifting.pipeline import Steps, lift_file, lift_function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.second.checked import Checked

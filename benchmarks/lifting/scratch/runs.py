@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tensmith.formula.expr import Call, Expr, Num, Read
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.summary import Summary
@@ -69,7 +70,7 @@ class ExampleRun:
                 return value if isinstance(value, str) else self.value(value)
         return None
 
-    def _append(self, array: str, value: loops.Expr | str) -> None:
+    def _append(self, array: str, value: Expr | str) -> None:
         end = self.lengths[array][0]
         if isinstance(value, str):
             self.arrays[array].update({(end, *at): held for at, held in self.arrays[value].items()})
@@ -78,28 +79,28 @@ class ExampleRun:
             self.arrays[array][end,] = self.value(value)
         self.lengths[array][0] = end + 1
 
-    def _inside(self, array: str, indices: Sequence[loops.Expr]) -> tuple[Value, ...]:
+    def _inside(self, array: str, indices: Sequence[Expr]) -> tuple[Value, ...]:
         at = tuple(map(self.value, indices))
         if not all(0 <= index < length for index, length in zip(at, self.lengths[array])):
             raise Undefined
         return at
 
-    def value(self, expression: loops.Expr) -> Value:
+    def value(self, expression: Expr) -> Value:
         """The value of an expression."""
         match expression:
-            case loops.Constant(value, type_):
+            case Num(value, type_):
                 return constant(value, type_)
-            case loops.Variable(name):
+            case Read(name):
                 return self.scalars[name]
             case loops.Load(array, indices):
                 return self.arrays[array][self._inside(array, indices)]
             case loops.Length(array, axis):
                 return self.lengths[array][axis]
-            case loops.ScalarCast(value, type_):
+            case Call("cast", (value,), type_):
                 return cast(self.value(value), type_)
-            case loops.Apply("where", (condition, a, b)):
+            case Call("where", (condition, a, b)):
                 return self.value(a if self.value(condition) else b)
-            case loops.Apply(name, arguments, type_):
+            case Call(name, arguments, type_):
                 return meaning(name, type_)(*map(self.value, arguments))
         raise Undefined
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensmith.formula.expr import Call, Num, Read, Size
+from tensmith.formula.expr import Call, Expr, Num, Read, Size
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
@@ -115,7 +115,7 @@ class Trees:
 
     # Expressions
 
-    def _held(self, value: loops.Expr | str) -> Term:
+    def _held(self, value: Expr | str) -> Term:
         """A value, or the elements of a local array."""
         return (
             self._local(value, self.skeleton.results[0].type) if isinstance(value, str) else self.term(value)
@@ -124,12 +124,12 @@ class Trees:
     def _local(self, name: str, type_: MachineType) -> Term:
         return Read(f"{name}#{len(self.definitions.get(name, ()))}", (), type_)
 
-    def term(self, expression: loops.Expr) -> Term:
+    def term(self, expression: Expr) -> Term:
         """An expression as it stands."""
         match expression:
-            case loops.Constant(value, type_):
+            case Num(value, type_):
                 return number(value, type_)
-            case loops.Variable(name, type_):
+            case Read(name, _, type_):
                 return self.known.get(name) or self._local(name, type_)
             case loops.Load(array, indices, type_):
                 at = tuple(map(self.position, indices))
@@ -140,16 +140,16 @@ class Trees:
             case loops.Length(array, axis, type_):
                 symbol = length_symbol(array, axis)
                 return Size(self.sizes.get(symbol) or Poly.symbol(symbol), type_)
-            case loops.ScalarCast(value, type_):
+            case Call("cast", (value,), type_):
                 term = self.term(value)
                 if isinstance(term, Size) and type_.kind == "int":
                     return Size(term.poly, type_)
                 return Call("cast", (term,), type_)
-            case loops.Apply(operator, arguments, type_):
+            case Call(operator, arguments, type_):
                 return Call(operator, tuple(map(self.term, arguments)), type_)
         raise TypeError(f"not an expression: {expression!r}")
 
-    def position(self, expression: loops.Expr) -> Poly | None:
+    def position(self, expression: Expr) -> Poly | None:
         """A subscript as a polynomial."""
         return _poly(self.term(expression))
 

@@ -139,7 +139,7 @@ def hoist(scope: CBlock, root: Expr, inside: Sequence[str]) -> None:
             scope.keep(expr, scope._value(expr), "t")
             return
         if isinstance(expr, Let):
-            visit(expr.position, blocked)
+            visit(expr.value, blocked)
             return
         if _chooses(expr):
             return

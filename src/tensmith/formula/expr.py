@@ -12,7 +12,8 @@ reads it knows in which arithmetic.
 
 Every node may have a machine type ("f32", "i64", "bool"). Formulas of ops have none: their values are real
 numbers, sums and products have any number of terms, and there is no Let. What is printed as C has a type
-everywhere (`ctext.typed` fills them in); its operators take what they take in C, one or two operands.
+everywhere (`ctext.typed` fills them in); its operators take what they take in C, one or two operands. What
+was read in a source has types as well, and knows its place there.
 
 Formulas are equal by structure. Where an object that is met twice is a value that is used twice, tables go by
 `id`.
@@ -25,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias, Union
+from typing import TypeAlias, TypeGuard, Union
 
 from tensmith.errors import ProgramError
 from tensmith.formula.poly import Dim, Poly
@@ -35,11 +36,39 @@ Number: TypeAlias = int | float | Fraction
 Scalar: TypeAlias = Union["Expr", Poly, int, float, Fraction]
 
 
+@dataclass(frozen=True, order=True)
+class SourcePosition:
+    """Where something stands in a source, both counted from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}"
+
+
+NOWHERE = SourcePosition(0, 0)
+# What an expression was written down for: a value of a program, by its name, or a place in a source. It does
+# not count where expressions are compared.
+Origin: TypeAlias = str | SourcePosition
+
+
 class Expr:
     """A scalar expression, of a machine type or of "", none; arithmetic operators build larger ones."""
 
     __slots__ = ()
     type: MachineType
+    origin: Origin = ""
+
+    @property
+    def of(self) -> str:
+        """The value of a program whose element it is, or ""."""
+        return self.origin if isinstance(self.origin, str) else ""
+
+    @property
+    def position(self) -> SourcePosition:
+        """Where it stands in a source; NOWHERE for what was read in none."""
+        return NOWHERE if isinstance(self.origin, str) else self.origin
 
     def __add__(self, other: Scalar) -> Expr:
         return Call("add", (self, as_expr(other)))
@@ -78,6 +107,7 @@ class Num(Expr):
 
     value: Number
     type: MachineType = UNTYPED
+    origin: Origin = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -99,6 +129,7 @@ class Read(Expr):
     indices: tuple[Poly, ...]
     type: MachineType = UNTYPED
     when: Expr | None = None
+    origin: Origin = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -125,7 +156,7 @@ class Choose(Expr):
 
 @dataclass(frozen=True)
 class Reduce(Expr):
-    """kind (sum, max, min, prod) of `body` for var = 0 .. extent-1, none where extent < 0; `of` as in Call.
+    """kind (sum, max, min, prod) of `body` for var = 0 .. extent-1, none where extent < 0.
 
     `start` is joined as the first operand; None is what joining leaves as it is.
     """
@@ -135,7 +166,7 @@ class Reduce(Expr):
     extent: Poly
     body: Expr
     type: MachineType = UNTYPED
-    of: str = field(default="", compare=False)
+    origin: Origin = field(default="", compare=False)
     start: Expr | None = None
 
 
@@ -144,13 +175,13 @@ class Call(Expr):
     """A scalar function: equal arguments give equal values.
 
     Normal forms know "add" and "mul", and that "maximum" and "minimum" are commutative, associative and
-    idempotent; to them all others are opaque. `of` may name the value of a program whose element this is.
+    idempotent; to them all others are opaque. "cast" converts to the type of the call.
     """
 
     function: str
     args: tuple[Expr, ...]
     type: MachineType = UNTYPED
-    of: str = field(default="", compare=False)
+    origin: Origin = field(default="", compare=False)
 
 
 # What the symbols of Let begin with.
@@ -162,7 +193,7 @@ class Let(Expr):
     """`body`, in whose subscripts a symbol of its own stands for a computed position."""
 
     symbol: str
-    position: Expr
+    value: Expr
     body: Expr
     type: MachineType = UNTYPED
 
@@ -270,23 +301,33 @@ def call(function: str, *args: Scalar) -> Expr:
     return Call(function, tuple(map(as_expr, args)))
 
 
+def variable(name: str, type: MachineType, origin: Origin = "") -> Read:
+    """A scalar by its name."""
+    return Read(name, (), type, None, origin)
+
+
+def is_cast(expr: object) -> TypeGuard[Call]:
+    """Whether it is a conversion to a machine type, of its one argument."""
+    return isinstance(expr, Call) and expr.function == "cast"
+
+
 def rebuilt(expr: Expr, part: Callable[[Expr], Expr], poly: Callable[[Poly], Poly] = lambda p: p) -> Expr:
     """The expression with its direct parts and polynomials replaced; what it binds is the caller's care."""
     match expr:
         case Size(size, type):
             return Size(poly(size), type)
-        case Read(name, indices, type, when):
-            return Read(name, tuple(map(poly, indices)), type, when and part(when))
+        case Read(name, indices, type, when, origin):
+            return Read(name, tuple(map(poly, indices)), type, when and part(when), origin)
         case Pow(base, exponent, type):
             return Pow(part(base), exponent, type)
         case Choose(conditions, then, otherwise, type):
             return Choose(tuple(map(poly, conditions)), part(then), part(otherwise), type)
-        case Reduce(kind, var, extent, body, type, of, start):
-            return Reduce(kind, var, poly(extent), part(body), type, of, start and part(start))
-        case Call(function, args, type, of):
-            return Call(function, tuple(map(part, args)), type, of)
-        case Let(symbol, position, body, type):
-            return Let(symbol, part(position), part(body), type)
+        case Reduce(kind, var, extent, body, type, origin, start):
+            return Reduce(kind, var, poly(extent), part(body), type, origin, start and part(start))
+        case Call(function, args, type, origin):
+            return Call(function, tuple(map(part, args)), type, origin)
+        case Let(symbol, value, body, type):
+            return Let(symbol, part(value), part(body), type)
     return expr
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.loops import Array, SourcePosition
+from tensmith.formula.expr import SourcePosition
+from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
 
 if TYPE_CHECKING:

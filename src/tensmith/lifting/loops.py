@@ -2,7 +2,7 @@
 
 A `for`, a `while`, a comprehension and a pointer walk all become `Loop`: a condition and a body. Pointers
 into an array become integer offsets into it. Conversions that the source language makes silently (promotion,
-the cast at a store) are written out as `Cast`. Every expression and statement keeps its place in the source,
+the cast at a store) are written out. Every expression and statement keeps its place in the source,
 which does not count where two are compared.
 """
 
@@ -13,21 +13,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
+from tensmith.formula.expr import NOWHERE, Expr, Origin, Read, SourcePosition
 from tensmith.formula.types import I64, INT, MachineType
-
-
-@dataclass(frozen=True, order=True)
-class SourcePosition:
-    """Where something stands in the source, both counted from 1."""
-
-    line: int
-    column: int
-
-    def __str__(self) -> str:
-        return f"{self.line}:{self.column}"
-
-
-NOWHERE = SourcePosition(0, 0)
 
 
 def new_label(base: str, position: SourcePosition, taken: set[str]) -> str:
@@ -108,39 +95,30 @@ class Parameter:
         return ((self.name, self.type),)
 
 
-# Expressions. `type` is the type of the value, after the source language's own promotion.
+# Expressions are those of `formula.expr`, and know their machine types, after the source language's own
+# promotion, and their places. Floats are at their exact binary value, infinite ones among them. A scalar
+# variable or parameter is a `Read` without subscripts (a struct's field is "s.x"). An operator or function is
+# a `Call`:
+#     add sub mul neg abs minimum maximum pow; div (of integers truncating) and fmod, floor_div and mod;
+#     less less_equal equal not_equal (bool; greater-than is written the other way round), and or not (bool,
+#     both sides defined), where(condition, a, b); left_shift right_shift bitwise_and bitwise_or bitwise_xor
+#     bitwise_not; exp log sqrt sin cos tan tanh floor ceil round; cast.
+# Operands already have the operator's common type; comparisons take operands of one type. A cast wraps to
+# fewer bits, and truncates a float toward zero. Of memory, whose subscripts are no polynomials yet:
 
 
 @dataclass(frozen=True)
-class Constant:
-    """A literal; floats at their exact binary value, infinite ones among them."""
-
-    value: int | float | bool
-    type: MachineType
-    position: SourcePosition = field(default=NOWHERE, compare=False)
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A scalar variable or parameter (a struct's field is "s.x")."""
-
-    name: str
-    type: MachineType
-    position: SourcePosition = field(default=NOWHERE, compare=False)
-
-
-@dataclass(frozen=True)
-class Load:
+class Load(Expr):
     """array[indices], as many subscripts as the array's rank."""
 
     array: str
     indices: tuple[Expr, ...]
     type: MachineType
-    position: SourcePosition = field(default=NOWHERE, compare=False)
+    origin: Origin = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
-class Length:
+class Length(Expr):
     """The length of an array along an axis: v.size(), v[0].size(), len(a), a.shape[1].
 
     row: the subscripts of the row that was asked, which has to be there (Python's a[0] of no rows raises).
@@ -149,37 +127,9 @@ class Length:
     array: str
     axis: int
     type: MachineType = I64
-    position: SourcePosition = field(default=NOWHERE, compare=False)
+    origin: Origin = field(default="", compare=False)
     row: tuple[Expr, ...] = ()
 
-
-@dataclass(frozen=True)
-class Apply:
-    """An operator or function on values.
-
-    They are named as in `formula.functions`: add sub mul neg abs minimum maximum pow; div (of integers
-    truncating) and fmod, floor_div and mod; less less_equal equal not_equal (bool; greater-than is written
-    the other way round), and or not (bool, both sides defined), where(condition, a, b); left_shift
-    right_shift bitwise_and bitwise_or bitwise_xor bitwise_not; exp log sqrt sin cos tan tanh floor ceil
-    round. Operands already have the operator's common type; comparisons take operands of one type.
-    """
-
-    operator: str
-    arguments: tuple[Expr, ...]
-    type: MachineType
-    position: SourcePosition = field(default=NOWHERE, compare=False)
-
-
-@dataclass(frozen=True)
-class ScalarCast:
-    """A conversion to `type`: wrapping to fewer bits, truncating a float toward zero."""
-
-    value: Expr
-    type: MachineType
-    position: SourcePosition = field(default=NOWHERE, compare=False)
-
-
-Expr: TypeAlias = Constant | Variable | Load | Length | Apply | ScalarCast
 
 # Statements.
 
@@ -332,7 +282,7 @@ def reads(part: object) -> set[str]:
     found = set()
     for node in nodes(part):
         match node:
-            case Variable(name) | Load(name) | Length(name):
+            case Read(name) | Load(name) | Length(name):
                 found.add(name)
             case Append(_, str() as name) | Return(str() as name):
                 found.add(name)

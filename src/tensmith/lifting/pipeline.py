@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from tensmith.errors import TensmithError, UsageError
 from tensmith.files import write_bytes
-from tensmith.formula.expr import numbered_from_zero
+from tensmith.formula.expr import SourcePosition, numbered_from_zero
 from tensmith.lifting.lifted import EmittedFiles, Lifted
 from tensmith.lifting.limit import TimeUp, limited
-from tensmith.lifting.loops import Function, SourcePosition
+from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult, Work
 from tensmith.lifting.second import SecondReader

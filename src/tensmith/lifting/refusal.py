@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.loops import NOWHERE, SourcePosition
+from tensmith.formula.expr import NOWHERE, SourcePosition
 
 
 class Refusal(TensmithError):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 
-from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.result import LiftResult
-from tensmith.lifting.source.text import SIGNS, applied, text
-from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written, first
+from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
+from tensmith.lifting.text import text
 from tensmith.verify.obligation import Verdict
 
 
@@ -112,48 +110,15 @@ def written(name: str, part: Written) -> str:
     ranges = [f"{index} < {extent}" for index, extent in zip(part.indices, part.extents)]
     ranges += [f"{poly} >= 0" for poly in part.where]
     where = f" for {', '.join(ranges)}" if ranges else ""
-    return f"{name}{place} = {term(part.value)}{where}"
+    return f"{name}{place} = {text(part.value)}{where}"
 
 
 def invariant(facts: LoopFacts) -> Iterator[str]:
     """What holds at the start of every iteration of a loop."""
     yield f"  loop {facts.label}: iteration {facts.counter} of {facts.trips}"
-    yield from (f"    {name} = {term(value)}" for name, value in facts.scalars.items())
+    yield from (f"    {name} = {text(value)}" for name, value in facts.scalars.items())
     for name, parts in facts.arrays.items():
         yield from (f"    {written(name, part)}" for part in parts)
-
-
-def term(found: Term) -> str:
-    """A term in one line."""
-    match found:
-        case Num(value, _):
-            return str(value) if Fraction(value).denominator == 1 else str(float(value))
-        case Size(poly, _):
-            return str(poly)
-        case Read(name, (), _):
-            return name
-        case Read(array, indices, _):
-            return f"{array}[{', '.join(map(str, indices))}]"
-        case Call("cast", (value,), type_):
-            return f"{type_}({term(value)})"
-        case Call("inf"):
-            return "infinity"
-        case Call("element", (array, *subscripts)):
-            return f"{term(array)}[{', '.join(map(term, subscripts))}]"
-        case Call(operator, arguments, _):
-            return applied(operator, arguments, term, _inner)
-        case Reduce(kind_, var, extent, body):
-            return f"{kind_}({var} < {extent}: {term(body)}; from {term(first(found))})"
-        case Choose(conditions, then, otherwise, _):
-            test, other = " and ".join(f"{poly} >= 0" for poly in conditions), term(otherwise)
-            other = other[1:-1] if isinstance(otherwise, Choose) else other
-            return f"({term(then)} if {test} else {other})"
-    raise TypeError(f"not a term: {found!r}")
-
-
-def _inner(found: Term) -> str:
-    shown = term(found)
-    return f"({shown})" if isinstance(found, Call) and found.function in SIGNS else shown
 
 
 # Obligations.

@@ -2,10 +2,10 @@
 
 A closed form is a term: what a variable or an array element holds, as a function of the arguments at entry,
 with no state and no loops. It is an expression of `formula.expr` in which every node has a machine type and
-every reduction a start. Its operators are those of `loops.Apply` and "cast"; "inf" is infinity. A read
-without subscripts is a scalar parameter at entry, one with subscripts an element of a parameter array at
-entry; where data says which element, "element" takes a read of the whole array, of no type, and a term a
-subscript. Sizes and subscripts are polynomials over index variables, sizes and integer parameters.
+every reduction a start. Its operators are those of the loop language; "inf" is infinity. A read without
+subscripts is a scalar parameter at entry, one with subscripts an element of a parameter array at entry; where
+data says which element, "element" takes a read of the whole array, of no type, and a term a subscript. Sizes
+and subscripts are polynomials over index variables, sizes and integer parameters.
 
 A summary is a claim. `conditions` turns it into obligations; nothing else makes it true.
 """
@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from tensmith.formula.expr import Call, Expr, Read, Reduce
+from tensmith.formula.expr import Call, Expr, Read, Reduce, SourcePosition
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import Function, SourcePosition
+from tensmith.lifting.loops import Function
 
 Term: TypeAlias = Expr
 # Conditions, and whether they hold.

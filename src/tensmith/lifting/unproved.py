@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
+from tensmith.formula.expr import Call, SourcePosition, is_cast
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.text import text
 from tensmith.lifting.summary import as_shown, length_symbol
+from tensmith.lifting.text import bare, text
 from tensmith.verify.obligation import Obligation, Verdict
 
 # kind of obligation -> (what cannot be shown of the subject, what to do about it)
@@ -50,7 +50,7 @@ _MOST_VALUES = 6
 def unproved(verdict: Verdict, function: loops.Function) -> Refusal:
     """The refusal of a function for an obligation that is not proved."""
     obligation = verdict.obligation
-    where = loops.SourcePosition(obligation.line, obligation.column)
+    where = SourcePosition(obligation.line, obligation.column)
     if obligation.expects == "sat":
         return Refusal(
             "its requirements contradict each other, so it can never run: correct its bounds", where
@@ -97,20 +97,16 @@ def _wrap(obligation: Obligation, function: loops.Function) -> str | None:
         s for s in loops.statements(function) if isinstance(s, loops.Loop) and s.label == obligation.loop
     )
     inside = list(loops.nodes(next(around, function)))
-    wraps = [
-        (part.type, part.value)
-        for part in inside
-        if isinstance(part, loops.ScalarCast) and isinstance(part.value, loops.Apply)
-    ]
-    wraps = [found for found in wraps if not found[0].signed and found[1].operator in _WRAP]
-    for type_, apply in sorted(wraps, key=lambda found: _WRAP.index(found[1].operator)):
-        operands = [text(_bare(part)) for part in apply.arguments]
-        if apply.operator == "sub":
+    wraps = [(part.type, part.args[0]) for part in inside if is_cast(part) and isinstance(part.args[0], Call)]
+    wraps = [found for found in wraps if not found[0].signed and found[1].function in _WRAP]
+    for type_, apply in sorted(wraps, key=lambda found: _WRAP.index(found[1].function)):
+        operands = [text(bare(part)) for part in apply.args]
+        if apply.function == "sub":
             a, b = operands
             return f"{a} - {b} is unsigned and wraps around where {a} < {b}; {_instead(inside, apply, a, b)}"
-        if apply.operator == "neg":
+        if apply.function == "neg":
             return f"-{operands[0]} is unsigned and wraps around; convert it to a wider signed type first"
-        bits = f"{text(_bare(apply))} is unsigned and wraps around at 2**{type_.bits}"
+        bits = f"{text(bare(apply))} is unsigned and wraps around at 2**{type_.bits}"
         return f"{bits}; give it as many bits as its bound has, or a signed type"
     return None
 
@@ -118,26 +114,14 @@ def _wrap(obligation: Obligation, function: loops.Function) -> str | None:
 _WRAP = ("sub", "neg", "add", "mul")  # those that wrap at small values first
 
 
-def _instead(inside: list[object], difference: loops.Apply, a: str, b: str) -> str:
+def _instead(inside: list[object], difference: Call, a: str, b: str) -> str:
     """What to write in place of an unsigned difference."""
     for part in inside:
         if (
-            isinstance(part, loops.Apply)
-            and part.operator in ("less", "less_equal")
-            and _bare(part.arguments[1]) == _bare(difference)
+            isinstance(part, Call)
+            and part.function in ("less", "less_equal")
+            and bare(part.args[1]) == bare(difference)
         ):
-            sign = {"less": "<", "less_equal": "<="}[part.operator]
-            return f"write {text(_bare(part.arguments[0]))} + {b} {sign} {a}"
+            sign = {"less": "<", "less_equal": "<="}[part.function]
+            return f"write {text(bare(part.args[0]))} + {b} {sign} {a}"
     return "convert it to a wider signed type first"
-
-
-def _bare(found: loops.Expr) -> loops.Expr:
-    """An expression without conversions."""
-    match found:
-        case loops.ScalarCast(value):
-            return _bare(value)
-        case loops.Apply(_, arguments):
-            return replace(found, arguments=tuple(map(_bare, arguments)))
-        case loops.Load(_, indices):
-            return replace(found, indices=tuple(map(_bare, indices)))
-    return found

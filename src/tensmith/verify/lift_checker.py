@@ -146,12 +146,12 @@ class Demands:
     def expressions(self, statement: Any, loop: str) -> None:
         """Accesses and divisions of a statement without the statements in it."""
         for part in _nodes(statement):
-            place = part.get("position", {})
+            place = part.get("position") or part.get("origin") or {"line": 0, "column": 0}
             if part["node"] in ("Load", "Store"):
                 self.accesses.add((part["array"], place["line"], place["column"], loop))
-            elif part["node"] == "Apply" and part["operator"] in ("div", "fmod", "floor_div", "mod"):
-                divisor = part["arguments"][1]
-                fixed = divisor["node"] == "Constant" and divisor["value"] not in (0, "0")
+            elif part["node"] == "Call" and part["function"] in ("div", "fmod", "floor_div", "mod"):
+                divisor = part["args"][1]
+                fixed = divisor["node"] == "Num" and divisor["value"] not in (0, "0")
                 if divisor["type"]["kind"] == "int" and not fixed:
                     self.divisors.add((place["line"], place["column"]))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from lifting.summarize.build import add, c, flat, function, less, load, loop, mul, nested, op, store, v
-from tensmith.formula.expr import Call, Num, Read, Reduce, Size
+from tensmith.formula.expr import Call, Expr, Num, Read, Reduce, Size
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, F32, F64, I32, MachineType
-from tensmith.lifting.loops import Apply, Assign, Declare, Expr, If, Return, ScalarCast, Store
+from tensmith.lifting.loops import Assign, Declare, If, Return, Store
 from tensmith.lifting.summary import (
     LoopFacts,
     Requirement,
@@ -129,12 +129,12 @@ def gemv() -> Summary:
 
 def blend() -> Summary:
     """out[i] = active == 0 ? 255 : 255 - (255 - base) / active, on bytes"""
-    a, b = (ScalarCast(load(name, v("i"), type=U8), I32) for name in ("active", "base"))
+    a, b = (Call("cast", (load(name, v("i"), type=U8),), I32) for name in ("active", "base"))
     burnt = op("sub", c(255), op("div", op("sub", c(255), b), a))
     body = If(
-        Apply("equal", (a, c(0)), BOOL),
+        Call("equal", (a, c(0)), BOOL),
         (Store("out", (v("i"),), c(255, U8)),),
-        (Store("out", (v("i"),), ScalarCast(burnt, U8)),),
+        (Store("out", (v("i"),), Call("cast", (burnt,), U8)),),
     )
     f = function(
         {"base": flat(U8), "active": flat(U8), "out": flat(U8), "n": I32}, *loop("i", c(0), v("n"), body)

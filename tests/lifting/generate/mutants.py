@@ -21,8 +21,8 @@ from typing import Any
 import tensmith.lifting.source
 from lifting.generate.program import Generated
 from lifting.generate.trial import LANGUAGES, trial
+from tensmith.formula.expr import Call
 from tensmith.formula.types import F64, I32, MachineType
-from tensmith.lifting.loops import Apply
 from tensmith.lifting.source.c.arithmetic import cast
 
 PART, PARTS = 12, 4  # programs that are lifted together, and how often at most
@@ -74,7 +74,7 @@ def renamed(one: str, other: str) -> Callable[[Any], Any]:
         def damaged(*arguments: Any, **named: Any) -> Any:
             number = function(*arguments, **named)
             expr = number.expr
-            if isinstance(expr, Apply) and expr.operator == one:
+            if isinstance(expr, Call) and expr.function == one:
                 return replace(number, expr=replace(expr, operator=other))
             return number
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tensmith.formula.expr import SourcePosition
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
-from tensmith.lifting.source.text import text
+from tensmith.lifting.text import text
 
 
 def print_function(function: loops.Function) -> str:
@@ -31,7 +32,7 @@ def type_text(kind: MachineType | loops.Array | loops.Struct) -> str:
     return f"{'' if kind.written else 'const '}{memory}{kind.element}{axes}"
 
 
-def numbered(position: loops.SourcePosition, line: str) -> str:
+def numbered(position: SourcePosition, line: str) -> str:
     return f"{position.line or '':>5}  {line}"
 
 

@@ -9,7 +9,8 @@ import pytest
 from function_text import print_function
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.loops import Array, Function, SourcePosition
+from tensmith.formula.expr import SourcePosition
+from tensmith.lifting.loops import Array, Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.read import read_c
 

@@ -23,7 +23,7 @@ void blend(int n, const uint8_t *a, uint8_t *out) {
     2  function blend(n: i32, a: const u8[], out: u8[])
     3    i: i32 = 0
     3    while i < n:  # i@3:5
-    4      out[i] = u8(255 if (255 < (i32(a[i]) * 2)) else (i32(a[i]) + 1))
+    4      out[i] = u8(255 if ((i32(a[i]) * 2) > 255) else (i32(a[i]) + 1))
     3      i = i + 1
 """,
     ),
@@ -47,12 +47,12 @@ void blend(int n, const uint8_t *a, uint8_t *out) {
     1  function walk(n: i32, m: i32, a: f64[][m], b: const f64[])
     1    b_at: i64 = 0
     2    i: i32 = n - 1
-    2    while 0 <= i:  # i@2:5
+    2    while i >= 0:  # i@2:5
     3      row: i64 = i64(i)
     4      j: i32 = 0
     4      while j < m:  # j@4:9
-    5        if 0 < j:
-    5          if 0.0 < b[b_at + i64(j)]:
+    5        if j > 0:
+    5          if b[b_at + i64(j)] > 0.0:
     6            a[row, j] = a[row, j] + b[b_at]
     6            b_at = b_at + 1
     4        j = j + 1

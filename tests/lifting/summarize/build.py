@@ -4,51 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition, variable
 from tensmith.formula.types import BOOL, I32, MachineType
-from tensmith.lifting.loops import (
-    Apply,
-    Array,
-    Assign,
-    Constant,
-    Declare,
-    Expr,
-    Function,
-    Load,
-    Loop,
-    Parameter,
-    SourcePosition,
-    Statement,
-    Store,
-    Variable,
-)
+from tensmith.lifting.loops import Array, Assign, Declare, Function, Load, Loop, Parameter, Statement, Store
 
 
-def v(name: str, type: MachineType = I32) -> Variable:
-    return Variable(name, type)
+def v(name: str, type: MachineType = I32) -> Read:
+    return variable(name, type)
 
 
-def c(value: int | float, type: MachineType = I32) -> Constant:
-    return Constant(value, type)
+def c(value: int | float, type: MachineType = I32) -> Num:
+    return Num(value, type)
 
 
 def load(array: str, *at: Expr, type: MachineType = I32) -> Load:
     return Load(array, at, type)
 
 
-def op(operator: str, *arguments: Expr, type: MachineType | None = None) -> Apply:
-    return Apply(operator, arguments, type or arguments[0].type)
+def op(operator: str, *arguments: Expr, type: MachineType | None = None) -> Call:
+    return Call(operator, arguments, type or arguments[0].type)
 
 
-def add(a: Expr, b: Expr) -> Apply:
+def add(a: Expr, b: Expr) -> Call:
     return op("add", a, b)
 
 
-def mul(a: Expr, b: Expr) -> Apply:
+def mul(a: Expr, b: Expr) -> Call:
     return op("mul", a, b)
 
 
-def less(a: Expr, b: Expr) -> Apply:
-    return Apply("less", (a, b), BOOL)
+def less(a: Expr, b: Expr) -> Call:
+    return Call("less", (a, b), BOOL)
 
 
 def loop(name: str, first: Expr, bound: Expr, *body: Statement, line: int = 1) -> tuple[Statement, ...]:

@@ -11,21 +11,10 @@ import pytest
 
 from lifting.evaluate_summary import Mismatch, Unmet, arguments, check
 from lifting.summarize.build import add, c, flat, function, less, load, loop, mul, nested, op, store, v
-from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, variable
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import F64, I32
-from tensmith.lifting.loops import (
-    Allocate,
-    Append,
-    Array,
-    Assign,
-    Constant,
-    Declare,
-    Function,
-    If,
-    Return,
-    Variable,
-)
+from tensmith.lifting.loops import Allocate, Append, Array, Assign, Declare, Function, If, Return
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary, Term, Written
 
@@ -114,7 +103,7 @@ def test_a_float_maximum_asks_for_numbers_that_compare() -> None:
     element = load("a", v("i"), type=F64)
     made = function(
         {"a": flat(F64), "n": I32},
-        Declare("m", F64, Constant(0.0, F64)),
+        Declare("m", F64, Num(0.0, F64)),
         *loop("i", ZERO, v("n"), If(less(v("m", F64), element), (Assign("m", element),))),
         Return(v("m", F64)),
         returns=F64,
@@ -289,5 +278,5 @@ def test_the_evaluator_sees_a_wrong_twin() -> None:
 
 
 def test_a_variable_is_what_it_is() -> None:
-    made = function({"x": I32}, Return(Variable("x", I32)), returns=I32)
+    made = function({"x": I32}, Return(variable("x", I32)), returns=I32)
     assert only(summarize(made)).value == Read("x", (), I32)

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensmith.formula.expr import Choose, Read, Size
+from tensmith.formula.expr import NOWHERE, Choose, Read, Size
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I32
-from tensmith.lifting.loops import NOWHERE
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import index
 from tensmith.lifting.summarize.constants import number

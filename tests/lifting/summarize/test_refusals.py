@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lifting.summarize.build import add, c, flat, function, load, loop, mul, op, store, v
+from tensmith.formula.expr import Call, SourcePosition
 from tensmith.formula.types import BOOL, I32
-from tensmith.lifting.loops import Apply, Assign, Declare, Function, Loop, Return, SourcePosition
+from tensmith.lifting.loops import Assign, Declare, Function, Loop, Return
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize import summarize
 
@@ -37,7 +38,7 @@ def data_bound() -> Function:
 
 
 def endless() -> Function:
-    condition = Apply("less", (v("x"), c(3)), BOOL)
+    condition = Call("less", (v("x"), c(3)), BOOL)
     return function(
         {"a": flat(), "x": I32}, Loop(condition, (store("a", ZERO, c(1)),), "w@1:1", SourcePosition(1, 1))
     )

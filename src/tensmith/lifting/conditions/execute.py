@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition
 from tensmith.formula.functions import DIVISIONS
 from tensmith.formula.types import I64, MachineType
 from tensmith.lifting import loops
@@ -44,7 +45,7 @@ class Goal:
     kind: Kind
     subject: str
     loop: str
-    position: loops.SourcePosition
+    position: SourcePosition
     hypotheses: tuple[ProofTerm, ...]
     claim: ProofTerm
 
@@ -75,7 +76,7 @@ class Executor:
         yield
         del self.path[len(self.path) - len(conditions) :]
 
-    def demand(self, kind: Kind, subject: str, position: loops.SourcePosition, claim: ProofTerm) -> None:
+    def demand(self, kind: Kind, subject: str, position: SourcePosition, claim: ProofTerm) -> None:
         """Something to prove here; what holds by its form is kept too."""
         loop = self.inside[-1] if self.inside else ""
         self.goals.append(Goal(kind, subject, loop, position, tuple(self.path), claim))
@@ -177,7 +178,7 @@ class Executor:
         return arena.ite(arena.ge(extent, self.world.zero), extent, self.world.zero)
 
     def _append(
-        self, array: str, value: loops.Expr | str, position: loops.SourcePosition, state: ProofState
+        self, array: str, value: Expr | str, position: SourcePosition, state: ProofState
     ) -> ProofState:
         arena = self.world.arena
         content, lengths = state.arrays[array], state.lengths[array]
@@ -242,7 +243,7 @@ class Executor:
     def _compare(
         self,
         kind: Kind,
-        position: loops.SourcePosition,
+        position: SourcePosition,
         start: ProofState,
         reached: ProofState,
         claimed: ProofState,
@@ -283,21 +284,21 @@ class Executor:
 
     # Expressions
 
-    def value(self, expression: loops.Expr, state: ProofState) -> ProofTerm:
+    def value(self, expression: Expr, state: ProofState) -> ProofTerm:
         """The value of an expression; what it needs to be defined is demanded."""
         arena = self.world.arena
         match expression:
-            case loops.Constant(value, type_, _):
+            case Num(value, type_):
                 return operators.constant(arena, value, type_)
-            case loops.Variable(name, _, position):
+            case Read(name):
                 held = state.scalars.get(name)
                 if held is None:
-                    raise Malformed(f"{position}: '{name}' is not declared")
+                    raise Malformed(f"{expression.position}: '{name}' is not declared")
                 if not held.defined:
-                    self.demand("definedness", f"{name} is set", position, arena.false)
+                    self.demand("definedness", f"{name} is set", expression.position, arena.false)
                 return held.value
-            case loops.Load(array, indices, _, position):
-                at = self._values(indices, state)
+            case loops.Load(array, indices):
+                at, position = self._values(indices, state), expression.position
                 if self._is_there(array, at, position):
                     types = [index.type for index in indices]
                     at, types = self._along_memory(array, at, types, position)
@@ -305,28 +306,28 @@ class Executor:
                 else:
                     at = self._inside(array, at, position, state)
                 return select(self.world, state.arrays[array], at)
-            case loops.Length(array, axis, _, position, row):
+            case loops.Length(array, axis, row=row):
                 if row:
-                    self._row_is_there(array, row, position, state)
+                    self._row_is_there(array, row, expression.position, state)
                 return self._lengths(array, state)[axis]
-            case loops.Apply("where", (condition, then, otherwise), _, _):
+            case Call("where", (condition, then, otherwise)):
                 holds = self.value(condition, state)
                 with self.under(holds):
                     a = self.value(then, state)
                 with self.under(arena.negate(holds)):
                     b = self.value(otherwise, state)
                 return arena.ite(holds, a, b)
-            case loops.Apply(operator, arguments, type_, position):
-                nodes = [self.value(argument, state) for argument in arguments]
-                if operator in DIVISIONS and nodes[1].sort == "Int":
-                    self._divides(nodes[1], position)
-                return operators.apply(arena, operator, nodes, type_)
-            case loops.ScalarCast(value, type_, _):
+            case Call("cast", (value,), type_):
                 node = self.value(value, state)
                 return operators.cast(arena, node, value.type, type_, operators.fits(value))
+            case Call(operator, arguments, type_):
+                nodes = [self.value(argument, state) for argument in arguments]
+                if operator in DIVISIONS and nodes[1].sort == "Int":
+                    self._divides(nodes[1], expression.position)
+                return operators.apply(arena, operator, nodes, type_)
         raise Malformed(f"{expression!r} is no expression")
 
-    def _divides(self, divisor: ProofTerm, position: loops.SourcePosition) -> None:
+    def _divides(self, divisor: ProofTerm, position: SourcePosition) -> None:
         """An integer divisor is not 0: by what is known, or because a requirement says so of its line."""
         arena, line = self.world.arena, f"(line {position.line})"
         for requirement in self.world.summary.requires:
@@ -336,7 +337,7 @@ class Executor:
         self.demand("definedness", "divisor is not 0", position, claim)
 
     def _row_is_there(
-        self, array: str, row: tuple[loops.Expr, ...], position: loops.SourcePosition, state: ProofState
+        self, array: str, row: tuple[Expr, ...], position: SourcePosition, state: ProofState
     ) -> None:
         """The first subscripts of elements are demanded to be inside."""
         nodes = self._values(row, state)
@@ -347,10 +348,10 @@ class Executor:
         inside = replace(memory, extents=extents[: len(row)]).inside(self.world, nodes)
         self.demand("bounds", array, position, inside)
 
-    def _values(self, indices: Sequence[loops.Expr], state: ProofState) -> At:
+    def _values(self, indices: Sequence[Expr], state: ProofState) -> At:
         return tuple(self.value(index, state) for index in indices)
 
-    def _is_there(self, array: str, nodes: At, position: loops.SourcePosition) -> bool:
+    def _is_there(self, array: str, nodes: At, position: SourcePosition) -> bool:
         """Whether an element whose subscripts are data is required to be there, in an array of one axis or
         of rows."""
         asked = any(each.text == there(array, position) for each in self.world.summary.requires)
@@ -358,7 +359,7 @@ class Executor:
         return asked and plain and any(map(is_data, nodes))
 
     def _along_memory(
-        self, array: str, nodes: At, types: list[MachineType], position: loops.SourcePosition
+        self, array: str, nodes: At, types: list[MachineType], position: SourcePosition
     ) -> tuple[At, list[MachineType]]:
         """Subscripts in rows of flat memory as its only one. The later ones are demanded to be in their rows;
         where data says, none is there if they are not: -1."""
@@ -375,7 +376,7 @@ class Executor:
                 place = arena.ite(claim, place, arena.number(-1, "Int"))
         return (place,), [I64]
 
-    def _inside(self, array: str, nodes: At, position: loops.SourcePosition, state: ProofState) -> At:
+    def _inside(self, array: str, nodes: At, position: SourcePosition, state: ProofState) -> At:
         """Grid subscripts of an element, demanded to be inside."""
         memory = self.memories[array]
         if array in state.lengths and memory.extents is not None:

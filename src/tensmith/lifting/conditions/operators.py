@@ -11,12 +11,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
-from tensmith.formula.expr import Call, Choose, Reduce, Size
+from tensmith.formula.expr import Call, Choose, Expr, Reduce, Size
 from tensmith.formula.functions import BITWISE, DIVISIONS, EXTREMES
 from tensmith.formula.types import MachineType
 from tensmith.lifting.conditions.nodes import Arena, Number, ProofTerm, Sort, monomials, walk
-from tensmith.lifting.loops import Apply, Expr
-from tensmith.lifting.summary import Term, first
+from tensmith.lifting.summary import first
 
 _LARGEST_POWER = 8
 
@@ -41,7 +40,7 @@ def infinity(arena: Arena, positive: bool) -> ProofTerm:
 
 
 def apply(arena: Arena, operator: str, nodes: Sequence[ProofTerm], type_: MachineType) -> ProofTerm:
-    """An operator of `loops.Apply` on values."""
+    """An operator of the loop language on values."""
     if operator in _PLAIN:
         return _PLAIN[operator](arena, *nodes)
     match operator, nodes:
@@ -234,7 +233,7 @@ def unwrapped(arena: Arena, node: ProofTerm, bits: int) -> ProofTerm:
     return total
 
 
-def fits(value: Expr | Term) -> bool:
+def fits(value: Expr) -> bool:
     """Whether a value is known to lie in its own type: all but unsigned sums, products and positions."""
     if value.type.kind != "int" or value.type.signed:
         return True
@@ -245,7 +244,7 @@ def fits(value: Expr | Term) -> bool:
             return kind in ("sum", "prod") or (fits(body) and fits(first(value)))
         case Choose(_, then, otherwise, _):
             return fits(then) and fits(otherwise)
-        case Apply(operator, arguments, _, _) | Call(operator, arguments, _):
+        case Call(operator, arguments):
             return operator == "cast" or (
                 operator in _CLOSED and all(fits(argument) for argument in arguments)
             )

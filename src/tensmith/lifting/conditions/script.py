@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.conditions.execute import Goal
 from tensmith.lifting.conditions.instances import Instances, axiom_instances, recurrences
 from tensmith.lifting.conditions.nodes import ProofTerm, monomials, walk
 from tensmith.lifting.conditions.relevance import Relevance
 from tensmith.lifting.conditions.text import name, text
 from tensmith.lifting.conditions.world import ProofWorld
-from tensmith.lifting.loops import SourcePosition
 from tensmith.verify.obligation import FoldWindow, Lemma, Obligation, Script
 from tensmith.verify.theory import Prefix, window
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
+from tensmith.formula.expr import Call, Choose, Expr, Num, Read, Reduce, Size
 from tensmith.formula.poly import FloorDiv, Monomial, Poly
 from tensmith.formula.types import I32, I64, MachineType
 from tensmith.lifting import loops
@@ -223,20 +223,20 @@ class ProofWorld:
         wide = kind.element.signed and (kind.element.bits or 64) >= 32
         return None if wide else kind.element.limits
 
-    def entry(self, expression: loops.Expr) -> ProofTerm:
+    def entry(self, expression: Expr) -> ProofTerm:
         """An expression of the source over the arguments at entry (an extent in a type)."""
         match expression:
-            case loops.Constant(value, type_, _):
+            case Num(value, type_):
                 return operators.constant(self.arena, value, type_)
-            case loops.Variable(name, _, _) if name in self.scalars:
+            case Read(name) if name in self.scalars:
                 return self.scalars[name][0]
-            case loops.Length(array, axis, _, _):
+            case loops.Length(array, axis):
                 return self.length(array, axis)
-            case loops.Apply(operator, arguments, type_, _):
-                return operators.apply(self.arena, operator, [self.entry(a) for a in arguments], type_)
-            case loops.ScalarCast(value, type_, _):
+            case Call("cast", (value,), type_):
                 fits = operators.fits(value)
                 return operators.cast(self.arena, self.entry(value), value.type, type_, fits)
+            case Call(operator, arguments, type_):
+                return operators.apply(self.arena, operator, [self.entry(a) for a in arguments], type_)
         raise Malformed(f"an extent is not made of parameters at {expression.position}")
 
     # Polynomials and terms

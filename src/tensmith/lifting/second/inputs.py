@@ -21,7 +21,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Constant, Variable
+from tensmith.lifting.loops import Array
 from tensmith.lifting.second.values import dtype, folded, is_flat
 from tensmith.lifting.summarize.constants import cast_constant, fold_constants, number
 from tensmith.lifting.summary import Path, Requirement, Term, length_symbol
@@ -116,8 +116,8 @@ def rows(kind: Array, scalars: Mapping[str, Any]) -> list[int]:
     """How long the rows of flat memory are by its type, the outermost first; 1 where that is unclear."""
     found = []
     for extent in kind.extents[1:] if kind.memory == "flat" else ():
-        name = extent.name if isinstance(extent, Variable) else ""
-        given = extent.value if isinstance(extent, Constant) else scalars.get(name, 1)
+        name = extent.tensor if isinstance(extent, Read) else ""
+        given = extent.value if isinstance(extent, Num) else scalars.get(name, 1)
         found.append(max(1, int(given)))
     return found
 

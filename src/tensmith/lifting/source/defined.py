@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tensmith.formula.expr import Expr, Read
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
@@ -36,7 +37,7 @@ def follow(body: Sequence[loops.Statement], known: set[str]) -> None:
                 follow(inside, set(known))
 
 
-def expressions(statement: loops.Statement) -> tuple[loops.Expr, ...]:
+def expressions(statement: loops.Statement) -> tuple[Expr, ...]:
     """What a statement evaluates before its own blocks."""
     match statement:
         case loops.Declare(_, _, value, _):
@@ -54,10 +55,10 @@ def expressions(statement: loops.Statement) -> tuple[loops.Expr, ...]:
     return ()
 
 
-def check(expression: loops.Expr, known: set[str]) -> None:
-    variables = (part for part in loops.nodes(expression) if isinstance(part, loops.Variable))
-    unset = [variable for variable in variables if variable.name not in known]
+def check(expression: Expr, known: set[str]) -> None:
+    variables = (part for part in loops.nodes(expression) if isinstance(part, Read))
+    unset = [variable for variable in variables if variable.tensor not in known]
     if unset:
         first = min(unset, key=lambda variable: variable.position)
-        reason = f"{first.name} may be read before it is set"
+        reason = f"{first.tensor} may be read before it is set"
         raise Refusal(f"{reason}: give it a value where it is declared", first.position)

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from tensmith.formula.expr import Num, Read, variable
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import (
     Allocate,
     Assign,
-    Constant,
     Declare,
     Function,
     If,
@@ -23,7 +23,6 @@ from tensmith.lifting.loops import (
     Load,
     Loop,
     Statement,
-    Variable,
     new_name,
     nodes,
     reads,
@@ -51,10 +50,10 @@ def _block(body: Sequence[Statement], taken: set[str]) -> Iterator[Statement]:
                 for load in dict.fromkeys(_kept(statement)):
                     places = ", ".join(sorted(reads(load.indices)))
                     name = new_name(f"{load.array}[{places}]", taken)
-                    kept = Variable(name, load.type, load.position)
+                    kept = variable(name, load.type, load.position)
                     later = _later(rest, load, kept)
                     nothing = {"float": 0.0, "bool": False}.get(load.type.kind, 0)
-                    value = load if later != rest else Constant(nothing, load.type)
+                    value = load if later != rest else Num(nothing, load.type)
                     yield Declare(name, load.type, value, load.position)
                     if later == rest:
                         yield If(condition, (Assign(name, load, load.position),), (), load.position)
@@ -65,7 +64,7 @@ def _block(body: Sequence[Statement], taken: set[str]) -> Iterator[Statement]:
                 yield statement
 
 
-def _later(rest: Sequence[Statement], load: Load, kept: Variable) -> list[Statement]:
+def _later(rest: Sequence[Statement], load: Load, kept: Read) -> list[Statement]:
     """What follows the loop, with the element that it left, up to where a part of that changes."""
     parts = {load.array, *reads(load.indices)}
     stop = next((n for n, each in enumerate(rest) if (writes(each) | _declared(each)) & parts), len(rest))
@@ -116,7 +115,7 @@ def _followed(body: Iterable[Statement], load: Load, name: str) -> Iterator[Stat
                     yield Assign(name, load, statement.position)
 
 
-def _replaced(part: Any, load: Load, kept: Variable) -> Any:
+def _replaced(part: Any, load: Load, kept: Read) -> Any:
     """A part of a function with one expression in place of another."""
     if part == load:
         return kept

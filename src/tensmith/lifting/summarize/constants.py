@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from tensmith.formula.expr import Call, Num
+from tensmith.formula.expr import Call, Num, Number
 from tensmith.formula.types import MachineType
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import Term
 
 
-def number(value: Fraction | int | float, type_: MachineType) -> Num:
+def number(value: Number, type_: MachineType) -> Num:
     """A constant; floats at their exact binary value."""
     return Num(Fraction(value), type_)
 
 
-def literal(value: int | float, type_: MachineType) -> Term:
+def literal(value: Number, type_: MachineType) -> Term:
     """A constant of the source.
 
     Raises:

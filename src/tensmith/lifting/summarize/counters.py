@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tensmith.formula.expr import Call, Expr, Num, Read, is_cast
 from tensmith.lifting import loops
 from tensmith.lifting.summary import length_of, length_symbol
 
@@ -52,21 +53,21 @@ def steps(statement: loops.Statement, name: str) -> list[int | None]:
     return []
 
 
-def _constant_step(value: loops.Expr, name: str) -> int | None:
+def _constant_step(value: Expr, name: str) -> int | None:
     match _unconverted(value):
-        case loops.Apply(("add" | "sub") as operator, (left, right)):
+        case Call(("add" | "sub") as operator, (left, right)):
             match _unconverted(left), _unconverted(right):
-                case loops.Variable(other), loops.Constant(int(step)) if other == name:
+                case Read(other), Num(int(step)) if other == name:
                     return int(step) if operator == "add" else -int(step)
-                case loops.Constant(int(step)), loops.Variable(other) if other == name and operator == "add":
+                case Num(int(step)), Read(other) if other == name and operator == "add":
                     return int(step)
     return None
 
 
-def _unconverted(value: loops.Expr) -> loops.Expr:
+def _unconverted(value: Expr) -> Expr:
     """An expression without conversions of integers; that a counter fits its type is proved later."""
-    while isinstance(value, loops.ScalarCast) and value.type.kind == value.value.type.kind == "int":
-        value = value.value
+    while is_cast(value) and value.type.kind == value.args[0].type.kind == "int":
+        value = value.args[0]
     return value
 
 
@@ -80,6 +81,4 @@ def from_memory(statement: loops.Statement, name: str) -> bool:
 
 
 def _is_data(part: object) -> bool:
-    return isinstance(part, loops.Load) or (
-        isinstance(part, loops.ScalarCast) and part.value.type.kind == "float"
-    )
+    return isinstance(part, loops.Load) or (is_cast(part) and part.args[0].type.kind == "float")

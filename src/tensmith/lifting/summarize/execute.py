@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensmith.formula.expr import Choose, Read, Size, fresh
+from tensmith.formula.expr import Call, Choose, Expr, Num, Read, Size, SourcePosition, fresh
 from tensmith.formula.functions import DIVISIONS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, I64, MachineType
@@ -56,7 +56,7 @@ class Execution:
 
     # Running
 
-    def run(self) -> tuple[State, loops.Expr | str | None]:
+    def run(self) -> tuple[State, Expr | str | None]:
         """The state at the end, and what is returned."""
         state = self.entry()
         self.block(self.function.body, state, Scope(self.plan.never_negative))
@@ -137,7 +137,7 @@ class Execution:
         self.locals[name] = tuple(extents)
 
     def _append(
-        self, array: str, value: loops.Expr | str, state: State, scope: Scope, position: loops.SourcePosition
+        self, array: str, value: Expr | str, state: State, scope: Scope, position: SourcePosition
     ) -> None:
         length = length_symbol(array, 0)
         held = state.scalars[length]
@@ -154,9 +154,7 @@ class Execution:
                 state.scalars[length_symbol(array, axis + 1)] = state.scalars[length_symbol(value, axis)]
         state.scalars[length] = self.algebra.apply("add", (held, number(1, I64)), I64, scope)
 
-    def _row(
-        self, end: Poly, row: str, state: State, scope: Scope, position: loops.SourcePosition
-    ) -> StoredBox:
+    def _row(self, end: Poly, row: str, state: State, scope: Scope, position: SourcePosition) -> StoredBox:
         rank = self.arrays[row].rank
         extents = [
             self.position_of(state.scalars[length_symbol(row, axis)], scope, position) for axis in range(rank)
@@ -194,26 +192,26 @@ class Execution:
 
     # Expressions
 
-    def evaluate(self, expression: loops.Expr, state: State, scope: Scope) -> Term:
+    def evaluate(self, expression: Expr, state: State, scope: Scope) -> Term:
         """The value of an expression in a state."""
         match expression:
-            case loops.Constant(value, type_):
+            case Num(value, type_):
                 return literal(value, type_)
-            case loops.Variable(name, type_):
+            case Read(name, _, type_):
                 return state.scalars.get(name) or undefined(name, type_)
-            case loops.Length(array, axis, type_, position, row):
+            case loops.Length(array, axis, type_, row=row):
                 if row and not self.scouting:
                     at = (self._subscript(part, state, scope, array, stored=False) for part in row)
-                    self.accesses.append(Access(scope, position, array, tuple(at), False))
+                    self.accesses.append(Access(scope, expression.position, array, tuple(at), False))
                 length = self.length(array, axis, state)
                 if isinstance(length, Poly):
                     return Size(length, type_)
                 return self.algebra.cast(length, type_, scope)
             case loops.Load():
                 return self._load(expression, state, scope)
-            case loops.ScalarCast(value, type_):
+            case Call("cast", (value,), type_):
                 return self.algebra.cast(self.evaluate(value, state, scope), type_, scope)
-            case loops.Apply("where", (condition, then, otherwise), type_):
+            case Call("where", (condition, then, otherwise), type_):
                 chosen = self.evaluate(condition, state, scope)
                 then_scope, else_scope = self.branches(chosen, scope)
                 with self.algebra.inside(then_scope):
@@ -221,10 +219,10 @@ class Execution:
                 with self.algebra.inside(else_scope):
                     b = self.evaluate(otherwise, state, else_scope)
                 return self.algebra.select(chosen, a, b, scope)
-            case loops.Apply(operator, arguments, type_, position):
+            case Call(operator, arguments, type_):
                 terms = [self.evaluate(argument, state, scope) for argument in arguments]
                 if operator in DIVISIONS and (operator, type_.kind) != ("div", "float") and not self.scouting:
-                    self.divisors.append(Divisor(scope, position, terms[1]))
+                    self.divisors.append(Divisor(scope, expression.position, terms[1]))
                 return self.algebra.apply(operator, terms, type_, scope)
         raise TypeError(f"not an expression: {expression!r}")
 
@@ -328,11 +326,11 @@ class Execution:
             flat = flat + stride * subscript
         return (flat,)
 
-    def _subscript(self, part: loops.Expr, state: State, scope: Scope, array: str, stored: bool) -> Poly:
+    def _subscript(self, part: Expr, state: State, scope: Scope, array: str, stored: bool) -> Poly:
         return self.position_of(self.evaluate(part, state, scope), scope, part.position, array, stored)
 
     def _on_grid(
-        self, array: str, at: tuple[Poly, ...], scope: Scope, position: loops.SourcePosition, stored: bool
+        self, array: str, at: tuple[Poly, ...], scope: Scope, position: SourcePosition, stored: bool
     ) -> tuple[Poly, ...]:
         """Subscripts of the grid; the access is kept for what it requires."""
         self.accesses.append(Access(scope, position, array, at, stored))
@@ -344,7 +342,7 @@ class Execution:
     # Positions
 
     def position_of(
-        self, term: Term, scope: Scope, position: loops.SourcePosition, array: str = "", stored: bool = False
+        self, term: Term, scope: Scope, position: SourcePosition, array: str = "", stored: bool = False
     ) -> Poly:
         """An integer term as a polynomial of counters and sizes. Raises Refusal where it is data."""
         poly = self.algebra.poly(term)

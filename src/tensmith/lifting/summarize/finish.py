@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Literal
 
-from tensmith.formula.expr import Choose, Num, Read, Reduce, fresh
+from tensmith.formula.expr import NOWHERE, Call, Choose, Expr, Num, Read, Reduce, fresh, is_cast
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import NOWHERE, Apply, Expr, Function, Loop, ScalarCast, nodes, statements
+from tensmith.lifting.loops import Function, Loop, nodes, statements
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.execute import Execution
@@ -153,8 +153,8 @@ def arithmetic_of(function: Function) -> Literal["machine integers", "integers",
     return "integers" if function.language == "python" else "machine integers"
 
 
-def _truncates(cast: ScalarCast) -> bool:
-    return cast.type.kind == "int" and cast.value.type.kind == "float"
+def _truncates(cast: Call) -> bool:
+    return cast.type.kind == "int" and cast.args[0].type.kind == "float"
 
 
 def assumed(function: Function) -> tuple[str, ...]:
@@ -164,10 +164,10 @@ def assumed(function: Function) -> tuple[str, ...]:
     found = list(function.noted)
     if any(scalar.kind == "float" for scalar in scalars):
         found.append(assumptions.REALS())
-    if any(isinstance(part, ScalarCast) and _truncates(part) for part in parts):
+    if any(is_cast(part) and _truncates(part) for part in parts):
         found.append(assumptions.TRUNCATED())
     if function.language == "python":
-        if any(isinstance(part, Apply) and part.operator == "div" for part in parts):
+        if any(isinstance(part, Call) and part.function == "div" for part in parts):
             found.append(assumptions.FLOAT_DIVISORS())
         if any(scalar.kind == "int" for scalar in scalars):
             found.append(assumptions.INTEGERS())

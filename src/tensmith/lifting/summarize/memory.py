@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensmith.formula.expr import Read
+from tensmith.formula.expr import NOWHERE, Read, SourcePosition
 from tensmith.formula.poly import Poly, long_division
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import NOWHERE, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import Conjunction, choice, substitute
 from tensmith.lifting.summarize.scope import Scope

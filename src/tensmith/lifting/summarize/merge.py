@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tensmith.formula.expr import SourcePosition
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
-from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import Conjunction, is_open, substitute
 from tensmith.lifting.summarize.memory import Contents, StoredBox

@@ -7,9 +7,9 @@ from fractions import Fraction
 from tensmith.formula.expr import Call, Num, Read, Size
 from tensmith.formula.functions import BITWISE
 from tensmith.formula.walk import loads, parts, walk
-from tensmith.lifting.source.text import SIGNS
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summary import Term
+from tensmith.lifting.text import SIGNS
 
 _BITWISE = BITWISE | {"left_shift", "right_shift"}
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensmith.formula.expr import Call, Read
+from tensmith.formula.expr import Call, Read, SourcePosition
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.summarize.memory import Contents
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import LoopFacts, Term

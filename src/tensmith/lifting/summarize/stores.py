@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from tensmith.formula.expr import Read, fresh, rebuilt
+from tensmith.formula.expr import Read, SourcePosition, fresh, rebuilt
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
-from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import choice, is_open, substitute, symbols
 from tensmith.lifting.summarize.constants import number

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.formula.arith import Array
+from tensmith.formula.expr import NOWHERE
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program, TensorType
@@ -23,7 +24,7 @@ from tensmith.ir.part import alive
 from tensmith.ir.program import make_node
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.lifted import ArrayView, Input
-from tensmith.lifting.loops import NOWHERE, dtype_of
+from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
 
 

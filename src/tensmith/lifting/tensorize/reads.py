@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tensmith.formula.expr import NOWHERE
 from tensmith.formula.poly import Poly
 from tensmith.lifting.lifted import ArrayView
-from tensmith.lifting.loops import NOWHERE
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import StridedMemory
 from tensmith.lifting.tensorize.affine import linear

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from string import ascii_lowercase
 
+from tensmith.formula.expr import NOWHERE
 from tensmith.formula.poly import product
 from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program
@@ -16,7 +17,6 @@ from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.graph.build import Graph
 from tensmith.lifting.emit.graph.contraction import arranged, contract
-from tensmith.lifting.loops import NOWHERE
 from tensmith.lifting.refusal import Refusal
 
 _WIDE = frozenset({"f32", "f64", "i32", "i64"})

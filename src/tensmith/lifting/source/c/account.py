@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensmith.lifting.loops import SourcePosition
+from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensmith.formula.expr import Expr, Num, SourcePosition, variable
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
@@ -37,7 +38,7 @@ from tensmith.lifting.source.c.types import is_pointer
 
 
 def store(
-    context: LoweringContext, target: ScalarPlace | ElementPlace, new: loops.Expr, where: loops.SourcePosition
+    context: LoweringContext, target: ScalarPlace | ElementPlace, new: Expr, where: SourcePosition
 ) -> loops.Statement:
     """The statement that writes a number of the target's type."""
     if isinstance(target, ScalarPlace):
@@ -84,16 +85,14 @@ def assign(context: LoweringContext, cursor: Cursor, left: Cursor, right: Cursor
     return target
 
 
-def repoint(
-    context: LoweringContext, target: PointerPlace, pointer: Pointer, where: loops.SourcePosition
-) -> None:
+def repoint(context: LoweringContext, target: PointerPlace, pointer: Pointer, where: SourcePosition) -> None:
     """p = pointer, at once; what is postponed must not move p as well."""
     check_own(target, where)
     context.point(target.key, target.name, pointer, where)
     context.reads |= loops.reads(context.pointers[target.key])
 
 
-def check_own(target: PointerPlace, where: loops.SourcePosition) -> None:
+def check_own(target: PointerPlace, where: SourcePosition) -> None:
     """A pointer that moves is the function's own: nobody else sees where it points in the end."""
     if target.fixed:
         raise Refusal(target.fixed, where)
@@ -107,9 +106,7 @@ def number_place(context: LoweringContext, cursor: Cursor) -> ScalarPlace | Elem
     raise Refusal(f"`{spelled(cursor)}` is {what}: write its elements one by one", position(cursor))
 
 
-def copy_struct(
-    context: LoweringContext, target: Place, source: StructPlace, where: loops.SourcePosition
-) -> Value:
+def copy_struct(context: LoweringContext, target: Place, source: StructPlace, where: SourcePosition) -> Value:
     """s = t, field by field."""
     if not isinstance(target, StructPlace):
         raise Refusal("a struct is assigned to what is not one", where)
@@ -119,7 +116,7 @@ def copy_struct(
             raise Refusal("a struct with arrays is copied: copy its fields one by one", where)
         to, old = pair
         assert isinstance(to, ScalarPlace) and isinstance(old, ScalarPlace)
-        context.emit(store(context, to, loops.Variable(old.name, old.type, where), where))
+        context.emit(store(context, to, variable(old.name, old.type, where), where))
     return target
 
 
@@ -143,14 +140,14 @@ def compound(context: LoweringContext, cursor: Cursor) -> Value:
     return target
 
 
-def updated(old: loops.Expr, sign: str, by: loops.Expr, where: loops.SourcePosition) -> loops.Expr:
+def updated(old: Expr, sign: str, by: Expr, where: SourcePosition) -> Expr:
     """old op by, in the type that C computes in."""
     shift = sign in ("left_shift", "right_shift")
     kind = promoted(old.type) if shift else common(old.type, by.type)
     return apply(sign, (cast(old, kind), cast(by, kind)), kind, where)
 
 
-def move(context: LoweringContext, target: Place, by: loops.Expr, cursor: Cursor, sign: str) -> Value:
+def move(context: LoweringContext, target: Place, by: Expr, cursor: Cursor, sign: str) -> Value:
     """p += k, p -= k, ++p, --p."""
     if not isinstance(target, PointerPlace):
         reason = f"`{spelled(cursor)}` makes an array point elsewhere"
@@ -183,19 +180,15 @@ def step(context: LoweringContext, cursor: Cursor, sign: str) -> Value:
     return old
 
 
-def number(
-    context: LoweringContext, target: ScalarPlace | ElementPlace, where: loops.SourcePosition
-) -> loops.Expr:
+def number(context: LoweringContext, target: ScalarPlace | ElementPlace, where: SourcePosition) -> Expr:
     """The old value, which x++ itself may read."""
     if isinstance(target, ScalarPlace):
-        return loops.Variable(target.name, target.type, where)
+        return variable(target.name, target.type, where)
     return loops.Load(target.array, target.indices, place_type(context, target), where)
 
 
-def one(kind: MachineType, where: loops.SourcePosition) -> loops.Constant:
-    return (
-        loops.Constant(1.0, kind, where) if kind.kind == "float" else loops.Constant(1, promoted(kind), where)
-    )
+def one(kind: MachineType, where: SourcePosition) -> Num:
+    return Num(1.0, kind, where) if kind.kind == "float" else Num(1, promoted(kind), where)
 
 
 def step_pointer(context: LoweringContext, cursor: Cursor, target: Place, sign: str, direction: str) -> Value:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from tensmith.lifting.loops import Constant, SourcePosition, reads, touches, writes
+from tensmith.formula.expr import Num, SourcePosition
+from tensmith.lifting.loops import reads, touches, writes
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast, surely
 from tensmith.lifting.source.c.context import CFrame, LoweringContext, refuse_shared
@@ -199,7 +200,7 @@ def returned(context: LoweringContext, cursor: Cursor, definition: Cursor) -> Va
 
 def kept(context: LoweringContext, result: Value, cursor: Cursor) -> Value:
     """The result of a helper, in a variable: what comes next may change what it was read from."""
-    if is_number(result) and not isinstance(result, Constant):
+    if is_number(result) and not isinstance(result, Num):
         return context.declare(f"{cursor.spelling}_value", result.type, result, position(cursor))
     if isinstance(result, ArrayRegion) and result.array in context.local:
         context.temporary.add(result.array)
@@ -236,10 +237,10 @@ def bind(
             raise Refusal(f"{name}, a struct passed by value, is changed: pass it by reference", where)
         return at, found if direct else struct_copy(context, found, name, argument)
     number = cast(value(context, argument), wanted)
-    if not changed and (direct or isinstance(number, Constant)):
+    if not changed and (direct or isinstance(number, Num)):
         return at, number
     variable = context.declare(name, wanted, number, where)
-    return at, ScalarPlace(variable.name, wanted)
+    return at, ScalarPlace(variable.tensor, wanted)
 
 
 def struct_copy(context: LoweringContext, found: Value, name: str, argument: Cursor) -> Value:
@@ -252,7 +253,7 @@ def struct_copy(context: LoweringContext, found: Value, name: str, argument: Cur
         if isinstance(old, ScalarPlace):
             number = load(context, old, argument)
             new = context.declare(f"{copy.name}.{part.spelling}", old.type, number, where)
-            old = ScalarPlace(new.name, old.type)
+            old = ScalarPlace(new.tensor, old.type)
         elif isinstance(old, ArrayRegion):
             reason = f"{name}, a struct with an array in it, is passed by value"
             raise Refusal(f"{reason}: pass it by reference", where)

@@ -6,21 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tensmith.formula.expr import Expr, Num, Read, SourcePosition, variable
 from tensmith.formula.types import I64, MachineType
 from tensmith.ir.names import take
 from tensmith.lifting import loops
 from tensmith.lifting.limit import Deadline
-from tensmith.lifting.loops import (
-    Array,
-    Assign,
-    Constant,
-    Declare,
-    Expr,
-    SourcePosition,
-    Statement,
-    Variable,
-    new_label,
-)
+from tensmith.lifting.loops import Array, Assign, Declare, Statement, new_label
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast
 from tensmith.lifting.source.c.cursor import Cursor, identity, key
@@ -115,12 +106,12 @@ class LoweringContext:
         """The unique label of a loop."""
         return new_label(base, position, self.labels)
 
-    def declare(self, base: str, kind: MachineType, value: Expr | None, position: SourcePosition) -> Variable:
+    def declare(self, base: str, kind: MachineType, value: Expr | None, position: SourcePosition) -> Read:
         """A new local scalar."""
         name = self.fresh(base)
         self.types[name] = kind
         self.emit(Declare(name, kind, value, position))
-        return Variable(name, kind, position)
+        return variable(name, kind, position)
 
     def array(self, base: str, kind: Array) -> str:
         """The name of a new local array."""
@@ -208,21 +199,21 @@ class LoweringContext:
             if self.is_steady(index) and len(indices) < len(target.indices) - 1:
                 indices.append(index)
                 continue
-            indices.append(Variable(subscript, I64, position))
-            if not isinstance(index, Variable) or index.name != subscript:
+            indices.append(variable(subscript, I64, position))
+            if not isinstance(index, Read) or index.tensor != subscript:
                 self.emit(Assign(subscript, cast(index, I64), position))
         self.pointers[at] = Address(target.array, tuple(indices))
 
     def is_steady(self, index: Expr) -> bool:
         """Whether a subscript is a number, or a variable made for it alone."""
-        return isinstance(index, Constant) or (isinstance(index, Variable) and index.name in self.steady)
+        return isinstance(index, Num) or (isinstance(index, Read) and index.tensor in self.steady)
 
     def kept(self, name: str, index: Expr, position: SourcePosition) -> Expr:
         """A subscript with the value it has now."""
         if self.is_steady(index):
             return index
         variable = self.declare(name, I64, cast(index, I64), position)
-        self.steady.add(variable.name)
+        self.steady.add(variable.tensor)
         return variable
 
     def fix(self, at: int, name: str, target: Pointer, position: SourcePosition) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from tensmith.errors import MissingExtra
-from tensmith.lifting.loops import SourcePosition
+from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.refusal import Refusal
 
 Cursor: TypeAlias = Any  # clang.cindex.Cursor and Type: the binding has no types of its own

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tensmith.lifting.loops import Allocate, Array, Constant, Expr, SourcePosition, Store
+from tensmith.formula.expr import Expr, Num, SourcePosition
+from tensmith.lifting.loops import Allocate, Array, Store
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast, integer, zero
 from tensmith.lifting.source.c.context import LoweringContext
@@ -77,7 +78,7 @@ def declare(context: LoweringContext, cursor: Cursor) -> None:
         elif (kind_of := scalar(cursor.type)) is not None:
             given = None if first is None else cast(value(context, only(context, first)), kind_of)
             variable = context.declare(name, kind_of, given, where)
-            context.bound[at] = ScalarPlace(variable.name, kind_of)
+            context.bound[at] = ScalarPlace(variable.tensor, kind_of)
         elif (declaration := record(cursor.type)) is not None and declaration.kind.name != "UNION_DECL":
             context.bound[at] = declare_struct(context, cursor, declaration, first)
         else:
@@ -149,7 +150,7 @@ def held(context: LoweringContext, first: Cursor, name: str) -> Value:
         return type(found)(found.array, indices)
     if is_number(found):
         kept = context.declare(name, found.type, found, position(first))
-        return ScalarPlace(kept.name, kept.type)
+        return ScalarPlace(kept.tensor, kept.type)
     return found
 
 
@@ -207,7 +208,7 @@ def declare_array(context: LoweringContext, cursor: Cursor, first: Cursor | None
     for size in extents(context, cursor, found):
         if size is None:
             raise Refusal(f"{name} has no size", where)
-        fixed = isinstance(size, Constant)
+        fixed = isinstance(size, Num)
         sizes.append(size if fixed else context.declare(f"{name}_size", size.type, size, where))
     array = Array(found.element, found.rank, "flat", tuple(sizes))
     unique = context.array(name, array)
@@ -240,7 +241,7 @@ def initial_elements(
         if len(at) == found.rank:
             values += 1
             given = cast(value(context, only(context, cursor)), found.element)
-            if not (isinstance(given, Constant) and given.value == 0 and str(given.value)[0] != "-"):
+            if not (isinstance(given, Num) and given.value == 0 and str(given.value)[0] != "-"):
                 listed[at] = given
             return
         context.see(cursor)
@@ -300,5 +301,5 @@ def declare_struct(
         elif listed:
             given = zero(element, where)
         variable = context.declare(f"{name}.{part.spelling}", element, given, where)
-        context.fields[(name, part.spelling)] = ScalarPlace(variable.name, element)
+        context.fields[(name, part.spelling)] = ScalarPlace(variable.tensor, element)
     return target

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tensmith.formula.expr import Expr, Num, SourcePosition, is_cast, variable
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
@@ -48,7 +49,7 @@ def check_type(cursor: Cursor) -> None:
         raise Refusal(f"`{spelled(cursor)}` is {problem}", position(cursor))
 
 
-def value(context: LoweringContext, cursor: Cursor) -> loops.Expr:
+def value(context: LoweringContext, cursor: Cursor) -> Expr:
     """The number an expression stands for."""
     found = evaluate(context, cursor)
     if isinstance(found, c_places.ScalarPlace | c_places.ElementPlace):
@@ -58,7 +59,7 @@ def value(context: LoweringContext, cursor: Cursor) -> loops.Expr:
     raise Refusal(f"`{spelled(cursor)}` is used as a number: it is {described(found)}", position(cursor))
 
 
-def condition(context: LoweringContext, cursor: Cursor) -> loops.Expr:
+def condition(context: LoweringContext, cursor: Cursor) -> Expr:
     """Whether an expression is true; pointers are taken not to be null."""
     found = evaluate(context, cursor)
     if isinstance(found, c_places.ScalarPlace | c_places.ElementPlace):
@@ -87,13 +88,9 @@ def decayed(context: LoweringContext, found: c_places.Value, cursor: Cursor) -> 
         return pointer
     if isinstance(found, c_places.Address | c_places.AddressOf | c_places.Null | c_places.Heap):
         return found
-    if isinstance(found, loops.Constant) and found.value == 0:
+    if isinstance(found, Num) and found.value == 0:
         return c_places.Null()
-    if (
-        isinstance(found, loops.ScalarCast)
-        and isinstance(found.value, loops.Constant)
-        and found.value.value == 0
-    ):
+    if is_cast(found) and isinstance(found.args[0], Num) and found.args[0].value == 0:
         return c_places.Null()
     reason = f"`{spelled(cursor)}` is used as a pointer: numbers are not addresses"
     raise Refusal(reason, position(cursor))
@@ -109,11 +106,11 @@ def place(context: LoweringContext, cursor: Cursor) -> c_places.Place:
 
 def load(
     context: LoweringContext, source: c_places.ScalarPlace | c_places.ElementPlace, cursor: Cursor
-) -> loops.Expr:
+) -> Expr:
     """The number a variable or element holds."""
     if isinstance(source, c_places.ScalarPlace):
         context.reads.add(source.name)
-        return loops.Variable(source.name, source.type, position(cursor))
+        return variable(source.name, source.type, position(cursor))
     context.bytes.discard(source.array)
     return loops.Load(source.array, source.indices, context.arrays[source.array].element, position(cursor))
 
@@ -136,14 +133,14 @@ def names_element(cursor: Cursor) -> bool:
     return kind(cursor) in ("ARRAY_SUBSCRIPT_EXPR", "MEMBER_REF_EXPR", "CALL_EXPR")
 
 
-def keep_defined(context: LoweringContext, found: c_places.Value, where: loops.SourcePosition) -> None:
+def keep_defined(context: LoweringContext, found: c_places.Value, where: SourcePosition) -> None:
     """Let a value that is computed and not used, or a place that is named, be needed to be defined."""
     for part in computed(found):
         if not defined_everywhere(part):
             context.declare("unused", part.type, part, where)
 
 
-def computed(found: c_places.Value) -> tuple[loops.Expr, ...]:
+def computed(found: c_places.Value) -> tuple[Expr, ...]:
     """The numbers behind a value: itself, or the subscripts of a place."""
     if isinstance(found, c_places.ElementPlace | c_places.ArrayRegion | c_places.Address):
         return found.indices
@@ -165,12 +162,12 @@ def element(context: LoweringContext, pointer: c_places.Pointer, cursor: Cursor)
     return (c_places.ElementPlace if full else c_places.ArrayRegion)(pointer.array, pointer.indices)
 
 
-def not_null(context: LoweringContext, cursor: Cursor, result: bool) -> loops.Expr:
+def not_null(context: LoweringContext, cursor: Cursor, result: bool) -> Expr:
     context.note(assumptions.POINTERS())
-    return loops.Constant(result, BOOL, position(cursor))
+    return Num(result, BOOL, position(cursor))
 
 
-def converted(found: loops.Expr, cursor: Cursor) -> loops.Expr:
+def converted(found: Expr, cursor: Cursor) -> Expr:
     """The expression in the type that clang gives the cursor."""
     wanted = scalar(cursor.type)
     return found if wanted is None else cast(found, wanted, position(cursor))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tensmith.formula.expr import Call, Expr, Num
 from tensmith.formula.functions import BITWISE, MIRRORED
 from tensmith.formula.types import BOOL
-from tensmith.lifting.loops import Apply, Assign, Constant, Expr, If, Statement
+from tensmith.lifting.loops import Assign, If, Statement
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.account import dead
 from tensmith.lifting.source.c.arithmetic import apply, cast, defined_everywhere, negation
@@ -54,7 +55,7 @@ def literal(context: LoweringContext, cursor: Cursor) -> Value:
     if found is None or wanted is None:
         reason = f"a constant that is not understood, of the type {cursor.type.spelling}"
         raise Refusal(f"{reason}: write a plain number", position(cursor))
-    return Constant(bool(found) if wanted == BOOL else found, wanted, position(cursor))
+    return Num(bool(found) if wanted == BOOL else found, wanted, position(cursor))
 
 
 @expression("CXX_NULL_PTR_LITERAL_EXPR", "GNU_NULL_EXPR")
@@ -72,7 +73,7 @@ def name(context: LoweringContext, cursor: Cursor) -> Value:
     if declaration.kind.name == "ENUM_CONSTANT_DECL":
         wanted = scalar(cursor.type)
         assert wanted is not None
-        return Constant(declaration.enum_value, wanted, position(cursor))
+        return Num(declaration.enum_value, wanted, position(cursor))
     found = context.binding(declaration)
     if found is None and declaration.kind.name == "VAR_DECL":
         return global_constant(context, declaration, cursor)
@@ -147,9 +148,9 @@ def elvis(context: LoweringContext, cursor: Cursor, inner: list[Cursor]) -> Valu
     with context.perhaps() as before:
         other = cast(sequenced(context, value, inner[3]), wanted)
     if not before:
-        return Apply("where", (cast(first, BOOL), cast(first, wanted), other), wanted, where)
+        return Call("where", (cast(first, BOOL), cast(first, wanted), other), wanted, where)
     result = context.declare("choice", wanted, cast(first, wanted), where)
-    otherwise = (*before, Assign(result.name, other, where))
+    otherwise = (*before, Assign(result.tensor, other, where))
     context.emit(If(negation(cast(first, BOOL)), otherwise, (), where))
     return result
 
@@ -212,7 +213,7 @@ def binary(context: LoweringContext, cursor: Cursor) -> Value:
     )
     if comparison in ("less", "less_equal", "equal", "not_equal"):
         pair = (b, a) if sign in MIRRORED else (a, b)
-        return converted(Apply(comparison, pair, BOOL, position(cursor)), cursor)
+        return converted(Call(comparison, pair, BOOL, position(cursor)), cursor)
     wanted = scalar(cursor.type)
     if wanted is None or sign not in ARITHMETIC:
         raise Refusal(unsupported(cursor.type, "the result of an operator"), position(cursor))
@@ -240,7 +241,7 @@ def logical(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, r
     """a && b, a || b: the right side only counts, and only happens, where the left one leaves it open."""
     where = position(cursor)
     a = sequenced(context, condition, left)
-    if isinstance(a, Constant):
+    if isinstance(a, Num):
         if a.value == (sign == "&&"):
             return sequenced(context, condition, right)
         dead(context, [right])
@@ -249,13 +250,13 @@ def logical(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, r
         b = sequenced(context, condition, right)
     if effects:
         result = context.declare("truth", BOOL, a, where)
-        then: tuple[Statement, ...] = (*effects, Assign(result.name, b, where))
+        then: tuple[Statement, ...] = (*effects, Assign(result.tensor, b, where))
         context.emit(If(result if sign == "&&" else negation(result), then, (), where))
         return result
     if defined_everywhere(b):
-        return Apply("and" if sign == "&&" else "or", (a, b), BOOL, where)
-    sides = (b, Constant(False, BOOL, where)) if sign == "&&" else (Constant(True, BOOL, where), b)
-    return Apply("where", (a, *sides), BOOL, where)
+        return Call("and" if sign == "&&" else "or", (a, b), BOOL, where)
+    sides = (b, Num(False, BOOL, where)) if sign == "&&" else (Num(True, BOOL, where), b)
+    return Call("where", (a, *sides), BOOL, where)
 
 
 @expression("CONDITIONAL_OPERATOR")
@@ -264,7 +265,7 @@ def conditional(context: LoweringContext, cursor: Cursor) -> Value:
     test, first, second = children(cursor)
     where, wanted = position(cursor), scalar(cursor.type)
     chosen = sequenced(context, condition, test)
-    if isinstance(chosen, Constant):
+    if isinstance(chosen, Num):
         taken, never = (first, second) if chosen.value else (second, first)
         dead(context, [never])
         return evaluate(context, taken)
@@ -277,10 +278,10 @@ def conditional(context: LoweringContext, cursor: Cursor) -> Value:
     with context.perhaps() as before_second:
         b = cast(sequenced(context, value, second), wanted)
     if not before_first and not before_second:
-        return Apply("where", (chosen, a, b), wanted, where)
+        return Call("where", (chosen, a, b), wanted, where)
     result = context.declare("choice", wanted, None, where)
-    then = (*before_first, Assign(result.name, a, where))
-    otherwise = (*before_second, Assign(result.name, b, where))
+    then = (*before_first, Assign(result.tensor, a, where))
+    otherwise = (*before_second, Assign(result.tensor, b, where))
     context.emit(If(chosen, then, otherwise, where))
     return result
 

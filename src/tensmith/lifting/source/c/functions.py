@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tensmith.formula.expr import Expr, SourcePosition
 from tensmith.formula.types import I64, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
@@ -87,7 +88,7 @@ def note_shared(
 
 
 def finish(
-    context: LoweringContext, result: c_places.Value, where: loops.SourcePosition
+    context: LoweringContext, result: c_places.Value, where: SourcePosition
 ) -> MachineType | loops.Array | None:
     """The final `Return`, and the type of what it returns."""
     if result is None:
@@ -154,9 +155,7 @@ def parameter(context: LoweringContext, frame: CFrame, cursor: Cursor, number: i
     return struct_parameter(context, frame, cursor, name, declaration)
 
 
-def first_open(
-    context: LoweringContext, cursor: Cursor, found: c_types.Shape
-) -> tuple[loops.Expr | None, ...]:
+def first_open(context: LoweringContext, cursor: Cursor, found: c_types.Shape) -> tuple[Expr | None, ...]:
     """The extents of an array parameter: the first is what the caller brings."""
     if found.memory == "nested":
         return (None,) * found.rank
@@ -166,21 +165,19 @@ def first_open(
 
 
 def point_parameter(
-    context: LoweringContext, frame: CFrame, at: int, name: str, where: loops.SourcePosition
+    context: LoweringContext, frame: CFrame, at: int, name: str, where: SourcePosition
 ) -> None:
     """A pointer parameter points to its first element; one that walks gets a subscript of its own."""
     context.bound[at] = c_places.PointerPlace(at, name)
     point_to_first(context, at, name, at in frame.written, where)
 
 
-def point_to_first(
-    context: LoweringContext, at: int, name: str, walks: bool, where: loops.SourcePosition
-) -> None:
+def point_to_first(context: LoweringContext, at: int, name: str, walks: bool, where: SourcePosition) -> None:
     """A pointer that comes in points to the first element of the array of its name."""
-    start: loops.Expr = integer(0, where)
+    start: Expr = integer(0, where)
     if walks:
         start = context.declare(f"{name}_at", I64, start, where)
-        context.slots[at, name, 1] = (start.name,)
+        context.slots[at, name, 1] = (start.tensor,)
     context.pointers[at] = c_places.Address(name, (start,))
 
 

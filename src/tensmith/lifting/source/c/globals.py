@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensmith.formula.expr import SourcePosition
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.account import check_attribute
@@ -16,7 +17,7 @@ OUTSIDE = ("TRANSLATION_UNIT", "NAMESPACE", "LINKAGE_SPEC", "STRUCT_DECL", "CLAS
 
 
 def check_steady(
-    context: LoweringContext, statements: Sequence[loops.Statement], name: str, where: loops.SourcePosition
+    context: LoweringContext, statements: Sequence[loops.Statement], name: str, where: SourcePosition
 ) -> None:
     """The value of what outlives a call must not depend on the call that came first."""
     known = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tensmith.formula.expr import Call, Expr, Num, SourcePosition, is_cast
 from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
@@ -24,7 +25,7 @@ from tensmith.lifting.source.c.places import Address, Heap, Pointer
 from tensmith.lifting.source.c.types import U64
 
 
-def count(context: LoweringContext, cursor: Cursor, element: MachineType) -> loops.Expr:
+def count(context: LoweringContext, cursor: Cursor, element: MachineType) -> Expr:
     """The number of elements in a number of bytes, written as `count * sizeof(element)`."""
     found = factor(context, cursor, element)
     if found is None:
@@ -33,7 +34,7 @@ def count(context: LoweringContext, cursor: Cursor, element: MachineType) -> loo
     return found
 
 
-def factor(context: LoweringContext, cursor: Cursor, element: MachineType) -> loops.Expr | None:
+def factor(context: LoweringContext, cursor: Cursor, element: MachineType) -> Expr | None:
     assert element.bits is not None
     size, cursor = element.bits // 8, bare(cursor)
     known = constant(cursor) if kind(cursor) in ("CXX_UNARY_EXPR", "INTEGER_LITERAL") else None
@@ -47,16 +48,16 @@ def factor(context: LoweringContext, cursor: Cursor, element: MachineType) -> lo
             if found is not None:
                 context.see(cursor)
                 by = cast(value(context, bare(other)), I64)
-                one = isinstance(found, loops.Constant) and found.value == 1
+                one = isinstance(found, Num) and found.value == 1
                 return by if one else apply("mul", (found, by), I64, position(cursor))
     return cast(value(context, cursor), I64) if size == 1 else None
 
 
-def is_size(found: loops.Expr, element: MachineType) -> bool:
+def is_size(found: Expr, element: MachineType) -> bool:
     """Whether a number is the size of an element in bytes."""
-    while isinstance(found, loops.ScalarCast):
-        found = found.value
-    return isinstance(found, loops.Constant) and found.value == (element.bits or 0) // 8
+    while is_cast(found):
+        found = found.args[0]
+    return isinstance(found, Num) and found.value == (element.bits or 0) // 8
 
 
 def holds_size(cursor: Cursor) -> bool:
@@ -73,7 +74,7 @@ def allocated(context: LoweringContext, heap: Heap, element: MachineType) -> Add
         extent = count(context, heap.bytes, element)
     else:
         raise Refusal("calloc whose second argument is not the size of an element", where)
-    if not isinstance(extent, loops.Constant):
+    if not isinstance(extent, Num):
         extent = context.declare("count", I64, extent, where)
     array = loops.Array(element, 1, "flat", (extent,))
     name = context.array("memory", array)
@@ -85,9 +86,9 @@ def allocated(context: LoweringContext, heap: Heap, element: MachineType) -> Add
 def filled(
     context: LoweringContext,
     to: Pointer,
-    extent: loops.Expr,
-    new: loops.Expr,
-    where: loops.SourcePosition,
+    extent: Expr,
+    new: Expr,
+    where: SourcePosition,
     base: str = "fill",
     unsigned: bool = False,
 ) -> None:
@@ -98,29 +99,29 @@ def filled(
         if size is None or rows is None:
             raise Refusal(f"so many elements are no number of rows of {to.array}: write a loop", where)
 
-        def row(at: loops.Expr) -> None:
+        def row(at: Expr) -> None:
             start = (*to.moved(at, where).indices, integer(0, where))
             filled(context, Address(to.array, start), cast(size, I64), new, where, base)
 
         return repeat(context, rows, where, base, row, unsigned)
 
-    def body(at: loops.Expr) -> None:
+    def body(at: Expr) -> None:
         context.emit(store_at(context, to, at, new, where))
 
     repeat(context, extent, where, base, body, unsigned)
     return None
 
 
-def quotient(extent: loops.Expr, size: loops.Expr) -> loops.Expr | None:
+def quotient(extent: Expr, size: Expr) -> Expr | None:
     """extent / size, where that is seen at once."""
-    if isinstance(extent, loops.Constant) and isinstance(size, loops.Constant) and size.value:
+    if isinstance(extent, Num) and isinstance(size, Num) and size.value:
         return (
             integer(int(extent.value // size.value), extent.position)
             if extent.value % size.value == 0
             else None
         )
-    if isinstance(extent, loops.Apply) and extent.operator == "mul":
-        a, b = extent.arguments
+    if isinstance(extent, Call) and extent.function == "mul":
+        a, b = extent.args
         if stripped(b) == stripped(size):
             return a
         if stripped(a) == stripped(size):
@@ -128,21 +129,21 @@ def quotient(extent: loops.Expr, size: loops.Expr) -> loops.Expr | None:
     return None
 
 
-def stripped(found: loops.Expr) -> loops.Expr:
+def stripped(found: Expr) -> Expr:
     """A number without conversions to a wider integer."""
-    return stripped(found.value) if isinstance(found, loops.ScalarCast) and found.type.bits == 64 else found
+    return stripped(found.args[0]) if is_cast(found) and found.type.bits == 64 else found
 
 
 def copied(
     context: LoweringContext,
     to: Pointer,
     source: Pointer,
-    extent: loops.Expr,
-    where: loops.SourcePosition,
+    extent: Expr,
+    where: SourcePosition,
 ) -> None:
     """A loop that copies elements."""
 
-    def body(at: loops.Expr) -> None:
+    def body(at: Expr) -> None:
         assert isinstance(source, Address)
         element = context.arrays[source.array].element
         loaded = loops.Load(source.array, source.moved(at, where).indices, element, where)
@@ -152,7 +153,7 @@ def copied(
 
 
 def store_at(
-    context: LoweringContext, to: Pointer, at: loops.Expr, new: loops.Expr, where: loops.SourcePosition
+    context: LoweringContext, to: Pointer, at: Expr, new: Expr, where: SourcePosition
 ) -> loops.Store:
     assert isinstance(to, Address)
     array = context.arrays[to.array]
@@ -163,10 +164,10 @@ def store_at(
 
 def repeat(
     context: LoweringContext,
-    extent: loops.Expr,
-    where: loops.SourcePosition,
+    extent: Expr,
+    where: SourcePosition,
     base: str,
-    body: Callable[[loops.Expr], None],
+    body: Callable[[Expr], None],
     unsigned: bool = False,
 ) -> None:
     """for (at = 0; at < extent; at++) body(at). unsigned: the extent is one of size_t, huge where it is
@@ -174,11 +175,13 @@ def repeat(
     kind_of = U64 if unsigned else I64
     at = context.declare("at", kind_of, zero(kind_of, where), where)
     extent = cast(extent, kind_of)
-    if not isinstance(extent, loops.Constant):
+    if not isinstance(extent, Num):
         extent = context.declare("count", kind_of, extent, where)
-    step = loops.Assign(at.name, apply("add", (at, cast(integer(1, where), kind_of)), kind_of, where), where)
+    step = loops.Assign(
+        at.tensor, apply("add", (at, cast(integer(1, where), kind_of)), kind_of, where), where
+    )
     with context.block() as inside:
         body(at)
         context.emit(step)
-    test = loops.Apply("less", (at, extent), BOOL, where)
+    test = Call("less", (at, extent), BOOL, where)
     context.emit(loops.Loop(test, tuple(inside), context.label(base, where), where))

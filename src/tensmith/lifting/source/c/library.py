@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tensmith.formula.expr import Call, Expr, Num, SourcePosition, is_cast
 from tensmith.formula.functions import EXTREMES
 from tensmith.formula.types import BOOL, F64, I64, MachineType
 from tensmith.lifting import assumptions, loops
@@ -29,7 +30,7 @@ from tensmith.lifting.source.c.heap import copied, count, filled, repeat, store_
 from tensmith.lifting.source.c.memory import same_array
 from tensmith.lifting.source.c.places import Address, ElementPlace, Heap, Null, Pointer, ScalarPlace, Value
 from tensmith.lifting.source.c.types import U64, scalar
-from tensmith.lifting.source.text import text
+from tensmith.lifting.text import text
 
 Library: TypeAlias = Callable[[LoweringContext, Cursor, list[Cursor]], Value]
 LIBRARY: dict[str, Library] = {}
@@ -98,7 +99,7 @@ def call_library(context: LoweringContext, cursor: Cursor, name: str, arguments:
     name, kind = name.removeprefix("__builtin_"), scalar(cursor.type)
     known = constant(cursor) if not arguments and kind is not None else None  # numeric_limits<int>::max()
     if known is not None and kind is not None:
-        return loops.Constant(known, kind, position(cursor))
+        return Num(known, kind, position(cursor))
     meaning = LIBRARY.get(name)
     if meaning is not None:
         return meaning(context, cursor, arguments)
@@ -121,47 +122,45 @@ def call_library(context: LoweringContext, cursor: Cursor, name: str, arguments:
     return apply(operator, tuple(values), kind, position(cursor))
 
 
-def _beyond(
-    a: loops.Expr, b: loops.Expr, largest: bool, kind: MachineType, where: loops.SourcePosition
-) -> Value:
+def _beyond(a: Expr, b: Expr, largest: bool, kind: MachineType, where: SourcePosition) -> Value:
     """fmax and fmin: the other argument where one is NaN."""
-    behind = loops.Apply("less", (a, b) if largest else (b, a), BOOL, where)
-    chosen = loops.Apply("or", (behind, loops.Apply("not_equal", (a, a), BOOL, where)), BOOL, where)
-    return loops.Apply("where", (chosen, b, a), kind, where)
+    behind = Call("less", (a, b) if largest else (b, a), BOOL, where)
+    chosen = Call("or", (behind, Call("not_equal", (a, a), BOOL, where)), BOOL, where)
+    return Call("where", (chosen, b, a), kind, where)
 
 
 @library("huge_val", "huge_valf", "inf", "inff")
 def infinity(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
-    return loops.Constant(math.inf, scalar(cursor.type) or F64, position(cursor))
+    return Num(math.inf, scalar(cursor.type) or F64, position(cursor))
 
 
 @library("nan", "nanf")
 def not_a_number(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     context.skipped.update(map(identity, arguments))  # the payload
-    return loops.Constant(math.nan, scalar(cursor.type) or F64, position(cursor))
+    return Num(math.nan, scalar(cursor.type) or F64, position(cursor))
 
 
 @library("isnan")
 def isnan(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found = value(context, arguments[0])
-    return loops.Apply("not_equal", (found, found), BOOL, position(cursor))
+    return Call("not_equal", (found, found), BOOL, position(cursor))
 
 
 @library("trunc", "truncf")
 def trunc(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found, where = value(context, arguments[0]), position(cursor)
-    below = loops.Apply("less", (found, zero(found.type, where)), BOOL, where)
+    below = Call("less", (found, zero(found.type, where)), BOOL, where)
     sides = (
-        loops.Apply("ceil", (found,), found.type, where),
-        loops.Apply("floor", (found,), found.type, where),
+        Call("ceil", (found,), found.type, where),
+        Call("floor", (found,), found.type, where),
     )
-    return loops.Apply("where", (below, *sides), found.type, where)
+    return Call("where", (below, *sides), found.type, where)
 
 
 @library("lround", "lroundf")
 def lround(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found = value(context, arguments[0])
-    return cast(loops.Apply("round", (found,), found.type, position(cursor)), I64)
+    return cast(Call("round", (found,), found.type, position(cursor)), I64)
 
 
 @library("fma", "fmaf")
@@ -172,12 +171,12 @@ def fma(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Va
     return apply("add", (apply("mul", (a, b), a.type, where), c), a.type, where)
 
 
-def ordered(sign: str, a: loops.Expr, b: loops.Expr, where: loops.SourcePosition) -> loops.Expr:
+def ordered(sign: str, a: Expr, b: Expr, where: SourcePosition) -> Expr:
     """std::min and std::max: the first of two equal numbers (C++17 [alg.min.max])."""
     if a.type.kind == "int":
-        return loops.Apply(sign, (a, b), a.type, where)
+        return Call(sign, (a, b), a.type, where)
     pair = (b, a) if sign == "minimum" else (a, b)
-    return loops.Apply("where", (loops.Apply("less", pair, BOOL, where), b, a), a.type, where)
+    return Call("where", (Call("less", pair, BOOL, where), b, a), a.type, where)
 
 
 @library("min", "max")
@@ -194,7 +193,7 @@ def clamp(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> 
     """std::clamp, which is undefined where its bounds are not in order (C++17 [alg.clamp])."""
     found, low, high = (value(context, argument) for argument in arguments)
     where = position(cursor)
-    if not (isinstance(low, loops.Constant) and isinstance(high, loops.Constant) and low.value <= high.value):
+    if not (isinstance(low, Num) and isinstance(high, Num) and low.value <= high.value):
         context.note(assumptions.CLAMPED(where.line))
     return ordered("minimum", ordered("maximum", found, low, where), high, where)
 
@@ -249,9 +248,9 @@ def assumption(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]
     if effects or len(context.later) > later:
         reason = "an assertion with side effects, which happen or not depending on how it is compiled"
         raise Refusal(f"{reason}: make them statements of their own", where)
-    if isinstance(found, loops.Constant) and found.value:
+    if isinstance(found, Num) and found.value:
         return None
-    if isinstance(found, loops.Constant):
+    if isinstance(found, Num):
         raise Refusal("an assertion that never holds: nothing can be lifted behind it", where)
     context.note(assumptions.C_ASSERTION(where.line, text(found)))
     return None
@@ -293,7 +292,7 @@ def memset(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) ->
     to, new = address(context, arguments[0]), value(context, arguments[1])
     keep_defined(context, new, position(cursor))  # also where no element is written
     kind = pointee(context, to, cursor)
-    byte = int(new.value) & 255 if isinstance(new, loops.Constant) else None
+    byte = int(new.value) & 255 if isinstance(new, Num) else None
     if kind.bits != 8 and byte != 0 and not (byte == 255 and kind.kind == "int"):
         raise Refusal("memset of larger elements to other than 0: write a loop", position(cursor))
     if kind.bits != 8:
@@ -322,20 +321,20 @@ def refuse_shifting(to: Pointer, source: Pointer, cursor: Cursor) -> None:
         raise Refusal(reason, position(cursor))
 
 
-def span(context: LoweringContext, cursor: Cursor, first: Cursor, last: Cursor) -> tuple[Address, loops.Expr]:
+def span(context: LoweringContext, cursor: Cursor, first: Cursor, last: Cursor) -> tuple[Address, Expr]:
     """A range of iterators: where it begins, how many elements it has, unsigned: it is required not to end
     before it begins (C++17 [iterator.requirements.general])."""
     start, stop = address(context, first), address(context, last)
     low, high = same_array(context, cursor, start, stop)
     assert isinstance(start, Address)
-    if isinstance(low, loops.Constant) and low.value == 0:
+    if isinstance(low, Num) and low.value == 0:
         return start, high
     return start, apply("sub", (unsigned(high), unsigned(low)), U64, position(cursor))
 
 
-def unsigned(found: loops.Expr) -> loops.Expr:
+def unsigned(found: Expr) -> Expr:
     """A number as size_t: one that was size_t before its conversion to a subscript is that again."""
-    inner = found.value if isinstance(found, loops.ScalarCast) and found.value.type == U64 else found
+    inner = found.args[0] if is_cast(found) and found.args[0].type == U64 else found
     return cast(inner, U64)
 
 
@@ -370,7 +369,7 @@ def iota(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> V
     first = value(context, arguments[2])
     first = context.declare("first", first.type, first, where)
 
-    def body(at: loops.Expr) -> None:
+    def body(at: Expr) -> None:
         new = apply("add", (first, cast(at, first.type)), first.type, where)
         context.emit(store_at(context, start, at, new, where))
 
@@ -392,13 +391,13 @@ def accumulate(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]
     start = value(context, arguments[-1])
     total = context.declare("total", start.type, start, where)
 
-    def body(at: loops.Expr) -> None:
+    def body(at: Expr) -> None:
         loaded = []
         for address_, _ in spans:
             target = ElementPlace(address_.array, address_.moved(at, where).indices)
             loaded.append(load(context, target, cursor))
         added = loaded[0] if len(loaded) == 1 else updated(loaded[0], "mul", loaded[1], where)
-        context.emit(loops.Assign(total.name, cast(updated(total, "add", added, where), total.type), where))
+        context.emit(loops.Assign(total.tensor, cast(updated(total, "add", added, where), total.type), where))
 
     repeat(context, spans[0][1], where, cursor.spelling, body, unsigned=True)
     return total

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from tensmith.formula.expr import Call, Expr, Num, SourcePosition
 from tensmith.formula.types import BOOL, I64
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
@@ -92,7 +93,7 @@ def repeat(
                 statements, found, leaving = leaving.rest, guarded(found, stop, where), None
     for made in before:
         context.emit(made)
-    if isinstance(found, loops.Constant):
+    if isinstance(found, Num):
         if found.value and test is not None and is_pointer(bare(test).type):
             reason = "a loop that follows pointers until null"
             raise Refusal(f"{reason}: keep the data in an array, and count", where)
@@ -128,12 +129,12 @@ def repeat(
     return None
 
 
-def guarded(found: loops.Expr, stop: loops.Expr, where: loops.SourcePosition) -> loops.Expr:
+def guarded(found: Expr, stop: Expr, where: SourcePosition) -> Expr:
     """The condition of a loop that a test of its counters ends as well."""
     go = negation(stop)
-    if isinstance(found, loops.Constant) and found.value:
+    if isinstance(found, Num) and found.value:
         return go
-    return loops.Apply("and", (found, go), BOOL, where)
+    return Call("and", (found, go), BOOL, where)
 
 
 def repeated(context: LoweringContext, body: Callable[[], None]) -> tuple[loops.Statement, ...]:
@@ -190,7 +191,7 @@ def range_loop(context: LoweringContext, cursor: Cursor) -> LoopExit | None:
                 raise Refusal(unsupported(variable.type, variable.spelling), where)
             loaded = cast(load(context, found, variable), wanted)
             local = context.declare(variable.spelling, loaded.type, loaded, where)
-            context.bound[key(variable)] = ScalarPlace(local.name, local.type)
+            context.bound[key(variable)] = ScalarPlace(local.tensor, local.type)
         elif (
             isinstance(found, ArrayRegion)
             and not is_reference(variable.type)
@@ -201,19 +202,19 @@ def range_loop(context: LoweringContext, cursor: Cursor) -> LoopExit | None:
             context.bound[key(variable)] = found
 
     def move() -> None:
-        context.emit(loops.Assign(at.name, apply("add", (at, integer(1, where)), I64, where), where))
+        context.emit(loops.Assign(at.tensor, apply("add", (at, integer(1, where)), I64, where), where))
 
     def body() -> None:
         bind()
         run(context, [inside])
         move()
 
-    test = loops.Apply("less", (at, extent), BOOL, where)
+    test = Call("less", (at, extent), BOOL, where)
     leaving = early_exit(children(inside) if kind(inside) == "COMPOUND_STMT" else [inside])
     if leaving is not None and not leaving.rest:
         context.see(inside)
 
-        def head() -> loops.Expr:
+        def head() -> Expr:
             bind()
             return stopping(context, leaving)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tensmith.formula.expr import Call, Expr, Num
 from tensmith.formula.functions import MIRRORED
 from tensmith.formula.types import BOOL, I64
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import Apply, Constant, Expr
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast, offset
 from tensmith.lifting.source.c.context import LoweringContext
@@ -115,7 +115,7 @@ def compared(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, 
     first, second = cast(first, I64), cast(second, I64)
     if sign in MIRRORED:
         first, second, sign = second, first, MIRRORED[sign]
-    return Apply(sign, (first, second), BOOL, position(cursor))
+    return Call(sign, (first, second), BOOL, position(cursor))
 
 
 def choose(context: LoweringContext, cursor: Cursor, chosen: Expr, first: Cursor, second: Cursor) -> Value:
@@ -130,7 +130,7 @@ def choose(context: LoweringContext, cursor: Cursor, chosen: Expr, first: Cursor
         reason = f"`{spelled(cursor)}` may point into more than one array"
         raise Refusal(f"{reason}: branch with if and else", position(cursor))
     x, y = same_array(context, cursor, a, b)
-    index = Apply("where", (chosen, cast(x, I64), cast(y, I64)), I64, position(cursor))
+    index = Call("where", (chosen, cast(x, I64), cast(y, I64)), I64, position(cursor))
     return Address(a.array, (*a.indices[:-1], index))
 
 
@@ -201,12 +201,12 @@ def check_rows(context: LoweringContext, pointer: Address, cursor: Cursor) -> No
     implicit = kind(cursor) == "UNEXPOSED_EXPR"  # then lengths known at run time only must be equal in C
     same = found is not None and len(known) == found.rank - 1 and found.element == array.element
     for extent, size in zip(found.extents[1:] if found is not None and same else (), known, strict=False):
-        fixed = isinstance(size, Constant) and extent is not None and extent >= 0
-        same = same and (implicit if not fixed else isinstance(size, Constant) and extent == size.value)
+        fixed = isinstance(size, Num) and extent is not None and extent >= 0
+        same = same and (implicit if not fixed else isinstance(size, Num) and extent == size.value)
     if not same:
         reason = f"`{spelled(cursor)}` takes the rows of {pointer.array} for others"
         raise Refusal(f"{reason}: declare {pointer.array} with its rows", position(cursor))
 
 
 def is_zero(indices: tuple[Expr, ...]) -> bool:
-    return all(isinstance(index, Constant) and index.value == 0 for index in indices)
+    return all(isinstance(index, Num) and index.value == 0 for index in indices)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.loops import SourcePosition
+from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.source.c.cursor import Cursor, children, clang, kind
 from tensmith.lifting.source.c.guard import HEADERS, SourceText
 from tensmith.lifting.source.c.pragmas import Hazard, attribute_hazard, harmless_attribute

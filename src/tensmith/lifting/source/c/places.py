@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, TypeGuard, get_args
 
+from tensmith.formula.expr import Expr, SourcePosition
 from tensmith.formula.types import MachineType
-from tensmith.lifting.loops import Expr, SourcePosition
 from tensmith.lifting.source.c.arithmetic import offset
 from tensmith.lifting.source.c.cursor import Cursor
 
@@ -93,11 +93,11 @@ Place: TypeAlias = ScalarPlace | ElementPlace | ArrayRegion | PointerPlace | Str
 Pointer: TypeAlias = Address | AddressOf | Null | Heap
 Value: TypeAlias = Expr | Place | Pointer | None
 
-NUMBERS, PLACES, POINTERS = get_args(Expr), get_args(Place), get_args(Pointer)
+PLACES, POINTERS = get_args(Place), get_args(Pointer)
 
 
 def is_number(found: object) -> TypeGuard[Expr]:
-    return isinstance(found, NUMBERS)
+    return isinstance(found, Expr)
 
 
 def is_place(found: object) -> TypeGuard[Place]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tensmith.lifting.loops import SourcePosition
+from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.source.c.macros import DIRECTIVE
 
 # Attributes of functions, variables, types and statements, without underscores and namespaces.

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition, is_cast
 from tensmith.formula.types import BOOL
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
@@ -67,7 +68,7 @@ def kind_at(statements: list[Cursor], place: int) -> str:
     return kind(statements[place]) if 0 <= place < len(statements) else ""
 
 
-def stopping(context: LoweringContext, leaving: EarlyExit) -> loops.Expr:
+def stopping(context: LoweringContext, leaving: EarlyExit) -> Expr:
     """The test of an exit, behind what is declared for it; Refusal where it has effects."""
     run(context, leaving.declared)
     emitted, where = len(context.out), position(leaving.test)
@@ -79,11 +80,11 @@ def stopping(context: LoweringContext, leaving: EarlyExit) -> loops.Expr:
 
 
 def tested(
-    context: LoweringContext, test: Cursor | None, where: loops.SourcePosition
-) -> tuple[loops.Expr, list[loops.Statement]]:
+    context: LoweringContext, test: Cursor | None, where: SourcePosition
+) -> tuple[Expr, list[loops.Statement]]:
     """A condition, and the effects of its i++ that follow its value."""
     if test is None:
-        return loops.Constant(True, BOOL, where), []
+        return Num(True, BOOL, where), []
     with context.apart():
         found = condition(context, test)
         with context.block() as after:
@@ -96,21 +97,21 @@ def depends_on_data(test: object) -> bool:
     return any(isinstance(part, loops.Load) for part in loops.nodes(test))
 
 
-def bounded(go: loops.Expr) -> tuple[loops.Expr, loops.Expr | None]:
+def bounded(go: Expr) -> tuple[Expr, Expr | None]:
     """`i < n && rest` in two, where the rest depends on data; any other condition, and None."""
     first, *others = both(go)
     if not depends_on_data(others):
         return go, None
     rest = others[-1]
     for other in reversed(others[:-1]):
-        rest = loops.Apply("where", (other, rest, loops.Constant(False, BOOL)), BOOL, other.position)
+        rest = Call("where", (other, rest, Num(False, BOOL)), BOOL, other.position)
     return first, rest
 
 
-def both(test: loops.Expr) -> Iterator[loops.Expr]:
+def both(test: Expr) -> Iterator[Expr]:
     """What && joins, in order."""
     match test:
-        case loops.Apply("and", (left, right)) | loops.Apply("where", (left, right, loops.Constant(False))):
+        case Call("and", (left, right)) | Call("where", (left, right, Num(False))):
             yield from both(left)
             yield from both(right)
         case _:
@@ -119,9 +120,9 @@ def both(test: loops.Expr) -> Iterator[loops.Expr]:
 
 def search(
     context: LoweringContext,
-    label: tuple[str, loops.SourcePosition],
-    go: loops.Expr,
-    head: Callable[[], loops.Expr],
+    label: tuple[str, SourcePosition],
+    go: Expr,
+    head: Callable[[], Expr],
     move: Callable[[], None],
     ending: list[Cursor],
 ) -> LoopExit:
@@ -143,37 +144,37 @@ def search(
         raise Refusal(BREAK, where)
     if not (counter.type.signed or bounds(go, counter, sign)):  # it may begin again at the other end
         raise Refusal(BREAK, where)
-    ended = context.declare("ended", BOOL, loops.Constant(False, BOOL, where), where)
+    ended = context.declare("ended", BOOL, Num(False, BOOL, where), where)
     assert counter.type.limits is not None
     last = integer(counter.type.limits[sign > 0], where, counter.type)
-    first = context.declare(f"first_{counter.name}", counter.type, last, where)
-    nearer = loops.Apply("minimum" if sign > 0 else "maximum", (first, counter), counter.type, where)
+    first = context.declare(f"first_{counter.tensor}", counter.type, last, where)
+    nearer = Call("minimum" if sign > 0 else "maximum", (first, counter), counter.type, where)
     found = (
-        loops.Assign(ended.name, loops.Constant(True, BOOL, where), where),
-        loops.Assign(first.name, nearer, where),
+        loops.Assign(ended.tensor, Num(True, BOOL, where), where),
+        loops.Assign(first.tensor, nearer, where),
     )
     body = (*looking, *split(stop, found, (), where), *moves)
     context.emit(loops.Loop(go, body, context.label(name, where), where))
-    return LoopExit(ended, loops.Assign(counter.name, first, where), inner, ending)
+    return LoopExit(ended, loops.Assign(counter.tensor, first, where), inner, ending)
 
 
-def counted(moves: list[loops.Statement]) -> tuple[loops.Variable | None, int]:
+def counted(moves: list[loops.Statement]) -> tuple[Read | None, int]:
     """The counter where counting is all that is done, and the sign of its step."""
     match moves:
         case [loops.Assign(name, value)]:
             # What is unsigned wraps.
-            added = value.value if isinstance(value, loops.ScalarCast) else value
+            added = value.args[0] if is_cast(value) else value
             match added:
-                case loops.Apply(
-                    "add" | "sub" as way, (loops.Variable(own) as counter, loops.Constant(size))
-                ) if own == name and size and counter.type == added.type == value.type and added.type.limits:
+                case Call("add" | "sub" as way, (Read(own) as counter, Num(size))) if (
+                    own == name and size and counter.type == added.type == value.type and added.type.limits
+                ):
                     return counter, 1 if (size > 0) == (way == "add") else -1
     return None, 0
 
 
-def bounds(go: loops.Expr, counter: loops.Variable, sign: int) -> bool:
+def bounds(go: Expr, counter: Read, sign: int) -> bool:
     """Whether a condition bounds the counter on the side that it goes to."""
     match go:
-        case loops.Apply("less" | "less_equal", (left, right)):
+        case Call("less" | "less_equal", (left, right)):
             return (left if sign > 0 else right) == counter
     return False

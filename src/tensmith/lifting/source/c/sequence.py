@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from tensmith.formula.expr import SourcePosition
 from tensmith.lifting import loops
 from tensmith.lifting.source.c.context import LoweringContext, refuse_shared
 
@@ -12,7 +13,7 @@ Found = TypeVar("Found")
 
 
 def unsequenced(
-    context: LoweringContext, where: loops.SourcePosition, evaluations: Sequence[Callable[[], Found]]
+    context: LoweringContext, where: SourcePosition, evaluations: Sequence[Callable[[], Found]]
 ) -> list[Found]:
     """The values of operands, evaluated one after the other.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition, variable
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
@@ -39,7 +40,7 @@ class LoopExit:
     """What happens behind a loop that ended early. test: whether it did; counter: set to where; inner: what
     only the loop knew; statements: of the branch that ended it."""
 
-    test: loops.Variable
+    test: Read
     counter: loops.Assign
     inner: frozenset[str]
     statements: list[Cursor]
@@ -94,7 +95,7 @@ def run(context: LoweringContext, statements: list[Cursor]) -> None:
     return None
 
 
-def early(context: LoweringContext, ended: LoopExit, rest: list[Cursor], where: loops.SourcePosition) -> None:
+def early(context: LoweringContext, ended: LoopExit, rest: list[Cursor], where: SourcePosition) -> None:
     """What a loop ended early for, and what follows where it does not return."""
     follow = rest if any(map(leaves, ended.statements)) else []
 
@@ -165,7 +166,7 @@ def branch(context: LoweringContext, cursor: Cursor, follow: list[Cursor]) -> No
         raise Refusal("a statement or declaration inside an if: put it before", position(cursor))
     with context.full_expression():
         test = sequenced(context, condition, parts[0])
-    if isinstance(test, loops.Constant):
+    if isinstance(test, Num):
         taken, never = (parts[1:2], parts[2:]) if test.value else (parts[2:], parts[1:2])
         dead(context, never)
         return run(context, taken + follow)
@@ -183,10 +184,10 @@ def has_start(context: LoweringContext, cursor: Cursor) -> bool:
 
 def ways(
     context: LoweringContext,
-    test: loops.Expr,
+    test: Expr,
     first: Callable[[], None],
     second: Callable[[], None],
-    where: loops.SourcePosition,
+    where: SourcePosition,
 ) -> None:
     """An if, from what lowers its two ways."""
     start = dict(context.pointers)
@@ -203,21 +204,21 @@ def ways(
 
 
 def split(
-    test: loops.Expr,
+    test: Expr,
     then: tuple[loops.Statement, ...],
     otherwise: tuple[loops.Statement, ...],
-    where: loops.SourcePosition,
+    where: SourcePosition,
 ) -> list[loops.Statement]:
     """An if; where && guards its right side, an if in an if."""
     if not then and not otherwise:
         return []
     if not then:
         test, then, otherwise = negation(test), otherwise, ()
-    if isinstance(test, loops.Apply) and test.operator == "where":
-        left, a, b = test.arguments
-        if isinstance(b, loops.Constant) and not b.value and small(otherwise):
+    if isinstance(test, Call) and test.function == "where":
+        left, a, b = test.args
+        if isinstance(b, Num) and not b.value and small(otherwise):
             return split(left, tuple(split(a, then, otherwise, where)), otherwise, where)
-        if isinstance(a, loops.Constant) and a.value and small(then):
+        if isinstance(a, Num) and a.value and small(then):
             return split(left, then, tuple(split(b, then, otherwise, where)), where)
     return [loops.If(test, then, otherwise, where)]
 
@@ -238,7 +239,7 @@ def switch(context: LoweringContext, cursor: Cursor, follow: list[Cursor]) -> No
     selector, inside = parts
     with context.full_expression():
         chosen = value(context, selector)
-        if not isinstance(chosen, loops.Constant):
+        if not isinstance(chosen, Num):
             chosen = context.declare("selected", chosen.type, chosen, where)
     groups = grouped(context, inside)
     default = [group for labels, group in groups if is_default(labels)]
@@ -255,24 +256,24 @@ def is_default(labels: list[Cursor | None]) -> bool:
 
 def chain(
     context: LoweringContext,
-    chosen: loops.Expr,
+    chosen: Expr,
     groups: list[Group],
     default: list[Cursor],
     follow: list[Cursor],
-    where: loops.SourcePosition,
+    where: SourcePosition,
 ) -> None:
     """if (chosen == first label) ... else the rest."""
     if not groups:
         return run(context, default + follow)
     labels, group = groups[0]
     tests = [
-        loops.Apply("equal", (chosen, cast(value(context, label), chosen.type)), BOOL, position(label))
+        Call("equal", (chosen, cast(value(context, label), chosen.type)), BOOL, position(label))
         for label in labels
         if label is not None
     ]
-    test: loops.Expr = tests[0]
+    test: Expr = tests[0]
     for other in tests[1:]:
-        test = loops.Apply("or", (test, other), BOOL, where)
+        test = Call("or", (test, other), BOOL, where)
     rest = partial(chain, context, chosen, groups[1:], default, follow, where)
     ways(context, test, partial(run, context, group + follow), rest, where)
     return None
@@ -339,15 +340,15 @@ def function_body(context: LoweringContext, frame: CFrame, name: str) -> Value:
     frame.type = scalar(result)
     last = bool(statements) and kind(statements[-1]) == "RETURN_STMT" and len(found) == 1
     if isinstance(frame.type, MachineType) and found and not last:
-        variable = context.declare(f"{name}_result", frame.type, None, position(found[0]))
-        frame.result = variable.name
+        result_at = position(found[0])
+        frame.result = context.declare(f"{name}_result", frame.type, None, result_at).tensor
     void = result.get_canonical().kind.name == "VOID"
     if frame.type is None and not void and vector_element(result) is None and not is_pointer(result):
         raise Refusal(unsupported(result, f"the result of {name}"), position(frame.function))
     run(context, statements)
     if frame.result is not None:
         assert isinstance(frame.type, MachineType)
-        return loops.Variable(frame.result, frame.type, position(found[-1]))
+        return variable(frame.result, frame.type, position(found[-1]))
     values = frame.returned
     if not void and not values:
         raise Refusal(f"{name} ends without a return", position(frame.function))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from tensmith.formula.expr import SourcePosition
 from tensmith.formula.types import BOOL, F32, F64, I32, I64, MachineType
-from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.cursor import Cursor, Type, kind
 from tensmith.lifting.source.c.whitelist import RefusedSyntax, type_meaning

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from tensmith.formula.expr import Call, Expr, Num, SourcePosition, is_cast
 from tensmith.formula.types import BOOL, I64
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
@@ -98,11 +99,11 @@ def made(context: LoweringContext, cursor: Cursor, arguments: list[Cursor], name
 
 def sized(
     context: LoweringContext, cursor: Cursor, found: Shape, arguments: list[Cursor]
-) -> tuple[tuple[loops.Expr, ...], loops.Expr]:
+) -> tuple[tuple[Expr, ...], Expr]:
     """Extents and fill of vector(n), vector(n, x) and vector(n, vector(m, x))."""
     where = position(cursor)
     fill = zero(found.element, where)
-    sizes: list[loops.Expr] = []
+    sizes: list[Expr] = []
     while len(sizes) < found.rank:
         if not arguments:
             sizes.append(integer(0, where))
@@ -134,9 +135,7 @@ def listed(context: LoweringContext, cursor: Cursor, elements: list[Cursor], nam
     return region
 
 
-def duplicate(
-    context: LoweringContext, source: ArrayRegion, name: str, where: loops.SourcePosition
-) -> ArrayRegion:
+def duplicate(context: LoweringContext, source: ArrayRegion, name: str, where: SourcePosition) -> ArrayRegion:
     """A copy of a vector or row, element by element."""
     array = context.arrays[source.array]
     rank = array.rank - len(source.indices)
@@ -157,13 +156,13 @@ def copy_rows(
     context: LoweringContext,
     source: ArrayRegion,
     to: str,
-    at: tuple[loops.Expr, ...],
-    sizes: tuple[loops.Expr, ...],
-    where: loops.SourcePosition,
+    at: tuple[Expr, ...],
+    sizes: tuple[Expr, ...],
+    where: SourcePosition,
 ) -> None:
     """Loops over all axes that copy one array into another."""
 
-    def body(index: loops.Expr) -> None:
+    def body(index: Expr) -> None:
         here = (*at, index)
         if len(here) < len(sizes):
             copy_rows(context, source, to, here, sizes, where)
@@ -179,11 +178,11 @@ def copy_rows(
 # Methods.
 
 
-def count(context: LoweringContext, cursor: Cursor) -> loops.Expr:
+def count(context: LoweringContext, cursor: Cursor) -> Expr:
     """A subscript or length, before its conversion to size_t: below 0 it is an error either way."""
     found = value(context, cursor)
-    converted = isinstance(found, loops.ScalarCast) and found.type == U64 and found.value.type.kind == "int"
-    return found.value if isinstance(found, loops.ScalarCast) and converted else found
+    converted = is_cast(found) and found.type == U64 and found.args[0].type.kind == "int"
+    return found.args[0] if is_cast(found) and converted else found
 
 
 def region_of(context: LoweringContext, cursor: Cursor) -> ArrayRegion:
@@ -193,12 +192,12 @@ def region_of(context: LoweringContext, cursor: Cursor) -> ArrayRegion:
     return found
 
 
-def length(region: ArrayRegion, where: loops.SourcePosition) -> loops.Expr:
+def length(region: ArrayRegion, where: SourcePosition) -> Expr:
     """size(): of a row, which must be there, the common length of all rows."""
     return loops.Length(region.array, len(region.indices), U64, where, region.indices)
 
 
-def item(context: LoweringContext, cursor: Cursor, region: ArrayRegion, at: loops.Expr) -> Value:
+def item(context: LoweringContext, cursor: Cursor, region: ArrayRegion, at: Expr) -> Value:
     return element(context, Address(region.array, (*region.indices, at)), cursor)
 
 
@@ -213,7 +212,7 @@ def size(context: LoweringContext, cursor: Cursor, region: ArrayRegion, argument
 
 def empty(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     where = position(cursor)
-    return loops.Apply("equal", (length(region, where), loops.Constant(0, U64, where)), BOOL, where)
+    return Call("equal", (length(region, where), Num(0, U64, where)), BOOL, where)
 
 
 def front(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
@@ -222,7 +221,7 @@ def front(context: LoweringContext, cursor: Cursor, region: ArrayRegion, argumen
 
 def back(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     where = position(cursor)
-    last = apply("sub", (length(region, where), loops.Constant(1, U64, where)), U64, where)
+    last = apply("sub", (length(region, where), Num(1, U64, where)), U64, where)
     return item(context, cursor, region, last)
 
 
@@ -278,7 +277,7 @@ def is_empty(context: LoweringContext, name: str) -> bool:
         if getattr(statement, "name", getattr(statement, "array", None)) == name:
             last = statement
     zero = isinstance(last, loops.Allocate) and last.extents[0]
-    return isinstance(zero, loops.Constant) and zero.value == 0
+    return isinstance(zero, Num) and zero.value == 0
 
 
 def reserve(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:

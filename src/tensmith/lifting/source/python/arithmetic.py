@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tensmith.formula.expr import Call, Expr, Num, Number, SourcePosition
 from tensmith.formula.functions import MIRRORED
 from tensmith.formula.types import BOOL, F64, I32, INT, MachineType
 from tensmith.lifting import loops
@@ -16,7 +17,7 @@ TRUTHS = "NumPy's truth values are no numbers; convert them by int()"
 _LARGEST_POWER = 16
 
 
-def constant(value: int | float | bool, position: loops.SourcePosition) -> ScalarValue:
+def constant(value: int | float | bool, position: SourcePosition) -> ScalarValue:
     """A literal of Python's own types."""
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise Refusal(
@@ -29,24 +30,24 @@ def constant(value: int | float | bool, position: loops.SourcePosition) -> Scala
         if isinstance(value, int)
         else python_kinds.PY_FLOAT
     )
-    return ScalarValue(loops.Constant(value, kind.scalar, position), kind)
+    return ScalarValue(Num(value, kind.scalar, position), kind)
 
 
-def cast(expr: loops.Expr, to: MachineType, position: loops.SourcePosition) -> loops.Expr:
+def cast(expr: Expr, to: MachineType, position: SourcePosition) -> Expr:
     """A conversion written out; literals are converted at once where that is exact."""
     if expr.type == to:
         return expr
-    if isinstance(expr, loops.Constant) and _exact(expr.value, to):
-        return loops.Constant(float(expr.value) if to.kind == "float" else int(expr.value), to, expr.position)
-    return loops.ScalarCast(expr, to, position)
+    if isinstance(expr, Num) and _exact(expr.value, to):
+        return Num(float(expr.value) if to.kind == "float" else int(expr.value), to, expr.position)
+    return Call("cast", (expr,), to, position)
 
 
-def _exact(value: int | float | bool, to: MachineType) -> bool:
+def _exact(value: Number, to: MachineType) -> bool:
     if to.kind == "float":
         return to.bits == 64 and not (isinstance(value, int) and int(float(value)) != value)
     if to.kind == "bool" or isinstance(value, float):
         return False
-    return fits(value, to)
+    return fits(int(value), to)
 
 
 def fits(value: int, to: MachineType) -> bool:
@@ -54,7 +55,7 @@ def fits(value: int, to: MachineType) -> bool:
     return to.wrapped(value) == value
 
 
-def convert(number: ScalarValue, to: python_kinds.NumberKind, position: loops.SourcePosition) -> loops.Expr:
+def convert(number: ScalarValue, to: python_kinds.NumberKind, position: SourcePosition) -> Expr:
     """The number where a value of kind `to` is expected; refuses what would lose a fraction silently."""
     scalar = number.expr.type
     if scalar.kind == "float" and to.scalar.kind != "float":
@@ -63,7 +64,7 @@ def convert(number: ScalarValue, to: python_kinds.NumberKind, position: loops.So
             position,
         )
     if (
-        isinstance(number.expr, loops.Constant)
+        isinstance(number.expr, Num)
         and isinstance(number.expr.value, int)
         and to.scalar.kind == "int"
         and not fits(number.expr.value, to.scalar)
@@ -72,9 +73,7 @@ def convert(number: ScalarValue, to: python_kinds.NumberKind, position: loops.So
     return cast(number.expr, to.scalar, position)
 
 
-def binary(
-    operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition
-) -> ScalarValue:
+def binary(operator: str, left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """add, sub, mul on numbers of any kinds."""
     kind = python_kinds.arithmetic(left.kind, right.kind)
     return _machine(operator, kind, (left, right), position)
@@ -84,7 +83,7 @@ def _machine(
     operator: str,
     kind: python_kinds.NumberKind,
     operands: Sequence[ScalarValue],
-    position: loops.SourcePosition,
+    position: SourcePosition,
 ) -> ScalarValue:
     """An operator that NumPy wraps in its own width; narrow operands are widened and the result cut."""
     scalar = kind.scalar
@@ -95,13 +94,13 @@ def _machine(
     narrow = scalar.kind == "int" and scalar.bits is not None and scalar.bits < 32
     work = I32 if narrow else scalar
     values = tuple(cast(convert(operand, kind, position), work, position) for operand in operands)
-    result: loops.Expr = loops.Apply(operator, values, work, position)
+    result: Expr = Call(operator, values, work, position)
     if narrow or (scalar.kind == "int" and scalar.bits is not None and not scalar.signed):
-        result = loops.ScalarCast(result, scalar, position)
+        result = Call("cast", (result,), scalar, position)
     return ScalarValue(result, kind)
 
 
-def check_settled(kind: python_kinds.NumberKind, position: loops.SourcePosition) -> None:
+def check_settled(kind: python_kinds.NumberKind, position: SourcePosition) -> None:
     """Refuses to compute in one kind or another by the path taken: 8 bits wrap, Python's integers do not."""
     if not kind.settled:
         names = " or ".join(sorted(f"{'Python' if one.weak else 'NumPy'}'s {one}" for one in kind.among))
@@ -110,30 +109,30 @@ def check_settled(kind: python_kinds.NumberKind, position: loops.SourcePosition)
         )
 
 
-def negate(number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
+def negate(number: ScalarValue, position: SourcePosition) -> ScalarValue:
     """-x; a literal's sign becomes part of it."""
-    if isinstance(number.expr, loops.Constant) and number.kind != python_kinds.PY_BOOL and number.kind.weak:
-        return ScalarValue(loops.Constant(-number.expr.value, number.expr.type, position), number.kind)
+    if isinstance(number.expr, Num) and number.kind != python_kinds.PY_BOOL and number.kind.weak:
+        return ScalarValue(Num(-number.expr.value, number.expr.type, position), number.kind)
     return _machine("neg", python_kinds.arithmetic(number.kind, number.kind), (number,), position)
 
 
-def divide(left: ScalarValue, right: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
+def divide(left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """left / right, a float."""
     kind = python_kinds.quotient(left.kind, right.kind)
     values = (convert(left, kind, position), convert(right, kind, position))
-    return ScalarValue(loops.Apply("div", values, kind.scalar, position), kind)
+    return ScalarValue(Call("div", values, kind.scalar, position), kind)
 
 
-def floor_divide(left: ScalarValue, right: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
+def floor_divide(left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """left // right."""
     kind = python_kinds.arithmetic(left.kind, right.kind)
     if kind.scalar.kind == "float":
         whole = divide(left, right, position)
-        return ScalarValue(loops.Apply("floor", (whole.expr,), whole.expr.type, position), kind)
+        return ScalarValue(Call("floor", (whole.expr,), whole.expr.type, position), kind)
     return _machine("floor_div", kind, (left, right), position)
 
 
-def remainder(left: ScalarValue, right: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
+def remainder(left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """left % right, with the sign of right."""
     kind = python_kinds.arithmetic(left.kind, right.kind)
     if kind.scalar.kind == "float":
@@ -142,9 +141,7 @@ def remainder(left: ScalarValue, right: ScalarValue, position: loops.SourcePosit
     return _machine("mod", kind, (left, right), position)
 
 
-def bitwise(
-    operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition
-) -> ScalarValue:
+def bitwise(operator: str, left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """& | ^ << >> on integers; & | ^ of truth values are and, or, ne."""
     kind = python_kinds.promote(left.kind, right.kind)
     if kind.scalar.kind == "float":
@@ -154,15 +151,15 @@ def bitwise(
         if operator not in logical:
             kind = python_kinds.PY_INT
         else:
-            return ScalarValue(loops.Apply(logical[operator], (left.expr, right.expr), BOOL, position), kind)
+            return ScalarValue(Call(logical[operator], (left.expr, right.expr), BOOL, position), kind)
     return _machine(operator, kind, (left, right), position)
 
 
 def power(
-    base: ScalarValue, exponent: ScalarValue, position: loops.SourcePosition, numpy: bool = False
+    base: ScalarValue, exponent: ScalarValue, position: SourcePosition, numpy: bool = False
 ) -> ScalarValue:
     """base ** exponent: repeated products for small whole exponents, sqrt for 0.5."""
-    value = exponent.expr.value if isinstance(exponent.expr, loops.Constant) else None
+    value = exponent.expr.value if isinstance(exponent.expr, Num) else None
     strong = numpy or not base.kind.weak
     if isinstance(value, int) and value < 0 and strong and base.kind.scalar.kind != "float":
         raise Refusal("NumPy's integers have no negative powers; convert the base by float()", position)
@@ -179,12 +176,12 @@ def power(
             position,
         )
     values = (convert(base, kind, position), convert(exponent, kind, position))
-    return ScalarValue(loops.Apply("pow", values, kind.scalar, position), kind)
+    return ScalarValue(Call("pow", values, kind.scalar, position), kind)
 
 
-def _repeated(base: ScalarValue, times: int, position: loops.SourcePosition) -> ScalarValue:
+def _repeated(base: ScalarValue, times: int, position: SourcePosition) -> ScalarValue:
     if times == 0:
-        return ScalarValue(cast(loops.Constant(1, INT, position), base.kind.scalar, position), base.kind)
+        return ScalarValue(cast(Num(1, INT, position), base.kind.scalar, position), base.kind)
     if times == 1:
         return base
     half = _repeated(base, times // 2, position)
@@ -193,7 +190,7 @@ def _repeated(base: ScalarValue, times: int, position: loops.SourcePosition) -> 
 
 
 def apply_float(
-    operator: str, number: ScalarValue, position: loops.SourcePosition, strong: bool = False
+    operator: str, number: ScalarValue, position: SourcePosition, strong: bool = False
 ) -> ScalarValue:
     """A function of one float; integers become f64 first."""
     kind = number.kind
@@ -203,16 +200,14 @@ def apply_float(
         raise Refusal("NumPy takes this of 8 and 16 bits in half precision; convert it by float()", position)
     if kind.scalar.kind != "float":
         kind = python_kinds.NumberKind(F64, not strong)
-    return ScalarValue(loops.Apply(operator, (convert(number, kind, position),), kind.scalar, position), kind)
+    return ScalarValue(Call(operator, (convert(number, kind, position),), kind.scalar, position), kind)
 
 
-def absolute(number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
+def absolute(number: ScalarValue, position: SourcePosition) -> ScalarValue:
     return _machine("abs", python_kinds.arithmetic(number.kind, number.kind), (number,), position)
 
 
-def compare(
-    operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition
-) -> ScalarValue:
+def compare(operator: str, left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """A comparison: Python's are exact between integers and floats, which f64 keeps up to 2^53."""
     result = python_kinds.compared(left.kind, right.kind)
     left, right = _as_compared(left), _as_compared(right)
@@ -224,7 +219,7 @@ def compare(
     first, second = convert(left, kind, position), convert(right, kind, position)
     if operator in MIRRORED:
         first, second, operator = second, first, MIRRORED[operator]
-    return ScalarValue(loops.Apply(operator, (first, second), BOOL, position), result)
+    return ScalarValue(Call(operator, (first, second), BOOL, position), result)
 
 
 def _as_compared(number: ScalarValue) -> ScalarValue:
@@ -241,58 +236,55 @@ def _as_compared(number: ScalarValue) -> ScalarValue:
 def fit(kind: python_kinds.NumberKind, *numbers: ScalarValue) -> bool:
     """Whether Python's integers among the numbers are literals that the kind holds."""
     return all(
-        isinstance(number.expr, loops.Constant) and fits(int(number.expr.value), kind.scalar)
+        isinstance(number.expr, Num) and fits(int(number.expr.value), kind.scalar)
         for number in numbers
         if number.kind.weak
     )
 
 
-def truth(number: ScalarValue, position: loops.SourcePosition) -> loops.Expr:
+def truth(number: ScalarValue, position: SourcePosition) -> Expr:
     """bool(x)."""
     if number.kind.scalar.kind == "bool":
         return number.expr
-    zero = cast(loops.Constant(0, INT, position), number.kind.scalar, position)
-    return loops.Apply("not_equal", (number.expr, zero), BOOL, position)
+    zero = cast(Num(0, INT, position), number.kind.scalar, position)
+    return Call("not_equal", (number.expr, zero), BOOL, position)
 
 
-def negation(condition: loops.Expr, position: loops.SourcePosition) -> loops.Expr:
-    if isinstance(condition, loops.Constant):
-        return loops.Constant(not condition.value, BOOL, position)
-    return loops.Apply("not", (condition,), BOOL, position)
+def negation(condition: Expr, position: SourcePosition) -> Expr:
+    if isinstance(condition, Num):
+        return Num(not condition.value, BOOL, position)
+    return Call("not", (condition,), BOOL, position)
 
 
-def both(left: loops.Expr, right: loops.Expr, position: loops.SourcePosition) -> loops.Expr:
+def both(left: Expr, right: Expr, position: SourcePosition) -> Expr:
     """left and right: the right side is looked at only where the left holds, if it may be undefined."""
     if may_fail(right):
-        return loops.Apply("where", (left, right, loops.Constant(False, BOOL, position)), BOOL, position)
-    return loops.Apply("and", (left, right), BOOL, position)
+        return Call("where", (left, right, Num(False, BOOL, position)), BOOL, position)
+    return Call("and", (left, right), BOOL, position)
 
 
-def either(left: loops.Expr, right: loops.Expr, position: loops.SourcePosition) -> loops.Expr:
+def either(left: Expr, right: Expr, position: SourcePosition) -> Expr:
     if may_fail(right):
-        return loops.Apply("where", (left, loops.Constant(True, BOOL, position), right), BOOL, position)
-    return loops.Apply("or", (left, right), BOOL, position)
+        return Call("where", (left, Num(True, BOOL, position), right), BOOL, position)
+    return Call("or", (left, right), BOOL, position)
 
 
-def may_fail(expr: loops.Expr) -> bool:
+def may_fail(expr: Expr) -> bool:
     """Whether an expression reads an array, or asks a row of it, or divides."""
     match expr:
         case loops.Load():
             return True
-        case loops.Apply(operator, arguments):
+        case Call(operator, arguments):
             return operator in ("div", "floor_div", "mod", "left_shift", "right_shift") or any(
                 map(may_fail, arguments)
             )
-        case loops.ScalarCast(value):
-            return may_fail(value)
         case loops.Length(row=row):
             return bool(row)
-        case loops.Constant() | loops.Variable():
-            return False
+    return False
 
 
 def choose(
-    condition: loops.Expr, then: ScalarValue, otherwise: ScalarValue, position: loops.SourcePosition
+    condition: Expr, then: ScalarValue, otherwise: ScalarValue, position: SourcePosition
 ) -> ScalarValue:
     """then if condition else otherwise."""
     return select(condition, then, otherwise, _one_of(then, otherwise), position)
@@ -303,7 +295,7 @@ def _one_of(*numbers: ScalarValue) -> python_kinds.NumberKind:
     return python_kinds.join(
         *(
             python_kinds.literal(number.expr.value)
-            if isinstance(number.expr, loops.Constant) and number.kind.weak
+            if isinstance(number.expr, Num) and number.kind.weak
             else number.kind
             for number in numbers
         )
@@ -311,23 +303,23 @@ def _one_of(*numbers: ScalarValue) -> python_kinds.NumberKind:
 
 
 def select(
-    condition: loops.Expr,
+    condition: Expr,
     then: ScalarValue,
     otherwise: ScalarValue,
     kind: python_kinds.NumberKind,
-    position: loops.SourcePosition,
+    position: SourcePosition,
 ) -> ScalarValue:
     """One of two numbers as a number of some kind."""
     values = (condition, convert(then, kind, position), convert(otherwise, kind, position))
-    return ScalarValue(loops.Apply("where", values, kind.scalar, position), kind)
+    return ScalarValue(Call("where", values, kind.scalar, position), kind)
 
 
 def python_extreme(
-    operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition
+    operator: str, left: ScalarValue, right: ScalarValue, position: SourcePosition
 ) -> ScalarValue:
     """min(left, right), max(left, right): of floats the left unless the right is less (greater)."""
     kind = _one_of(left, right)
-    if isinstance(right.expr, loops.Constant) and _is_no_bound(operator, left.kind, right.expr.value):
+    if isinstance(right.expr, Num) and _is_no_bound(operator, left.kind, right.expr.value):
         return left
     if kind.scalar.kind == "float":
         better = compare("less" if operator == "minimum" else "greater", right, left, position)
@@ -336,7 +328,7 @@ def python_extreme(
 
 
 def numpy_extreme(
-    operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition
+    operator: str, left: ScalarValue, right: ScalarValue, position: SourcePosition
 ) -> ScalarValue:
     """numpy.minimum and maximum."""
     return _extreme(operator, left, right, python_kinds.promote(left.kind, right.kind), position)
@@ -347,15 +339,15 @@ def _extreme(
     left: ScalarValue,
     right: ScalarValue,
     kind: python_kinds.NumberKind,
-    position: loops.SourcePosition,
+    position: SourcePosition,
 ) -> ScalarValue:
     if kind.scalar.kind == "bool":
         kind = python_kinds.PY_INT
     values = (convert(left, kind, position), convert(right, kind, position))
-    return ScalarValue(loops.Apply(operator, values, kind.scalar, position), kind)
+    return ScalarValue(Call(operator, values, kind.scalar, position), kind)
 
 
-def _is_no_bound(operator: str, kind: python_kinds.NumberKind, bound: float) -> bool:
+def _is_no_bound(operator: str, kind: python_kinds.NumberKind, bound: Number) -> bool:
     """Whether no integer of a machine type lies beyond a bound."""
     if kind.among or kind.scalar.limits is None:
         return False
@@ -363,44 +355,40 @@ def _is_no_bound(operator: str, kind: python_kinds.NumberKind, bound: float) -> 
     return bound >= high if operator == "minimum" else bound <= low
 
 
-def beyond(
-    left: ScalarValue, right: ScalarValue, largest: bool, position: loops.SourcePosition
-) -> ScalarValue:
+def beyond(left: ScalarValue, right: ScalarValue, largest: bool, position: SourcePosition) -> ScalarValue:
     """numpy.fmax and fmin: the other argument where one is NaN."""
     kind = python_kinds.promote(left.kind, right.kind)
     if kind.scalar.kind != "float":
         return numpy_extreme("maximum" if largest else "minimum", left, right, position)
     behind = compare("less" if largest else "greater", left, right, position)
     absent = compare("not_equal", left, left, position)
-    either = loops.Apply("or", (behind.expr, absent.expr), BOOL, position)
+    either = Call("or", (behind.expr, absent.expr), BOOL, position)
     return select(either, right, left, kind, position)
 
 
-def to_integer(number: ScalarValue, how: str, position: loops.SourcePosition) -> ScalarValue:
+def to_integer(number: ScalarValue, how: str, position: SourcePosition) -> ScalarValue:
     """int(x), math.floor(x), math.ceil(x), round(x): a Python integer."""
     if number.kind.scalar.kind == "float":
         expr = number.expr
         if how != "trunc":
-            expr = loops.Apply(how, (expr,), expr.type, position)
-        return ScalarValue(loops.ScalarCast(expr, INT, position), python_kinds.PY_INT)
+            expr = Call(how, (expr,), expr.type, position)
+        return ScalarValue(Call("cast", (expr,), INT, position), python_kinds.PY_INT)
     return ScalarValue(cast(number.expr, INT, position), python_kinds.PY_INT)
 
 
-def to_float(number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
+def to_float(number: ScalarValue, position: SourcePosition) -> ScalarValue:
     """float(x)."""
     return ScalarValue(cast(number.expr, F64, position), python_kinds.PY_FLOAT)
 
 
-def to_kind(
-    number: ScalarValue, kind: python_kinds.NumberKind, position: loops.SourcePosition
-) -> ScalarValue:
+def to_kind(number: ScalarValue, kind: python_kinds.NumberKind, position: SourcePosition) -> ScalarValue:
     """numpy.float32(x), numpy.uint8(x) and stores to NumPy arrays: any conversion."""
     if kind.scalar.kind == "bool":
         return ScalarValue(truth(number, position), kind)
     if number.kind.scalar.kind == "float" and kind.scalar.kind == "int":
-        if isinstance(number.expr, loops.Constant) and not math.isfinite(number.expr.value):
+        if isinstance(number.expr, Num) and not math.isfinite(number.expr.value):
             raise Refusal(f"{number.expr.value} has no integer; use a float type", position)
-        return ScalarValue(loops.ScalarCast(number.expr, kind.scalar, position), kind)
+        return ScalarValue(Call("cast", (number.expr,), kind.scalar, position), kind)
     if number.kind.weak and number.kind.scalar.kind == "int":
         return ScalarValue(convert(number, kind, position), kind)
     return ScalarValue(cast(number.expr, kind.scalar, position), kind)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from functools import reduce
 
+from tensmith.formula.expr import Num
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import Constant
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic, names
 from tensmith.lifting.source.python.comprehensions import (
@@ -267,7 +267,7 @@ def _filled(scope: PythonScope, node: ast.Call, called: str) -> Value:
     given: ScalarValue | None = None
     if called == "numpy.full":
         given = number(scope, node.args[1])
-        if not given_types and not isinstance(given.expr, Constant):
+        if not given_types and not isinstance(given.expr, Num):
             raise Refusal("the type of a filled array follows its value; give it a dtype", where)
     elif (content := names.FILLS.get(called, names.FILLS_LIKE.get(called))) is not None:
         given = arithmetic.constant(content, where)

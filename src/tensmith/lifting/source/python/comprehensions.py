@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+from tensmith.formula.expr import Expr, Num, SourcePosition
 from tensmith.formula.types import INT
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import Assign, Constant, Expr, SourcePosition
+from tensmith.lifting.loops import Assign
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import scope as python_scope
@@ -44,10 +45,10 @@ def _display(scope: python_scope.PythonScope, node: ast.List) -> python_scope.Va
     name = scope.take_hint("list")
     values = [python_scope.value(scope, part) for part in node.elts]
     if kind.rank == 1:
-        made = scope.allocate(name, kind, (Constant(len(values), INT, where),), None, where)
+        made = scope.allocate(name, kind, (Num(len(values), INT, where),), None, where)
         for n, part in enumerate(values):
             assert isinstance(part, python_scope.ScalarValue)
-            scope.store(made, Constant(n, INT, where), element_value(part, kind, node), where)
+            scope.store(made, Num(n, INT, where), element_value(part, kind, node), where)
         return made
     made = scope.allocate(name, kind, (), None, where)
     for part in values:

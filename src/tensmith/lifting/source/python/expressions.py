@@ -6,6 +6,7 @@ import ast
 import math
 from functools import reduce
 
+from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
@@ -125,7 +126,7 @@ def _subscript(scope: PythonScope, node: ast.Subscript) -> Value:
     return found
 
 
-def subscript(scope: PythonScope, whole: ArrayRef, node: ast.expr) -> loops.Expr:
+def subscript(scope: PythonScope, whole: ArrayRef, node: ast.expr) -> Expr:
     """A subscript. What is negative by its form counts from the end: -1, -n, -n - 1, ~n; that it does is then
     asked of n. Other subscripts are asked to be from 0."""
     index = integer(scope, node)
@@ -135,15 +136,15 @@ def subscript(scope: PythonScope, whole: ArrayRef, node: ast.expr) -> loops.Expr
     return index
 
 
-def _is_negative(index: loops.Expr) -> bool:
+def _is_negative(index: Expr) -> bool:
     match index:
-        case loops.Constant(value):
+        case Num(value):
             return value < 0
-        case loops.Apply("neg"):
+        case Call("neg"):
             return True
-        case loops.Apply("sub", (left, loops.Constant(value))):
+        case Call("sub", (left, Num(value))):
             return value >= 0 and _is_negative(left)
-        case loops.Apply("sub", (left, _)):
+        case Call("sub", (left, _)):
             return _is_negative(left)
     return False
 
@@ -163,7 +164,7 @@ def operate(
     operator: ast.operator,
     left: ScalarValue,
     right: ScalarValue,
-    where: loops.SourcePosition,
+    where: SourcePosition,
 ) -> ScalarValue:
     """left operator right."""
     if type(operator) in _BINARY:
@@ -186,13 +187,13 @@ def operate(
 
 
 def raised(
-    scope: PythonScope, base: ScalarValue, exponent: ScalarValue, where: loops.SourcePosition
+    scope: PythonScope, base: ScalarValue, exponent: ScalarValue, where: SourcePosition
 ) -> ScalarValue:
     """base ** exponent, and what is asked of them: Python has a complex number, or raises, elsewhere."""
-    value = exponent.expr.value if isinstance(exponent.expr, loops.Constant) else None
+    value = exponent.expr.value if isinstance(exponent.expr, Num) else None
     whole = isinstance(value, int)
     if whole:
-        simple = isinstance(base.expr, loops.Variable | loops.Constant | loops.Load)
+        simple = isinstance(base.expr, Read | Num | loops.Load)
         base = base if simple else scope.hold("base", base, where)
     found = arithmetic.power(base, exponent, where)
     if isinstance(value, int) and value < 0:
@@ -207,32 +208,28 @@ def raised(
     return found
 
 
-def _shift_raises(scope: PythonScope, count: ScalarValue, where: loops.SourcePosition) -> None:
-    if not isinstance(count.expr, loops.Constant):
+def _shift_raises(scope: PythonScope, count: ScalarValue, where: SourcePosition) -> None:
+    if not isinstance(count.expr, Num):
         scope.note(assumptions.SHIFTS())
     elif not 0 <= count.expr.value < 64:
         raise Refusal(f"a shift by {count.expr.value} cannot be lifted; shift by 0 to 63", where)
 
 
-def _whole_quotient(
-    scope: PythonScope, left: ScalarValue, right: ScalarValue, where: loops.SourcePosition
-) -> None:
+def _whole_quotient(scope: PythonScope, left: ScalarValue, right: ScalarValue, where: SourcePosition) -> None:
     """// and % of floats are floors of quotients, which infinities do not have, and which are rounded where
     the divisor is no power of two."""
     divisor_raises(scope, left, right, where)
     if "float" not in (left.kind.scalar.kind, right.kind.scalar.kind):
         return
     scope.note(assumptions.QUOTIENTS())
-    divisor = right.expr.value if isinstance(right.expr, loops.Constant) else 0
+    divisor = right.expr.value if isinstance(right.expr, Num) else 0
     if abs(math.frexp(divisor)[0]) != 0.5:
         scope.note(assumptions.ROUNDED())
 
 
-def divisor_raises(
-    scope: PythonScope, left: ScalarValue, right: ScalarValue, where: loops.SourcePosition
-) -> None:
+def divisor_raises(scope: PythonScope, left: ScalarValue, right: ScalarValue, where: SourcePosition) -> None:
     """States that Python's own float division does not meet a zero; refuses a literal one."""
-    if isinstance(right.expr, loops.Constant):
+    if isinstance(right.expr, Num):
         if right.expr.value == 0:
             raise Refusal("a division by 0 raises; leave it out", where)
         return
@@ -253,14 +250,12 @@ def _unary(scope: PythonScope, node: ast.UnaryOp) -> Value:
             if inner.kind.scalar.kind != "int":
                 raise Refusal("bits of a value that is no integer are asked for; use integers", where)
             arithmetic.check_settled(inner.kind, where)
-            if isinstance(inner.expr, loops.Constant):
+            if isinstance(inner.expr, Num):
                 return arithmetic.constant(~int(inner.expr.value), where)
             if inner.kind.weak:  # -x - 1
                 one = arithmetic.constant(1, where)
                 return arithmetic.binary("sub", arithmetic.negate(inner, where), one, where)
-            return ScalarValue(
-                loops.Apply("bitwise_not", (inner.expr,), inner.kind.scalar, where), inner.kind
-            )
+            return ScalarValue(Call("bitwise_not", (inner.expr,), inner.kind.scalar, where), inner.kind)
     if inner.kind.scalar.kind != "bool":
         return inner
     if not inner.kind.weak:
@@ -311,11 +306,11 @@ def _logic(scope: PythonScope, node: ast.BoolOp) -> Value:
 
 def chosen(
     scope: PythonScope,
-    condition: loops.Expr,
+    condition: Expr,
     then: ScalarValue,
     otherwise: ScalarValue,
     sides: tuple[list[loops.Statement], list[loops.Statement]],
-    where: loops.SourcePosition,
+    where: SourcePosition,
 ) -> ScalarValue:
     """condition ? then : otherwise, by a branch whose sides begin with the statements given."""
     kind = arithmetic.choose(condition, then, otherwise, where).kind

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition, variable
 from tensmith.formula.types import BOOL, INT
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
@@ -39,7 +40,7 @@ class CountedLoop:
     start: ScalarValue
     stop: ScalarValue
     step: int
-    item: Callable[[loops.Expr, loops.SourcePosition], Item]
+    item: Callable[[Expr, SourcePosition], Item]
     arrays: tuple[ArrayRef, ...] = ()
     ranged: bool = False
 
@@ -70,8 +71,8 @@ def _range(scope: PythonScope, node: ast.Call) -> CountedLoop:
     if not 1 <= len(node.args) <= 3:
         raise Refusal("range takes one to three bounds; write range(start, stop, step)", where)
     bounds = [ScalarValue(integer(scope, bound), PY_INT) for bound in node.args]
-    step = bounds[2].expr if len(bounds) == 3 else loops.Constant(1, INT, where)
-    if not isinstance(step, loops.Constant) or step.value == 0:
+    step = bounds[2].expr if len(bounds) == 3 else Num(1, INT, where)
+    if not isinstance(step, Num) or step.value == 0:
         raise Refusal(
             "the step of a range must be a literal that is not 0; write the loop for one step", where
         )
@@ -85,7 +86,7 @@ def _range(scope: PythonScope, node: ast.Call) -> CountedLoop:
     )
 
 
-def _normal(scope: PythonScope, source: CountedLoop, where: loops.SourcePosition) -> CountedLoop:
+def _normal(scope: PythonScope, source: CountedLoop, where: SourcePosition) -> CountedLoop:
     """The same iteration with a counter 0, 1, 2, ..."""
     if source.start.expr == constant(0, where).expr and source.step == 1:
         return source
@@ -99,7 +100,7 @@ def _normal(scope: PythonScope, source: CountedLoop, where: loops.SourcePosition
             binary("add", span, constant(size - 1, where), where), constant(size, where), where
         )
 
-    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
+    def item(counter: Expr, position: SourcePosition) -> Item:
         offset = binary("mul", ScalarValue(counter, PY_INT), constant(source.step, position), position)
         if source.step == 1:
             offset = ScalarValue(counter, PY_INT)
@@ -121,7 +122,7 @@ def _enumerate(scope: PythonScope, node: ast.Call) -> CountedLoop:
         scope.hold("start", ScalarValue(integer(scope, first), PY_INT), where) if first is not None else None
     )
 
-    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
+    def item(counter: Expr, position: SourcePosition) -> Item:
         count = ScalarValue(counter, PY_INT)
         if start is not None:
             count = binary("add", start, count, position)
@@ -143,7 +144,7 @@ def _zip(scope: PythonScope, node: ast.Call) -> CountedLoop:
     leader = ranges[0] if ranges else parts[0]
     arrays = tuple(whole for part in parts for whole in part.arrays)
 
-    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
+    def item(counter: Expr, position: SourcePosition) -> Item:
         found = tuple(part.item(counter, position) for part in parts)
         for part, whole in zip(parts, found):
             if part is not leader and isinstance(whole, ArrayRef):
@@ -167,7 +168,7 @@ def _reversed(scope: PythonScope, node: ast.Call) -> CountedLoop:
     normal = _normal(scope, source, where)
     last = scope.hold("last", binary("sub", normal.stop, one, where), where)
 
-    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
+    def item(counter: Expr, position: SourcePosition) -> Item:
         return normal.item(binary("sub", last, ScalarValue(counter, PY_INT), position).expr, position)
 
     return CountedLoop(normal.start, normal.stop, 1, item, normal.arrays, normal.ranged)
@@ -186,19 +187,19 @@ def counted(
     scope: PythonScope,
     source: CountedLoop,
     name: str,
-    where: loops.SourcePosition,
+    where: SourcePosition,
     carried: Names | None = None,
 ) -> Iterator[Item]:
     """A loop over an iteration; its body is what is emitted inside. Yields the item of an iteration."""
     counter = scope.counter(name, source.start, where)
-    here = loops.Variable(counter.name, INT, where)
+    here = variable(counter.name, INT, where)
     sides = (here, source.stop.expr) if source.step > 0 else (source.stop.expr, here)
     with scope.block(carried) as inside:
         yield source.item(here, where)
         scope.step(counter, source.step, where)
     scope.emit(
         loops.Loop(
-            loops.Apply("less", sides, BOOL, where),
+            Call("less", sides, BOOL, where),
             tuple(inside),
             scope.label(counter.name, where),
             where,
@@ -213,7 +214,7 @@ def bind(scope: PythonScope, target: ast.expr, item: Item, own: bool = False) ->
     if isinstance(target, ast.Tuple | ast.List):
         if isinstance(item, ArrayRef) and len(target.elts) <= 8:
             parts: tuple[Item, ...] = tuple(
-                scope.load(item, loops.Constant(n, INT, where), where) for n in range(len(target.elts))
+                scope.load(item, Num(n, INT, where), where) for n in range(len(target.elts))
             )
             scope.note(assumptions.PARTS(item.name, len(parts)))
         elif isinstance(item, tuple):
@@ -237,7 +238,7 @@ def bind(scope: PythonScope, target: ast.expr, item: Item, own: bool = False) ->
 
 
 def assign_name(
-    scope: PythonScope, name: str, given: Value, where: loops.SourcePosition, kept: bool = False
+    scope: PythonScope, name: str, given: Value, where: SourcePosition, kept: bool = False
 ) -> None:
     """name = given. A new variable unless readers outside this block wait for the old one; `kept`: nothing
     needs declaring where the value is a variable that keeps it."""
@@ -262,7 +263,7 @@ def assign_name(
             raise Refusal(f"{name} is a list here and a number there; use two names", where)
         scope.emit(loops.Assign(local.name, convert(given, local.kind, where), where))
         return
-    if kept and given.kind == kind and isinstance(given.expr, loops.Variable) and scope.is_steady(given.expr):
+    if kept and given.kind == kind and isinstance(given.expr, Read) and scope.is_steady(given.expr):
         frame.names[name] = given
         return
     local = scope.variable(name, kind, convert(given, kind, where), where)

@@ -11,9 +11,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tensmith.formula.expr import Number, SourcePosition
 from tensmith.formula.types import BOOL, F32, F64, I64, INT, MachineType
 from tensmith.ir.types import DTYPES as NUMPY
-from tensmith.lifting.loops import Array, SourcePosition
+from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
 
 
@@ -102,7 +103,7 @@ def join(*kinds: NumberKind) -> NumberKind:
     return NumberKind(INT if wraps and len(among - {_SMALL}) > 1 else whole.scalar, whole.weak, among)
 
 
-def literal(value: float) -> NumberKind:
+def literal(value: Number) -> NumberKind:
     """The kind of a literal of Python."""
     if isinstance(value, bool):
         return PY_BOOL

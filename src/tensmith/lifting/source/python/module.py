@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensmith.lifting.loops import SourcePosition
+from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.file import SourceError, source_bytes
 

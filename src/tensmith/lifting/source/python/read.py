@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tensmith.errors import UsageError
+from tensmith.formula.expr import is_cast
 from tensmith.formula.types import INT, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
@@ -167,4 +168,4 @@ def _state_types(scope: PythonScope, code: Code) -> None:
 
 def _narrows(node: object) -> bool:
     """Whether an unbounded integer is cut to a machine type."""
-    return isinstance(node, loops.ScalarCast) and node.value.type == INT and node.type.kind == "int"
+    return is_cast(node) and node.args[0].type == INT and node.type.kind == "int"

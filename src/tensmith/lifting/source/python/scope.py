@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
+from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition, variable
 from tensmith.formula.types import INT
 from tensmith.ir.names import take
 from tensmith.lifting import assumptions, loops
@@ -30,7 +31,7 @@ _NONE: Names = frozenset()
 class ScalarValue:
     """A scalar value: an expression and its kind."""
 
-    expr: loops.Expr
+    expr: Expr
     kind: NumberKind
 
 
@@ -41,9 +42,9 @@ class Local:
     name: str
     kind: NumberKind
 
-    def at(self, position: loops.SourcePosition) -> ScalarValue:
+    def at(self, position: SourcePosition) -> ScalarValue:
         """Its value, read there."""
-        return ScalarValue(loops.Variable(self.name, self.kind.scalar, position), self.kind)
+        return ScalarValue(variable(self.name, self.kind.scalar, position), self.kind)
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class ArrayRef:
 
     name: str
     kind: ArrayKind
-    prefix: tuple[loops.Expr, ...] = ()
+    prefix: tuple[Expr, ...] = ()
 
-    def row(self, index: loops.Expr) -> ArrayRef:
+    def row(self, index: Expr) -> ArrayRef:
         """array[prefix][index], of an array of more than one subscript left."""
         assert isinstance(self.kind.row, ArrayKind)
         return ArrayRef(self.name, self.kind.row, (*self.prefix, index))
@@ -116,7 +117,7 @@ class PythonScope:
         self.noted: dict[str, None] = {}
         self.steady: set[str] = set()  # variables that keep their value while they are in sight
         self.home: dict[str, list[loops.Statement]] = {}  # local array -> the block that made it
-        self.given_away: dict[str, loops.SourcePosition] = {}  # local arrays appended to another
+        self.given_away: dict[str, SourcePosition] = {}  # local arrays appended to another
         self.constant_arrays: set[str] = set()  # lists that belong to the file
         self.visited: set[ast.AST] = set()  # nodes that a handler has read
         self.made = 0
@@ -132,7 +133,7 @@ class PythonScope:
         self.check_time(statement.position)
         self.statements.append(statement)
 
-    def check_time(self, position: loops.SourcePosition) -> None:
+    def check_time(self, position: SourcePosition) -> None:
         """Refuses a function that grows without end."""
         self.made += 1
         if self.made > _MOST_STATEMENTS or self.deadline.passed:
@@ -193,7 +194,7 @@ class PythonScope:
         hint, self.hint = self.hint or otherwise, ""
         return hint
 
-    def label(self, name: str, position: loops.SourcePosition) -> str:
+    def label(self, name: str, position: SourcePosition) -> str:
         """The unique label of a loop."""
         return loops.new_label(name, position, self.labels)
 
@@ -212,19 +213,17 @@ class PythonScope:
 
     # Variables.
 
-    def declare(self, name: str, number: ScalarValue, position: loops.SourcePosition) -> Local:
+    def declare(self, name: str, number: ScalarValue, position: SourcePosition) -> Local:
         """A new variable of the number's kind."""
         return self.variable(name, number.kind, number.expr, position)
 
-    def variable(
-        self, name: str, kind: NumberKind, value: loops.Expr | None, position: loops.SourcePosition
-    ) -> Local:
+    def variable(self, name: str, kind: NumberKind, value: Expr | None, position: SourcePosition) -> Local:
         """A new variable; it may have no value yet."""
         local = Local(self.fresh(name), kind)
         self.emit(loops.Declare(local.name, kind.scalar, value, position))
         return local
 
-    def hold(self, name: str, number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
+    def hold(self, name: str, number: ScalarValue, position: SourcePosition) -> ScalarValue:
         """The number as it is now, whatever is assigned later."""
         if self.is_steady(number.expr):
             return number
@@ -232,14 +231,14 @@ class PythonScope:
         self.steady.add(local.name)
         return local.at(position)
 
-    def is_steady(self, expr: loops.Expr) -> bool:
+    def is_steady(self, expr: Expr) -> bool:
         """Whether an expression has one value while it is in sight."""
         match expr:
-            case loops.Constant():
+            case Num():
                 return True
-            case loops.Variable(name):
+            case Read(name):
                 return name in self.steady
-            case loops.Apply(_, arguments):
+            case Call(_, arguments):
                 return all(map(self.is_steady, arguments))
             case loops.Length(array):
                 return array not in self.home
@@ -251,18 +250,18 @@ class PythonScope:
         self,
         name: str,
         kind: ArrayKind,
-        extents: Sequence[loops.Expr],
-        fill: loops.Expr | None,
-        position: loops.SourcePosition,
+        extents: Sequence[Expr],
+        fill: Expr | None,
+        position: SourcePosition,
     ) -> ArrayRef:
         """A new array; no extents: an empty list that grows. NumPy raises at a negative extent."""
         own = self.fresh(name)
-        sizes = tuple(extents) or (loops.Constant(0, INT, position),) * kind.rank
+        sizes = tuple(extents) or (Num(0, INT, position),) * kind.rank
         self.emit(loops.Allocate(own, kind.array(), sizes, fill, position, kind.numpy))
         self.home[own] = self.statements
         return ArrayRef(own, kind)
 
-    def length(self, array: ArrayRef, axis: int, position: loops.SourcePosition) -> ScalarValue:
+    def length(self, array: ArrayRef, axis: int, position: SourcePosition) -> ScalarValue:
         """The length of an axis of what is left of an array."""
         if axis >= array.kind.rank:
             raise Refusal(f"{array.name} has no axis {axis}; it has {array.kind.rank}", position)
@@ -271,14 +270,14 @@ class PythonScope:
             self.note(assumptions.LISTS(array.name))
         return ScalarValue(loops.Length(array.name, whole, INT, position, array.prefix), NumberKind(INT))
 
-    def touch(self, found: Value, position: loops.SourcePosition) -> None:
+    def touch(self, found: Value, position: SourcePosition) -> None:
         """Python has read this here, so it is there, whether its value serves or not."""
         if isinstance(found, ArrayRef) and found.prefix:
             self.declare("touched", self.length(found, 0, position), position)
         elif isinstance(found, ScalarValue):
             self.declare("touched", found, position)
 
-    def load(self, array: ArrayRef, index: loops.Expr, position: loops.SourcePosition) -> Value:
+    def load(self, array: ArrayRef, index: Expr, position: SourcePosition) -> Value:
         """array[index]: a number, or a row."""
         self.check_kept(array, position)
         if array.kind.rank > 1:
@@ -287,14 +286,12 @@ class PythonScope:
         element = array.kind.element
         return ScalarValue(loops.Load(array.name, (*array.prefix, index), element.scalar, position), element)
 
-    def store(
-        self, array: ArrayRef, index: loops.Expr, value: loops.Expr, position: loops.SourcePosition
-    ) -> None:
+    def store(self, array: ArrayRef, index: Expr, value: Expr, position: SourcePosition) -> None:
         self.check_kept(array, position)
         self.check_own(array, position)
         self.emit(loops.Store(array.name, (*array.prefix, index), value, position))
 
-    def append(self, array: ArrayRef, value: loops.Expr | str, position: loops.SourcePosition) -> None:
+    def append(self, array: ArrayRef, value: Expr | str, position: SourcePosition) -> None:
         """Appends a number, or a local array, which must not be touched again."""
         self.check_kept(array, position)
         if array.name not in self.home or array.prefix:
@@ -315,7 +312,7 @@ class PythonScope:
             self.given_away[value] = position
         self.emit(loops.Append(array.name, value, position))
 
-    def check_kept(self, array: ArrayRef, position: loops.SourcePosition) -> None:
+    def check_kept(self, array: ArrayRef, position: SourcePosition) -> None:
         if array.name in self.given_away:
             raise Refusal(
                 f"{array.name} was appended at {self.given_away[array.name]} and is shared from then on; "
@@ -323,26 +320,24 @@ class PythonScope:
                 position,
             )
 
-    def check_own(self, array: ArrayRef, position: loops.SourcePosition) -> None:
+    def check_own(self, array: ArrayRef, position: SourcePosition) -> None:
         if array.name in self.constant_arrays:
             raise Refusal(
                 "a list of the file is changed, and the next call would find it so; copy it first", position
             )
 
-    def counter(self, name: str, start: ScalarValue, position: loops.SourcePosition) -> Local:
+    def counter(self, name: str, start: ScalarValue, position: SourcePosition) -> Local:
         """A loop's own counter, which nothing else assigns."""
         local = self.declare(name, start, position)
         self.steady.add(local.name)
         return local
 
-    def step(self, counter: Local, by: int, position: loops.SourcePosition) -> None:
+    def step(self, counter: Local, by: int, position: SourcePosition) -> None:
         """counter += by, at the end of an iteration."""
         scalar = counter.kind.scalar
-        here = loops.Variable(counter.name, scalar, position)
+        here = variable(counter.name, scalar, position)
         operator = "add" if by > 0 else "sub"
-        next_value = loops.Apply(
-            operator, (here, loops.Constant(abs(by), scalar, position)), scalar, position
-        )
+        next_value = Call(operator, (here, Num(abs(by), scalar, position)), scalar, position)
         self.emit(loops.Assign(counter.name, next_value, position))
 
 
@@ -394,7 +389,7 @@ def number(scope: PythonScope, node: ast.expr) -> ScalarValue:
     return found
 
 
-def integer(scope: PythonScope, node: ast.expr) -> loops.Expr:
+def integer(scope: PythonScope, node: ast.expr) -> Expr:
     """An expression that must be an integer, as an unbounded one."""
     found = number(scope, node)
     if found.kind.scalar.kind != "int":
@@ -403,9 +398,9 @@ def integer(scope: PythonScope, node: ast.expr) -> loops.Expr:
         )
     if found.expr.type == INT:
         return found.expr
-    if isinstance(found.expr, loops.Constant):
-        return loops.Constant(found.expr.value, INT, found.expr.position)
-    return loops.ScalarCast(found.expr, INT, place(node))
+    if isinstance(found.expr, Num):
+        return Num(found.expr.value, INT, found.expr.position)
+    return Call("cast", (found.expr,), INT, place(node))
 
 
 def array(scope: PythonScope, node: ast.expr) -> ArrayRef:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from tensmith.lifting.loops import Expr, If, Loop, SourcePosition
+from tensmith.formula.expr import Expr, SourcePosition
+from tensmith.lifting.loops import If, Loop
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import calls as python_calls

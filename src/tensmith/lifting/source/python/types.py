@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tensmith.lifting.loops import NOWHERE, SourcePosition
+from tensmith.formula.expr import NOWHERE, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python.kinds import (
     DTYPES,

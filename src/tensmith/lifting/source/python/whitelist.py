@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
-from tensmith.lifting.loops import SourcePosition
+from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python.module import place
 
