@@ -17,10 +17,12 @@ import pytest
 from forgery_points import Alteration
 
 import tensmith
+from tensmith.deploy.again import _compared as compared
 from tensmith.deploy.again import verify_point
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.errors import ProgramError, VerificationError
+from tensmith.report.metric import Metric
 from tensmith.verify import library
 from tensmith.verify.finding import VerifyResult
 from tensmith.verify.statistics import FILE, MOST_BYTES, Statistics, read_statistics
@@ -212,3 +214,10 @@ def test_large_statistics_are_hashed_and_not_kept(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tensmith.verify.statistics.MOST_BYTES", 1000)
     _, statistics = points.lossy_trail(root)
     assert statistics == Statistics(statistics.hashes, {}) and len(statistics.hashes) == 3
+
+
+@pytest.mark.parametrize(("low", "outcome"), [(1.0, "holds"), (1.03, "holds"), (1.2, "differs here")])
+def test_a_time_of_another_process_may_lie_a_little_beside_the_interval(low: float, outcome: str) -> None:
+    stated, found = (Metric(at, at, at, "ms", "measured") for at in (1.0, low))
+    for one, other in ((stated, found), (found, stated)):
+        assert compared("latency_ms", "latency_ms is 1", one, other).outcome == outcome

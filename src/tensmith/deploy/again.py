@@ -185,6 +185,10 @@ def _counted(folder: Path, certificate: Certificate, original: Path | None) -> d
     return found
 
 
+# By how much a figure of one process may be above that of another on the same machine.
+_ELSEWHERE = 1.05
+
+
 def _compared(name: str, claim: str, stated: Metric, found: Metric) -> Finding:
     """A figure against what was measured here.
 
@@ -192,7 +196,8 @@ def _compared(name: str, claim: str, stated: Metric, found: Metric) -> Finding:
     other engines and machines decide otherwise: these move far fewer answers than another draw of samples
     would, so what is stated must lie in the interval found here, and its own must be as wide.
     Estimates are computed, not drawn. Latency and memory are one machine's on one day: agreement confirms
-    them, disagreement is said and refutes nothing.
+    them, disagreement is said and refutes nothing. An interval knows one process alone, and another one lies
+    elsewhere in memory: what is apart by less than 5 % agrees.
     """
     here = f"here {found}"
     if stated.evidence != found.evidence:
@@ -214,7 +219,7 @@ def _compared(name: str, claim: str, stated: Metric, found: Metric) -> Finding:
         holds = stated.unit == found.unit and (same or (near and stated.value != found.value))
         return Finding(claim, "holds" if holds else "does not hold", here)
     label = f"{here} on {detect_cpu().model}"
-    overlap = stated.low <= found.high and found.low <= stated.high
+    overlap = stated.low <= found.high * _ELSEWHERE and found.low <= stated.high * _ELSEWHERE
     return Finding(claim, "holds" if overlap else "differs here", label)
 
 
