@@ -17,9 +17,9 @@ from functools import partial
 from rule_mutants import mutants
 
 from benchmarks import parts
+from tensmith.rewrite.judge import judge
 from tensmith.rewrite.rule import EXACT, Rule
-from tensmith.verify.instances import run_instances
-from tensmith.verify.rules import judge
+from tensmith.rewrite.trials import run_instances
 
 AGAIN = 5
 

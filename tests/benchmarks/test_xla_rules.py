@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from benchmarks.rules.xla import ENTRIES
 
+from tensmith.rewrite.judge import judge
 from tensmith.rewrite.rule import EXACT
-from tensmith.verify.rules import judge
 
 
 @pytest.mark.parametrize("name", list(ENTRIES))

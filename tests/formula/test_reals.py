@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tensmith.rewrite.judge import judge
 from tensmith.rewrite.law import lemma
 from tensmith.rewrite.term import Term, Var, ops
-from tensmith.verify.rules import judge
 
 X, Y, Z = Var("x"), Var("y"), Var("z")
 

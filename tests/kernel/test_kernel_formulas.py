@@ -22,8 +22,8 @@ from tensmith.kernel.algorithms.depthwise import Depthwise
 from tensmith.kernel.algorithms.direct import Direct
 from tensmith.kernel.algorithms.gemm import GemmKernel
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
+from tensmith.rewrite.judge import judge
 from tensmith.rewrite.rule import FormulaObligation
-from tensmith.verify.rules import judge
 
 SAME = (1, 1, 1, 1)
 PROBLEMS = [

@@ -9,8 +9,8 @@ import pytest
 from claims_table import PAIRS, Pair, pair
 
 from tensmith.errors import ProgramError
+from tensmith.rewrite.judge import judge
 from tensmith.rewrite.term import Const, Var, ops
-from tensmith.verify.rules import judge
 
 ROWS = (claims_data, claims_numbers)
 

@@ -15,8 +15,8 @@ from tensmith.formula.arith import FUNCTIONS, Array, Floats
 from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import Call, Choose, Expr, Num, Pow, Read, Reduce, rebuilt
 from tensmith.formula.normal import explain_difference
+from tensmith.rewrite.judge import counterexample
 from tensmith.rewrite.rule import EXACT, FormulaObligation
-from tensmith.verify.rules import counterexample
 
 # Of one claim a rule.
 _MUTANTS = 4

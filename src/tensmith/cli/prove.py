@@ -21,16 +21,16 @@ def prove(
     from tensmith.verify.prove import update as write
 
     found = list(prove_all())
-    problems = [problem for row in found for problem in row.problems]
+    problems = [problem for row in found for problem in row["problems"]]
     if update and not problems:
         write(found)
-    families: dict[str, list[Any]] = {}
+    families: dict[str, list[dict[str, Any]]] = {}
     for row in found:
-        families.setdefault(row.family, []).append(row)
+        families.setdefault(row["family"], []).append(row)
     rows = [_row(name, members) for name, members in families.items()]
     rows.append(_row("all", found))
     columns: list[Any] = [("family", "left"), *((name, "right") for name in _COLUMNS)]
-    document = {"rules": [vars(row) for row in found], "families": rows, "problems": problems}
+    document = {"rules": found, "families": rows, "problems": problems}
     shown = table(columns, [[row["family"], *(f"{row[name]}" for name in _COLUMNS)] for row in rows])
     return Answer(document, [shown, *problems], 1 if problems else 0)
 
@@ -38,14 +38,12 @@ def prove(
 _COLUMNS = ("rules", "by structure", "cases", "proved", "twins", "refuted", "seconds")
 
 
-def _row(name: str, members: list[Any]) -> dict[str, Any]:
-    total = {
-        column: sum(getattr(m, column) for m in members) for column in ("cases", "proved", "twins", "refuted")
-    }
+def _row(name: str, members: list[dict[str, Any]]) -> dict[str, Any]:
+    total = {column: sum(m[column] for m in members) for column in ("cases", "proved", "twins", "refuted")}
     return {
         "family": name,
         "rules": len(members),
-        "by structure": sum(m.structural for m in members),
+        "by structure": sum(m["structural"] for m in members),
         **total,
-        "seconds": round(sum(m.seconds for m in members), 1),
+        "seconds": round(sum(m["seconds"] for m in members), 1),
     }

@@ -17,11 +17,11 @@ from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.rewrite.case import Case
 from tensmith.rewrite.instance import numbers
+from tensmith.rewrite.judge import judge
 from tensmith.rewrite.law import Law, claim, lemma
 from tensmith.rewrite.rule import Rule
 from tensmith.rewrite.term import Term, Use, Var, show
 from tensmith.rewrite.trail import Traced, exhaust, in_phase
-from tensmith.verify.rules import judge
 
 # Programs that each side may become before the two are taken for different, and steps of simplification.
 _PROGRAMS, _STEPS = 12, 60

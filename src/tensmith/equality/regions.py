@@ -21,7 +21,7 @@ from tensmith.equality.programs import MOST_PRIMES, FieldCheck, compare_programs
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.ir.interpreter import interpret
+from tensmith.ir.interpreter import interpret, interpret_in_float64
 from tensmith.ir.types import TensorType
 
 # Multiply-adds and elements up to which a field is cheap, of all primes together, and up to which anything is
@@ -80,11 +80,8 @@ def _in_numbers(left: Program, right: Program) -> FieldCheck:
         try:
             same = _exactly(wanted, _value(right, inputs))
             if not same:
-                wide = {
-                    name: a.astype(np.float64) if a.dtype.kind == "f" else a for name, a in inputs.items()
-                }
-                wanted, got = (_value(widened(program), wide) for program in (left, right))
-                same = wanted.dtype.kind == "f" and _nearly(wanted, got, _sensitivity(left, wide, wanted))
+                wanted, got = (_wide_value(program, inputs) for program in (left, right))
+                same = wanted.dtype.kind == "f" and _nearly(wanted, got, _sensitivity(left, inputs, wanted))
         except ProgramError as problem:
             return FieldCheck("different", reason=f"it does not run any more: {problem}")
         if not same:
@@ -95,6 +92,10 @@ def _in_numbers(left: Program, right: Program) -> FieldCheck:
 def _value(program: Program, inputs: Mapping[str, Array]) -> Array:
     given = {name: array.astype(program.inputs[name].numpy) for name, array in inputs.items()}
     return interpret(program, given)[program.outputs[0]]
+
+
+def _wide_value(program: Program, inputs: Mapping[str, Array]) -> Array:
+    return interpret_in_float64(program, inputs)[program.outputs[0]]
 
 
 def _exactly(a: Array, b: Array) -> bool:
@@ -116,18 +117,13 @@ def _sensitivity(program: Program, inputs: Mapping[str, Array], value: Array) ->
     generator = np.random.default_rng(len(inputs))
     moved = 0.0
     for signs in (lambda shape: np.ones(shape), lambda shape: generator.choice((-1.0, 1.0), shape)):
-        near = {n: a * (1 + _ULP * signs(a.shape)) if a.dtype.kind == "f" else a for n, a in inputs.items()}
-        change = np.abs(_value(widened(program), near) - value)
+        near = {
+            name: a.astype(np.float64) * (1 + _ULP * signs(a.shape)) if a.dtype.kind == "f" else a
+            for name, a in inputs.items()
+        }
+        change = np.abs(_wide_value(program, near) - value)
         moved = max(moved, float(np.max(change[np.isfinite(change)], initial=0.0)))
     return moved
-
-
-def widened(program: Program) -> Program:
-    """The program in float64 throughout."""
-    inputs = {n: t.with_dtype("f64") if t.floating else t for n, t in program.inputs.items()}
-    floating = {name for name in program.constants if program.type(name).floating}
-    constants = {n: a.astype(np.float64) if n in floating else a for n, a in program.constants.items()}
-    return replace(program, inputs=inputs, constants=constants)
 
 
 def _random_inputs(programs: tuple[Program, ...], seed: int) -> dict[str, Array]:

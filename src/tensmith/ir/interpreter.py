@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -39,6 +40,15 @@ def interpret(program: Program, inputs: Mapping[str, Array], arith: Arith | None
         for name in last.get(position, ()):
             values.pop(name, None)
     return {name: values[name] for name in program.outputs}
+
+
+def interpret_in_float64(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """As `interpret`, with every float of 64 bits."""
+    types = {n: t.with_dtype("f64") if t.floating else t for n, t in program.inputs.items()}
+    floating = {name for name in program.constants if program.type(name).floating}
+    constants = {n: a.astype(np.float64) if n in floating else a for n, a in program.constants.items()}
+    given = {name: np.asarray(array, types[name].numpy) for name, array in inputs.items()}
+    return interpret(replace(program, inputs=types, constants=constants), given)
 
 
 def run_node(program: Program, node: Node, values: Mapping[str, Array], arith: Arith) -> tuple[Array, ...]:

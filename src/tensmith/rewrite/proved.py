@@ -10,7 +10,6 @@ proved when it is first read, and that is kept for this user.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import re
 import sys
@@ -28,11 +27,11 @@ TABLE = Path(__file__).with_name("proved.json")
 _PACKAGE = Path(__file__).resolve().parents[1]
 # What the prover is made of: folders, and files of others.
 _PROVER = (
-    "formula", "ir", "equality/regions.py", "verify/rules.py", "verify/instances.py",
-    *(f"rewrite/{n}.py" for n in ("case", "instance", "law", "match", "rule", "term", "told", "values")),
+    "formula", "ir", *(
+        f"rewrite/{name}.py"
+        for name in ("case", "instance", "judge", "law", "match", "rule", "term", "told", "trials", "values")
+    ),
 )  # fmt: skip
-# It stands a floor above, so it is asked for by its name.
-_JUDGE = "tensmith.verify.rules"
 _MODULE = re.compile(r"^\s*(?:from|import) +(\w+)", re.MULTILINE)
 _IMPORT = re.compile(r"^from tensmith\.rewrite\.exact\.(\w+) import", re.MULTILINE)
 
@@ -45,7 +44,9 @@ def demand(rule: Rule, home: Path) -> None:
     of = {"rule": rule.name, "hash": digest}
     room = user_cache("proofs")
     if find(room, of) is None:
-        problems = importlib.import_module(_JUDGE).judged(rule).problems
+        from tensmith.rewrite.judge import judged  # not before: it takes a solver along
+
+        problems = judged(rule).problems
         if problems:
             raise UsageError(f"exact rule '{rule.name}' is not used, for it has no proof: {problems[0]}")
         fetch(room, of, lambda folder: _note(folder, rule))

@@ -16,10 +16,11 @@ from tensmith.files import sha256_bytes, sha256_file, write_text
 from tensmith.ir import Program
 from tensmith.report.document import Metrics
 from tensmith.report.metric import Metric
+from tensmith.rewrite.judge import RuleProof
 from tensmith.rewrite.rule import Step
 from tensmith.verify.claims import claims
 from tensmith.verify.machine import this_machine
-from tensmith.verify.proofs import RuleProof, prove_rules
+from tensmith.verify.prove import prove_rules
 from tensmith.verify.runs import Checker, FoldError, Stretch
 from tensmith.verify.schema import (
     NAME,
@@ -123,7 +124,7 @@ def run_check(stretch: Stretch, check: FieldCheck | FoldError) -> RunCheck:
 
 def rule_row(proof: RuleProof) -> Proof:
     """A rule's proof as the certificate holds it."""
-    return Proof.model_validate({**vars(proof), "how": proof.how[:1000]})
+    return Proof(rule=proof.rule, verdict=proof.verdict, obligations=len(proof.claims), how=proof.how[:1000])
 
 
 def written_hash(program: Program) -> str:

@@ -1,47 +1,47 @@
-"""All exact rules proved again, family by family."""
+"""The proofs of exact rules, made again: of all of them, and of those of a trail."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from tensmith.files import write_text
+from tensmith.rewrite.judge import RuleProof, judged
 from tensmith.rewrite.proved import TABLE, rule_digest, table
-from tensmith.rewrite.rule import EXACT, Rule
-from tensmith.verify.rules import judged
+from tensmith.rewrite.rule import EXACT, Rule, Step
 
 
-@dataclass(frozen=True)
-class Proved:
-    """One rule: cases and twins, what is wrong with it if anything is, and the seconds it took."""
-
-    name: str
-    family: str
-    structural: bool
-    cases: int
-    proved: int
-    twins: int
-    refuted: int
-    seconds: float
-    problems: tuple[str, ...]
-
-
-def prove_all() -> Iterator[Proved]:
-    """Every exact rule, by family and name."""
+def prove_all() -> Iterator[dict[str, Any]]:
+    """Every exact rule, by family and name: its cases and twins, what is wrong, the seconds that it took."""
     for rule in sorted(EXACT.unproved().values(), key=lambda rule: (family(rule), rule.name)):
         started = time.perf_counter()
         found = judged(rule)
-        proved = sum(j.verdict == "proved" for j in found.claims)
-        refuted = sum(j.verdict == "refuted" for j in found.twins)
-        cases, twins, seconds = len(found.claims), len(found.twins), time.perf_counter() - started
-        yield Proved(
-            rule.name, family(rule), bool(rule.structural), cases, proved, twins, refuted, seconds,
-            found.problems,
-        )  # fmt: skip
+        yield {
+            "name": rule.name,
+            "family": family(rule),
+            "structural": bool(rule.structural),
+            "cases": len(found.claims),
+            "proved": sum(j.verdict == "proved" for j in found.claims),
+            "twins": len(found.twins),
+            "refuted": sum(j.verdict == "refuted" for j in found.twins),
+            "seconds": time.perf_counter() - started,
+            "problems": found.problems,
+        }
+
+
+@cache
+def prove_rule(name: str) -> RuleProof:
+    """The proof of a registered rule, without its twins, made once a process."""
+    return judged(EXACT[name], twins=False)
+
+
+def prove_rules(trail: Iterable[Step]) -> list[RuleProof]:
+    """The proofs of all exact rules of a trail, by name."""
+    return [prove_rule(name) for name in sorted({step.rule for step in trail if step.kind == "exact"})]
 
 
 def family(rule: Rule) -> str:
@@ -49,13 +49,13 @@ def family(rule: Rule) -> str:
     return EXACT.homes[rule.name].stem
 
 
-def update(found: list[Proved]) -> None:
+def update(found: list[dict[str, Any]]) -> None:
     """Writes the table that ships: what was proved, by the hash of all that its proof rests on."""
     rows = {
-        row.name: {
-            "hash": rule_digest(row.name, EXACT.homes[row.name]), "cases": row.cases, "twins": row.twins,
+        (name := row["name"]): {
+            "hash": rule_digest(name, EXACT.homes[name]), "cases": row["cases"], "twins": row["twins"],
         }
-        for row in found if not row.problems
+        for row in found if not row["problems"]
     }  # fmt: skip
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(rows[name])}" for name in sorted(rows))
     write_text(TABLE, f"{{\n{lines}\n}}\n")

@@ -23,7 +23,7 @@ from tensmith.verify.claims import CHECKED
 from tensmith.verify.files import MODEL
 from tensmith.verify.finding import Finding
 from tensmith.verify.machine import other_arithmetic
-from tensmith.verify.proofs import prove_rules
+from tensmith.verify.prove import prove_rules
 from tensmith.verify.runs import Stretch, exact_prefix, fold_error, stretches
 from tensmith.verify.schema import NAME, Certificate, RunCheck
 from tensmith.verify.statistics import FILE, Compared, KeptStatistics, read_statistics
@@ -65,7 +65,7 @@ def check_rules(certificate: Certificate) -> Iterator[Finding]:
             detail = f"stated: {stated.verdict}, {stated.how}; found: {proof.verdict}, {proof.how}"
             yield Finding(claim, "does not hold", detail + version(certificate))
         else:
-            detail = f"{proof.obligations} obligations proved again" if proof.obligations else proof.how
+            detail = f"{len(proof.claims)} obligations proved again" if proof.claims else proof.how
             yield Finding(claim, "holds", detail)
 
 

@@ -14,14 +14,13 @@ import onnxruntime
 from golden import program
 
 from tensmith.backend.onnx import to_onnx
-from tensmith.equality.regions import widened
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
-from tensmith.ir.interpreter import interpret
+from tensmith.ir.interpreter import interpret, interpret_in_float64
 from tensmith.rewrite.instance import numbers, size_names
 from tensmith.rewrite.rule import Rule
 from tensmith.rewrite.told import ToldRule
-from tensmith.verify.instances import agree, assignments
+from tensmith.rewrite.trials import agree, assignments
 
 Array = np.ndarray
 Arrays = Mapping[str, Array]
@@ -221,8 +220,7 @@ def difference(before: Program, after: Program, inputs: Arrays) -> str:
         got = interpret(after, inputs)[name]
         if got.dtype != wanted.dtype or got.shape != wanted.shape:
             return f"{wanted.dtype}{wanted.shape} and {got.dtype}{got.shape}"
-    wide = {name: a.astype(np.float64) if a.dtype.kind == "f" else a for name, a in inputs.items()}
-    ours, theirs = (interpret(widened(side), wide) for side in (before, after))
+    ours, theirs = (interpret_in_float64(side, inputs) for side in (before, after))
     same = all(agree(ours[name], theirs[name]) for name in ours)
     return "" if same else "other numbers by the interpreter"
 

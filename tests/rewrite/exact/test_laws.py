@@ -8,9 +8,9 @@ from golden import program
 
 from tensmith.errors import ProgramError
 from tensmith.ir.interpreter import interpret
+from tensmith.rewrite.judge import judged
 from tensmith.rewrite.law import lemma
 from tensmith.rewrite.term import Var
-from tensmith.verify.rules import judged
 
 X = Var("x")
 NEUTRAL = lemma("neutral", X + 0, X, X + 1)

@@ -13,10 +13,10 @@ from tensmith.errors import ProgramError
 from tensmith.ir import Program, interpret
 from tensmith.rewrite.exact import patches
 from tensmith.rewrite.exact.patches import InPatches, Part
+from tensmith.rewrite.judge import judged
 from tensmith.rewrite.rule import EXACT, Step
 from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import Traced, exhaust
-from tensmith.verify.rules import judged
 
 # A residual chain of odd sizes: strides, dilations, groups, both pools, uneven pads, numbers of channels.
 CHAIN = """

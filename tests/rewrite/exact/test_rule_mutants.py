@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from rule_mutants import mutants, sample
 
+from tensmith.rewrite.judge import judge
 from tensmith.rewrite.rule import EXACT
-from tensmith.verify.instances import run_instances
-from tensmith.verify.rules import judge
+from tensmith.rewrite.trials import run_instances
 
 # Of five rules each is one here.
 _SOME = list(EXACT)[2::5]

@@ -16,6 +16,7 @@ from tensmith.equality.programs import FieldCheck, compare_programs
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.rewrite.exact.scales import MOST_EXPONENT
+from tensmith.rewrite.judge import judged
 from tensmith.rewrite.lossy.migrate import places
 from tensmith.rewrite.method import LOSSY, Prospect, Standing, apply_lossy, exact_steps
 from tensmith.rewrite.rule import EXACT, Step
@@ -24,7 +25,6 @@ from tensmith.rewrite.trail import Traced, replay, replay_exact, simplified, sim
 from tensmith.search.builder import Builder
 from tensmith.search.plan import Plan
 from tensmith.verify.claims import CHECKED
-from tensmith.verify.rules import judged
 from tensmith.verify.runs import Checker, FoldError
 
 MIGRATE, INT8 = LOSSY["migrate"].step(), LOSSY["int8"].step(calibration="minmax")

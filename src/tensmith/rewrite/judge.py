@@ -18,7 +18,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.reals import Reals, same_fraction
 from tensmith.formula.smt import prove_equal
 from tensmith.rewrite.rule import FormulaObligation, Rule
-from tensmith.verify.instances import run_instances
+from tensmith.rewrite.trials import run_instances
 
 Verdict = Literal["proved", "refuted", "open"]
 
@@ -98,23 +98,43 @@ def _without_unit_loops(expr: Expr) -> Expr:
 
 
 @dataclass(frozen=True)
-class JudgedRule:
-    """What is known of a rule's obligations and wrong twins, and what is wrong with it, as sentences."""
+class RuleProof:
+    """What is known of a rule: of its obligations, to be proved, and its wrong twins, to be refuted.
 
+    structural: why a rule is sound that changes no formula, and has no obligations.
+    """
+
+    rule: str
+    structural: str
     claims: tuple[Judgement, ...]
     twins: tuple[Judgement, ...]
-    problems: tuple[str, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with it, as sentences."""
+        found = [f"{j.obligation} is {j.verdict}: {j.how}" for j in self.claims if j.verdict != "proved"]
+        found += [f"wrong twin {j.obligation} is {j.verdict}" for j in self.twins if j.verdict != "refuted"]
+        if not self.claims and not self.structural:
+            found.append(f"{self.rule} has no obligations")
+        return tuple(found)
+
+    @property
+    def verdict(self) -> Literal["proved", "structural", "not proved"]:
+        """What it comes to."""
+        return "not proved" if self.problems else "proved" if self.claims else "structural"
+
+    @property
+    def how(self) -> str:
+        """The first problem, or by what its obligations were proved, or why it has none."""
+        methods = "; ".join(sorted({j.how for j in self.claims}))
+        return next(iter(self.problems), methods or self.structural)
 
 
-def judged(rule: Rule, twins: bool = True) -> JudgedRule:
-    """A rule's obligations, to be proved, and its wrong twins, if they are asked for, to be refuted."""
+def judged(rule: Rule, twins: bool = True) -> RuleProof:
+    """A rule's obligations and, if they are asked for, its wrong twins."""
     claims = tuple(map(judge, rule.obligations()))
     wrong = tuple(map(judge, rule.twins() if twins else ()))
-    problems = [f"{j.obligation} is {j.verdict}: {j.how}" for j in claims if j.verdict != "proved"]
-    problems += [f"wrong twin {j.obligation} is {j.verdict}" for j in wrong if j.verdict != "refuted"]
-    if not claims and not rule.structural:
-        problems.append(f"{rule.name} has no obligations")
-    return JudgedRule(claims, wrong, tuple(problems))
+    return RuleProof(rule.name, rule.structural, claims, wrong)
 
 
 def counterexample(obligation: FormulaObligation, attempts: int) -> str | None:

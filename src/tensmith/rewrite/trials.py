@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.equality.regions import widened
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.ir.interpreter import interpret
+from tensmith.ir.interpreter import interpret, interpret_in_float64
 from tensmith.rewrite.instance import RESULT, Numbers, numbers, size_names
 from tensmith.rewrite.rule import FormulaObligation
 
@@ -90,8 +89,7 @@ def _differs(program: Program, wanted: Array, instance: Numbers, obligation: For
         return f"{wanted.dtype.name}{list(wanted.shape)} and {got.dtype.name}{list(got.shape)}"
     if agree(wanted, got):
         return ""
-    wide = {n: a.astype(np.float64) if a.dtype.kind == "f" else a for n, a in instance.inputs.items()}
-    values = [interpret(widened(side), wide)[RESULT] for side in (program, other)]
+    values = [interpret_in_float64(side, instance.inputs)[RESULT] for side in (program, other)]
     return "" if agree(*values) else "other numbers"
 
 

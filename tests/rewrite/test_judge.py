@@ -6,8 +6,8 @@ import pytest
 
 from tensmith.formula.expr import call, compute, tensor, total
 from tensmith.formula.poly import Poly
+from tensmith.rewrite.judge import judge, judged, without_unit_loops
 from tensmith.rewrite.rule import EXACT, FormulaObligation
-from tensmith.verify.rules import judge, judged, without_unit_loops
 
 N, C = Poly.symbol("N"), Poly.symbol("C")
 X = tensor("x", N, C)
