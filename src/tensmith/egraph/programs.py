@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from tensmith.egraph.graph import Choice, EGraph, ENode
 from tensmith.files import sha256_bytes
 from tensmith.formula.arith import Array
-from tensmith.ir import Node, Program
+from tensmith.ir import Program
 from tensmith.ir.text_values import array_digest
-from tensmith.rewrite.values import freeze
 
 # What the nodes of a program cost, by first output; those left out cost nothing.
 Cost = Callable[[Program], Mapping[str, float]]
@@ -39,7 +38,7 @@ class ArrayHashes:
     def __call__(self, array: Array) -> str:
         """The hash of what an array holds."""
         if id(array) not in self._known:
-            self._known[id(array)] = array, f"{array.dtype} {array.shape} {array_digest(array)}"
+            self._known[id(array)] = array, array_digest(array)
         return self._known[id(array)][1]
 
 
@@ -123,7 +122,7 @@ class ProgramGraph:
         keys |= {name: (("constant", self.hashes(a)), ()) for name, a in program.constants.items()}
         values = {"": _OMITTED, **{name: self._class(key, 0.0) for name, key in keys.items()}}
         for node in program.nodes:
-            key = _label(node), tuple(values[name] for name in node.inputs)
+            key = node.function, tuple(values[name] for name in node.inputs)
             cost = 0.0 if node.output in program.static_values else costs.get(node.output, 0.0)
             whole = self._class(key, cost)
             outputs = [(at, name) for at, name in enumerate(node.outputs) if name]
@@ -185,12 +184,6 @@ def chosen(graph: EGraph, keys: list[Key], choice: Choice) -> frozenset[Key]:
     return frozenset(keys[int(graph.classes[c][choice[c]].name)] for c in graph.reached(choice))
 
 
-def _label(node: Node) -> Hashable:
-    """An op with its attributes; an opaque node equals itself alone, as it may draw random numbers."""
-    own = (node.opaque, node.outputs) if node.opaque is not None else None
-    return node.op, freeze(node.attrs), own
-
-
 def windows(program: Program, keys: Mapping[str, Key]) -> Iterator[Hashable]:
     """Each node with the nodes that it reads: as much of a program as most rules look at."""
     for node in program.nodes:
@@ -204,8 +197,7 @@ def signature(program: Program, hashes: ArrayHashes) -> str:
     known = {"": "", **{name: f"input {name}" for name in program.inputs}}
     known |= {name: hashes(array) for name, array in program.constants.items()}
     for node in program.nodes:
-        read = [known[name] for name in node.inputs]
-        text = repr((_label(node), sorted(read) if node.traits.commutative else read))
+        text = repr((node.function, node.unordered(known[name] for name in node.inputs)))
         whole = sha256_bytes(text.encode())
         known.update((name, f"{whole} {at}") for at, name in enumerate(node.outputs) if name)
     return sha256_bytes(" ".join(known[name] for name in program.outputs).encode())

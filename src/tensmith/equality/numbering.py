@@ -14,7 +14,6 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.types import TensorType
-from tensmith.rewrite.values import freeze
 
 # What the output of a region is called.
 VALUE = "value"
@@ -51,12 +50,7 @@ class Numbering:
         return self._table.setdefault(key, len(self._table))
 
     def _add(self, node: Node, numbers: dict[str, int]) -> None:
-        """An opaque node equals itself alone: it may draw random numbers."""
-        own = (node.opaque, node.output) if node.opaque is not None else None
-        read = tuple(numbers[name] for name in node.inputs)
-        if own is None and len(read) == 2 and node.traits.commutative:
-            read = tuple(sorted(read))
-        key = (node.op, freeze(node.attrs), own, read, len(node.outputs))
+        key = node.function, node.unordered(numbers[name] for name in node.inputs), len(node.outputs)
         numbers.update((n, self._number((key, place)) if n else -1) for place, n in enumerate(node.outputs))
 
 

@@ -10,7 +10,6 @@ circuits (Kuehlmann, Krohm, "Equivalence checking using cuts and heaps", DAC 199
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from tensmith.equality.numbering import Numbering, numbered, region
 from tensmith.equality.programs import compare_programs
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
+from tensmith.ir.text_values import array_digest
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 
@@ -71,7 +71,7 @@ class _Sweep:
 
     def run(self) -> Swept | None:
         """See swept."""
-        self.numbers = Numbering(self.left, self.right, _digest)
+        self.numbers = Numbering(self.left, self.right, array_digest)
         for node in self.right.nodes:
             if self.wrong == self.guesses or time.monotonic() > self.deadline:
                 return None
@@ -130,12 +130,6 @@ class _Sweep:
         found = region(program, numbers, border, name, _MOST_NODES)
         len(found.facts)
         return found
-
-
-def _digest(array: np.ndarray[Any, Any]) -> str:
-    found = hashlib.sha256(f"{array.dtype}{array.shape}".encode())
-    found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
 
 
 def _near(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:

@@ -14,7 +14,7 @@ An op whose formula is missing is still typed, run and exported; rules cannot be
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Attrs: TypeAlias = Mapping[str, Any]
 
 Operand = TypeVar("Operand")
+Sortable = TypeVar("Sortable", int, str)
 
 REQUIRED: Any = object()
 
@@ -264,6 +265,17 @@ class Node:
         return Op if self.opaque is not None else type(self.definition)
 
     @property
+    def function(self) -> Hashable:
+        """What it computes of what it reads: equal for equal ops with equal attributes. An opaque node's is
+        its own alone, as it may draw random numbers."""
+        own = (self.opaque, self.outputs) if self.opaque is not None else None
+        return self.op, _frozen(self.attrs), own
+
+    def unordered(self, read: Iterable[Sortable]) -> tuple[Sortable, ...]:
+        """What stands for its inputs, sorted where their order does not matter."""
+        return tuple(sorted(read)) if self.traits.commutative else tuple(read)
+
+    @property
     def picked(self) -> tuple[str, ...]:
         """The inputs whose elements the outputs hold, where they hold no others: the op commutes with every
         rising function. () of an op that computes."""
@@ -286,3 +298,12 @@ class Node:
     def label(self) -> str:
         """How messages call it."""
         return f"node '{self.name or self.output}' ({self.op})"
+
+
+def _frozen(value: object) -> Hashable:
+    """An attribute's value as something that can be a dictionary's key."""
+    if isinstance(value, np.ndarray):
+        return (str(value.dtype), value.shape, value.tobytes())
+    if isinstance(value, Mapping):
+        return tuple(sorted((key, _frozen(item)) for key, item in value.items()))
+    return value

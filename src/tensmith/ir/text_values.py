@@ -108,6 +108,14 @@ def array_digest(array: Array) -> str:
     return digest.hexdigest()
 
 
+def same_array(a: Array, b: Array) -> bool:
+    """Whether two arrays have one type, one shape and the same bits; strings, the same letters."""
+    if a is b or a.dtype != b.dtype or a.shape != b.shape:
+        return a is b
+    parts = (a, b) if a.dtype == object else map(array_bytes_of, (a, b))
+    return np.array_equal(*parts)
+
+
 def base64_text(data: bytes | memoryview) -> str:
     """Bytes as the text form writes them."""
     return f'base64"{base64.b64encode(data).decode()}"'

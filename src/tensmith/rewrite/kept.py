@@ -18,6 +18,7 @@ from tensmith.errors import ProgramError, UsageError, nearest
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.recurrence import Recurrent
+from tensmith.ir.text_values import same_array
 from tensmith.rewrite.calibration import Kind, RelayedCalibration
 from tensmith.rewrite.lossy.weights import layer_of, recurrent_weights
 
@@ -154,23 +155,17 @@ def demand_unchanged(before: Program, after: Program, sites: Iterable[str], who:
 
 def _same(before: Program, after: Program, site: str) -> bool:
     old, new = before.producers.get(site), after.producers.get(site)
-    if old is None or new is None or (old.op, old.attrs) != (new.op, new.attrs):
+    if old is None or new is None or old.function != new.function:
         return False
     ours, theirs = _weights(before, old), _weights(after, new)
     return ours.keys() == theirs.keys() and all(map(_equal, ours.values(), theirs.values()))
 
 
 def _equal(left: Node | Array, right: Node | Array) -> bool:
-    if isinstance(left, Node) or isinstance(right, Node):
-        return left is right or (
-            isinstance(left, Node)
-            and isinstance(right, Node)
-            and (left.op, left.inputs, left.outputs, left.attrs, left.opaque)
-            == (right.op, right.inputs, right.outputs, right.attrs, right.opaque)
-        )
-    return left is right or (
-        left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
-    )
+    if isinstance(left, Node) and isinstance(right, Node):
+        names = (left.inputs, left.outputs) == (right.inputs, right.outputs)
+        return names and left.function == right.function
+    return isinstance(left, np.ndarray) and isinstance(right, np.ndarray) and same_array(left, right)
 
 
 def _constants(program: Program, node: Node) -> dict[str, Array]:

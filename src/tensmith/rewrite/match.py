@@ -16,7 +16,7 @@ from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.term import AnyElementwise, Const, ConstantTable, Later, Number, Term, Use, Var
-from tensmith.rewrite.values import freeze, uniform
+from tensmith.rewrite.values import uniform
 
 
 @dataclass
@@ -122,7 +122,7 @@ def _refused(term: Use | AnyElementwise, node: Node, state: Match) -> str | None
         return f"'{node.output}' ({node.op}) has further outputs"
     if isinstance(term, AnyElementwise):
         before = state.functions.get(term.function, node)
-        if (before.op, freeze(before.attrs)) != (node.op, freeze(node.attrs)):
+        if before.function != node.function:
             return f"{node.op} is another function than {before.op}"
     elif not isinstance(term.attrs, str):
         for name, wanted in {**OPS[term.op].attributes, **(term.attrs or {})}.items():

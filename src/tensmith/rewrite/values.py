@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from tensmith.formula.arith import Array
@@ -56,12 +54,3 @@ def owned(program: Program, name: str) -> bool:
 def operand(node: Node, position: int) -> str:
     """An input by position, "" where it is omitted."""
     return node.inputs[position] if position < len(node.inputs) else ""
-
-
-def freeze(value: object) -> object:
-    """An attribute value as something that can be a dictionary key."""
-    if isinstance(value, np.ndarray):
-        return (str(value.dtype), value.shape, value.tobytes())
-    if isinstance(value, Mapping):
-        return tuple(sorted((key, freeze(item)) for key, item in value.items()))
-    return value

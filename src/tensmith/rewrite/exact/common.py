@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 
-import numpy as np
-
-from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
+from tensmith.ir.text_values import same_array
 from tensmith.rewrite.rule import ProgramRule, exact
-from tensmith.rewrite.values import freeze
 
 _SAMPLE = 16
 
@@ -31,8 +28,8 @@ class CommonSubexpressions(ProgramRule):
         nodes: list[Node] = []
         for node in program.nodes:
             current = _with_inputs(node, renamed)
-            key = _key(current)
-            before = first.setdefault(key, current) if key is not None else current
+            key = (current.function, current.unordered(current.inputs), len(current.outputs))
+            before = first.setdefault(key, current)
             if before is current or not _mergeable(before, current, program):
                 nodes.append(current)
                 continue
@@ -56,13 +53,6 @@ def _with_inputs(node: Node, renamed: dict[str, str]) -> Node:
     return replace(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
 
 
-def _key(node: Node) -> Hashable | None:
-    if node.opaque is not None:
-        return None
-    inputs = tuple(sorted(node.inputs)) if node.definition.commutative else node.inputs
-    return node.op, inputs, freeze(node.attrs), len(node.outputs)
-
-
 def _equal_constants(program: Program) -> dict[str, str]:
     """Name of a constant -> the first constant with the same type and the same bits."""
     groups: dict[Hashable, list[str]] = {}
@@ -72,15 +62,9 @@ def _equal_constants(program: Program) -> dict[str, str]:
         stride = max(1, flat.size // _SAMPLE)
         sample = tuple(flat[::stride].tolist()) if array.dtype == object else flat[::stride].tobytes()
         group = groups.setdefault((str(array.dtype), array.shape, sample), [])
-        twin = next((other for other in group if _same(program.constants[other], array)), None)
+        twin = next((other for other in group if same_array(program.constants[other], array)), None)
         if twin is None:
             group.append(name)
         elif name not in program.outputs:
             renamed[name] = twin
     return renamed
-
-
-def _same(a: Array, b: Array) -> bool:
-    if a is b or a.dtype == object:
-        return bool(np.array_equal(a, b))
-    return np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()

@@ -15,7 +15,7 @@ from tensmith.rewrite.exact.products import conv
 from tensmith.rewrite.law import Instance, join, lemma, matmul_instances
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
-from tensmith.rewrite.values import freeze, operand
+from tensmith.rewrite.values import operand
 
 # Functions of one element that may stand between the products and their concat.
 _BETWEEN = ("relu", "sigmoid", "tanh", "leaky_relu")
@@ -46,7 +46,7 @@ def _alike(program: Program, nodes: Sequence[Node]) -> str | None:
             return "the products read different values"
         if not all(name in program.static_values for name in node.inputs[1:] if name):
             return f"the weights of '{node.output}' are not constant"
-        if freeze(node.attrs) != freeze(first.attrs) or bool(operand(node, 2)) != bool(operand(first, 2)):
+        if node.function != first.function or bool(operand(node, 2)) != bool(operand(first, 2)):
             return "the products differ in attributes or in having a bias"
         shape, other = program.type(node.inputs[1]).dims, program.type(first.inputs[1]).dims
         if len(shape) != len(other):
@@ -92,7 +92,7 @@ class MergeConcatenated(NodeRule):
             or len(set(map(id, found))) < len(found)
         ):
             return ""
-        if between and (len(between) < len(outer) or len({(b.op, freeze(b.attrs)) for b in between}) > 1):
+        if between and (len(between) < len(outer) or len({b.function for b in between}) > 1):
             return "the products go through different functions"
         if any(program.uses(n.output) > 1 for n in (*between, *found)):
             return "a product is also used elsewhere"
