@@ -12,6 +12,7 @@ import numpy as np
 
 from tensmith.discovery.enumeration import Enumeration, Pair
 from tensmith.discovery.vocabulary import Vocabulary
+from tensmith.egraph.explore import searched_rules
 from tensmith.egraph.programs import ArrayHashes, Cost, signature
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
@@ -21,7 +22,7 @@ from tensmith.rewrite.judge import judge
 from tensmith.rewrite.law import Law, claim, lemma
 from tensmith.rewrite.rule import Rule
 from tensmith.rewrite.term import Term, Use, Var, show
-from tensmith.rewrite.trail import Traced, exhaust, in_phase
+from tensmith.rewrite.trail import Traced, applied, exhaust, in_phase
 
 # Programs that each side may become before the two are taken for different, and steps of simplification.
 _PROGRAMS, _STEPS = 12, 60
@@ -70,8 +71,7 @@ class Sieve:
     _hashes: ArrayHashes = field(default_factory=ArrayHashes)
 
     def __post_init__(self) -> None:
-        self._shrinking = [*in_phase("simplify"), *in_phase("fold")]
-        self._forms = [*in_phase("offer"), *in_phase("form")]
+        self._shrinking, self._forms = in_phase("simplify", "fold"), searched_rules()
 
     def run(self, candidates: Iterable[Pair], deadline: float) -> Iterator[Discovery]:
         """The laws that are kept, one after the other, until `deadline` (of time.monotonic)."""
@@ -122,11 +122,7 @@ class Sieve:
                 continue
             known.add(name)
             yield name
-            for rule in self._forms:
-                for site in list(rule.candidates(program)):
-                    after = rule.attempt(program, site)
-                    if after is not None:
-                        waiting.append(self._simpler(after))
+            waiting += [self._simpler(after) for _, after in applied(program, self._forms)]
 
     def _simpler(self, program: Program) -> Program:
         return exhaust(Traced(program), [*self._kept, *self._shrinking], limit=_STEPS).program

@@ -88,7 +88,7 @@ def equal_forms(program: Program, cost: Cost, reach: Reach) -> tuple[tuple[Step,
 
 def searched_rules() -> list[Rule]:
     """The exact rules whose steps are moves."""
-    return [*in_phase("offer"), *in_phase("form")]
+    return in_phase("offer", "form")
 
 
 @dataclass(frozen=True)

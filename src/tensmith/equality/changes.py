@@ -48,7 +48,7 @@ def compare_changes(before: Program, after: Program) -> PassComparison:
             "not checked", 0, 1.0, str(problem), after.outputs[0], "a node that is no use of its op"
         )
     try:
-        return _Sweep(without_dead(before), without_dead(after)).run()
+        return _Pass(without_dead(before), without_dead(after)).run()
     except ProgramError as problem:
         return PassComparison("not checked", error_probability=1.0, detail=str(problem))
 
@@ -59,8 +59,8 @@ class _Different(Exception):
         self.value, self.node = value, node
 
 
-class _Sweep:
-    """One walk over the program after, in order."""
+class _Pass:
+    """One walk over the program after a pass, in order."""
 
     def __init__(self, before: Program, after: Program) -> None:
         self.before, self.after = before, after

@@ -10,7 +10,7 @@ from tensmith.ir import Program
 from tensmith.ir.edits import Edit, edited
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.method import apply_lossy
-from tensmith.rewrite.rule import EVERYWHERE, EXACT, NodeRule, Rule, Step
+from tensmith.rewrite.rule import EVERYWHERE, EXACT, NodeRule, Phase, Rule, Step
 from tensmith.rewrite.told import rule_of
 
 Trail: TypeAlias = tuple[Step, ...]
@@ -56,9 +56,10 @@ def _after(rule: Rule, program: Program, site: str, owned: bool) -> Program | No
     return edited(program, found, owned) if isinstance(found, Edit) else None
 
 
-def in_phase(phase: str) -> list[Rule]:
-    """The exact rules of a phase, in the order they are tried."""
-    return sorted((rule for rule in EXACT.values() if rule.phase == phase), key=lambda r: (r.order, r.name))
+def in_phase(*phases: Phase) -> list[Rule]:
+    """The exact rules of some phases, one phase after the other, in the order they are tried."""
+    found = (rule for rule in EXACT.values() if rule.phase in phases)
+    return sorted(found, key=lambda rule: (phases.index(rule.phase), rule.order, rule.name))
 
 
 def simplify(program: Program, *, fold: bool = True) -> Traced:
@@ -104,6 +105,15 @@ def moves(before: Traced, rules: Sequence[Rule]) -> Iterator[tuple[Step, Traced]
             after = moved(before, step := Step(rule.name, site))
             if after is not None:
                 yield step, after
+
+
+def applied(program: Program, rules: Iterable[Rule]) -> Iterator[tuple[Step, Program]]:
+    """Every step of a rule at a place, and the program after it, which is not simplified."""
+    for rule in rules:
+        for site in list(rule.candidates(program)):
+            after = rule.attempt(program, site)
+            if after is not None:
+                yield Step(rule.name, site), after
 
 
 def replay_exact(program: Program, trail: Iterable[Step]) -> Program:

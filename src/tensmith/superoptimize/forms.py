@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tensmith.egraph.explore import searched_rules
 from tensmith.egraph.programs import ArrayHashes, signature
 from tensmith.errors import ProgramError
 from tensmith.evaluate.count import node_costs
@@ -18,8 +19,8 @@ from tensmith.hardware.cost import op_seconds
 from tensmith.hardware.target import HOST
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
-from tensmith.rewrite.rule import Rule, Step
-from tensmith.rewrite.trail import Traced, exhaust, in_phase
+from tensmith.rewrite.rule import Rule
+from tensmith.rewrite.trail import Traced, applied, exhaust, in_phase
 from tensmith.superoptimize.text import shares_memory, written
 
 # Seconds of one multiplication inside of a loop over vectors, and how many of them functions take; measured
@@ -31,7 +32,7 @@ for _ops, _weight in (
     (("sinh", "cosh", "tanh", "sigmoid", "asin", "acos", "atan"), 14.0), (("sqrt", "div", "reciprocal"), 4.0),
 ):  # fmt: skip
     _WEIGHTS(*_ops)(_weight)
-_WIDTH, _DEPTH, _KEPT = 5, 5, 3
+_WIDTH, _DEPTH, _KEPT, _STEPS = 5, 5, 3, 400
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,19 @@ def forms(start: Program, seconds: float) -> list[EqualForm]:
     Takes about `seconds`.
     """
     began = time.monotonic()
-    simpler = [_Within(rule) for phase in ("simplify", "fold") for rule in in_phase(phase)]
-    moves = [_Within(rule) for phase in ("offer", "form") for rule in in_phase(phase)]
-    first = _form(_settled(Traced(start), simpler))
+    simpler = [_Within(rule) for rule in in_phase("simplify", "fold")]
+    moves = [_Within(rule) for rule in searched_rules()]
+    first = _form(exhaust(Traced(start), simpler, _STEPS))
     hashes = ArrayHashes()
     known = {signature(first.traced.program, hashes): first}
     beam = [first]
     for _ in range(_DEPTH):
         found: dict[str, EqualForm] = {}
         for form in beam:
-            for after in _after(form.traced, moves):
+            for step, after in applied(form.traced.program, moves):
                 if time.monotonic() - began > seconds:
                     break
-                made = _form(_settled(after, simpler))
+                made = _form(exhaust(form.traced.then(after, step), simpler, _STEPS))
                 key = signature(made.traced.program, hashes)
                 if key not in known:
                     known[key] = found[key] = made
@@ -86,18 +87,6 @@ def forms(start: Program, seconds: float) -> list[EqualForm]:
             break
     best = sorted(known.values(), key=lambda form: form.cost)[:_KEPT]
     return [*best, *(() if first in best else (first,)), _form(Traced(start))]
-
-
-def _after(traced: Traced, moves: Sequence[_Within]) -> Iterable[Traced]:
-    for rule in moves:
-        for site in rule.candidates(traced.program):
-            after = rule.attempt(traced.program, site)
-            if after is not None:
-                yield traced.then(after, Step(rule.name, site))
-
-
-def _settled(traced: Traced, rules: Sequence[Rule]) -> Traced:
-    return exhaust(traced, rules, limit=400)
 
 
 def _form(traced: Traced) -> EqualForm:
