@@ -16,7 +16,8 @@ from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Expr, Formula, Scalar, as_expr, compute, guard, inside, tensor, total
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.ops.sizes import select
-from tensmith.rewrite.law import Instance, lemma
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import lemma
 from tensmith.rewrite.rule import FormulaObligation, Rule
 from tensmith.rewrite.term import Term, Use, Var, ops
 

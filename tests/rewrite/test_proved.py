@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,15 @@ def test_the_table_that_ships_is_fresh() -> None:
     assert known.keys() == shipped, "run `tensmith prove --update`"
     stale = [n for n in shipped if known[n]["hash"] != proved.rule_digest(n, EXACT.homes[n])]
     assert stale == [], "run `tensmith prove --update`"
+
+
+def test_a_proof_rests_on_all_of_this_room_that_rules_and_the_prover_import() -> None:
+    room = PACKAGE / "rewrite"
+    hashed = {PACKAGE / part for part in proved._PROVER if part.startswith("rewrite/")}
+    assert all(file.is_file() for file in hashed)
+    texts = "".join(file.read_text(encoding="utf-8") for file in [*hashed, *room.glob("exact/*.py")])
+    read = {room / f"{name}.py" for name in re.findall(r"from tensmith\.rewrite\.(\w+) import", texts)}
+    assert read - {Path(proved.__file__)} <= hashed
 
 
 def test_a_rule_without_a_proof_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ from tensmith.ir.op import OPS
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.logic import Logical
 from tensmith.rewrite.case import Case
-from tensmith.rewrite.law import Instance, lemma
-from tensmith.rewrite.term import Term, Use, Var, ops
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import lemma
+from tensmith.rewrite.term import Term, Use, Var, ops, parts
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,7 @@ class Vocabulary:
 
 def variables_of(term: Term) -> list[str]:
     """The names of variables in the order in which they are first read."""
-    if isinstance(term, Var):
-        return [term.name]
-    parts = term.args if isinstance(term, Use) else ()
-    return list(dict.fromkeys(name for part in parts for name in variables_of(part)))
+    return list(dict.fromkeys(part.name for part in parts(term) if isinstance(part, Var)))
 
 
 def simple(names: Iterable[str]) -> tuple[Word, ...]:

@@ -6,7 +6,7 @@ import keyword
 
 from tensmith.discovery.selection import Discovery
 from tensmith.discovery.vocabulary import variables_of
-from tensmith.rewrite.term import Const, Number, Term, Use, Var
+from tensmith.rewrite.term import Const, Number, Term, Use, Var, parts
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@"}
 
@@ -18,19 +18,14 @@ def written(found: Discovery) -> str:
     used = set(variables_of(found.left))
     types = {name: dtype for name, dtype in instance.dtypes.items() if name in used}
     given = f", given=[Instance({instance.name!r}, {dict(instance.shapes)}, dtypes={types})]"
-    parts = [f'"{_name(found.left)}"', _text(found.left), _text(found.right), f"wrong={_text(found.wrong)}"]
-    return f"law({', '.join([*parts, *shapes])}{given if types else ''}, found='enumeration')"
+    told = [f'"{_name(found.left)}"', _text(found.left), _text(found.right), f"wrong={_text(found.wrong)}"]
+    return f"law({', '.join([*told, *shapes])}{given if types else ''}, found='enumeration')"
 
 
 def _name(term: Term) -> str:
     """The ops of a term, outermost first, and its variables."""
-
-    def words(part: Term) -> list[str]:
-        if isinstance(part, Use):
-            return [part.op, *(word for arg in part.args for word in words(arg))]
-        return [part.name] if isinstance(part, Var) else []
-
-    return "_".join(words(term))
+    found = (part for part in parts(term) if isinstance(part, Use | Var))
+    return "_".join(part.op if isinstance(part, Use) else part.name for part in found)
 
 
 def _text(term: Term) -> str:

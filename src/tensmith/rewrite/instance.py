@@ -5,7 +5,7 @@ Both sides of a claim are made from the same `Numbers`, so they have the same in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import DTYPES, TensorType
 from tensmith.rewrite.case import Case
-from tensmith.rewrite.term import AnyElementwise, Const, ConstantTable, Number, Term, Use, Var, resolve
+from tensmith.rewrite.term import AnyElementwise, Const, ConstantTable, Number, Term, Use, Var, parts, resolve
 
 RESULT = "the result"
 # Some elements are these, so that there are ties, zeros and both signs.
@@ -66,7 +66,7 @@ def size_names(*terms: Term, case: Case) -> list[str]:
         found |= walk.size_names(tensor)
     for value in [*case.values.values(), *(v for a in case.attrs.values() for v in a.values())]:
         found |= _symbols(value)
-    for part in _parts(terms):
+    for part in parts(*terms):
         match part:
             case Const(value):
                 found |= _symbols(value)
@@ -81,7 +81,7 @@ def numbers(left: Term, case: Case, sizes: Mapping[str, int], generator: np.rand
     """Random arrays for the variables of a case. What `left` wants static is constant, and so is what is
     known or follows from other tensors. ProgramError where a size is negative.
     """
-    static = {part.name for part in _parts((left,)) if isinstance(part, Var) and part.static}
+    static = {part.name for part in parts(left) if isinstance(part, Var) and part.static}
     read = {n: rank for tensor in case.tensors.values() for n, rank in walk.ranks(tensor.body).items()}
     plain = {name for name, tensor in case.tensors.items() if _is_input(tensor)}
     derived = {n for name in case.tensors.keys() - plain for n in walk.ranks(case.tensors[name].body)}
@@ -125,14 +125,6 @@ def _random(shape: tuple[int, ...], dtype: str, generator: np.random.Generator) 
         generator.random(shape) < 0.7, generator.normal(size=shape), generator.choice(_PLAIN, shape)
     )
     return np.asarray(values).astype(type_)
-
-
-def _parts(terms: tuple[Term, ...]) -> Iterator[Term]:
-    for term in terms:
-        if term is not None:
-            yield term
-        if isinstance(term, Use | AnyElementwise):
-            yield from _parts(term.args)
 
 
 def _symbols(value: Any) -> set[str]:
@@ -209,7 +201,7 @@ class _Builder:
         """The element type of the first variable in an elementwise use, if it is a float's."""
         found = (
             self.numbers.arrays[part.name].dtype
-            for part in _parts((use,))
+            for part in parts(use)
             if isinstance(part, Var) and part.name in self.numbers.arrays
         )
         dtype = next(found, None)

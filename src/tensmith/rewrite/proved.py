@@ -29,7 +29,10 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _PROVER = (
     "formula", "ir", *(
         f"rewrite/{name}.py"
-        for name in ("case", "instance", "judge", "law", "match", "rule", "term", "told", "trials", "values")
+        for name in (
+            "case", "given", "instance", "judge", "law", "match", "right_sides", "rule", "term", "told",
+            "trials", "values",
+        )
     ),
 )  # fmt: skip
 _MODULE = re.compile(r"^\s*(?:from|import) +(\w+)", re.MULTILINE)

@@ -10,7 +10,7 @@ gives them back. What of a right side depends on shapes and attributes is `Later
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, Union
 
@@ -187,6 +187,15 @@ _WITHOUT: Mapping[str, Callable[..., Term]] = {
     "div": lambda a, b: None,
     "neg": lambda a: None,
 }
+
+
+def parts(*terms: Term) -> Iterator[Term]:
+    """Terms and all that they are made of, but for omitted operands."""
+    for term in terms:
+        if term is not None:
+            yield term
+        if isinstance(term, Use | AnyElementwise):
+            yield from parts(*term.args)
 
 
 def show(term: Term) -> str:

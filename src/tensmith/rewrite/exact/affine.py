@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tensmith.rewrite.exact.products import CONV, GEMM, B, W, X, conv, gemm
-from tensmith.rewrite.law import along, conv_instances, flat, gemm_instances, law
+from tensmith.rewrite.given import conv_instances, gemm_instances
+from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
+from tensmith.rewrite.right_sides import along, flat
 from tensmith.rewrite.term import Later, Var
 from tensmith.rewrite.values import uniform
 

@@ -7,8 +7,10 @@ constants; no form does.
 from __future__ import annotations
 
 from tensmith.ir.ops.reduction import Reduction
-from tensmith.rewrite.law import Instance, everywhere, family, filled, floating, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
+from tensmith.rewrite.right_sides import everywhere, filled
 from tensmith.rewrite.term import Term, Use, Var, ops
 
 X, Y, Z, V = Var("x"), Var("y"), Var("z"), Var("v")

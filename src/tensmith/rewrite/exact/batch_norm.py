@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from tensmith.rewrite.exact.products import B, W, X, conv, gemm, unpadded
-from tensmith.rewrite.law import along, attribute, conv_instances, gemm_instances, law
+from tensmith.rewrite.given import conv_instances, gemm_instances
+from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
+from tensmith.rewrite.right_sides import along, attribute
 from tensmith.rewrite.term import Later, Term, Use, Var, ops
 
 SCALE, SHIFT = Var("scale", static=True), Var("shift", static=True)

@@ -17,7 +17,8 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.edits import Edit
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.quantization import OnGrid, decodes
-from tensmith.rewrite.law import Instance, lemma
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import lemma
 from tensmith.rewrite.rule import NodeRule, Rule, exact
 from tensmith.rewrite.term import AnyElementwise, Term, Use, Var, ops
 

@@ -27,8 +27,10 @@ from tensmith.rewrite.exact.products import (
     unpadded,
 )
 from tensmith.rewrite.exact.shortcut import cuts, slice_operands
-from tensmith.rewrite.law import Instance, along, conv_instances, family, floating, join, law
+from tensmith.rewrite.given import Instance, conv_instances
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
+from tensmith.rewrite.right_sides import along, join
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 Y, V, C, D = Var("y"), Var("v", static=True), Var("c", static=True), Var("d", static=True, optional=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensmith.rewrite.exact.products import B, W, X, alike, sign_laws
-from tensmith.rewrite.law import Instance, along, family, flat, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import family, law
 from tensmith.rewrite.match import Match
+from tensmith.rewrite.right_sides import along, flat
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 V, C = Var("v", static=True), Var("c", static=True)

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from tensmith.rewrite.exact.reductions import axes_of, known, reduce
-from tensmith.rewrite.law import Instance, family, floating, law, matmul_instances
+from tensmith.rewrite.given import Instance, matmul_instances
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Var, ops
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from tensmith.ir import Node, Program
 from tensmith.rewrite.exact.matrix_algebra import turned
-from tensmith.rewrite.law import NOT_EMPTY, Given, Instance, law, lemma
+from tensmith.rewrite.given import NOT_EMPTY, Given, Instance
+from tensmith.rewrite.law import law, lemma
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
 

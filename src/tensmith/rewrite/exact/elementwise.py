@@ -10,7 +10,8 @@ import numpy as np
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.shared import broadcast_shapes, surely_broadcast
-from tensmith.rewrite.law import ELEMENTWISE, Instance, law, lemma
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import ELEMENTWISE, law, lemma
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import AnyElementwise, Var, ops

@@ -15,7 +15,8 @@ from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.resize import repeats_elements
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.exact.products import B, W, X
-from tensmith.rewrite.law import Instance, lemma
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import lemma
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
 from tensmith.rewrite.values import operand

@@ -10,7 +10,8 @@ import numpy as np
 from tensmith.formula.expr import Expr, Read, guard
 from tensmith.formula.poly import Poly
 from tensmith.rewrite.exact.products import B, W, X, conv
-from tensmith.rewrite.law import Instance, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, ConstantTable, Later, Term, Use, Var, ops
 

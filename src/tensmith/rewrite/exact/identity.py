@@ -11,7 +11,8 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.edits import reading_as
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.shape import Renaming
-from tensmith.rewrite.law import MATRIX, Given, Instance, lemma
+from tensmith.rewrite.given import MATRIX, Given, Instance
+from tensmith.rewrite.law import lemma
 from tensmith.rewrite.rule import ProgramRule, Rule, exact
 from tensmith.rewrite.term import Term, Var, ops
 from tensmith.rewrite.values import known, operand, uniform

@@ -12,7 +12,8 @@ import numpy as np
 from tensmith.formula.expr import Expr, as_expr, guard
 from tensmith.formula.poly import Poly
 from tensmith.rewrite.exact.reductions import axes_of, reduce
-from tensmith.rewrite.law import Instance, family, floating, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Term, Use, Var, ops
 

@@ -11,8 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tensmith.rewrite.law import Given, Instance, at_once, conv_instances, law, matmul_instances
+from tensmith.rewrite.given import Given, Instance, conv_instances, matmul_instances
+from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
+from tensmith.rewrite.right_sides import at_once
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X, XS, XZ = Var("x"), Var("xs", static=True), Var("xz", static=True)

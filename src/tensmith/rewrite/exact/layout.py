@@ -9,7 +9,8 @@ import numpy as np
 
 from tensmith.formula.poly import Poly
 from tensmith.rewrite.exact.shortcut import cuts, slice_operands
-from tensmith.rewrite.law import Instance, family, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import family, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from tensmith.formula.poly import Poly
 from tensmith.rewrite.exact.shortcut import slice_operands
-from tensmith.rewrite.law import Instance, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import AnyElementwise, Term, Use, Var, ops
 

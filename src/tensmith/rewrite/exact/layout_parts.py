@@ -14,7 +14,8 @@ from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.case import Case
 from tensmith.rewrite.exact.shortcut import cuts, slice_operands
-from tensmith.rewrite.law import Instance, family, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import family, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 

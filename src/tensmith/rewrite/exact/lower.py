@@ -15,8 +15,10 @@ import numpy as np
 
 from tensmith.formula.poly import Dim, Poly, product
 from tensmith.ir.ops.sizes import quotient
-from tensmith.rewrite.law import Instance, at_once, law, shaped
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
+from tensmith.rewrite.right_sides import at_once, shaped
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X = Var("x")

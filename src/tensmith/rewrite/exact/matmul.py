@@ -10,8 +10,10 @@ import numpy as np
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.product import Product
 from tensmith.rewrite.exact.products import B, W, X, a_column, gemm
-from tensmith.rewrite.law import Instance, along, attribute, law, lemma, matmul_instances
+from tensmith.rewrite.given import Instance, matmul_instances
+from tensmith.rewrite.law import law, lemma
 from tensmith.rewrite.match import Match
+from tensmith.rewrite.right_sides import along, attribute
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Later, Var, ops
 from tensmith.rewrite.values import owned

@@ -13,18 +13,10 @@ from tensmith.formula.expr import Expr, Read, guard
 from tensmith.formula.poly import Dim, Poly, product
 from tensmith.ir.ops.shared import broadcast_shapes
 from tensmith.rewrite.exact.products import GEMM, B, W, a_column, gemm, shift_law, sign_laws
-from tensmith.rewrite.law import (
-    Instance,
-    along,
-    everywhere,
-    family,
-    flat,
-    floating,
-    join,
-    law,
-    matmul_instances,
-)
+from tensmith.rewrite.given import Instance, matmul_instances
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
+from tensmith.rewrite.right_sides import along, everywhere, flat, join
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X, Y, Z, V, U = Var("x"), Var("y"), Var("z"), Var("v", static=True), Var("u", static=True)

@@ -12,7 +12,9 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.exact.products import conv
-from tensmith.rewrite.law import Instance, join, lemma, matmul_instances
+from tensmith.rewrite.given import Instance, matmul_instances
+from tensmith.rewrite.law import lemma
+from tensmith.rewrite.right_sides import join
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
 from tensmith.rewrite.values import operand

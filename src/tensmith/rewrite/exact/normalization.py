@@ -12,8 +12,10 @@ from functools import partial
 import numpy as np
 
 from tensmith.ir.ops.shared import normal_axis
-from tensmith.rewrite.law import Instance, family, filled, flat, floating, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
+from tensmith.rewrite.right_sides import filled, flat
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X = Var("x")

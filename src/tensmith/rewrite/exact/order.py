@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tensmith.rewrite.law import Instance, family, floating, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Term, Use, Var, ops
 from tensmith.rewrite.values import uniform

@@ -14,7 +14,8 @@ from tensmith.formula.poly import Poly
 from tensmith.ir.ops.sizes import as_ints, is_negative
 from tensmith.ir.ops.slicing import full_pads
 from tensmith.rewrite.exact.products import B, W, X, conv
-from tensmith.rewrite.law import Instance, conv_instances, law
+from tensmith.rewrite.given import Instance, conv_instances
+from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Use, Var, ops
 from tensmith.rewrite.values import uniform

@@ -29,7 +29,8 @@ from tensmith.ir.ops.quantization import OnGrid
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.rewrite.exact.products import B, W, X
-from tensmith.rewrite.law import Instance, conv_instances, lemma
+from tensmith.rewrite.given import Instance, conv_instances
+from tensmith.rewrite.law import lemma
 from tensmith.rewrite.rule import NodeRule, Rule, exact
 from tensmith.rewrite.term import AnyElementwise, Term, Use, Var, ops
 from tensmith.rewrite.told import ToldRule

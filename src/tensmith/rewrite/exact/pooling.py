@@ -12,7 +12,8 @@ from functools import partial
 import numpy as np
 
 from tensmith.rewrite.exact.products import B, W, conv, pointwise
-from tensmith.rewrite.law import Instance, family, floating, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, ConstantTable, Later, Term, Use, Var, ops
 

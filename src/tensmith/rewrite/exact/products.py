@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from tensmith.ir.op import Attrs
-from tensmith.rewrite.law import Condition, Given, conv_instances, family, gemm_instances, law
+from tensmith.rewrite.given import Given, conv_instances, gemm_instances
+from tensmith.rewrite.law import Condition, family, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Term, Use, Var, ops
 

@@ -9,7 +9,8 @@ import numpy as np
 from tensmith.formula.poly import Poly
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.exact.reductions import KEPT, LINEAR, NOT_KEPT, axes_of, dropped, reduce
-from tensmith.rewrite.law import Instance, family, floating, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 

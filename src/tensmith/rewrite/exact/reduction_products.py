@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tensmith.rewrite.exact.reductions import LINEAR, NOT_KEPT, axes_of, reduce
-from tensmith.rewrite.law import Instance, family, floating, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Var, ops
 

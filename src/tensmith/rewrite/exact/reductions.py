@@ -14,7 +14,8 @@ import numpy as np
 
 from tensmith.formula.poly import Poly
 from tensmith.ir.ops.shared import normal_axis
-from tensmith.rewrite.law import Instance, family, floating, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 

@@ -13,7 +13,9 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.shape import Renaming
-from tensmith.rewrite.law import Instance, lemma, shaped
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import lemma
+from tensmith.rewrite.right_sides import shaped
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
 

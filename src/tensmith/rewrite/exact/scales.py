@@ -15,7 +15,8 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.ir import Node, Program, make_node
-from tensmith.rewrite.law import Instance, lemma
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import lemma
 from tensmith.rewrite.rule import Edit, Rule, exact
 from tensmith.rewrite.term import Number, Var
 from tensmith.rewrite.told import ToldRule

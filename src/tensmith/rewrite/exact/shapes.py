@@ -12,7 +12,8 @@ from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir import Program
 from tensmith.ir.ops.shape import Reshape
 from tensmith.rewrite.exact.reshape import literal_shape
-from tensmith.rewrite.law import Condition, Instance, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import Condition, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import ProgramRule, exact
 from tensmith.rewrite.term import Bindings, Later, Use, Var, ops

@@ -14,7 +14,8 @@ from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import as_dims, as_ints
 from tensmith.ir.ops.slicing import full_pads, resolve_slice
 from tensmith.rewrite.exact.pad import AXES, FILL, PADS, zero_pads
-from tensmith.rewrite.law import Instance, law
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, ConstantTable, Later, Use, Var, ops
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program, make_node
-from tensmith.rewrite.law import Instance, lemma, shaped
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import lemma
+from tensmith.rewrite.right_sides import shaped
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Use, Var, ops
 

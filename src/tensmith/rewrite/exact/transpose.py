@@ -8,7 +8,8 @@ from typing import TypeGuard
 
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.exact.elementwise import pointwise_source
-from tensmith.rewrite.law import ELEMENTWISE, Given, Instance, law, lemma
+from tensmith.rewrite.given import Given, Instance
+from tensmith.rewrite.law import ELEMENTWISE, law, lemma
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import AnyElementwise, Bindings, Later, Term, Use, Var, ops

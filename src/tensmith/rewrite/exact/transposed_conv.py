@@ -16,8 +16,10 @@ from tensmith.formula.poly import Dim, Poly, product, simplify_dim
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.conv_transpose import transposed_window
 from tensmith.ir.ops.sizes import as_ints, quotient
-from tensmith.rewrite.law import Instance, at_once, law, literal, shaped
+from tensmith.rewrite.given import Instance
+from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
+from tensmith.rewrite.right_sides import at_once, literal, shaped
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X, W, B = Var("x"), Var("w", static=True), Var("b", static=True, optional=True)
