@@ -27,7 +27,7 @@ def distance(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> Apart:
     ours, theirs = left.astype(np.float64), right.astype(np.float64)
     with np.errstate(all="ignore"):
         same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-        apart = np.nan_to_num(np.where(same, 0.0, np.abs(ours - theirs)), nan=np.inf)
+        apart = np.nan_to_num(np.where(same, 0.0, np.abs(ours - theirs)), nan=np.inf, posinf=np.inf)
     largest = float(np.max(np.abs(ours), where=np.isfinite(ours), initial=0.0))
     return Apart(float(apart.max(initial=0.0)), largest)
 

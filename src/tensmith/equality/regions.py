@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from tensmith.equality import sampling
+from tensmith.equality.apart import distance
 from tensmith.equality.programs import MOST_PRIMES, FieldCheck, compare_programs
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
@@ -104,12 +105,8 @@ def _exactly(a: Array, b: Array) -> bool:
 
 def _nearly(a: Array, b: Array, slack: float) -> bool:
     """Within `slack` or rounding of sums; what is infinite or no number is so on both sides."""
-    if a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
-        return False
-    finite = np.isfinite(a)
-    bound = max(slack, _TOLERANCE * float(np.max(np.abs(a[finite]), initial=0.0)))
-    close = np.abs(a[finite] - b[finite]) <= bound
-    return bool(np.all(close)) and bool(np.array_equal(a[~finite], b[~finite], equal_nan=True))
+    apart = distance(a, b)
+    return apart.most <= max(slack, _TOLERANCE * apart.largest)
 
 
 def _sensitivity(program: Program, inputs: Mapping[str, Array], value: Array) -> float:

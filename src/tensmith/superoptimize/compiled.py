@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tensmith.equality.apart import distance
 from tensmith.superoptimize.kernels import callee, compiled
 from tensmith.superoptimize.text import ProgramText
 
@@ -38,15 +40,8 @@ def difference(expected: Any, found: Any) -> float | str:
         return f"it gives {type(found).__name__} {other.dtype} {other.shape} for {one.dtype} {one.shape}"
     if one.dtype.kind != "f":
         return 0.0 if np.array_equal(one, other) else "whole numbers or truth values differ"
-    finite = np.isfinite(one)
-    if not np.array_equal(finite, np.isfinite(other)) or not np.array_equal(
-        one[~finite], other[~finite], equal_nan=True
-    ):
-        return "it is undefined, or infinite, in other places"
-    if not finite.any():
-        return 0.0
-    scale = float(np.max(np.abs(one[finite]))) or 1.0
-    return float(np.max(np.abs(one[finite] - other[finite]))) / scale
+    apart = distance(one, other)
+    return apart.share if math.isfinite(apart.most) else "it is undefined, or infinite, in other places"
 
 
 def agree(
