@@ -22,11 +22,14 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from tensmith.children import memory_bytes
+from tensmith.errors import DataError, EngineError, ModelError, OutputError, TensmithError, UsageError
 
 _LENGTH = struct.Struct("<I")
 _LONGEST_HEADER = 1 << 24
 # Its own header has two bytes for its length.
 _NPY_VERSION = (1, 0)
+# The errors that keep their kind on the way; others arrive as an EngineError.
+_ERRORS = {kind.__name__: kind for kind in (DataError, EngineError, ModelError, OutputError, UsageError)}
 
 Array = np.ndarray[Any, Any]
 Answer = tuple[dict[str, Any], dict[str, Array]]
@@ -97,8 +100,25 @@ def take_stdout() -> BinaryIO:
     return answers
 
 
+def answered(answer: Callable[..., Answer], *asked: Any) -> Answer:
+    """What `answer` says to what is asked; where it raises an error, that as a message for `checked`."""
+    try:
+        return answer(*asked)
+    except Exception as error:
+        says = str(error) if isinstance(error, TensmithError) else f"{type(error).__name__}: {error}"
+        return {"error": type(error).__name__, "says": says}, {}
+
+
+def checked(answer: Answer) -> Answer:
+    """An answer as it came; raises the error that it holds."""
+    found, _ = answer
+    if "error" in found:
+        raise _ERRORS.get(found["error"], EngineError)(found["says"])
+    return answer
+
+
 def serve(answers: BinaryIO, answer: Callable[[dict[str, Any], dict[str, Array]], Answer]) -> None:
-    """Answers requests on stdin until the pipe closes, or `answer` raises EOFError.
+    """Answers requests on stdin until the pipe closes; an error is an answer, too (see `answered`).
 
     SIGALRM ends the process when a request takes more than the seconds of its `alarm`, if it has one.
     """
@@ -106,6 +126,6 @@ def serve(answers: BinaryIO, answer: Callable[[dict[str, Any], dict[str, Array]]
         while True:
             request, arrays = read_frame(sys.stdin.buffer)
             signal.alarm(request.get("alarm", 0))
-            found = answer(request, arrays)
+            found = answered(answer, request, arrays)
             signal.alarm(0)
             write_frame(answers, *found)

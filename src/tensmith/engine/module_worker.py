@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from tensmith.children import Child, Ending, signal_name
-from tensmith.engine.frame import Array, read_frame, write_frame
+from tensmith.engine.frame import Answer, Array, checked, read_frame, write_frame
 from tensmith.errors import EngineError
 from tensmith.fork_server import ForkedChild, start_module
 
@@ -51,10 +51,11 @@ class ModuleWorker(Ending):
         self._arguments, self._packages, self._fresh = arguments, packages, fresh
         self._running: tuple[Child | ForkedChild, BinaryIO] | None = None
 
-    def ask(
-        self, request: Mapping[str, Any], arrays: Mapping[str, Array] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The answer; WorkerEnded if there is none, and the next request starts another process."""
+    def ask(self, request: Mapping[str, Any], arrays: Mapping[str, Array] | None = None) -> Answer:
+        """The answer; raises the error that it tells, as a TensmithError.
+
+        WorkerEnded if there is none, and the next request starts another process.
+        """
         process, log = self._started()
         expired = threading.Event()
 
@@ -67,7 +68,7 @@ class ModuleWorker(Ending):
         watch.start()
         try:
             write_frame(process.stdin, request, arrays)  # type: ignore[arg-type]
-            return read_frame(process.stdout)  # type: ignore[arg-type]
+            answer = read_frame(process.stdout)  # type: ignore[arg-type]
         except (EOFError, OSError, ValueError) as error:
             process.kill()
             code = process.wait()
@@ -81,6 +82,7 @@ class ModuleWorker(Ending):
             raise
         finally:
             watch.cancel()
+        return checked(answer)
 
     def kill(self) -> None:
         """Ends the process at once, from another thread than the one that asks: that one is told it died."""

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from tensmith.engine.base import ENGINES, Arrays
 from tensmith.engine.module_worker import WorkerEnded
 from tensmith.engine.worker import serving
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, TensmithError
 
 _LONGEST_SECONDS = 900.0
 
@@ -42,15 +42,15 @@ def profile(engine: str, path: Path, threads: int, inputs: Arrays, seconds: floa
     if not isinstance(ENGINES[engine], Profiled):
         raise EngineError(f"engine '{engine}' does not tell where its time goes")
     request = {"do": "profile", "path": str(path.absolute()), "threads": threads, "seconds": seconds}
-    with serving(engine, _LONGEST_SECONDS) as worker:
-        try:
+    try:
+        with serving(engine, _LONGEST_SECONDS) as worker:
             answer, _ = worker.ask(request, inputs)
-        except WorkerEnded as ended:
-            if ended.expired:
-                raise EngineError(f"{engine} took over {_LONGEST_SECONDS:g} s with {path}") from ended
-            answer = {"error": ended.last or f"it died ({ended.ending})"}
-    if "error" in answer:
-        raise EngineError(f"{engine} cannot be profiled on {path}: {answer['error']}")
+    except TensmithError as error:
+        reason = str(error)
+        if isinstance(error, WorkerEnded):
+            died = error.last or f"it died ({error.ending})"
+            reason = f"it took over {_LONGEST_SECONDS:g} s" if error.expired else died
+        raise EngineError(f"{engine} cannot be profiled on {path}: {reason}") from error
     return [StepTime(**row | {"values": tuple(row["values"])}) for row in answer["steps"]]
 
 

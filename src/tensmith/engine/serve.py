@@ -21,7 +21,7 @@ from tensmith.engine.profile import Profiled
 from tensmith.engine.resident import peak_bytes, reset_peak, resident_bytes
 from tensmith.engine.signature import TensorSpec
 from tensmith.engine.stopwatch import time_calls
-from tensmith.errors import EngineError, TensmithError
+from tensmith.errors import EngineError
 
 
 def _describe(specs: tuple[TensorSpec, ...]) -> list[list[Any]]:
@@ -39,13 +39,8 @@ class Server:
         self._requests |= {"feed": self.feed, "time": self.time, "peak": self.peak, "profile": self.profile}
 
     def answer(self, request: dict[str, Any], arrays: dict[str, Array]) -> Answer:
-        """The answer of the method that is asked for; {"error": a sentence} where it fails."""
-        try:
-            found: Answer = self._requests[request["do"]](request, arrays)
-        except Exception as error:
-            reason = str(error) if isinstance(error, TensmithError) else f"{type(error).__name__}: {error}"
-            return {"error": reason}, {}
-        return found
+        """The answer of the method that is asked for."""
+        return self._requests[request["do"]](request, arrays)
 
     def load(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
         """Prepares the model; `before` are the process's resident bytes without it."""

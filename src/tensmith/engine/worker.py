@@ -16,10 +16,11 @@ import numpy as np
 
 from tensmith.children import Ending
 from tensmith.engine.base import ENGINES, Arrays, Engine, PackageEngine, Session
+from tensmith.engine.frame import Answer
 from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
 from tensmith.engine.signature import TensorSpec
 from tensmith.engine.stopwatch import Turn
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, TensmithError
 
 _ORPHAN_GRACE_S = 5
 
@@ -108,25 +109,22 @@ class SessionWorker(Session, Ending):
     def _closed(self) -> str:
         return f"the {self.engine} worker of {self.path} is closed"
 
-    def _ask(
-        self, do: str, doing: str, arrays: Arrays | None = None, **request: Any
-    ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    def _ask(self, do: str, doing: str, arrays: Arrays | None = None, **request: Any) -> Answer:
         """The answer; what has ended is not started again, since it has loaded nothing then."""
         asked = {"do": do, "alarm": int(self._worker.patience) + _ORPHAN_GRACE_S, **request}
         with self._asking:
             if self._over:
                 raise EngineError(self._over)
             try:
-                answer, results = self._worker.ask(asked, arrays)
+                return self._worker.ask(asked, arrays)
             except WorkerEnded as ended:
                 self._over = self._epitaph(doing, ended)
                 raise EngineError(self._over) from ended
+            except TensmithError as error:
+                raise EngineError(str(error)) from error
             except BaseException:
                 self._over = self._closed
                 raise
-        if "error" in answer:
-            raise EngineError(answer["error"])
-        return answer, results
 
     def _epitaph(self, doing: str, ended: WorkerEnded) -> str:
         what = f"{self.engine} {{}} while {doing} {self.path}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensmith.children import Ending
 from tensmith.engine.frame import Array
-from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
+from tensmith.engine.module_worker import ModuleWorker
 from tensmith.errors import EngineError
 from tensmith.files import TemporaryFolder
 from tensmith.kernel.algorithm import Kernel
@@ -68,5 +68,5 @@ class Timer(Ending):
         }
         try:
             return self._worker.ask(request, made.arrays)
-        except WorkerEnded as error:
+        except EngineError as error:
             raise EngineError(f"{kernel} {error} computing a {kernel.problem}") from error

@@ -17,7 +17,7 @@ from typing import Any
 
 from tensmith.children import Ending
 from tensmith.engine.frame import Answer, Array
-from tensmith.errors import DataError, EngineError, ModelError, OutputError, TensmithError, UsageError
+from tensmith.errors import EngineError, TensmithError
 
 # So often whoever waits for workers listens for Ctrl-C.
 _GLANCE_SECONDS = 0.2
@@ -25,7 +25,6 @@ _GLANCE_SECONDS = 0.2
 PATIENCE_SECONDS = 1800.0
 # A job whose worker died so often is to blame itself.
 _ATTEMPTS = 3
-_ERRORS = {kind.__name__: kind for kind in (DataError, EngineError, ModelError, OutputError, UsageError)}
 
 
 class WorkersLost(TensmithError):
@@ -60,7 +59,7 @@ class Worker(Ending):
 
     @abstractmethod
     def ask(self, job: Job) -> Answer:
-        """What a desk answers; WorkerLost or WorkerGone if nothing comes back."""
+        """What a desk answers, or raises; WorkerLost or WorkerGone if nothing comes back."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -96,7 +95,7 @@ class Workers(Ending):
 
         def examine(worker: Worker) -> None:
             try:
-                found, _ = _checked(worker.ask(job))
+                found, _ = worker.ask(job)
             except (TensmithError, WorkerLost, WorkerGone) as error:
                 reasons[worker] = str(error)
             else:
@@ -114,7 +113,7 @@ class Workers(Ending):
     def _serve(self, worker: Worker, queue: _Queue) -> None:
         while (number := queue.take()) is not None:
             try:
-                queue.done(number, _checked(worker.ask(queue.jobs[number])))
+                queue.done(number, worker.ask(queue.jobs[number]))
             except WorkerLost as error:
                 queue.lost(number, str(error))
             except WorkerGone:
@@ -213,11 +212,3 @@ class _Queue:
         if len(self._answers) < len(self.jobs):
             raise WorkersLost("all workers are lost")
         return [self._answers[number] for number in range(len(self.jobs))]
-
-
-def _checked(answer: Answer) -> Answer:
-    """The answer of a desk; raises the error that it holds."""
-    found, arrays = answer
-    if "error" in found:
-        raise _ERRORS.get(found["error"], EngineError)(found["says"])
-    return found["answer"], arrays

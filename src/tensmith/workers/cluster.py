@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.frame import Answer, Array, read_frame, write_frame
+from tensmith.engine.frame import Answer, Array, answered, checked, read_frame, write_frame
 from tensmith.errors import MissingExtra, UsageError
 from tensmith.files import TemporaryFolder, sha256_file
 from tensmith.workers.base import PATIENCE_SECONDS, Job, Worker, WorkerGone, WorkerLost, Workers
@@ -57,7 +57,7 @@ class NodeDesk:
             self._files, self._hashes = TemporaryFolder(), job["files"]
             for name, content in zip(self._hashes, contents):
                 content.tofile(Path(self._files.name) / name)
-        return to_bytes(*self._desk.answer(job, arrays, Path(self._files.name)))
+        return to_bytes(*answered(self._desk.answer, job, arrays, Path(self._files.name)))
 
 
 class Connection:
@@ -101,7 +101,7 @@ class NodeWorker(Worker):
         header = {"runner": job.runner, "request": dict(job.request), "files": hashes}
         try:
             asked = self._started().answer.remote(to_bytes(header, job.arrays), *contents)
-            return from_bytes(ray.get(asked, timeout=PATIENCE_SECONDS))
+            return checked(from_bytes(ray.get(asked, timeout=PATIENCE_SECONDS)))
         except ray.exceptions.GetTimeoutError as error:
             self.end()
             raise WorkerLost(f"did not end within {PATIENCE_SECONDS:g} s") from error

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tensmith.engine.frame import Answer, Array, serve, take_stdout
-from tensmith.errors import TensmithError
 
 
 class Runner(Protocol):
@@ -31,14 +30,8 @@ class Desk:
         self._runners: dict[str, Runner] = {}
 
     def answer(self, job: Mapping[str, Any], arrays: Mapping[str, Array], folder: Path) -> Answer:
-        """{"answer": JSON} and arrays, or {"error": the name of a TensmithError, "says": its sentence}."""
-        try:
-            found, results = self._runner(job["runner"]).answer(job["request"], arrays, folder)
-        except TensmithError as error:
-            return {"error": type(error).__name__, "says": str(error)}, {}
-        except Exception as error:
-            return {"error": "", "says": f"{type(error).__name__}: {error}"}, {}
-        return {"answer": found}, results
+        """See Runner."""
+        return self._runner(job["runner"]).answer(job["request"], arrays, folder)
 
     def _runner(self, name: str) -> Runner:
         if name not in self._runners:

@@ -119,14 +119,13 @@ class RpcDevice(Ending):
         reason = ""
         for _ in range(2):
             try:
-                answer, back = self._worker.ask(request, arrays)
+                return self._worker.ask(request, arrays)
             except WorkerEnded as error:
                 reason = f"the session {error}"
                 break
-            if "lost" not in answer:
-                return answer, back
-            self._worker.end()
-            reason = answer["lost"]
+            except EngineError as error:
+                self._worker.end()
+                reason = str(error)
         raise DeviceLost(
             f"the device at {self.address} does not answer ({reason}); what was timed is kept: see that "
             "'python -m tvm.exec.rpc_server' runs there and serves nobody else, then repeat the command"

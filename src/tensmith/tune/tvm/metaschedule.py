@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tensmith.children import Ending
-from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
+from tensmith.engine.module_worker import ModuleWorker
 from tensmith.errors import EngineError
 from tensmith.kernel.scheduled import Scheduled, keep, scheduled
 from tensmith.progress import Progress
@@ -83,7 +83,7 @@ class MetaSchedule(Ending):
             try:
                 count = min(_GENERATION, most - (self.trials - before))
                 answer, _ = self._worker.ask({"function": function, "count": count})
-            except WorkerEnded as error:
+            except EngineError as error:
                 raise EngineError(f"MetaSchedule {error} searching a {task.problem}") from error
             self.trials = before + int(answer["trials"])
             stale = 0 if answer["seconds"] < _GAIN * best else stale + 1

@@ -4,7 +4,8 @@
 
 A request is a frame (see engine.frame) of a library's path, the name of one of its functions, arrays and
 numbers, its arguments in this order. The answer holds the function's value and, where `back` names an array,
-what it has become; or `refused`, why the device does not load the library; or `lost`, why it does not answer.
+what it has become; or `refused`, why the device does not load the library. An EngineError says why the device
+does not answer.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tensmith.engine.frame import Answer, Array, serve, take_stdout, write_frame
+from tensmith.engine.frame import Answer, Array, serve, take_stdout
+from tensmith.errors import EngineError
 from tensmith.tune.tvm.packages import import_tvm
 
 
@@ -51,7 +53,7 @@ def first_line(error: BaseException) -> str:
 
 
 def main() -> None:
-    """Answers until the pipe closes, or the device is lost."""
+    """Answers until the pipe closes."""
     host, port = sys.argv[1:]
     answers = take_stdout()
     import_tvm()
@@ -63,8 +65,7 @@ def main() -> None:
             device = device or RpcSession(host, int(port))
             return device.answer(request, arrays)
         except Exception as error:  # of whatever kind: tvm makes its own
-            write_frame(answers, {"lost": first_line(error)})
-            raise EOFError from error
+            raise EngineError(first_line(error)) from error
 
     serve(answers, answer)
 

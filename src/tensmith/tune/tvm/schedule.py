@@ -173,8 +173,7 @@ def main() -> None:
     def answer(request: dict[str, Any], _arrays: dict[str, Array]) -> Answer:
         nonlocal search, asked
         if search is None or request["function"] != asked:
-            asked = request["function"]
-            search = ScheduleSearch(**asked)
+            search, asked = ScheduleSearch(**request["function"]), request["function"]
         return search.more(request["count"]), {}
 
     serve(answers, answer)
