@@ -89,3 +89,12 @@ class MissingExtra(TensmithError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an optional dependency: pip install 'tensmith[{extra}]'")
+
+
+@contextmanager
+def needing(feature: str, extra: str) -> Iterator[None]:
+    """What is imported inside is of an extra, for a feature: MissingExtra where it is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(feature, extra) from error

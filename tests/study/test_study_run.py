@@ -6,7 +6,6 @@ import errno
 import json
 import shutil
 import sqlite3
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import onnx
 import pytest
 
 from command_line import images, started, tensmith, tiny_model
+from tensmith.cli.study import study
 from tensmith.errors import MissingExtra, OutputError
 from tensmith.files import locked
 from tensmith.study import materials, run
@@ -214,7 +214,7 @@ def test_parquet_holds_a_row_a_cell(done: StudyRun, tmp_path: Path) -> None:
     assert [row["model"] for row in table] == [result.cell.model for result in done.results]
 
 
-def test_parquet_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match="study"):
-        write_parquet([], tmp_path / "r.parquet")
+def test_an_extra_is_named_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="a study's Parquet file needs"):
+        study(Path("nowhere.yaml"), parquet=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensmith.data.gguf import GgufFile, open_gguf
 from tensmith.data.tokenizers import ScoredPieces, Speller, TokenizerFile, of_package
-from tensmith.errors import DataError, MissingExtra
+from tensmith.errors import DataError, needing
 
 _KEYS = "tokenizer.ggml."
 # tokenizer.ggml.token_type
@@ -130,10 +130,8 @@ class _GgufBpe:
     """Byte-level BPE (Radford et al. 2019) by the package `tokenizers`."""
 
     def __init__(self, file: GgufFile) -> None:
-        try:
+        with needing("the tokenizer of a .gguf file", "text"):
             from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-        except ImportError as error:
-            raise MissingExtra("the tokenizer of a .gguf file", "text") from error
         name = file.text(f"{_KEYS}pre", "")
         family = _FAMILIES.get(name)
         if family is None:

@@ -16,7 +16,7 @@ from tensmith import gate
 from tensmith.data.dataset import Array
 from tensmith.data.parts import ItemPart
 from tensmith.data.storage import open_random
-from tensmith.errors import DataError, MissingExtra, UsageError
+from tensmith.errors import DataError, UsageError, needing
 
 
 class Tokenizer(Protocol):
@@ -220,10 +220,8 @@ class TokenizerFile:
 
     def __init__(self, path: Path) -> None:
         data = gate.read_bytes(path, gate.WORDS)
-        try:
+        with needing("reading tokenizer.json", "text"):
             from tokenizers import Tokenizer as Encoder
-        except ImportError as error:
-            raise MissingExtra("reading tokenizer.json", "text") from error
         with of_package(f"{path} is no tokenizer.json that tokenizers reads"):
             self._encoder: Any = Encoder.from_buffer(data)
         self._encoder.no_padding()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensmith import gate
 from tensmith.deploy.publish import FRONT, point_folder
-from tensmith.errors import MissingExtra, OutputError, UsageError
+from tensmith.errors import OutputError, UsageError, needing
 from tensmith.files import atomic_path, sha256_file
 from tensmith.report.metric import Metric
 from tensmith.report.schema import validate_front
@@ -121,10 +121,8 @@ class Front:
 
     def to_dataframe(self) -> pandas.DataFrame:
         """One row a point: id, within_budget, engine, and value, low, high and evidence of each metric."""
-        try:
+        with needing("Front.to_dataframe", "dataframe"):
             import pandas
-        except ImportError as error:
-            raise MissingExtra("Front.to_dataframe", "dataframe") from error
         rows = []
         for point in self.points:
             row: dict[str, Any] = {

@@ -21,7 +21,7 @@ import numpy as np
 
 from tensmith.egraph.reduce import Selection, bits, union
 from tensmith.egraph.unfounded import Place, UnfoundedSet, ways_out
-from tensmith.errors import MissingExtra
+from tensmith.errors import needing
 
 # A row of the program: coefficients by column, the least and the most of their sum.
 _Row = tuple[dict[int, float], float, float]
@@ -71,10 +71,8 @@ def solved(selection: Selection, sets: Collection[UnfoundedSet], seconds: float)
 
 def solver() -> Any:
     """HiGHS (Huangfu, Hall: Parallelizing the dual revised simplex method, 2018); MissingExtra without it."""
-    try:
+    with needing("extraction by an integer program", "search"):
         import highspy
-    except ImportError as error:
-        raise MissingExtra("extraction by an integer program", "search") from error
     return highspy
 
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tensmith.errors import DataError, MissingExtra
+from tensmith.errors import DataError, needing
 from tensmith.evaluate.statistics import Z_95, jackknife
 from tensmith.formula.arith import Array
 from tensmith.report.metric import Metric, spread
@@ -134,11 +134,9 @@ def _known(rows: Array, classes: int) -> Array:
 
 def _matches(boxes: list[Array], labels: Array, classes: int) -> list[tuple[int, int, int, int]]:
     """(sample, number of its box, hits, ignored) as pycocotools finds them."""
-    try:
+    with needing("average precision", "detection"):
         from pycocotools.coco import COCO
         from pycocotools.cocoeval import COCOeval
-    except ImportError as error:
-        raise MissingExtra("average precision", "detection") from error
     truth = COCO()
     results: list[list[float]] = []
     places: dict[int, tuple[int, int]] = {}

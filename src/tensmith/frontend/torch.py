@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tensmith.errors import MissingExtra, ModelError
+from tensmith.errors import ModelError, needing
 from tensmith.files import TemporaryFolder
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir.program import Program
@@ -25,11 +25,9 @@ def read_torch(module: Any, example_inputs: Any, *, opset: int | None = None) ->
     left open; where the module does not export so, it stays what it is. Raises MissingExtra without torch,
     ModelError where export fails.
     """
-    try:
+    with needing("reading PyTorch modules", "torch"):
         import onnxscript  # noqa: F401  (torch.onnx needs it, and says so less clearly)
         import torch
-    except ImportError as error:
-        raise MissingExtra("reading PyTorch modules", "torch") from error
     if not isinstance(module, torch.nn.Module):
         raise ModelError(f"expected a torch.nn.Module, not {type(module).__name__}; pass the module itself")
     single = isinstance(example_inputs, torch.Tensor)

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tensmith.errors import MissingExtra, OutputError
+from tensmith.errors import OutputError, needing
 from tensmith.files import atomic_path
 from tensmith.report.document import Metrics, Report, metric_of
 from tensmith.report.escape import printable
@@ -29,10 +29,8 @@ def save_figure(report: Report, path: Path) -> None:
     """
     if path.suffix not in KINDS:
         raise OutputError(f"cannot draw a '{path.suffix}' file: {path}; name it .png, .svg or .pdf")
-    try:
+    with needing("drawing a picture of a front", "figure"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra("drawing a picture of a front", "figure") from error
     # Text stays as it is in SVG; names from strangers are not read as mathematics.
     import matplotlib
 

@@ -239,6 +239,6 @@ def write_papers(plan: StudyPlan, results: Sequence[CellResult], folder: Path) -
 
 
 def write_pareto(plan: StudyPlan, results: Sequence[CellResult], folder: Path) -> None:
-    """pareto-1.png and so on; MissingExtra without matplotlib."""
+    """pareto-1.png and so on."""
     for made in pareto_figures(plan, results):
         draw(made, folder / f"pareto-{made.number}.png")

@@ -10,7 +10,7 @@ from typing import Any
 
 from tensmith import gate
 from tensmith.database import Database
-from tensmith.errors import MissingExtra, OutputError
+from tensmith.errors import OutputError
 from tensmith.files import atomic_path, sha256_bytes
 from tensmith.report.metric import Metric
 from tensmith.study.plan import LAYERS, StudyCell
@@ -105,12 +105,10 @@ def _digest(name: str, body: str) -> str:
 
 
 def write_parquet(results: Iterable[CellResult], path: Path) -> None:
-    """All results as a Parquet file, a column a layer and three a figure; MissingExtra without pyarrow."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtra("a study's Parquet file", "study") from error
+    """All results as a Parquet file, a column a layer and three a figure, by pyarrow."""
+    import pyarrow
+    import pyarrow.parquet
+
     rows = [_flat(result) for result in results]
     columns = {
         name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
-from tensmith.errors import MissingExtra
 from tensmith.files import atomic_path, write_text
 from tensmith.report.escape import html_text, printable
 from tensmith.report.metric import Metric
@@ -376,12 +375,10 @@ def _curves(
 
 
 def draw(figure: StudyFigure, path: Path) -> None:
-    """A figure as PNG; MissingExtra without matplotlib."""
-    try:
-        import matplotlib
-        import matplotlib.figure
-    except ImportError as error:
-        raise MissingExtra("figures of a study", "study") from error
+    """A figure as PNG, by matplotlib."""
+    import matplotlib
+    import matplotlib.figure
+
     with matplotlib.rc_context({"text.parse_math": False}), atomic_path(path) as made:
         canvas = matplotlib.figure.Figure(figsize=(8, 4.5), layout="constrained")
         _draw(figure, canvas.add_subplot())

@@ -12,7 +12,7 @@ from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, part_name
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
 from tensmith.data.tree import FileTree, expanded, open_tree
-from tensmith.errors import DataError, MissingExtra
+from tensmith.errors import DataError, needing
 
 FRAME_LIMIT = 16_000 * 60 * 10  # ten minutes; the longest utterance of the corpus is 35 seconds
 
@@ -60,10 +60,8 @@ def _part(tree: FileTree, names: Sequence[str], transcripts: dict[str, str]) -> 
 
 def decode_flac(data: bytes, where: str) -> Array:
     """A FLAC file as float32 [frames] in -1..1, channels averaged; MissingExtra without soundfile."""
-    try:
+    with needing("reading FLAC files", "audio"):
         import soundfile
-    except ImportError as error:
-        raise MissingExtra("reading FLAC files", "audio") from error
     try:
         with soundfile.SoundFile(io.BytesIO(data)) as file:
             if not 0 < file.frames <= FRAME_LIMIT:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, TypeAlias
 
-from tensmith.errors import MissingExtra
+from tensmith.errors import needing
 from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.refusal import Refusal
 
@@ -32,10 +32,8 @@ UNARY = (
 @cache
 def clang() -> Any:
     """The module clang.cindex with the functions we add to it; loaded once, when first asked for."""
-    try:
+    with needing("reading C and C++", "lift"):
         import clang.cindex as cindex
-    except ImportError:
-        raise MissingExtra("reading C and C++", "lift") from None
     library = cindex.conf.lib
     for name in ("clang_getCursorBinaryOperatorKind", "clang_getCursorUnaryOperatorKind"):
         declare(library, name, ctypes.c_int, cindex.Cursor)
