@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import Arrays, Session, engine
+from tensmith.engine.base import Arrays, Engine, Session, engine
 from tensmith.engine.signature import TensorSpec
 from tensmith.errors import EngineError
 
@@ -42,7 +42,7 @@ class FakeSession(Session):
 
 
 @engine
-class FakeEngine:
+class FakeEngine(Engine):
     """Not among the engines that can run, so that no other test picks it."""
 
     name = "fake"

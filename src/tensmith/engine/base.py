@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -65,7 +65,12 @@ def in_parts(inputs: Arrays, size: int) -> Iterator[dict[str, np.ndarray[Any, An
 
 
 class Engine(Protocol):
-    """A runtime that loads ONNX files. Stateless: everything lives in its sessions."""
+    """A runtime that loads ONNX files. Stateless: everything lives in its sessions.
+
+    `settings` are its own, with their values, the default first.
+    """
+
+    settings: Mapping[str, tuple[str, ...]] = {}
 
     @property
     def name(self) -> str:
@@ -86,9 +91,20 @@ class Engine(Protocol):
         """Loads the model at `path` for `threads` threads.
 
         `sizes` fixes symbolic sizes by name, which lets an engine specialise; the session then takes only
-        inputs of these sizes. `settings` are the engine's own, an unknown one is an EngineError, as is every
-        model that the engine cannot load.
+        inputs of these sizes. An unknown setting is an EngineError, as is every model that the engine cannot
+        load.
         """
+
+    def completed(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Every setting, as given or by default; EngineError on one that there is not, or not here."""
+        if unknown := settings.keys() - self.settings:
+            raise EngineError(f"engine '{self.name}' has no setting {', '.join(map(repr, sorted(unknown)))}")
+        chosen = {name: settings.get(name, values[0]) for name, values in self.settings.items()}
+        for name, values in self.settings.items():
+            if chosen[name] not in values:
+                known = ", ".join(values)
+                raise EngineError(f"{self.name}'s {name} is one of {known}, not '{chosen[name]}'")
+        return chosen
 
 
 class PackageEngine(Engine):
@@ -126,25 +142,20 @@ class CompilingEngine(Engine):
     """A runtime that makes a folder of a model file, and loads that in the place of the file.
 
     `entry` is the file by which one knows such a folder, `library` the code that runs; a device `needs` these
-    files, and `beside` them lie others. `settings` are the engine's own, with their values, the default
-    first. Where the engine that it `stands_in_for` refuses a model, it races in its place.
+    files, and `beside` them lie others. Where the engine that it `stands_in_for` refuses a model, it races
+    in its place.
     """
 
     entry: str
     library: str
     needs: tuple[str, ...]
     beside: tuple[str, ...] = ()
-    settings: Mapping[str, tuple[str, ...]] = {}
     stands_in_for: str = ""
 
     @property
     def files(self) -> list[str]:
         """All that such a folder holds."""
         return sorted((*self.needs, *self.beside))
-
-    def completed(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """Every setting, as given or by default; EngineError on one that there is not, or not here."""
-        return dict(zip(self.settings, choices(self.name, settings, self.settings)))
 
     def cut(self, threads: int) -> int:
         """For how many threads, of so many, a model is compiled."""
@@ -206,34 +217,10 @@ def stock(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if compiler(name) is None)
 
 
-def multiplies(name: str, precision: str) -> bool:
-    """Whether an engine's setting `precision` can be such floats: where it says so in `multiplies`."""
-    return precision in getattr(ENGINES[name], "multiplies", ())
-
-
 def require(engine: Engine) -> None:
     """EngineError, naming the extra to install, if an engine cannot run here."""
     if reason := engine.missing():
         raise EngineError(reason)
-
-
-def refuse(name: str, settings: Mapping[str, str]) -> None:
-    """EngineError if there are settings that engine `name` does not know."""
-    if settings:
-        raise EngineError(f"engine '{name}' has no setting {', '.join(map(repr, sorted(settings)))}")
-
-
-def choices(name: str, settings: Mapping[str, str], allowed: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The value of each setting that engine `name` has: as given, else the first of those allowed.
-
-    EngineError on any other setting or value.
-    """
-    refuse(name, {setting: value for setting, value in settings.items() if setting not in allowed})
-    chosen = tuple(settings.get(setting, values[0]) for setting, values in allowed.items())
-    for value, (setting, values) in zip(chosen, allowed.items()):
-        if value not in values:
-            raise EngineError(f"{name}'s {setting} is one of {', '.join(values)}, not '{value}'")
-    return chosen
 
 
 def first_line(error: BaseException) -> str:

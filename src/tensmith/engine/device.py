@@ -6,12 +6,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
 from tensmith.backend.device.plan import DevicePlan, make_plan
 from tensmith.backend.native.plan import fixed
-from tensmith.engine.base import Session, choices, first_line
+from tensmith.engine.base import Engine, Session, first_line
 from tensmith.engine.signature import read_signature
 from tensmith.engine.sized import Array, opened
 from tensmith.errors import EngineError, TensmithError
@@ -81,14 +82,10 @@ class LoadedPlan(ABC):
         """Fills `array` with a value, when all before is done."""
 
 
-class DeviceEngine(ABC):
+class DeviceEngine(Engine):
     """An engine that runs plans on a device."""
 
-    name: str
-
-    @abstractmethod
-    def start(self) -> None:
-        """See Engine."""
+    settings = MappingProxyType({"precision": PRECISIONS})
 
     @abstractmethod
     def load(self, plan: DevicePlan, threads: int) -> LoadedPlan:
@@ -97,7 +94,7 @@ class DeviceEngine(ABC):
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> Session:
-        (precision,) = choices(self.name, settings, {"precision": PRECISIONS})
+        precision = self.completed(settings)["precision"]
         self.start()
 
         def build(sizes: Mapping[str, int]) -> LoadedPlan:

@@ -17,7 +17,6 @@ from tensmith.kernel.toolchain import compiler_file
 class TunableEngine(CompilingEngine):
     """An engine whose kernels are chosen by `tuning`, `precision` and `algorithm`."""
 
-    multiplies = frozenset({"bf16"})
     settings = MappingProxyType({
         "tuning": TUNINGS, "precision": PRECISIONS, "algorithm": (ANY, *FAMILIES)
     })  # fmt: skip

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tensmith.egraph.programs import Cost
-from tensmith.engine.base import multiplies
+from tensmith.engine.base import ENGINES
 from tensmith.hardware import BF16_DOT, INT8_DOT, Target
 from tensmith.ir import Program
 from tensmith.rewrite.kept import changed_layer
@@ -92,7 +92,7 @@ class Space:
     def prospect(self) -> Prospect:
         """What methods may look at; weights take 7 bits where 8-bit products could saturate."""
         fast = self.half_precision and self.allowed.everything
-        fast = fast and any(multiplies(name, "bf16") for name in self.engines)
+        fast = fast and any("bf16" in ENGINES[name].settings.get("precision", ()) for name in self.engines)
         return Prospect(
             self.allowed.covered(self.program),
             7 if self.narrow else 8,

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -67,18 +68,19 @@ class OnnxRuntime(base.PackageEngine):
 
     name = "onnxruntime"
     install = "onnxruntime"
+    settings = MappingProxyType({"optimization": tuple(_LEVELS), "weights": tuple(_WEIGHTS)})
 
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> base.Session:
-        allowed = {"optimization": tuple(_LEVELS), "weights": tuple(_WEIGHTS)}
-        optimization, weights = base.choices(self.name, settings, allowed)
+        chosen = self.completed(settings)
         self.start()
         import onnxruntime
 
         options = session_options(threads)
-        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[optimization])
-        options.add_session_config_entry("session.disable_prepacking", _WEIGHTS[weights])
+        level = _LEVELS[chosen["optimization"]]
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+        options.add_session_config_entry("session.disable_prepacking", _WEIGHTS[chosen["weights"]])
         for symbol, size in (sizes or {}).items():
             options.add_free_dimension_override_by_name(symbol, size)
         signature = read_signature(path)

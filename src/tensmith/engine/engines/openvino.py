@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ class OpenVino(base.PackageEngine):
 
     name = "openvino"
     install = "'tensmith[openvino]'"
-    multiplies = frozenset({"bf16"})
+    settings = MappingProxyType({"precision": _PRECISIONS})
 
     def start(self) -> None:
         super().start()
@@ -100,9 +101,9 @@ class OpenVino(base.PackageEngine):
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> base.Session:
-        (precision,) = base.choices(self.name, settings, {"precision": _PRECISIONS})
+        properties = cpu_properties(threads, **self.completed(settings))
         self.start()
-        return _compiled(path, cpu_properties(threads, precision), sizes or {})
+        return _compiled(path, properties, sizes or {})
 
     def profile(self, path: Path, threads: int, inputs: base.Arrays, seconds: float) -> list[StepTime]:
         """As `engine.profile`: what was executed, by the names of the ONNX nodes that it came of."""
