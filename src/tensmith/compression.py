@@ -27,7 +27,7 @@ from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
 from tensmith.deploy.write import Story, write_run
-from tensmith.engine.base import Arrays, sizes_of, specs_of, stock
+from tensmith.engine.base import BASELINE_ENGINE, Arrays, sizes_of, specs_of, stock
 from tensmith.errors import DataError, EngineError, ModelError, UsageError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
@@ -57,7 +57,7 @@ from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.demands import SearchDemands
 from tensmith.search.objective import Objective
-from tensmith.search.plan import BASELINE_ENGINE, Plan
+from tensmith.search.plan import Plan
 from tensmith.search.plan_file import demand_fitting
 from tensmith.search.race import Race
 from tensmith.search.recovering import Recovering, has_recovered

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.backend.onnx import write_onnx
-from tensmith.engine.base import ENGINES, Arrays
+from tensmith.engine.base import BASELINE_ENGINE, ENGINES, Arrays
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.profile import Profiled, StepTime, profile
 from tensmith.engine.signature import read_signature
@@ -169,7 +169,7 @@ def largest_difference(first: Path, second: Path, sizes: Mapping[str, int] | Non
 
 
 def _answers(path: Path, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
-    session = ENGINES["onnxruntime"].prepare(path, 1)
+    session = ENGINES[BASELINE_ENGINE].prepare(path, 1)
     try:
         return session.run(inputs)
     finally:

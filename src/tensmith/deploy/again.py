@@ -11,7 +11,7 @@ from pathlib import Path
 from tensmith.config import Config
 from tensmith.data import Dataset, ImageInput, Splits, Subset, open_dataset, parse_preprocess, split
 from tensmith.data.fingerprint import fingerprint
-from tensmith.engine.base import compiler, sizes_of, specs_of
+from tensmith.engine.base import BASELINE_ENGINE, compiler, sizes_of, specs_of
 from tensmith.errors import EngineError, ModelError, VerificationError
 from tensmith.evaluate import size
 from tensmith.evaluate.calibrator import Calibrator
@@ -27,7 +27,6 @@ from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu, load_target
 from tensmith.ir import Program
 from tensmith.report.metric import Metric, exact
-from tensmith.search.plan import BASELINE_ENGINE
 from tensmith.verify.files import MODEL, PACKED
 from tensmith.verify.finding import Finding, VerifyResult
 from tensmith.verify.folder import verify_folder

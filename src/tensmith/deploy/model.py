@@ -19,7 +19,7 @@ from tensmith.deploy.caching import cached_decoder
 from tensmith.deploy.generation import GREEDY, Sampling, TokenDecoder
 from tensmith.deploy.publish import BEST, FRONT
 from tensmith.deploy.slots import SlotDecoders
-from tensmith.engine.base import ENGINES, Session, compilers
+from tensmith.engine.base import BASELINE_ENGINE, ENGINES, Session, compilers
 from tensmith.engine.compiled import NATIVE
 from tensmith.errors import ModelError, TensmithError, UsageError
 from tensmith.evaluate.accuracy import Model as Answering
@@ -54,7 +54,7 @@ class Model:
     def __init__(
         self,
         path: str | Path,
-        engine: str = "onnxruntime",
+        engine: str = BASELINE_ENGINE,
         threads: int = 1,
         compiled: Path | None = None,
         **settings: str,
@@ -231,7 +231,7 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     path = point_folder(Path(path))
     made_for = next((name for name, by in compilers().items() if (path / by.entry).is_file()), None)
     compiled = path if made_for and engine in (None, made_for) else None
-    engine = engine or made_for or "onnxruntime"
+    engine = engine or made_for or BASELINE_ENGINE
     if path.is_dir():
         found = [path / name for name in ("model.onnx", "model.packed") if (path / name).exists()]
         if not found:

@@ -17,7 +17,7 @@ from tensmith.deploy.finalize import Finalized, Point
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
-from tensmith.engine.base import ENGINES
+from tensmith.engine.base import BASELINE_ENGINE, ENGINES
 from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
@@ -29,7 +29,6 @@ from tensmith.rewrite.lossy.recover import trained_weights
 from tensmith.search.allowed import Allowed
 from tensmith.search.candidate import SHOWN, Candidate
 from tensmith.search.front import best, knee
-from tensmith.search.plan import BASELINE_ENGINE
 from tensmith.search.plan_file import plan_text
 from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import Sensitivity

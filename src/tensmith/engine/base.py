@@ -178,6 +178,9 @@ ENGINES: Registry[Engine] = Registry("engine", "tensmith.engine.engines")
 
 E = TypeVar("E", bound=Engine)
 
+# The best stock runtime: what every speed-up is against, and what is asked where any engine would do.
+BASELINE_ENGINE = "onnxruntime"
+
 
 # Engines that are used only where they are asked for by name.
 ON_REQUEST: set[str] = set()

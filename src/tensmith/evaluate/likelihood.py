@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tensmith.engine.base import BASELINE_ENGINE
 from tensmith.engine.worker import SessionWorker
 from tensmith.errors import DataError
 from tensmith.evaluate.accuracy import (
@@ -38,7 +39,7 @@ def log_likelihoods(path: Path, view: Samples, preprocess: Preprocess, threads: 
     """
     found: list[float] = []
     unknown = ""
-    with SessionWorker("onnxruntime", path, threads) as worker:
+    with SessionWorker(BASELINE_ENGINE, path, threads) as worker:
         model = as_model(worker, preprocess)
         for batch in view.batches(best_batch_size(worker)):
             logits = first_output(worker, model(batch.inputs), batch.inputs)
@@ -58,5 +59,5 @@ def objects_found(
     path: Path, view: Samples, head: Head, classes: int, preprocess: Preprocess, threads: int
 ) -> Array:
     """How much of what is on each image a detector finds, and how surely: float64 [n] in 0..1."""
-    with SessionWorker("onnxruntime", path, threads) as worker:
+    with SessionWorker(BASELINE_ENGINE, path, threads) as worker:
         return detect(worker, view, head, classes, preprocess=preprocess).found

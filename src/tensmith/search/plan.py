@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tensmith.engine.base import BASELINE_ENGINE
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
-# The best stock runtime at fp32, on the model as it came: what every speed-up is against.
-BASELINE_ENGINE = "onnxruntime"
 _OURS = ("engine", "untouched")
 
 

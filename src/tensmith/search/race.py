@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import compiler, compilers, stock
+from tensmith.engine.base import BASELINE_ENGINE, compiler, compilers, stock
 from tensmith.errors import EngineError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.latency import Latency, compare
@@ -24,7 +24,7 @@ from tensmith.ir.text import print_program
 from tensmith.kernel.sparse_stream import MOST_DENSE, density
 from tensmith.report.metric import Metric
 from tensmith.search.checkpoint import Checkpoint
-from tensmith.search.plan import BASELINE_ENGINE, UNTOUCHED, Plan
+from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.run import RunDescription
 
 # What the checkpoint's facts about races are called, and the metrics that come of one.

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tensmith.engine.base import ENGINES
+from tensmith.engine.base import BASELINE_ENGINE, ENGINES
 from tensmith.hardware.cpu import detect_cpu
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
-from tensmith.search.plan import BASELINE_ENGINE
 from tensmith.search.race import RACED, RACES
 
 

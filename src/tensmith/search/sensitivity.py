@@ -13,7 +13,7 @@ import numpy as np
 from tensmith.backend.onnx import write_onnx
 from tensmith.data import Subset
 from tensmith.data.dataset import Inputs
-from tensmith.engine.base import ENGINES
+from tensmith.engine.base import BASELINE_ENGINE, ENGINES
 from tensmith.errors import spared
 from tensmith.evaluate.accuracy import Preprocess, as_model, best_batch_size
 from tensmith.evaluate.likelihood import log_softmax
@@ -204,7 +204,7 @@ def _model(
     """What answers batches by all that is compared, and how many samples one takes at most."""
     path = folder / "probe.onnx"
     write_onnx(program, path)
-    session = ENGINES["onnxruntime"].prepare(path, threads)
+    session = ENGINES[BASELINE_ENGINE].prepare(path, threads)
     model, names = as_model(session, preprocess), [spec.name for spec in session.outputs]
 
     def run(batch: Inputs) -> list[Array]:

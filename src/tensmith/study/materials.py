@@ -18,7 +18,7 @@ from tensmith.config import make_config
 from tensmith.data import open_dataset, split
 from tensmith.data.dataset import Batch, by_name
 from tensmith.data.fingerprint import fingerprint
-from tensmith.engine.base import Arrays, sizes_of, specs_of
+from tensmith.engine.base import BASELINE_ENGINE, Arrays, sizes_of, specs_of
 from tensmith.engine.compiled import code_revision
 from tensmith.errors import DataError, ModelError, ProgramError, TensmithError
 from tensmith.evaluate.calibrator import Calibrator
@@ -54,7 +54,6 @@ from tensmith.study.plan import (
 from tensmith.study.results import Results
 
 ORIGINAL = "none"
-_BASELINE = "onnxruntime"
 # Samples that tell how images go in, where a plan leaves that to be found out; that choose what is made.
 _PROBING, _CHOOSING = 256, 1000
 # How many numbers are multiplied at once for each float: what a narrower format could gain.
@@ -90,7 +89,7 @@ class Material:
     @cached_property
     def original(self) -> Contender:
         """The untouched model where every comparison begins."""
-        return Contender(_BASELINE, self.request.model)
+        return Contender(BASELINE_ENGINE, self.request.model)
 
     @cached_property
     def data(self) -> str:
@@ -227,7 +226,7 @@ class Materials:
         known = self._results.fact(name)
         if known is None:
             outcome = material.judge.outcome(
-                Contender(_BASELINE, path), material.request.splits.held_out, material.answers
+                Contender(BASELINE_ENGINE, path), material.request.splits.held_out, material.answers
             )
             found = {"accuracy": outcome.metric(), "drop": outcome.drop(material.answers)}
             found |= {"file_bytes": file_bytes(path), **_work(material, path, cell.optimization)}

@@ -10,6 +10,7 @@ from typing import Any
 
 from tensmith import __version__
 from tensmith.backend.onnx import to_onnx
+from tensmith.engine.base import BASELINE_ENGINE
 from tensmith.equality.programs import FieldCheck
 from tensmith.errors import ProgramError
 from tensmith.files import sha256_bytes, sha256_file, write_text
@@ -34,7 +35,7 @@ from tensmith.verify.schema import (
     seal,
 )
 
-_STOCK = Deployed(engine="onnxruntime")
+_STOCK = Deployed(engine=BASELINE_ENGINE)
 
 
 def make_certificate(

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from tensmith.backend.onnx import write_onnx
+from tensmith.engine.base import BASELINE_ENGINE
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import Apart, distance
 from tensmith.equality.programs import compare_programs
@@ -347,7 +348,7 @@ def values_of(program: Program, inputs: Arrays) -> dict[str, np.ndarray[Any, Any
             write_onnx(opened, path)
         except TensmithError:  # what only the outputs need is written all the same
             write_onnx(program, path)
-        with SessionWorker("onnxruntime", path) as worker:
+        with SessionWorker(BASELINE_ENGINE, path) as worker:
             return worker.run({name: inputs[name] for name in program.inputs})
 
 

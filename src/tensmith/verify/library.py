@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tensmith import gate
-from tensmith.engine.base import ENGINES, compiler
+from tensmith.engine.base import BASELINE_ENGINE, ENGINES, compiler
 from tensmith.engine.compiled import CompileOptions, compile_anew, compiling
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import farthest
@@ -119,7 +119,7 @@ def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
         if any(array.dtype.itemsize == 1 for array in program.constants.values()) or deployed.settings:
             tolerance = _QUANTIZED
         with (
-            SessionWorker("onnxruntime", folder / "model.onnx", sizes=deployed.sizes) as reference,
+            SessionWorker(BASELINE_ENGINE, folder / "model.onnx", sizes=deployed.sizes) as reference,
             SessionWorker(deployed.engine, folder, deployed.threads) as worker,
         ):
             worst, off, answers = 0.0, 0.0, set()
