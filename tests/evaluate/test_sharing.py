@@ -13,6 +13,7 @@ from linear_model import save_linear
 from tensmith.data import ImageForm, ImageInput, open_dataset, parse_preprocess, split
 from tensmith.data.images import FIRST, LAST
 from tensmith.engine.frame import Answer
+from tensmith.engine.module_worker import WorkerEnded
 from tensmith.errors import DataError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
@@ -20,7 +21,7 @@ from tensmith.evaluate.outcome import Classification
 from tensmith.evaluate.shard import task_json, task_of
 from tensmith.evaluate.sharing import shared
 from tensmith.evaluate.task import Task
-from tensmith.workers.base import Job, WorkerLost, Workers
+from tensmith.workers.base import Job, Workers
 from tensmith.workers.processes import ProcessWorker
 
 FEATURES, CLASSES = 16, 4
@@ -36,7 +37,7 @@ class Mortal(ProcessWorker):
         self.asked += 1
         if self.asked == 3:
             self.kill()
-            raise WorkerLost("died")
+            raise WorkerEnded("died")
         return answer
 
 

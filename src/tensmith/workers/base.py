@@ -17,6 +17,7 @@ from typing import Any
 
 from tensmith.children import Ending
 from tensmith.engine.frame import Answer, Array
+from tensmith.engine.module_worker import WorkerEnded
 from tensmith.errors import EngineError, TensmithError
 
 # So often whoever waits for workers listens for Ctrl-C.
@@ -29,10 +30,6 @@ _ATTEMPTS = 3
 
 class WorkersLost(TensmithError):
     """No worker is left, and work is."""
-
-
-class WorkerLost(Exception):
-    """A worker gave no answer: its text says how, as "died". It starts anew when it is asked again."""
 
 
 class WorkerGone(Exception):
@@ -59,7 +56,10 @@ class Worker(Ending):
 
     @abstractmethod
     def ask(self, job: Job) -> Answer:
-        """What a desk answers, or raises; WorkerLost or WorkerGone if nothing comes back."""
+        """What a desk answers, or raises.
+
+        WorkerEnded if nothing comes back, and it starts anew when it is asked again; or WorkerGone.
+        """
 
     @abstractmethod
     def kill(self) -> None:
@@ -96,7 +96,7 @@ class Workers(Ending):
         def examine(worker: Worker) -> None:
             try:
                 found, _ = worker.ask(job)
-            except (TensmithError, WorkerLost, WorkerGone) as error:
+            except (TensmithError, WorkerGone) as error:
                 reasons[worker] = str(error)
             else:
                 other = [name for name, value in expected.items() if found.get(name) != value]
@@ -114,7 +114,7 @@ class Workers(Ending):
         while (number := queue.take()) is not None:
             try:
                 queue.done(number, worker.ask(queue.jobs[number]))
-            except WorkerLost as error:
+            except WorkerEnded as error:
                 queue.lost(number, str(error))
             except WorkerGone:
                 self._workers.remove(worker)

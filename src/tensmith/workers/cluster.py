@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from tensmith.engine.frame import Answer, Array, answered, checked, read_frame, write_frame
+from tensmith.engine.module_worker import WorkerEnded
 from tensmith.errors import MissingExtra, UsageError
 from tensmith.files import TemporaryFolder, sha256_file
-from tensmith.workers.base import PATIENCE_SECONDS, Job, Worker, WorkerGone, WorkerLost, Workers
+from tensmith.workers.base import PATIENCE_SECONDS, Job, Worker, WorkerGone, Workers
 from tensmith.workers.serve import Desk
 
 _CONNECT_SECONDS = 5.0
@@ -104,11 +105,11 @@ class NodeWorker(Worker):
             return checked(from_bytes(ray.get(asked, timeout=PATIENCE_SECONDS)))
         except ray.exceptions.GetTimeoutError as error:
             self.end()
-            raise WorkerLost(f"did not end within {PATIENCE_SECONDS:g} s") from error
+            raise WorkerEnded(f"did not end within {PATIENCE_SECONDS:g} s") from error
         except ray.exceptions.RayError as error:
             self.end()
             if self._connection.lives(self._node):
-                raise WorkerLost("died") from error
+                raise WorkerEnded("died") from error
             raise WorkerGone("it is gone") from error
 
     def kill(self) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tensmith.engine.frame import Answer
-from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
-from tensmith.workers.base import PATIENCE_SECONDS, Job, Worker, WorkerLost, Workers
+from tensmith.engine.module_worker import ModuleWorker
+from tensmith.workers.base import PATIENCE_SECONDS, Job, Worker, Workers
 
 
 class ProcessWorker(Worker):
@@ -19,10 +19,7 @@ class ProcessWorker(Worker):
         """See Worker."""
         folder = str(job.files[0].parent.absolute()) if job.files else ""
         asked = {"runner": job.runner, "request": dict(job.request), "folder": folder}
-        try:
-            return self._process.ask(asked, job.arrays)
-        except WorkerEnded as error:
-            raise WorkerLost(str(error)) from error
+        return self._process.ask(asked, job.arrays)
 
     def kill(self) -> None:
         """See Worker."""
