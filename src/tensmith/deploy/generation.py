@@ -18,8 +18,8 @@ import numpy as np
 from tensmith.engine.base import Session
 from tensmith.engine.signature import TensorSpec
 from tensmith.errors import ModelError, UsageError
+from tensmith.formula.arith import Array
 
-Array = np.ndarray[Any, Any]
 # What a decoder keeps from one token to the next: caches by their inputs, or a text of its own kind.
 State: TypeAlias = Any
 

@@ -13,8 +13,9 @@ import numpy as np
 from tensmith.backend.device.plan import DevicePlan, make_plan
 from tensmith.backend.native.plan import fixed
 from tensmith.engine.base import Engine, Session, first_line
+from tensmith.engine.frame import Array
 from tensmith.engine.signature import read_signature
-from tensmith.engine.sized import Array, opened
+from tensmith.engine.sized import opened
 from tensmith.errors import EngineError, TensmithError
 from tensmith.frontend.onnx import read_onnx
 

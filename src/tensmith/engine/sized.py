@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Protocol
 
 from tensmith.engine.base import Arrays, Session, kinds_of, sizes_of
+from tensmith.engine.frame import Array
 from tensmith.engine.signature import ModelSignature
-
-Array = np.ndarray[Any, Any]
 
 
 class CompiledModel(Protocol):

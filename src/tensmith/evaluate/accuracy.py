@@ -15,7 +15,8 @@ from tensmith.engine.signature import TensorSpec
 from tensmith.errors import DataError, EngineError, TensmithError
 from tensmith.evaluate.detection import Detections, matched
 from tensmith.evaluate.heads import Head
-from tensmith.evaluate.outcome import Array, Classification, LanguageModel, Outputs, Score, joined
+from tensmith.evaluate.outcome import Classification, LanguageModel, Outputs, Score, joined
+from tensmith.formula.arith import Array
 
 Model = Callable[[Inputs], dict[str, Array]]
 Preprocess = Callable[[Array], Array]

@@ -20,7 +20,8 @@ from tensmith.engine.base import Arrays
 from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.statistics import Array, median_interval, quantile_interval
+from tensmith.evaluate.statistics import median_interval, quantile_interval
+from tensmith.formula.arith import Array
 from tensmith.report.metric import Metric, spread
 
 _TURN_SECONDS = 0.03

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 
 from tensmith.errors import DataError
 from tensmith.evaluate.detection import Detections
 from tensmith.evaluate.statistics import Z_95, estimate, tango, wilson
+from tensmith.formula.arith import Array
 from tensmith.report.metric import Metric, exact, spread
-
-Array = np.ndarray[Any, Any]
 
 # The error at which outputs count as the same: what float32 cannot tell apart, 120 dB.
 _LEAST_ERROR = 1e-6

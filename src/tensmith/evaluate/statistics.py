@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
 from tensmith.errors import DataError
+from tensmith.formula.arith import Array
 
-Array = np.ndarray[Any, Any]
 Interval = tuple[float, float]
 
 Z_95 = 1.959963984540054

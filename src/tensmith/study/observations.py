@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tensmith.backend.native.choose.choosers import ANY
 from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.evaluate.statistics import bootstrap, median_interval, wilson
+from tensmith.formula.arith import Array
 from tensmith.study.materials import ORIGINAL
 from tensmith.study.plan import TRAINED, rung, untrained
 from tensmith.study.results import CellResult
@@ -43,7 +43,6 @@ class Observation:
     numbers: str
 
 
-Array = np.ndarray[Any, Any]
 _Test = Callable[[Sequence[CellResult]], tuple[str, str]]
 _TESTS: list[tuple[str, _Test]] = []
 

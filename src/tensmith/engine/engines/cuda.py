@@ -17,7 +17,7 @@ from tensmith.backend.device.dialect import CUDA
 from tensmith.backend.device.plan import DevicePlan
 from tensmith.engine.base import engine, on_request, require
 from tensmith.engine.device import DeviceEngine, LoadedPlan
-from tensmith.engine.sized import Array
+from tensmith.engine.frame import Array
 from tensmith.errors import EngineError, MissingExtra
 
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll")

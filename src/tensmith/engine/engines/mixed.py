@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 import tensmith
 from tensmith.backend.mixed.folder import LIBRARY, MODEL, check_folder, mix, write_folder
@@ -18,14 +15,13 @@ from tensmith.backend.native.plan import fixed
 from tensmith.engine.base import ENGINES, Session, Sizes, engine, first_line, on_request, require
 from tensmith.engine.compiled import NATIVE, CompileOptions, compiled_folder
 from tensmith.engine.engines.onnxruntime import OnnxRuntimeSession, open_session, session_options
+from tensmith.engine.frame import Array
 from tensmith.engine.signature import read_signature
 from tensmith.engine.sized import opened
 from tensmith.engine.tunable import TunableEngine
 from tensmith.errors import EngineError
 from tensmith.frontend.onnx import read_onnx
 from tensmith.kernel.isa import host_isa
-
-Array = np.ndarray[Any, Any]
 
 
 class _Loaded:

@@ -16,7 +16,7 @@ from tensmith.backend.device.dialect import OPENCL
 from tensmith.backend.device.plan import DevicePlan
 from tensmith.engine.base import engine, first_line, on_request, require
 from tensmith.engine.device import DeviceEngine, LoadedPlan
-from tensmith.engine.sized import Array
+from tensmith.engine.frame import Array
 from tensmith.errors import EngineError
 
 # Where drivers are registered on Linux (cl_khr_icd).
