@@ -22,10 +22,10 @@ def spin() -> None:
         pass
 
 
-def test_each_call_is_timed() -> None:
-    calls: list[None] = []
-    turn = time_calls(lambda: calls.append(None), 3)
-    assert len(calls) == 3
+def test_each_call_is_timed_and_not_what_comes_after() -> None:
+    order: list[str] = []
+    turn = time_calls(lambda: order.append("run"), 3, after=lambda: order.append("restore"))
+    assert order == ["run", "restore"] * 3
     assert turn.nanoseconds.shape == (3,)
     assert (turn.nanoseconds > 0).all()
 
