@@ -55,6 +55,12 @@ def test_a_kernel_that_crashes_or_hangs_is_survived(
         assert timer.seconds(kernel, 0, 0.01) > 0
 
 
+def test_what_goes_wrong_in_its_process_is_told(timer: Timer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "text_alone", lambda _: "int nothing;")
+    with pytest.raises(EngineError, match="undefined symbol: repeat"):
+        timer.seconds(first(), 0, 0.01)
+
+
 def test_a_kernel_that_does_not_compile_is_an_error(timer: Timer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "text_alone", lambda _: "this is no C")
     with pytest.raises(EngineError, match="compiler"):

@@ -11,10 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from sample_jobs import RUNNER
 
-from tensmith.errors import MissingExtra
+from tensmith.engine.frame import checked
+from tensmith.errors import DataError, MissingExtra
 from tensmith.workers import cluster
-from tensmith.workers.cluster import connect
+from tensmith.workers.cluster import NodeDesk, connect, from_bytes, to_bytes
 
 HERE = Path(__file__).parent
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
@@ -44,6 +46,13 @@ def test_what_a_killed_node_did_is_done_by_the_other(tmp_path: Path) -> None:
     said, answer = out.splitlines()
     assert said == "two nodes"
     assert json.loads(answer) == {"workers": [2, 1], "texts": 2 * ["weights"], "by head": 4 * [True]}
+
+
+def test_what_a_node_raises_is_raised_here() -> None:
+    job = {"runner": RUNNER, "request": {"do": "refuse", "number": 1}, "files": {}}
+    answer = from_bytes(NodeDesk().answer(to_bytes(job, {})))
+    with pytest.raises(DataError, match="job 1 is refused"):
+        checked(answer)
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
