@@ -19,9 +19,6 @@ from tensmith.engine.sized import opened
 from tensmith.errors import EngineError, TensmithError
 from tensmith.frontend.onnx import read_onnx
 
-# What lies in memory between kernels: floats, or halves.
-PRECISIONS = ("f32", "f16")
-
 
 class LoadedPlan(ABC):
     """A plan on a device: its kernels are compiled, its constants there, its arena allocated.
@@ -86,7 +83,7 @@ class LoadedPlan(ABC):
 class DeviceEngine(Engine):
     """An engine that runs plans on a device."""
 
-    settings = MappingProxyType({"precision": PRECISIONS})
+    settings = MappingProxyType({"precision": ("f32", "f16")})  # of what lies in memory between kernels
 
     @abstractmethod
     def load(self, plan: DevicePlan, threads: int) -> LoadedPlan:

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from tensmith.errors import DataError, needing
+from tensmith.evaluate.heads import MOST_BOXES
 from tensmith.evaluate.statistics import Z_95, jackknife
 from tensmith.formula.arith import Array
 from tensmith.report.metric import Metric, spread
@@ -22,9 +23,7 @@ from tensmith.report.metric import Metric, spread
 # COCO's: intersections over union, levels of recall, boxes a class that count.
 IOUS = np.linspace(0.5, 0.95, 10)
 _RECALLS = np.linspace(0, 1, 101)
-_MOST_BOXES = 100
-# Boxes that are kept of a sample.
-_KEPT = 300
+_COUNTED = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +110,14 @@ def matched(boxes: list[Array], labels: Array, classes: int) -> Detections:
     count.
     """
     count = len(boxes)
-    scores = np.full((count, _KEPT), np.nan, np.float32)
-    hits, ignored = (np.zeros((count, _KEPT), np.int16) for _ in range(2))
-    categories = np.zeros((count, _KEPT), np.int32)
+    scores = np.full((count, MOST_BOXES), np.nan, np.float32)
+    hits, ignored = (np.zeros((count, MOST_BOXES), np.int16) for _ in range(2))
+    categories = np.zeros((count, MOST_BOXES), np.int32)
     known = labels[..., 0] >= 0
     objects = np.zeros((count, classes), np.int32)
     for sample, place in zip(*np.nonzero(known & (labels[..., 5] == 0))):
         objects[sample, int(labels[sample, place, 0])] += 1
-    boxes = [rows[_known(rows, classes)][:_KEPT] for rows in boxes]
+    boxes = [rows[_known(rows, classes)][:MOST_BOXES] for rows in boxes]
     for sample, rows in enumerate(boxes):
         scores[sample, : len(rows)], categories[sample, : len(rows)] = rows[:, 4], rows[:, 5]
     for sample, place, found, skipped in _matches(boxes, labels, classes):
@@ -169,7 +168,7 @@ def _matches(boxes: list[Array], labels: Array, classes: int) -> list[tuple[int,
         truth.createIndex()
         evaluation: Any = COCOeval(truth, truth.loadRes(np.array(results)), "bbox")
         evaluation.params.areaRng, evaluation.params.areaRngLbl = [[0, 1e10]], ["all"]
-        evaluation.params.maxDets = [_MOST_BOXES]
+        evaluation.params.maxDets = [_COUNTED]
         evaluation.params.iouThrs = IOUS
         evaluation.evaluate()
     weights = 1 << np.arange(len(IOUS))

@@ -19,7 +19,9 @@ from tensmith.formula.arith import Array
 Decode = Callable[[Mapping[str, Array], tuple[int, int]], Sequence[Array]]
 
 _LEAST_SCORE = 0.001
-_MOST_BEFORE, _MOST_BOXES = 2000, 300
+_MOST_BEFORE = 2000
+# Boxes that are kept of a sample.
+MOST_BOXES = 300
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Head:
                 f"--decode {self.name} gives {len(found)} arrays of shapes {shapes} for {count} samples; it "
                 "must give one [boxes, 6] a sample: left, top, right, bottom, score, class"
             )
-        return [rows[np.argsort(-rows[:, 4], kind="stable")[:_MOST_BOXES]] for rows in found]
+        return [rows[np.argsort(-rows[:, 4], kind="stable")[:MOST_BOXES]] for rows in found]
 
 
 HEADS: dict[str, Head] = {}

@@ -21,7 +21,6 @@ from tensmith.engine.signature import ModelSignature, read_signature
 from tensmith.errors import EngineError
 
 _MOST_PROFILED = 1000
-_PRECISIONS = ("f32", "bf16", "f16")
 
 
 class OpenVinoSession(base.Session):
@@ -90,7 +89,7 @@ class OpenVino(base.PackageEngine):
 
     name = "openvino"
     install = "'tensmith[openvino]'"
-    settings = MappingProxyType({"precision": _PRECISIONS})
+    settings = MappingProxyType({"precision": ("f32", "bf16", "f16")})
 
     def start(self) -> None:
         super().start()
