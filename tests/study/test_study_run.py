@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -218,3 +219,14 @@ def test_an_extra_is_named_before_anything_is_read(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="a study's Parquet file needs"):
         study(Path("nowhere.yaml"), parquet=True)
+
+
+def test_a_gpu_is_charged_by_its_own_counter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "rapl_counter", lambda: "the CPU's")
+    monkeypatch.setattr(run, "nvml_counter", lambda: "the GPU's")
+    monkeypatch.setattr(run, "contender_energy", lambda counter, *rest: counter)
+    charged = {
+        hardware: run._energy(mock.Mock(), mock.Mock(hardware=hardware), mock.Mock())
+        for hardware in ("cpu:2", "cuda", "opencl")
+    }
+    assert charged == {"cpu:2": "the CPU's", "cuda": "the GPU's", "opencl": None}

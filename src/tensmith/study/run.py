@@ -27,7 +27,7 @@ from tensmith.equality.apart import distance
 from tensmith.errors import EngineError, TensmithError, is_of_disk
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
-from tensmith.evaluate.energy import contender_energy, program_energy, rapl_counter
+from tensmith.evaluate.energy import contender_energy, nvml_counter, program_energy, rapl_counter
 from tensmith.evaluate.latency import summarize, take_turns
 from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.statistics import median_interval
@@ -213,15 +213,19 @@ def _measured(
         notes += _answers(worker, path, cell, material)
     if "memory" in plan.measure:
         figures["peak_bytes"] = measure_memory(contender, material.example, cell.threads).running
-    if "energy" in plan.measure and kind == "cpu":
-        figures["energy_mj"] = _energy(contender, cell, material)
+    if "energy" in plan.measure and (energy := _energy(contender, cell, material)) is not None:
+        figures["energy_mj"] = energy
     return figures, tuple(notes)
 
 
-def _energy(contender: Contender, cell: StudyCell, material: Material) -> Metric:
-    """By the machine's counter where it has one, else by the table of its kind."""
-    if counter := rapl_counter():
+def _energy(contender: Contender, cell: StudyCell, material: Material) -> Metric | None:
+    """By the counter of what computes, where it has one; else by the table of its kind, of a CPU."""
+    kind = cell.hardware.partition(":")[0]
+    counter = {"cpu": rapl_counter, "cuda": nvml_counter}.get(kind, lambda: None)()
+    if counter is not None:
         return contender_energy(counter, contender, material.example, cell.threads, _ENERGY_SECONDS)
+    if kind != "cpu":
+        return None
     program = simplify(read_onnx(contender.path)).program
     return program_energy(program, material.request.target, material.sizes)
 
