@@ -30,19 +30,17 @@ def _direct(op: str) -> Callable[..., str]:
     return build
 
 
-_ARITHMETIC: dict[Any, str] = {
+FUNCTIONS: dict[Any, str] = {
     np.add: "add", np.subtract: "sub", np.multiply: "mul", np.negative: "neg", np.absolute: "abs",
-    np.fabs: "abs", np.maximum: "max", np.minimum: "min", np.sign: "sign",
-}  # fmt: skip
-_REAL: dict[Any, str] = {
+    np.maximum: "max", np.minimum: "min", np.sign: "sign",
     np.sqrt: "sqrt", np.exp: "exp", np.log: "log", np.sin: "sin", np.cos: "cos", np.tan: "tan",
     np.arcsin: "asin", np.arccos: "acos", np.arctan: "atan", np.sinh: "sinh", np.cosh: "cosh",
     np.tanh: "tanh", np.arcsinh: "asinh", np.arccosh: "acosh", np.arctanh: "atanh", np.floor: "floor",
     np.ceil: "ceil", np.rint: "round",
 }  # fmt: skip
-for _table in (_ARITHMETIC, _REAL):
-    for _function, _op in _table.items():
-        means(_function)(_direct(_op))
+for _function, _op in FUNCTIONS.items():
+    means(_function)(_direct(_op))
+means(np.fabs)(_direct("abs"))
 WEAK |= {np.add, np.subtract, np.multiply, np.negative, np.absolute}
 
 
@@ -126,10 +124,11 @@ def _relation(op: str, negated: bool = False) -> Callable[..., str]:
     return build
 
 
-for _function, _op in {
+RELATIONS: dict[Any, str] = {
     np.less: "less", np.less_equal: "less_or_equal", np.greater: "greater",
     np.greater_equal: "greater_or_equal", np.equal: "equal",
-}.items():  # fmt: skip
+}  # fmt: skip
+for _function, _op in RELATIONS.items():
     means(_function)(_relation(_op))
 means(np.not_equal)(_relation("equal", negated=True))
 

@@ -9,7 +9,10 @@ from typing import Any, TypeAlias
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.types import DTYPES
+from tensmith.lifting.emit.array_rules import alike, einsum
+from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule, call
 from tensmith.superoptimize.kernels import kernel_text, part_of
+from tensmith.superoptimize.numpy_table import FUNCTIONS, RELATIONS
 from tensmith.superoptimize.trace import OutsideCall
 
 # Multiply-adds of one product below which a loop of C takes no longer than a call of BLAS.
@@ -242,6 +245,10 @@ def _formatted(pattern: str) -> OpText:
     return lambda w, node: pattern.format(*w.values(node))
 
 
+def _spelled(rule: Rule) -> OpText:
+    return lambda w, node: rule(w, node, list(map(ExpressionText, w.values(node)))).code
+
+
 def _reduction(pattern: str) -> OpText:
     def text(w: _Text, node: Node) -> str:
         kept = ", keepdims=True" if node.attrs["keepdims"] else ""
@@ -251,31 +258,15 @@ def _reduction(pattern: str) -> OpText:
     return text
 
 
-for _name in (
-    "sqrt",
-    "exp",
-    "log",
-    "sin",
-    "cos",
-    "tan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "floor",
-    "ceil",
-    "sign",
-    "abs",
-):
-    WRITINGS(_name)(Writing(_formatted(f"np.{_name}({{0}})")))
+# As lifting spells them, or by the function that they are traced from.
+_SPELLED = {**ARITHMETIC, **alike("np")}
+for _function, _name in (FUNCTIONS | RELATIONS).items():
+    WRITINGS(_name)(Writing(_spelled(_SPELLED.get(_name) or call(f"np.{_function.__name__}"))))
+for _name in ("and", "or", "xor", "not", "pow", "where"):
+    WRITINGS(_name)(Writing(_spelled(_SPELLED[_name])))
 for _name, _pattern in {
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
-    "pow": "np.power({0}, {1})", "reciprocal": "1 / {0}", "max": "np.maximum({0}, {1})",
-    "min": "np.minimum({0}, {1})", "where": "np.where({0}, {1}, {2})", "not": "~{0}", "and": "{0} & {1}",
-    "or": "{0} | {1}", "xor": "{0} ^ {1}", "less": "{0} < {1}", "less_or_equal": "{0} <= {1}",
-    "greater": "{0} > {1}", "greater_or_equal": "{0} >= {1}", "equal": "{0} == {1}",
-    "relu": "np.maximum({0}, 0)", "sigmoid": "1 / (1 + np.exp(-{0}))", "asin": "np.arcsin({0})",
-    "acos": "np.arccos({0})", "atan": "np.arctan({0})", "asinh": "np.arcsinh({0})",
-    "acosh": "np.arccosh({0})", "atanh": "np.arctanh({0})", "round": "np.rint({0})",
+    "div": "{0} / {1}", "reciprocal": "1 / {0}", "relu": "np.maximum({0}, 0)",
+    "sigmoid": "1 / (1 + np.exp(-{0}))",
 }.items():  # fmt: skip
     WRITINGS(_name)(Writing(_formatted(_pattern)))
 for _name, _pattern in {
@@ -363,11 +354,6 @@ def _large(program: Program, node: Node) -> bool:
     return left[-2] * left[-1] * columns > _SMALL_PRODUCT
 
 
-def _einsum(w: _Text, node: Node) -> str:
-    many = ", optimize=True" if len(node.inputs) > 1 else ""
-    return f'np.einsum("{node.attrs["equation"]}", {", ".join(w.values(node))}{many})'
-
-
 def _contracts(program: Program, node: Node) -> bool:
     """Whether an Einstein sum is of matrix products: each operand has an axis of the result for itself."""
     left, _, result = node.attrs["equation"].partition("->")
@@ -378,4 +364,4 @@ def _contracts(program: Program, node: Node) -> bool:
 
 
 WRITINGS("matmul")(Writing(_matmul, product=_large))
-WRITINGS("einsum")(Writing(_einsum, product=_contracts))
+WRITINGS("einsum")(Writing(_spelled(einsum("np.einsum", ", optimize=True")), product=_contracts))

@@ -64,11 +64,13 @@ def expand(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expre
 
 
 def einsum(function: str, more: str = "") -> Rule:
-    """An Einstein sum."""
+    """An Einstein sum; `more` is said of several operands."""
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         codes = ", ".join(operand.code for operand in operands)
-        return ExpressionText(f'{function}("{node.attrs["equation"]}", {codes}{more})')
+        return ExpressionText(
+            f'{function}("{node.attrs["equation"]}", {codes}{more if len(operands) > 1 else ""})'
+        )
 
     return rule
 
