@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +22,8 @@ from tensmith.lifting.loops import Array
 from tensmith.lifting.pipeline import Steps
 from tensmith.lifting.running import Callee, LiftedLibrary, fields, installed, load
 from tensmith.lifting.second.cell import Fields
-from tensmith.lifting.second.inputs import evaluated
-from tensmith.lifting.second.values import dtype, folded
+from tensmith.lifting.second.inputs import DrawPlan, Sampler, shape
+from tensmith.lifting.second.values import dtype
 from tensmith.lifting.summary import length_symbol
 from tensmith.progress import Progress, silent
 
@@ -152,82 +153,61 @@ def sample(lifted: Lifted, sizes: Sizes) -> list[Any]:
                 f"--sizes names {name}, which is no parameter; the parameters: {', '.join(known)}"
             )
     for default in _DEFAULTS:
-        values, shapes = _shapes(lifted, sizes, default)
-        if sum(int(np.prod(shape)) for shape in shapes.values()) <= _MOST_ELEMENTS:
-            break
-    else:
-        raise UsageError(f"the inputs have more than {_MOST_ELEMENTS} elements; choose smaller --sizes")
-    rng = np.random.default_rng(0)
-
-    def value(name: str, type_: MachineType | Array) -> Any:
-        if isinstance(type_, Array):
-            return _random(rng, type_.element, shapes[name])
-        return values[name] if name in values else _random(rng, type_, ()).item()
-
-    return list(folded({name: value(name, type_) for name, type_ in lifted.function.fields}).values())
+        sampler = _TimedInputs(lifted, sizes, default)
+        plan = sampler.plan()
+        shapes = [shape(name, kind, plan.known) for name, kind in lifted.function.arrays.items()]
+        if sum(map(math.prod, shapes)) <= _MOST_ELEMENTS:
+            (draw,) = sampler.planned(plan, 1)
+            return list(draw.arguments.values())
+    raise UsageError(f"the inputs have more than {_MOST_ELEMENTS} elements; choose smaller --sizes")
 
 
-def _shapes(lifted: Lifted, sizes: Sizes, default: int) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
-    """Values of the integers that bound something, and a shape for each array."""
-    polys = [size.poly for size in lifted.sizes] + [r.poly for r in lifted.requires if r.poly is not None]
-    bounding = {symbol for poly in polys for symbol in poly.symbols()}
-    all_fields = lifted.function.fields
-    counting = {symbol for size in lifted.sizes for symbol in size.poly.symbols()}
-    values: dict[str, int] = {}
-    for name, type_ in all_fields:
-        if isinstance(type_, MachineType) and type_.kind == "int" and (name in bounding or name in sizes):
-            values[name] = sizes[name][0] if name in sizes else default if name in counting else 1
-    _raise(lifted, values, [name for name in values if name not in sizes])
-    arrays = {name: type_ for name, type_ in all_fields if isinstance(type_, Array)}
-    lengths: dict[str, int] = dict(values)
-    for name, type_ in arrays.items():
-        axes = type_.axes
-        extents = sizes.get(name, (0,) * axes)
-        if len(extents) != axes:
-            raise UsageError(f"--sizes gives {name} {len(extents)} extents, and it has {axes}")
-        lengths |= {length_symbol(name, axis): extent for axis, extent in enumerate(extents)}
-    _stretch(lifted, lengths)
-    for name, type_ in arrays.items():  # what nothing bounds is as long as the rest
-        for axis in range(type_.axes):
-            symbol = length_symbol(name, axis)
-            lengths[symbol] = lengths[symbol] or (default if type_.rank < 3 else max(1, default // 10))
-    _stretch(lifted, lengths)
-    return values, {
-        name: tuple(lengths[length_symbol(name, axis)] for axis in range(type_.axes))
-        for name, type_ in arrays.items()
-    }
+class _TimedInputs(Sampler):
+    """Draws of the user's sizes, of `default` where none is given, and of small numbers, none zero."""
 
+    stray, twice, largest = 0.0, 0.0, _MOST_ELEMENTS
 
-def _raise(lifted: Lifted, values: dict[str, int], free: Sequence[str]) -> None:
-    """Makes strides and the like as large as the requirements say, the last parameter first."""
-    for requirement in lifted.requires:
-        poly = requirement.poly
-        if requirement.kind != "at_least" or poly is None or not poly.symbols() <= values.keys():
-            continue
-        lacking = -int(poly.evaluate(values))
+    def __init__(self, lifted: Lifted, given: Sizes, default: int) -> None:
+        super().__init__(lifted, 0)
+        self.given, self.default = given, default
+
+    def plan(self, style: str = "small", fixed: Mapping[str, int] | None = None) -> DrawPlan:
+        """Arrays as long as they must be; what nothing bounds is as long as the rest."""
+        known = self.symbols(style)
+        self.settle(known)
+        for name, kind in self.lifted.function.arrays.items():
+            for symbol in (length_symbol(name, axis) for axis in range(kind.axes)):
+                long = self.default if kind.rank < 3 else max(1, self.default // 10)
+                known[symbol] = known[symbol] or long
+        self.settle(known)
+        return DrawPlan(known, self.scalars(known, style), style, (), (), absent=False)
+
+    def symbols(self, style: str) -> dict[str, int]:
+        """Integers that bound something, and lengths, 0 where they are not given."""
+        counting = {symbol for size in self.lifted.sizes for symbol in size.poly.symbols()}
+        known: dict[str, int] = {}
+        for name, kind in self.fields.items():
+            if isinstance(kind, Array):
+                extents = self.given.get(name, (0,) * kind.axes)
+                if len(extents) != kind.axes:
+                    raise UsageError(f"--sizes gives {name} {len(extents)} extents, and it has {kind.axes}")
+                known |= {length_symbol(name, axis): extent for axis, extent in enumerate(extents)}
+            elif kind.kind == "int" and (name in self.counts or name in self.given):
+                known[name] = self.given.get(name, (self.default if name in counting else 1,))[0]
+        return known
+
+    def move(self, poly: Poly, by: int, known: dict[str, int]) -> None:
+        """Makes strides and the like larger, the last parameter first; what is given stands."""
+        free = [name for name in self.fields if name in self.counts and name not in self.given]
         growing = [name for name in free if poly.coefficient(name) == Poly.of(1)]
-        if lacking > 0 and growing:
-            values[growing[-1]] += lacking
+        if by > 0 and growing:
+            known[growing[-1]] += by
 
-
-def _stretch(lifted: Lifted, lengths: dict[str, int]) -> None:
-    """Makes arrays as long as the requirements say; they may be over the lengths of others."""
-    for _ in range(len(lifted.requires) + 1):
-        before = dict(lengths)
-        for requirement in lifted.requires:
-            if requirement.kind == "length" and requirement.poly is not None:
-                symbol = length_symbol(requirement.array, requirement.axis)
-                needed = evaluated(lifted, requirement.poly, lengths, plain=True)
-                lengths[symbol] = max(lengths[symbol], needed)
-        if lengths == before:
-            return
-
-
-def _random(rng: np.random.Generator, type_: MachineType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Small numbers, none zero."""
-    if type_.kind == "float":
-        return np.asarray(rng.uniform(0.5, 1.5, shape), dtype(type_))
-    return np.asarray(rng.integers(1, 2 if type_.kind == "bool" else 100, shape), dtype(type_))
+    def elements(self, kind: MachineType, shape: tuple[int, ...], style: str) -> np.ndarray[Any, Any]:
+        """Small numbers, none zero."""
+        if kind.kind == "float":
+            return np.asarray(self.rng.uniform(0.5, 1.5, shape), dtype(kind))
+        return np.asarray(self.rng.integers(1, 2 if kind.kind == "bool" else 100, shape), dtype(kind))
 
 
 # What a target's users pass, and waiting for what they get.

@@ -124,10 +124,12 @@ def rows(kind: Array, scalars: Mapping[str, Any]) -> list[int]:
 
 class Sampler:
     """Draws arguments for one function; sizes: what extents are drawn from; stray: the share of arrays of
-    places that lie anywhere."""
+    places that lie anywhere; twice: the share of draws that may pass one array as two arguments."""
 
     slack: Sequence[int] = SLACK
     stray: float = 0.05
+    twice: float = 0.15
+    largest: int = LARGEST
 
     def __init__(self, lifted: Lifted, seed: int) -> None:
         self.lifted = lifted
@@ -180,19 +182,13 @@ class Sampler:
             known |= {length_symbol(name, 0): 0 for name, kind in self.fields.items() if is_flat(kind)}
             known |= fixed
         if fixed is not None or self.rng.random() > 0.05:
-            for _ in range(12):
-                if not self.repair(known):
-                    break
+            self.settle(known)
         for name, kind in self.fields.items():
             if isinstance(kind, MachineType) and kind.limits and name in known:
                 known[name] = min(max(known[name], kind.limits[0]), kind.limits[1])
             if is_flat(kind) and fixed is None:
                 known[length_symbol(name, 0)] += int(self.rng.choice(self.slack))
-        scalars = {
-            name: known[name] if name in known else self.elements(kind, (), style).item()
-            for name, kind in self.fields.items()
-            if isinstance(kind, MachineType)
-        }
+        scalars = self.scalars(known, style)
         for name in self.places:
             if is_flat(kind := self.fields[name]) and isinstance(kind, Array):
                 known[length_symbol(name, 0)] *= math.prod(rows(kind, scalars))
@@ -206,7 +202,7 @@ class Sampler:
         """Draws of a plan: every array of all of them at once; none where one would not fit in memory."""
         found = {name: kind for name, kind in self.fields.items() if isinstance(kind, Array)}
         shapes = {name: (count, *shape(name, kind, plan.known)) for name, kind in found.items()}
-        if any(math.prod(extents) > LARGEST for extents in shapes.values()):
+        if any(math.prod(extents) > self.largest for extents in shapes.values()):
             return
         arrays = {name: self.elements(kind.element, shapes[name], plan.style) for name, kind in found.items()}
         for name, places in self.places.items():
@@ -218,7 +214,7 @@ class Sampler:
             values = {
                 name: arrays[name][place] if name in arrays else plan.scalars[name] for name in self.fields
             }
-            if self.rng.random() < 0.15:
+            if self.rng.random() < self.twice:
                 self.share(values)
             yield Draw(folded(values), values, plan, place)
 
@@ -249,6 +245,14 @@ class Sampler:
                 known[name] = int(self.integers(kind, (), style))
         return known
 
+    def scalars(self, known: Mapping[str, int], style: str) -> dict[str, Any]:
+        """The scalar parameters: those that are known, and others."""
+        return {
+            name: known[name] if name in known else self.elements(kind, (), style).item()
+            for name, kind in self.fields.items()
+            if isinstance(kind, MachineType)
+        }
+
     def meets(self, requirement: Requirement, known: Mapping[str, int], plain: bool = False) -> bool:
         """Whether a requirement about sizes holds; plain: with parameters as they are, below 0 too."""
         if requirement.poly is None:
@@ -262,6 +266,12 @@ class Sampler:
             case "length":
                 return known[length_symbol(requirement.array, requirement.axis)] >= value
         return True
+
+    def settle(self, known: dict[str, int]) -> None:
+        """Change sizes so that requirements are met, as long as one change asks for another."""
+        for _ in range(12):
+            if not self.repair(known):
+                return
 
     def repair(self, known: dict[str, int]) -> bool:
         """Change sizes so that each unmet requirement is met; whether anything was unmet."""
