@@ -12,20 +12,25 @@ from __future__ import annotations
 RELATIONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal"})
 # a > b is b < a.
 MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
+# Comparisons as they are written then, each with the one that holds where it does not: a < b or b <= a.
+OPPOSITES = {"less": "less_equal", "less_equal": "less", "equal": "not_equal", "not_equal": "equal"}
+COMPARISONS = tuple(OPPOSITES)
 # Of one float, a truth value.
 PREDICATES = frozenset({"isnan", "isinf", "isposinf", "isneginf"})
 # Associative, commutative, idempotent.
 EXTREMES = frozenset({"maximum", "minimum"})
 # What takes one more term into a reduction.
 JOINS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
+# What may leave the range of an integer type, and wraps around where that is unsigned.
+WRAPPING = frozenset({"add", "sub", "mul", "neg", "left_shift", "bitwise_not"})
 # Of integers alone.
 BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"})
 # Of floats; integers stay what they are.
 ROUNDINGS = frozenset({"floor", "ceil", "round", "trunc"})
-# Of floats alone.
+# Of floats alone; the first have these names in most languages and array libraries.
+ELEMENTARY = ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh")
 REAL = frozenset({
-    "exp", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "erf", "asin", "acos", "atan", "sinh",
-    "cosh", "asinh", "acosh", "atanh",
+    *ELEMENTARY, "log1p", "erf", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
 })  # fmt: skip
 # Positive on the reals: one may divide by them.
 POSITIVE = frozenset({"exp", "sqrt"})

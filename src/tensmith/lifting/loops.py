@@ -9,11 +9,12 @@ which does not count where two are compared.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from tensmith.formula.expr import NOWHERE, Expr, Origin, Read, SourcePosition
+from tensmith.formula.expr import NOWHERE, Call, Expr, Origin, Read, SourcePosition
+from tensmith.formula.functions import OPPOSITES
 from tensmith.formula.types import I64, INT, MachineType
 
 
@@ -129,6 +130,17 @@ class Length(Expr):
     type: MachineType = I64
     origin: Origin = field(default="", compare=False)
     row: tuple[Expr, ...] = ()
+
+
+def opposite(comparison: Call) -> Call | None:
+    """The comparison that holds where one does not; None for other calls, and orders of floats, as NaN has
+    none."""
+    match comparison:
+        case Call("equal" | "not_equal" as relation):
+            return replace(comparison, function=OPPOSITES[relation])
+        case Call("less" | "less_equal" as relation, (a, b)) if a.type.kind != "float":
+            return replace(comparison, function=OPPOSITES[relation], args=(b, a))
+    return None
 
 
 # Statements.

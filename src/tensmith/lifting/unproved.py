@@ -8,7 +8,7 @@ from tensmith.formula.expr import Call, SourcePosition, is_cast
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import as_shown, length_symbol
-from tensmith.lifting.text import bare, text
+from tensmith.lifting.text import SIGNS, bare, text
 from tensmith.verify.obligation import Obligation, Verdict
 
 # kind of obligation -> (what cannot be shown of the subject, what to do about it)
@@ -122,6 +122,5 @@ def _instead(inside: list[object], difference: Call, a: str, b: str) -> str:
             and part.function in ("less", "less_equal")
             and bare(part.args[1]) == bare(difference)
         ):
-            sign = {"less": "<", "less_equal": "<="}[part.function]
-            return f"write {text(bare(part.args[0]))} + {b} {sign} {a}"
+            return f"write {text(bare(part.args[0]))} + {b} {SIGNS[part.function]} {a}"
     return "convert it to a wider signed type first"

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tensmith.formula.functions import ELEMENTARY
 from tensmith.formula.poly import Poly, product
 from tensmith.ir import Node
 from tensmith.ir.types import DTYPES
@@ -192,7 +193,7 @@ def by_bits(otherwise: Rule) -> Rule:
 
 def functions(module: str, **others: str) -> dict[str, Rule]:
     """Functions of one number that libraries call alike; `others`: op -> another name."""
-    alike = ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil", "round", "sign", "abs")
+    alike = (*ELEMENTARY, "floor", "ceil", "round", "sign", "abs")
     return {name: call(f"{module}.{others.get(name, name)}") for name in alike}
 
 

@@ -174,16 +174,12 @@ class TensorFlow(PythonEmitter):
 
     def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
         """Elements are gathered."""
+        places = view_places(writer, view, slices=False)
         if len(view.offset) == 1:
-            return f"tf.gather({array}, {places(writer, view)})"
-        return f"tf.gather_nd({array}, {writer.helper('_grids')}({places(writer, view)}))"
+            return f"tf.gather({array}, {places})"
+        return f"tf.gather_nd({array}, {writer.helper('_grids')}({places}))"
 
     def scattered(self, writer: PythonWriter, array: str, view: ArrayView, value: str) -> str:
         """A new tensor with the elements replaced."""
-        grids = f"{writer.helper('_grids')}({places(writer, view)})"
+        grids = f"{writer.helper('_grids')}({view_places(writer, view, slices=False)})"
         return f"{array} = {writer.helper('_replaced')}({array}, {grids}, {value})"
-
-
-def places(writer: PythonWriter, view: ArrayView) -> str:
-    """Subscripts of every element of a view, one array an axis of the parameter."""
-    return view_places(writer, view, slices=False)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size, fresh, rebuilt
-from tensmith.formula.functions import DIVISIONS
+from tensmith.formula.functions import COMPARISONS, DIVISIONS, WRAPPING
 from tensmith.formula.poly import Poly, floor_div
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.formula.walk import polys, walk
@@ -299,7 +299,7 @@ class SizeAlgebra:
         match condition:
             case Num(value, _):
                 return ((),) if value else ()
-            case Call(("less" | "less_equal" | "equal" | "not_equal") as operator, (left, right), _):
+            case Call(operator, (left, right)) if operator in COMPARISONS:
                 a, b = (
                     self.poly(left),
                     self._bound(right) if bound and operator == "less" else self.poly(right),
@@ -390,8 +390,7 @@ def _may_wrap(term: Term) -> bool:
         return False
     if isinstance(term, Num):
         return not 0 <= term.value < 2**term.type.bits
-    wrapping = {"add", "sub", "mul", "neg", "left_shift", "bitwise_not"}
-    return isinstance(term, Call) and term.function in wrapping
+    return isinstance(term, Call) and term.function in WRAPPING
 
 
 def _by_position(found: Sequence[Conjunction], scope: Scope) -> bool:

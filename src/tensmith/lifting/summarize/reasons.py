@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tensmith.formula.expr import Call, Num, Read, Size
-from tensmith.formula.functions import BITWISE
+from tensmith.formula.functions import BITWISE, COMPARISONS, DIVISIONS
 from tensmith.formula.walk import loads, parts, walk
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summary import Term
@@ -101,11 +101,9 @@ def uncounted(condition: Term, suffix: str) -> str:
         match part:
             case Read(array, (_, *_)):
                 return f"its condition reads '{array.partition('@')[0]}', so that data decides"
-            case Call(("div" | "floor_div" | "fmod" | "mod"), (_, divisor)) if not isinstance(divisor, Num):
+            case Call(operator, (_, divisor)) if operator in DIVISIONS and not isinstance(divisor, Num):
                 return "its condition divides by what is no constant"
-            case Call(("less" | "less_equal" | "equal" | "not_equal"), (left, _)) if (
-                left.type.kind == "float"
-            ):
+            case Call(operator, (left, _)) if operator in COMPARISONS and left.type.kind == "float":
                 return "its condition compares floats"
             case Call("or"):
                 return "its condition holds in either of two cases"

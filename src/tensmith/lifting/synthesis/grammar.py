@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
+from tensmith.formula.functions import COMPARISONS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.formula.walk import walk
@@ -70,7 +71,6 @@ class Grammar:
 ARITHMETIC = ("add", "sub", "mul", "minimum", "maximum")
 _OF_INTEGERS = ("div", "fmod", "floor_div", "mod")
 _OF_FLOATS = ("exp", "log", "sqrt", "tanh")
-COMPARISONS = ("less", "less_equal", "equal", "not_equal")
 TABLE = frozenset(
     (*ARITHMETIC, *_OF_INTEGERS, *_OF_FLOATS, *COMPARISONS, "neg", "abs", "and", "or", "not", "where")
 ) | {"cast"}

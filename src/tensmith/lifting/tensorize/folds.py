@@ -27,8 +27,6 @@ from tensmith.lifting.tensorize.windows import identity, is_window, starts_plain
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
 
-_REDUCE = {"sum": "reduce_sum", "prod": "reduce_prod", "max": "reduce_max", "min": "reduce_min"}
-
 
 @dataclass(frozen=True)
 class FoldRange:
@@ -139,7 +137,7 @@ def _reduced(lowering: Lowering, fold: Reduce, around: FoldRange) -> Tensor:
         body = build.node("pad", (body, build.constant(pads, "i64"), unit), dtype, axes)
     kept = tuple(a for a in axes if a != around.var)
     axis_at = build.constant([axis], "i64")
-    value = build.node(_REDUCE[fold.kind], (body, axis_at), dtype, kept, keepdims=0)
+    value = build.node(f"reduce_{fold.kind}", (body, axis_at), dtype, kept, keepdims=0)
     return value if padded and neutral else _joined(lowering, fold, value)
 
 

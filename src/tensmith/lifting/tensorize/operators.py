@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tensmith.formula.expr import Call, Num, Read, Size, fresh
+from tensmith.formula.functions import BITWISE, ELEMENTARY
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 # Operator -> TensIR op of the same meaning, where its name is another.
 _NAMED = {"maximum": "max", "minimum": "min", "less_equal": "less_or_equal"}
 _SAME = frozenset({
-    "add", "sub", "mul", "abs", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor",
-    "bitwise_not", "exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil",
+    *BITWISE, *ELEMENTARY, "add", "sub", "mul", "abs", "maximum", "minimum", "floor", "ceil",
 })  # fmt: skip
 _BOOLEAN = frozenset({"less", "less_equal", "equal", "or", "and", "not"})
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tensmith.ctext.names import Names, enclosed, unmixed
 from tensmith.formula.expr import Call, Choose, Expr, Read, Reduce
+from tensmith.formula.functions import JOINS
 from tensmith.formula.walk import chain, free_variables, is_reduction, loads, outer_reductions, walk
 from tensmith.lifting.emit.kernel.plan import LoopNest
 from tensmith.lifting.emit.vector.lanes import DIVISION, REGISTERS, Vector, lanes_of
@@ -220,11 +221,8 @@ class _Writer:
                 self._take(fold, total, vector.value(body, part))
 
     def _take(self, fold: Reduce, total: str, value: str) -> None:
-        kind = self.vector.kind(fold.type)
-        if fold.kind == "prod" and kind == "i32":
-            self.vector.line(f"{total} = v_i32_mul_b({total}, {value}).v1;")
-            return
-        self.vector.line(f"{total} = v_{kind}_{_REDUCE[fold.kind]}_b({total}, {value});")
+        joined = self.vector.operation(JOINS[fold.kind], fold.type, fold.type, [total, value])
+        self.vector.line(f"{total} = {joined};")
 
     # Stores
 

@@ -205,10 +205,11 @@ class Vector:
         if dtype != "bool" and not _sizes_only(expr):
             lanes_of(dtype)
         args = [self.value(arg, part) for arg in expr.args]
-        text = self._operation(op, dtype, source, args)
+        text = self.operation(op, dtype, source, args)
         return self.keep(self.register(dtype), self._wrapped(text, op, dtype))
 
-    def _operation(self, op: str, dtype: str, source: str, args: list[str]) -> str:
+    def operation(self, op: str, dtype: str, source: str, args: list[str]) -> str:
+        """An operator on lanes of `source`, as text."""
         kind, from_kind = self.kind(dtype), self.kind(source)
         listed = ", ".join(args)
         if op == "cast":

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tensmith.formula.expr import Call, Expr, Num, SourcePosition, is_cast
+from tensmith.formula.functions import WRAPPING
 from tensmith.formula.types import BOOL, F32, F64, I32, I64, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 
-WRAPPING = ("add", "sub", "mul", "neg", "left_shift", "bitwise_not")
-# With the operands exchanged; integers only, NaN is not comparable.
-NEGATED = {"less": "less_equal", "less_equal": "less"}
 FOLDED: dict[str, Callable[[int, int], int]] = {
     "add": python.add,
     "sub": python.sub,
@@ -63,16 +61,13 @@ def negation(condition: Expr) -> Expr:
     if isinstance(condition, Num):
         return replace(condition, value=not condition.value)
     if isinstance(condition, Call):
-        a, *rest = condition.args
         if condition.function == "not":
-            return a
-        if condition.function in NEGATED and a.type.kind != "float":
-            return replace(condition, function=NEGATED[condition.function], args=(rest[0], a))
+            return condition.args[0]
         if condition.function in ("and", "or"):
             other = "or" if condition.function == "and" else "and"
-            return replace(condition, function=other, args=(negation(a), negation(rest[0])))
-        if condition.function in ("equal", "not_equal"):
-            return replace(condition, function="not_equal" if condition.function == "equal" else "equal")
+            return replace(condition, function=other, args=tuple(map(negation, condition.args)))
+        if (turned := loops.opposite(condition)) is not None:
+            return turned
     return Call("not", (condition,), BOOL, condition.position)
 
 

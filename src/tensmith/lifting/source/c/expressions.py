@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensmith.formula.expr import Call, Expr, Num
-from tensmith.formula.functions import BITWISE, MIRRORED
+from tensmith.formula.functions import BITWISE, COMPARISONS, MIRRORED
 from tensmith.formula.types import BOOL
 from tensmith.lifting.loops import Assign, If, Statement
 from tensmith.lifting.refusal import Refusal
@@ -205,13 +205,13 @@ def binary(context: LoweringContext, cursor: Cursor) -> Value:
         return assign(context, cursor, left, right)
     comparison = MIRRORED.get(sign, sign)
     if is_pointer(left.type) or is_pointer(right.type):
-        if comparison in ("less", "less_equal", "equal", "not_equal"):
+        if comparison in COMPARISONS:
             return converted(compared(context, cursor, sign, left, right), cursor)
         return arithmetic(context, cursor, sign, left, right)
     a, b = unsequenced(
         context, position(cursor), [lambda: value(context, left), lambda: value(context, right)]
     )
-    if comparison in ("less", "less_equal", "equal", "not_equal"):
+    if comparison in COMPARISONS:
         pair = (b, a) if sign in MIRRORED else (a, b)
         return converted(Call(comparison, pair, BOOL, position(cursor)), cursor)
     wanted = scalar(cursor.type)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tensmith.formula.expr import Call, Expr, Num, SourcePosition, is_cast
-from tensmith.formula.functions import EXTREMES
+from tensmith.formula.functions import ELEMENTARY, EXTREMES
 from tensmith.formula.types import BOOL, F64, I64, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
@@ -40,10 +40,7 @@ OPERATORS = {
     "abs": "abs",
     "labs": "abs",
     "llabs": "abs",
-    **{
-        name: name
-        for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil", "round", "pow")
-    },
+    **{name: name for name in (*ELEMENTARY, "floor", "ceil", "round", "pow")},
     "fmin": "minimum",
     "fmax": "maximum",
     "fmod": "fmod",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from tensmith.formula.functions import ELEMENTARY
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python.module import place
 
@@ -13,22 +14,10 @@ if TYPE_CHECKING:
 
 # math.f or numpy.f of one argument -> operator on floats.
 FLOAT_OPERATORS = {
-    name: operator
-    for operator, names in {
-        "exp": ("math.exp", "numpy.exp"),
-        "log": ("math.log", "numpy.log"),
-        "sqrt": ("math.sqrt", "numpy.sqrt"),
-        "sin": ("math.sin", "numpy.sin"),
-        "cos": ("math.cos", "numpy.cos"),
-        "tan": ("math.tan", "numpy.tan"),
-        "tanh": ("math.tanh", "numpy.tanh"),
-        "abs": ("math.fabs",),
-        "floor": ("numpy.floor",),
-        "ceil": ("numpy.ceil",),
-        "round": ("numpy.round", "numpy.rint", "numpy.around"),
-    }.items()
-    for name in names
-}
+    **{f"{module}.{name}": name for name in ELEMENTARY for module in ("math", "numpy")},
+    "math.fabs": "abs", "numpy.floor": "floor", "numpy.ceil": "ceil", "numpy.round": "round",
+    "numpy.rint": "round", "numpy.around": "round",
+}  # fmt: skip
 # Functions of floats whose value is an integer.
 ROUNDINGS = {
     "math.floor": "floor",
