@@ -39,6 +39,17 @@ class TensmithError(Exception):
     exit_code = 1
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return (str(error).splitlines() or [""])[0]
+
+
+def our_fault(error: Exception) -> str:
+    """What is said of an error that nothing raises on purpose."""
+    what = f"{type(error).__name__}: {first_line(error)}"
+    return f"tensmith failed here ({what}); the fault is ours, please report it"
+
+
 class UsageError(TensmithError):
     """The command, its options or a configuration file are wrong."""
 

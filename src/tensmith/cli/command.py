@@ -19,7 +19,7 @@ import typer
 from tensmith import __version__
 from tensmith.cache import CacheWarning
 from tensmith.cli.terminal import complain, show, show_json
-from tensmith.errors import TensmithError, system_advice
+from tensmith.errors import TensmithError, first_line, system_advice
 
 INTERRUPTED = 130
 
@@ -150,8 +150,9 @@ def _sentence(error: BaseException, aborted: str) -> str:
         return _system_sentence(error)
     if isinstance(error, MemoryError):
         return "there is not enough memory; close other programs or use a smaller model"
-    first = (str(error).splitlines() or [""])[0]
-    return f"tensmith failed ({type(error).__name__}: {first}); see why with --debug, and report it"
+    return (
+        f"tensmith failed ({type(error).__name__}: {first_line(error)}); see why with --debug, and report it"
+    )
 
 
 def _system_sentence(error: OSError) -> str:

@@ -311,6 +311,13 @@ def is_cast(expr: object) -> TypeGuard[Call]:
     return isinstance(expr, Call) and expr.function == "cast"
 
 
+def uncast(expr: Expr, loose: Callable[[Call], bool] = lambda cast: True) -> Expr:
+    """The expression inside of its conversions, as far as they are `loose`."""
+    while is_cast(expr) and loose(expr):
+        expr = expr.args[0]
+    return expr
+
+
 def rebuilt(expr: Expr, part: Callable[[Expr], Expr], poly: Callable[[Poly], Poly] = lambda p: p) -> Expr:
     """The expression with its direct parts and polynomials replaced; what it binds is the caller's care."""
     match expr:

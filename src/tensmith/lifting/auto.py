@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.engine.stopwatch import time_calls
-from tensmith.errors import TensmithError, UsageError
+from tensmith.errors import TensmithError, UsageError, first_line
 from tensmith.evaluate.latency import take_turns
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
@@ -112,8 +112,7 @@ def choose(
             notes.append(Timing(target, None, f"failed: {error}"))
             continue
         except Exception as error:  # a framework may fail in any way; the others are still to be timed
-            first = (str(error).splitlines() or [""])[0]
-            notes.append(Timing(target, None, f"failed: {type(error).__name__}: {first[:120]}"))
+            notes.append(Timing(target, None, f"failed: {type(error).__name__}: {first_line(error)[:120]}"))
             continue
         if expected is None:
             expected = result

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from tensmith.errors import TensmithError, UsageError
+from tensmith.errors import TensmithError, UsageError, our_fault
 from tensmith.files import write_bytes
 from tensmith.formula.expr import SourcePosition, numbered_from_zero
 from tensmith.lifting.lifted import EmittedFiles, Lifted
@@ -217,11 +217,7 @@ def lift_function(
             raise
         result = _refused(name, str(error), start, work)
     except Exception as error:
-        first = (str(error).splitlines() or [""])[0]
-        reason = (
-            f"tensmith failed here ({type(error).__name__}: {first}); the fault is ours, please report it"
-        )
-        result = _refused(name, reason, start, work)
+        result = _refused(name, our_fault(error), start, work)
     return replace(result, seconds=time.perf_counter() - began)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.engine.stopwatch import time_calls
-from tensmith.errors import ProgramError, TensmithError
+from tensmith.errors import ProgramError, TensmithError, our_fault
 from tensmith.evaluate.latency import take_turns
 from tensmith.evaluate.statistics import median_interval
 from tensmith.ir import Node, Program, TensorType
@@ -136,11 +136,7 @@ def superoptimize(
     except (MemoryError, RecursionError) as error:
         found = Optimization(function.name, reason=f"it takes too much here ({type(error).__name__})")
     except Exception as error:
-        first = (str(error).splitlines() or [""])[0]
-        reason = (
-            f"tensmith failed here ({type(error).__name__}: {first}); the fault is ours, please report it"
-        )
-        found = Optimization(function.name, reason=reason)
+        found = Optimization(function.name, reason=our_fault(error))
     return replace(found, seconds=time.monotonic() - began)
 
 

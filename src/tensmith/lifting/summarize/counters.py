@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensmith.formula.expr import Call, Expr, Num, Read, is_cast
+from tensmith.formula.expr import Call, Expr, Num, Read, is_cast, uncast
 from tensmith.lifting import loops
 from tensmith.lifting.summary import length_of, length_symbol
 
@@ -54,9 +54,9 @@ def steps(statement: loops.Statement, name: str) -> list[int | None]:
 
 
 def _constant_step(value: Expr, name: str) -> int | None:
-    match _unconverted(value):
+    match uncast(value, _of_integers):
         case Call(("add" | "sub") as operator, (left, right)):
-            match _unconverted(left), _unconverted(right):
+            match uncast(left, _of_integers), uncast(right, _of_integers):
                 case Read(other), Num(int(step)) if other == name:
                     return int(step) if operator == "add" else -int(step)
                 case Num(int(step)), Read(other) if other == name and operator == "add":
@@ -64,11 +64,9 @@ def _constant_step(value: Expr, name: str) -> int | None:
     return None
 
 
-def _unconverted(value: Expr) -> Expr:
-    """An expression without conversions of integers; that a counter fits its type is proved later."""
-    while is_cast(value) and value.type.kind == value.args[0].type.kind == "int":
-        value = value.args[0]
-    return value
+def _of_integers(cast: Call) -> bool:
+    """Whether a conversion is of integers; that a counter fits its type is proved later."""
+    return cast.type.kind == cast.args[0].type.kind == "int"
 
 
 def from_memory(statement: loops.Statement, name: str) -> bool:

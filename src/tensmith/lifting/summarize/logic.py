@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Literal
 
-from tensmith.formula.expr import Call, Num
+from tensmith.formula.expr import Call, Num, uncast
 from tensmith.formula.types import BOOL
 from tensmith.lifting.summary import Term
 
@@ -74,12 +74,11 @@ def extreme(condition: Term, then: Term, otherwise: Term) -> Literal["max", "min
     """What a choice is: select(a < b, b, a) the maximum, select(a < b, a, b) the minimum, but for NaN."""
     if not (isinstance(condition, Call) and condition.function in ("less", "less_equal")):
         return None
-    compared, chosen = (tuple(map(_widened, of)) for of in (condition.args, (then, otherwise)))
+    pairs = (condition.args, (then, otherwise))
+    compared, chosen = (tuple(uncast(each, _widens) for each in pair) for pair in pairs)
     return "min" if chosen == compared else "max" if chosen == compared[::-1] else None
 
 
-def _widened(term: Term) -> Term:
-    """The term inside conversions that keep every value."""
-    while isinstance(term, Call) and term.function == "cast" and term.type.holds(term.args[0].type):
-        term = term.args[0]
-    return term
+def _widens(cast: Call) -> bool:
+    """Whether a conversion keeps every value."""
+    return cast.type.holds(cast.args[0].type)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, uncast
 from tensmith.formula.poly import Poly, long_division
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
@@ -21,6 +21,7 @@ from tensmith.lifting.summarize.state import Access, Divisor, Lookup
 from tensmith.lifting.summarize.wording import under
 from tensmith.lifting.summarize.writing import at_least_zero, by_scalars, writing
 from tensmith.lifting.summary import Path, Requirement, Result, Term, Written, as_shown, length_symbol, there
+from tensmith.lifting.text import text
 
 
 def requirements(
@@ -367,7 +368,7 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
             raw, where = _shown(poly, run.plan), _branches(run, divisor.scope)
             yield Requirement("nonzero", under(f"{display(raw)} != 0", where), raw, where=where)
         else:
-            divided = _uncast(term)
+            divided = uncast(term)
             if not (isinstance(divided, Read) and divided.indices):
                 raise Refusal(
                     "that this divisor is not 0 can be neither shown nor asked of the caller; "
@@ -383,42 +384,27 @@ def _excluded(divisor: Divisor) -> bool:
     """Whether the path to the division has excluded zero: a test d == 0, or a == c for the divisor a - c."""
     for condition, holds in divisor.scope.path:
         match condition, holds:
-            case (Call("equal", (a, b), _), False) | (Call("not_equal", (a, b), _), True):
-                if _linear(divisor.term) in (_difference(a, b), _difference(b, a)):
-                    return True
-            case (Call("less", (a, b), _), True):
-                if _linear(divisor.term) in (_difference(a, b), _difference(b, a)):
+            case (Call("equal", (a, b)), False) | (Call("not_equal" | "less", (a, b)), True):
+                difference = _linear(a) - _linear(b)
+                if _linear(divisor.term) in (difference, -difference):
                     return True
     return False
 
 
-def _difference(a: Term, b: Term) -> dict[Term | None, int]:
-    found = dict(_linear(a))
-    for atom, factor in _linear(b).items():
-        found[atom] = found.get(atom, 0) - factor
-    return {atom: factor for atom, factor in found.items() if factor}
-
-
-def _linear(term: Term) -> dict[Term | None, int]:
-    """An integer term as factors of opaque terms (None: the constant)."""
+def _linear(term: Term) -> Poly:
+    """An integer term as a polynomial in what it adds."""
     match term:
         case Num(value, MachineType("int")):
-            return {None: int(value)} if value else {}
+            return Poly.of(int(value))
         case Call("cast", (inner,), MachineType("int", bits)) if bits is None or bits >= 32:
             return _linear(inner)
         case Call("sub", (a, b), MachineType("int")):
-            return _difference(a, b)
+            return _linear(a) - _linear(b)
         case Call("add", (a, b), MachineType("int")):
-            return _difference(a, Call("neg", (b,), b.type))
+            return _linear(a) + _linear(b)
         case Call("neg", (a,), MachineType("int")):
-            return {atom: -factor for atom, factor in _linear(a).items()}
-    return {term: 1}
-
-
-def _uncast(term: Term) -> Term:
-    while isinstance(term, Call) and term.function == "cast":
-        (term,) = term.args
-    return term
+            return -_linear(a)
+    return Poly.symbol(text(term))
 
 
 def _there(run: Execution) -> Iterator[Requirement]:

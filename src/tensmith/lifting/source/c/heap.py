@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensmith.formula.expr import Call, Expr, Num, SourcePosition, is_cast
+from tensmith.formula.expr import Call, Expr, Num, SourcePosition, is_cast, uncast
 from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
@@ -55,9 +55,8 @@ def factor(context: LoweringContext, cursor: Cursor, element: MachineType) -> Ex
 
 def is_size(found: Expr, element: MachineType) -> bool:
     """Whether a number is the size of an element in bytes."""
-    while is_cast(found):
-        found = found.args[0]
-    return isinstance(found, Num) and found.value == (element.bits or 0) // 8
+    number = uncast(found)
+    return isinstance(number, Num) and number.value == (element.bits or 0) // 8
 
 
 def holds_size(cursor: Cursor) -> bool:
