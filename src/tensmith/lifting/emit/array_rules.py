@@ -31,11 +31,11 @@ places_helper = '''
     '''
 
 
-def reduction(method: str) -> Rule:
-    """a.sum(axis=...), with the element type of the result where integers would be widened."""
+def reduction(method: str, word: str = "axis") -> Rule:
+    """a.sum(axis=...), with the type of the result where integers would be widened; `word` says axis."""
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        code, arguments = operands[0].atom, [axes_of(w, node, "axis")]
+        code, arguments = operands[0].atom, [axes_of(w, node, word)]
         pad = padded_extreme(w, node)
         if pad is not None and pad_widths(w, pad) is None:
             arguments.append(f"initial={fill(w, pad)}")

@@ -81,6 +81,7 @@ class Jax(PythonEmitter):
     title = "JAX"
     imports = ("import functools", "import jax", "import jax.numpy as jnp", "import numpy as np")
     module = "jnp"
+    gathers = True
     helper_texts = _HELPERS
     spellings: ClassVar[Mapping[str, str]] = {  # elements are not known inside jax.jit
         "any_zero": "not _traced({0}) and not jnp.all({0})",
@@ -100,10 +101,6 @@ class Jax(PythonEmitter):
     def holds(self, writer: PythonWriter, condition: ExpressionText) -> str:
         """Not known inside jax.jit, where everything is read: subscripts are clamped there."""
         return f"{writer.helper('_holds')}({condition.code})"
-
-    def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
-        """Elements are gathered."""
-        return f"{array}[{view_places(writer, view)}]"
 
     def scattered(self, writer: PythonWriter, array: str, view: ArrayView, value: str) -> str:
         """A new array with the elements replaced."""

@@ -174,6 +174,7 @@ class Mlx(PythonEmitter):
     title = "MLX"
     imports = ("import functools", "import math", "import mlx.core as mx", "import numpy as np")
     module = "mx"
+    gathers = True
     helper_texts = _HELPERS
     spellings: ClassVar[Mapping[str, str]] = {
         "any_zero": "not mx.all({} != 0)", "copied": "mx.array({})", "typed": "mx.array({0}, {1})",
@@ -191,10 +192,6 @@ class Mlx(PythonEmitter):
         "reduce_max": rules.extreme("max", "_reduced", "axis"),
         "reduce_min": rules.extreme("min", "_reduced", "axis"),
     }  # fmt: skip
-
-    def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
-        """Elements are gathered."""
-        return f"{array}[{view_places(writer, view)}]"
 
     def scattered(self, writer: PythonWriter, array: str, view: ArrayView, value: str) -> str:
         """Elements of the copy are replaced."""

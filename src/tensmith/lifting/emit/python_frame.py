@@ -42,8 +42,8 @@ SPELLINGS = {
     "is_nan": "{module}.isnan({})",  # of a scalar parameter
     "reshaped": "{}.reshape{}",  # to a shape, a tuple's text
     "flattened": "{}.reshape(-1)",
-    "turned": "{}.T",
-    "transposed": "{}.transpose{}",  # the axes in an order
+    "turned": "{0.atom}.T",  # of an expression
+    "transposed": "{0.atom}.transpose{1}",  # the axes of an expression in an order
     "copied": "{}.copy()",  # to be changed; the array itself where arrays cannot change
     "typed": "{1}({0})",  # a Python number as a scalar of a type
     "filling": "{0}",  # a Python number as a pad of a type takes it
@@ -58,6 +58,9 @@ class PythonEmitter(Emitter):
     title: ClassVar[str]  # "NumPy"
     imports: ClassVar[tuple[str, ...]]
     module: ClassVar[str]  # how element types are spelled: "np" for np.int32
+    truth: ClassVar[str] = "bool_"  # that of truth values
+    # Whether elements that slices cannot say are read by their places, and not in strides.
+    gathers: ClassVar[bool] = False
     # Element types for arithmetic that fits them; none where the library fuses loops itself.
     narrow: ClassVar[tuple[str, ...]] = ()
     table: ClassVar[Mapping[str, Rule]]
@@ -83,7 +86,8 @@ class PythonEmitter(Emitter):
     def dtype(self, dtype: str) -> str:
         """An element type."""
         names = {"i": "int", "u": "uint", "f": "float"}
-        return f"{self.module}.bool_" if dtype == "bool" else f"{self.module}.{names[dtype[0]]}{dtype[1:]}"
+        name = self.truth if dtype == "bool" else f"{names[dtype[0]]}{dtype[1:]}"
+        return f"{self.module}.{name}"
 
     def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
         """A Python number as a scalar of the element type."""
@@ -109,6 +113,8 @@ class PythonEmitter(Emitter):
 
     def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
         """A view that slices cannot say: strides of a flat array, subscripts of another."""
+        if self.gathers:
+            return f"{array}[{view_places(writer, view)}]"
         if len(view.offset) > 1:
             return f"{array}[{grid(view, writer.names, self.spell('positions', '{}'))}]"
         steps, shape = extents(view.steps[0], writer.names), extents(view.shape, writer.names)
@@ -124,9 +130,9 @@ class PythonEmitter(Emitter):
         """What SPELLINGS names, said of texts."""
         return (self.spellings.get(what) or SPELLINGS[what]).format(*parts, module=self.module)
 
-    def transposed(self, code: str, order: tuple[int, ...]) -> str:
+    def transposed(self, text: ExpressionText, order: tuple[int, ...]) -> str:
         """The axes in another order."""
-        return self.spell("turned", code) if order == (1, 0) else self.spell("transposed", code, order)
+        return self.spell("turned", text) if order == (1, 0) else self.spell("transposed", text, order)
 
     def fresh(self, writer: PythonWriter, name: str) -> str:
         """A value that shares no memory with a parameter."""
@@ -382,7 +388,7 @@ def view_places(writer: PythonWriter, view: ArrayView, slices: bool = True) -> s
 def _turned(target: PythonEmitter, code: str, axes: tuple[int, ...]) -> str:
     """The text of a view whose axes are `axes` of the wanted one, in the wanted order."""
     order = tuple(axes.index(axis) for axis in range(len(axes)))
-    return code if order == tuple(range(len(order))) else target.transposed(code, order)
+    return code if order == tuple(range(len(order))) else target.transposed(ExpressionText(code), order)
 
 
 # The module

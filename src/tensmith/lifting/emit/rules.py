@@ -197,6 +197,16 @@ def functions(module: str, **others: str) -> dict[str, Rule]:
     return {name: call(f"{module}.{others.get(name, name)}") for name in alike}
 
 
+def typed(rule: Rule) -> Rule:
+    """A function that does not give plain numbers the type of what they meet."""
+
+    def applied(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+        types = [w.type(name).dtype for name in node.inputs]
+        return rule(w, node, [w.typed(o, t) for o, t in zip(operands, types)])
+
+    return applied
+
+
 def shift(left: str, right: str) -> Rule:
     """Bits to the left or right, by functions of these names."""
 
@@ -382,7 +392,7 @@ def cum_sum(spelling: str, before: str = "") -> Rule:
 
 def transpose(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """The axes in another order."""
-    return ExpressionText(w.target.transposed(operands[0].atom, tuple(node.attrs["perm"])))
+    return ExpressionText(w.target.transposed(operands[0], tuple(node.attrs["perm"])))
 
 
 def axes_list(w: PythonWriter, node: Node) -> list[int] | None:

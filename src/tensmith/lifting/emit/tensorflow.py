@@ -87,10 +87,6 @@ def _expand(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     return ExpressionText(f"tf.broadcast_to({w.typed(operands[0], w.type(node.output).dtype).code}, {shape})")
 
 
-def _transpose(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    return ExpressionText(w.target.transposed(operands[0].code, tuple(node.attrs["perm"])))
-
-
 def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """Vectors have functions of their own."""
     ranks = [len(w.shape(name)) for name in node.inputs]
@@ -104,16 +100,6 @@ def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     return ExpressionText(f"{w.helper('_matmul')}({a}, {b})")
 
 
-def _typed(rule: Rule) -> Rule:
-    """A function that does not give plain numbers the type of what they meet."""
-
-    def typed(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        types = [w.type(name).dtype for name in node.inputs]
-        return rule(w, node, [w.typed(o, t) for o, t in zip(operands, types)])
-
-    return typed
-
-
 @emitter
 class TensorFlow(PythonEmitter):
     """See the module."""
@@ -122,6 +108,7 @@ class TensorFlow(PythonEmitter):
     title = "TensorFlow"
     imports = ("import numpy as np", "import tensorflow as tf")
     module = "tf"
+    truth = "bool"
     helper_texts = _HELPERS
     spellings: ClassVar[Mapping[str, str]] = {
         "cast": "tf.cast({0.code}, {1})",
@@ -133,27 +120,28 @@ class TensorFlow(PythonEmitter):
         "is_nan": "tf.executing_eagerly() and np.isnan({})",
         "positions": "tf.range({}, dtype=tf.int64)", "copied": "{}",  # tensors do not change
         "reshaped": "tf.reshape({}, {})", "flattened": "tf.reshape({}, [-1])",
-        "turned": "tf.transpose({})", "transposed": "tf.transpose({}, {})", "typed": "tf.constant({0}, {1})",
+        "turned": "tf.transpose({0.code})", "transposed": "tf.transpose({0.code}, {1})",
+        "typed": "tf.constant({0}, {1})",
     }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
-        **{name: _typed(rule) for name, rule in ARITHMETIC.items()},
+        **{name: rules.typed(rule) for name, rule in ARITHMETIC.items()},
         **rules.functions("tf", log="math.log"),
         "div": rules.divide(
-            lambda w, node, a, b: _typed(call("tf.truncatediv"))(w, node, [a, b]),
-            _typed(call("tf.math.floordiv")),
+            lambda w, node, a, b: rules.typed(call("tf.truncatediv"))(w, node, [a, b]),
+            rules.typed(call("tf.math.floordiv")),
         ),
-        "mod": rules.remainder(_typed(rules.mod("tf.math.floormod", "tf.truncatemod"))),
-        "pow": _typed(call("tf.pow")),
-        "bit_shift": _typed(rules.shift("tf.bitwise.left_shift", "tf.bitwise.right_shift")),
-        "bitwise_and": _typed(call("tf.bitwise.bitwise_and")),
-        "bitwise_or": _typed(call("tf.bitwise.bitwise_or")),
-        "bitwise_xor": _typed(call("tf.bitwise.bitwise_xor")), "bitwise_not": call("tf.bitwise.invert"),
+        "mod": rules.remainder(rules.typed(rules.mod("tf.math.floormod", "tf.truncatemod"))),
+        "pow": rules.typed(call("tf.pow")),
+        "bit_shift": rules.typed(rules.shift("tf.bitwise.left_shift", "tf.bitwise.right_shift")),
+        "bitwise_and": rules.typed(call("tf.bitwise.bitwise_and")),
+        "bitwise_or": rules.typed(call("tf.bitwise.bitwise_or")),
+        "bitwise_xor": rules.typed(call("tf.bitwise.bitwise_xor")), "bitwise_not": call("tf.bitwise.invert"),
         "and": call("tf.logical_and"), "or": call("tf.logical_or"), "xor": call("tf.math.logical_xor"),
-        "not": call("tf.logical_not"), "equal": _typed(call("tf.equal")),
-        "min": _typed(nested("tf.minimum")), "max": _typed(nested("tf.maximum")),
-        "where": _typed(rules.where("tf.where")), "cast": rules.cast, "matmul": _matmul,
+        "not": call("tf.logical_not"), "equal": rules.typed(call("tf.equal")),
+        "min": rules.typed(nested("tf.minimum")), "max": rules.typed(nested("tf.maximum")),
+        "where": rules.typed(rules.where("tf.where")), "cast": rules.cast, "matmul": _matmul,
         "einsum": einsum("tf.einsum"),
-        "expand": _expand, "transpose": _transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
+        "expand": _expand, "transpose": rules.transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
         "gather": rules.gather("tf.gather({code}, {at}, axis={axis})"), "size": rules.size,
         "gather_elements": rules.gather("tf.experimental.numpy.take_along_axis({code}, {at}, axis={axis})"),
         "squeeze": rules.first_along,
@@ -163,10 +151,6 @@ class TensorFlow(PythonEmitter):
         "reduce_sum": _reduction("reduce_sum"), "reduce_prod": _reduction("reduce_prod"),
         "reduce_max": _reduction("reduce_max", "maximum"), "reduce_min": _reduction("reduce_min", "minimum"),
     }  # fmt: skip
-
-    def dtype(self, dtype: str) -> str:
-        """tf.bool has no underscore."""
-        return "tf.bool" if dtype == "bool" else super().dtype(dtype)
 
     def holds(self, writer: PythonWriter, condition: ExpressionText) -> str:
         """Not known inside tf.function, where everything is read."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tensmith.ir import Node, Program
 from tensmith.lifting.emit import emitter, rules
-from tensmith.lifting.emit.array_rules import einsum
+from tensmith.lifting.emit.array_rules import einsum, reduction
 from tensmith.lifting.emit.expression import (
     ARITHMETIC,
     COMPARISON,
@@ -129,23 +129,7 @@ def _total(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expre
         arguments = [rules.axes_of(w, node, "dim"), "dtype=torch.int32"]  # wraps as unsigned integers do
         code = f"{w.value(cast.inputs[0]).atom}.view(torch.int32)"
         return ExpressionText(f"{code}.sum({', '.join(filter(None, arguments))}).to(torch.int64)")
-    return _SUM(w, node, operands)
-
-
-def _reduction(method: str) -> Rule:
-    """A sum or product; of integers in the element type of the result, where PyTorch would widen it."""
-
-    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        code, arguments = operands[0].atom, [rules.axes_of(w, node, "dim")]
-        if w.type(node.output).dtype[0] in "iu":
-            code, dtype = rules.typed_reduction(w, node, operands[0])
-            arguments.append(f"dtype={dtype}")
-        return ExpressionText(f"{code}.{method}({', '.join(filter(None, arguments))})")
-
-    return rule
-
-
-_SUM = _reduction("sum")
+    return reduction("sum", "dim")(w, node, operands)
 
 
 def _cut_to_32_bits(w: PythonWriter, node: Node) -> bool:
@@ -295,16 +279,6 @@ def _function(name: str) -> Rule:
     return rule
 
 
-def _tensors(rule: Rule) -> Rule:
-    """A function that takes no plain numbers."""
-
-    def typed(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        dtype = w.type(node.output).dtype
-        return rule(w, node, [w.typed(o, dtype) for o in operands])
-
-    return typed
-
-
 def _where(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """A choice; its condition is a tensor."""
     return rules.where("torch.where")(w, node, [w.typed(operands[0], "bool"), *operands[1:]])
@@ -324,16 +298,16 @@ class Torch(PythonEmitter):
     title = "PyTorch"
     imports = ("import ctypes", "import torch")
     module = "torch"
+    truth = "bool"
     narrow = ("u8", "i8", "i16")
     helper_texts = _HELPERS
     spellings: ClassVar[Mapping[str, str]] = {
         "cast": "{0.atom}.to({1})", "positions": "torch.arange({}, device=device)",
         "any_zero": "torch.count_nonzero({0}) < {0}.numel()",
-        "any_outside": "not torch.all((0 <= {0}) & ({0} < {1}))",
         # A sum of squares is NaN where one of them is, and only then; it is faster than a pass of isnan.
         "any_nan": "torch.isnan(torch.dot({0}.reshape(-1), {0}.reshape(-1)))",
         "is_nan": "{0} != {0}",
-        "transposed": "{}.permute{}", "copied": "{}.clone()", "nothing": "{}.new_zeros({})",
+        "transposed": "{0.atom}.permute{1}", "copied": "{}.clone()", "nothing": "{}.new_zeros({})",
         "typed": "torch.tensor({0}, dtype={1}, device=device)", "coerced": "{}, device",
     }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
@@ -342,10 +316,10 @@ class Torch(PythonEmitter):
         "mul": _in_place("mul", ARITHMETIC["mul"], commutes=True),
         "less": _comparison("<"), "less_or_equal": _comparison("<="), "greater": _comparison(">"),
         "greater_or_equal": _comparison(">="), "equal": _comparison("=="), "div": _divided,
-        "mod": rules.remainder(_tensors(rules.mod("torch.remainder", "torch.fmod"))),
+        "mod": rules.remainder(rules.typed(rules.mod("torch.remainder", "torch.fmod"))),
         "pow": call("torch.pow"),
-        "bit_shift": _tensors(rules.shift("torch.bitwise_left_shift", "torch.bitwise_right_shift")),
-        "min": _tensors(nested("torch.minimum")), "max": _tensors(nested("torch.maximum")),
+        "bit_shift": rules.typed(rules.shift("torch.bitwise_left_shift", "torch.bitwise_right_shift")),
+        "min": rules.typed(nested("torch.minimum")), "max": rules.typed(nested("torch.maximum")),
         "where": rules.chosen(rules.by_bits(_where)), "cast": rules.cast,
         "matmul": _matmul,
         "einsum": einsum("torch.einsum"), "expand": _expand,
@@ -357,7 +331,7 @@ class Torch(PythonEmitter):
         "reduce_sum": _total,
         "reduce_max": rules.extreme("amax", "_extreme", "dim"),
         "reduce_min": rules.extreme("amin", "_extreme", "dim"),
-        "reduce_prod": _reduction("prod"),
+        "reduce_prod": reduction("prod", "dim"),
     }  # fmt: skip
 
     def prepared(self, program: Program) -> Program:
@@ -368,10 +342,6 @@ class Torch(PythonEmitter):
             if program.type(name).dtype == "u64" and (node is None or node.inputs[0] not in sizes):
                 raise Refusal("PyTorch has no 64-bit unsigned arithmetic; use a 32-bit or a signed type")
         return super().prepared(factors(signed(program, {"u16": "i32", "u32": "i64", "u64": "i64"})))
-
-    def dtype(self, dtype: str) -> str:
-        """torch.bool has no underscore."""
-        return "torch.bool" if dtype == "bool" else super().dtype(dtype)
 
     def stays(self, writer: PythonWriter, given: Input) -> bool:
         """Where it meets tensors of its type in sums, differences and products, or divides them."""
