@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tensmith.ir import Node, Program
+from tensmith.ir.edits import in_order
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.array_rules import alike, einsum
@@ -71,9 +72,11 @@ def _stages(program: Program, wanted: Wanted, by_blas: bool = True) -> dict[str,
     calls = {call.result: call for call in wanted.calls}
     ready = dict.fromkeys((*program.inputs, *program.constants, ""), 0)
     stage: dict[str, int] = {}
-    for name, node in _ordered(program, calls):
-        if node is None:
-            ready[name] = 1 + max((ready[operand] for operand in calls[name].operands), default=0)
+    outside = [Node("call", call.operands, (call.result,)) for call in wanted.calls]
+    for node in in_order((*program.nodes, *outside), set()):
+        name = node.output
+        if name in calls:
+            ready[name] = 1 + max((ready[operand] for operand in node.inputs), default=0)
             continue
         ready[name] = max(ready[each] for each in node.inputs)
         product = _writing(node).product
@@ -81,35 +84,16 @@ def _stages(program: Program, wanted: Wanted, by_blas: bool = True) -> dict[str,
             ready[name] += 1
         else:
             stage[name] = ready[name]
-    outside = {name for call in wanted.calls for name in call.operands} | set(wanted.results)
+    asked = {name for call in wanted.calls for name in call.operands} | set(wanted.results)
     for node in reversed(program.nodes):
         readers = [reader.output for reader in program.consumers.get(node.output, ())]
-        if node.output not in stage or not readers or node.output in outside:
+        if node.output not in stage or not readers or node.output in asked:
             continue
         if all(reader in stage for reader in readers):
             stage[node.output] = min(stage[reader] for reader in readers)
         elif _writing(node).view and not any(reader in stage for reader in readers):
             del stage[node.output]
     return stage
-
-
-def _ordered(program: Program, calls: Mapping[str, OutsideCall]) -> list[tuple[str, Node | None]]:
-    """Nodes, and calls as None, each behind what it reads."""
-    found: list[tuple[str, Node | None]] = []
-    done: set[str] = set()
-
-    def visit(name: str) -> None:
-        if name and name not in done:
-            done.add(name)
-            node = program.producers.get(name)
-            for other in node.inputs if node else calls[name].operands if name in calls else ():
-                visit(other)
-            if node is not None or name in calls:
-                found.append((name, node))
-
-    for name in (*program.producers, *calls):
-        visit(name)
-    return found
 
 
 class _Text:

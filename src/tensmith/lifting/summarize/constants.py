@@ -10,6 +10,7 @@ from typing import Any
 
 from tensmith.formula.expr import Call, Num, Number
 from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import Term
 
@@ -46,6 +47,16 @@ def infinite(term: Term) -> int:
         case Call("neg", (Call("inf"),)):
             return -1
     return 0
+
+
+def identity(kind: str, type_: MachineType) -> Term:
+    """What joining leaves everything as it is."""
+    if kind in ("sum", "prod"):
+        return Num(Fraction(kind == "prod"), type_)
+    if type_.kind == "float":
+        return infinity(kind == "min", type_)
+    least, greatest = dtype_of(type_).limits or (0, 1)
+    return Num(Fraction(least if kind == "max" else greatest), type_)
 
 
 def unknown(type_: MachineType) -> Term:

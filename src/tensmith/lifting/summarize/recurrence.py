@@ -10,13 +10,12 @@ from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, symbols
-from tensmith.lifting.summarize.constants import number
+from tensmith.lifting.summarize.constants import identity
 from tensmith.lifting.summarize.flags import Flag
 from tensmith.lifting.summarize.logic import FALSE, TRUE, extreme
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Term, first
 
-_IDENTITY = {"sum": 0, "prod": 1}
 _BIT = MachineType("u8")
 
 
@@ -134,7 +133,7 @@ class Recurrence:
             return None
         if step.term is None:
             return replace(step, type=type_)
-        if step.kind not in _IDENTITY and type_.kind == "int":
+        if step.kind not in ("sum", "prod") and type_.kind == "int":
             return None if step.wrap else replace(step, wrap=type_)
         if step.wrap is not None and (step.wrap.bits or 0) < (type_.bits or 0):
             return None
@@ -154,8 +153,8 @@ class Recurrence:
         """The step's operand; where nothing happens the identity, or the start if joining is idempotent."""
         if step.term is not None:
             return step.term
-        if both.kind in _IDENTITY:
-            return number(_IDENTITY[both.kind], both.type)
+        if both.kind in ("sum", "prod"):
+            return identity(both.kind, both.type)
         return self.algebra.cast(self.start, both.type, self.scope)
 
     def _extremum(self, condition: Term, then: Term, otherwise: Term) -> RecurrenceStep | None:
@@ -175,8 +174,8 @@ class Recurrence:
     def _fold(self, fold: Reduce, step: RecurrenceStep | None) -> RecurrenceStep | None:
         if step is None or step.kind not in ("", fold.kind):
             return None
-        if fold.kind in _IDENTITY:
-            inner = replace(fold, start=number(_IDENTITY[fold.kind], fold.type))
+        if fold.kind in ("sum", "prod"):
+            inner = replace(fold, start=identity(fold.kind, fold.type))
         else:
             inner = replace(fold, start=self.algebra.cast(self.start, fold.type, self.scope))
         return self._joined(fold.kind, step, inner)

@@ -16,13 +16,13 @@ from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
-from tensmith.lifting.summarize.constants import infinite
+from tensmith.lifting.summarize.constants import identity, infinite
 from tensmith.lifting.summary import Term, first
 from tensmith.lifting.tensorize import positions, products
 from tensmith.lifting.tensorize.affine import linear
 from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.operators import op_of
-from tensmith.lifting.tensorize.windows import identity, is_window, starts_plain, unrolled
+from tensmith.lifting.tensorize.windows import is_window, starts_plain, unrolled
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tensmith.ir import Node, Program
+from tensmith.ir.edits import in_order
 from tensmith.lifting.choices import ALWAYS, Cases, Choice, needed
 from tensmith.lifting.lifted import ArrayView
 from tensmith.lifting.summarize.writing import at_least_zero
@@ -85,21 +86,12 @@ def _case(build: Build, choices: list[Choice]) -> Tensor:
 
 
 def _in_order(program: Program, conditions: Mapping[str, str]) -> tuple[Node, ...]:
-    """The nodes so that conditions come before what reads the inputs they guard."""
-    placed: dict[str, Node] = {}
-    producers = program.producers
-    seen: set[str] = set()
-    stack = [(name, False) for name in reversed(program.outputs)]
-    while stack:
-        name, done = stack.pop()
-        node = producers.get(name)
-        if done and node is not None:
-            placed[name] = node
-            continue
-        if name in seen:
-            continue
-        seen.add(name)
-        before = node.inputs if node is not None else (conditions[name],) if name in conditions else ()
-        stack.append((name, True))
-        stack += [(other, False) for other in reversed(before)]
-    return tuple(placed.values())
+    """The nodes so that conditions come before what reads the inputs they guard, as outputs ask for them."""
+    after = {
+        node.output: replace(
+            node, inputs=tuple(n for of in node.inputs for n in (of, conditions.get(of, "")))
+        )
+        for node in program.nodes
+    }
+    asked = [after[name] for name in program.outputs if name in after]
+    return tuple(program.producers[node.output] for node in in_order((*asked, *after.values()), set()))

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 
-from tensmith.formula.expr import Call, Num, Read, Reduce, substitute
+from tensmith.formula.expr import Call, Read, Reduce, substitute
 from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
-from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
-from tensmith.lifting.loops import dtype_of
-from tensmith.lifting.summarize.constants import infinity
+from tensmith.lifting.summarize.constants import identity
 from tensmith.lifting.summary import Term, first
 
 # A window of at most this many elements is written out.
 TAPS = 25
-
-
-def identity(kind: str, type_: MachineType) -> Term:
-    """What joining leaves everything as it is."""
-    if kind in ("sum", "prod"):
-        return Num(Fraction(kind == "prod"), type_)
-    if type_.kind == "float":
-        return infinity(kind == "min", type_)
-    least, greatest = dtype_of(type_).limits or (0, 1)
-    return Num(Fraction(least if kind == "max" else greatest), type_)
 
 
 def starts_plain(fold: Reduce) -> bool:
