@@ -14,6 +14,7 @@ from tensmith.cli.options import Batch, InferenceThreads, MeasuringSeconds, Open
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 from tensmith.files import TemporaryFolder
+from tensmith.report.metric import Metric
 
 _COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
     ("model", "left"),
@@ -99,6 +100,4 @@ def _rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _metric(metric: dict[str, Any] | None, unit: str = "") -> str:
-    if metric is None:
-        return ""
-    return f"{metric['value']:.4g}{unit} [{metric['low']:.4g} to {metric['high']:.4g}]"
+    return "" if metric is None else Metric.from_json(metric).beside(unit)

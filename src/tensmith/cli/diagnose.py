@@ -68,7 +68,7 @@ def _compared(fixed: Fixed) -> Iterator[str]:
     same = "the same to the bit" if fixed.apart == 0 else apart
     yield f"{fixed.file}: {fixed.steps} exact steps; answers to random inputs are {same}."
     for engine, ratio in fixed.speedups.items():
-        yield f"  {engine}: {ratio.value:.2f}x [{ratio.low:.2f} to {ratio.high:.2f}] as fast as before"
+        yield f"  {engine}: {ratio.beside('x')} as fast as before"
 
 
 def _lines(found: Diagnosis) -> Iterator[Any]:

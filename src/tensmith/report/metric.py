@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from numbers import Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from tensmith.errors import OutputError
 
@@ -17,19 +17,28 @@ EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 # budget: with 95% for each, more than one in twenty of those accepted would be lost on held-out data.
 CONFIDENCE = 0.99
 
-# name -> (units it may have, words that its evidence may have)
-KINDS: dict[str, tuple[tuple[str, ...], tuple[Evidence, ...]]] = {
-    "accuracy": (("%", "AP", "nats/token", "dB", "score"), ("measured",)),
-    "accuracy_drop": (("pt", "%", "score"), ("measured",)),
-    "file_bytes": (("bytes",), ("measured",)),
-    "packed_bytes": (("bytes",), ("measured",)),
-    "weight_bytes": (("bytes",), ("measured",)),
-    "peak_bytes": (("bytes",), ("measured", "estimated")),
-    "latency_ms": (("ms",), ("measured",)),
-    "speedup": (("x",), ("measured",)),
-    "size_ratio": (("x",), ("measured",)),
-    "energy_mj": (("mJ",), ("measured", "estimated")),
-    "native_bytes": (("bytes",), ("measured",)),
+
+class MetricKind(NamedTuple):
+    """How people call a metric, the units it may have, and the words that its evidence may have."""
+
+    label: str
+    units: tuple[str, ...]
+    words: tuple[Evidence, ...] = ("measured",)
+
+
+# By name, in the order in which reports show them; front.schema.json says what each is.
+KINDS: dict[str, MetricKind] = {
+    "speedup": MetricKind("speed-up", ("x",)),
+    "size_ratio": MetricKind("size ratio", ("x",)),
+    "accuracy": MetricKind("accuracy", ("%", "AP", "nats/token", "dB", "score")),
+    "accuracy_drop": MetricKind("accuracy lost", ("pt", "%", "score")),
+    "latency_ms": MetricKind("latency", ("ms",)),
+    "packed_bytes": MetricKind("file shipped", ("bytes",)),
+    "file_bytes": MetricKind("file loaded", ("bytes",)),
+    "weight_bytes": MetricKind("weights", ("bytes",)),
+    "peak_bytes": MetricKind("peak memory", ("bytes",), ("measured", "estimated")),
+    "energy_mj": MetricKind("energy", ("mJ",), ("measured", "estimated")),
+    "native_bytes": MetricKind("compiled", ("bytes",)),
 }
 
 
@@ -67,11 +76,22 @@ class Metric:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise OutputError(f"damaged metric {fields!r}: {error}") from error
 
+    def beside(self, unit: str = "") -> str:
+        """`0.75 [0.74 to 0.77]`, the unit after the value; the interval only where there is one."""
+        interval = "" if self.low == self.high else f" [{self.low:.4g} to {self.high:.4g}]"
+        return f"{self.value:.4g}{unit}{interval}"
+
     def __str__(self) -> str:
         """`0.75 ms (0.74 to 0.77, measured)`; the interval only where there is one."""
         interval = "" if self.low == self.high else f"{self.low:.4g} to {self.high:.4g}, "
         unit = self.unit if self.unit in ("", "%") else f" {self.unit}"
         return f"{self.value:.4g}{unit} ({interval}{self.evidence})"
+
+
+def columns(metrics: Mapping[str, Metric]) -> dict[str, float | str]:
+    """Metrics as columns of a table: value, low, high and evidence of each."""
+    ends = {"": "value", "_low": "low", "_high": "high", "_evidence": "evidence"}
+    return {f"{name}{end}": getattr(m, field) for name, m in metrics.items() for end, field in ends.items()}
 
 
 def _number(value: object) -> float:

@@ -20,8 +20,8 @@ from tensmith.report import tables
 from tensmith.report.document import Report
 from tensmith.report.escape import html_text, script_json
 from tensmith.report.headline import headline
+from tensmith.report.metric import KINDS
 from tensmith.report.plots import AXES, front_plot
-from tensmith.report.quantity import LABELS
 from tensmith.report.schema import validate_front
 
 
@@ -90,7 +90,7 @@ def render(report: Report) -> str:
 def _choices(first: str) -> str:
     """The axes as options, the one that is shown first selected."""
     return "".join(
-        f'<option value="{name}"{" selected" if name == first else ""}>{LABELS[name]}</option>'
+        f'<option value="{name}"{" selected" if name == first else ""}>{KINDS[name].label}</option>'
         for name in AXES
     )
 

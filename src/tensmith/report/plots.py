@@ -20,8 +20,8 @@ from tensmith.report.document import (
     metric_of,
 )
 from tensmith.report.escape import plot_text, printable
-from tensmith.report.metric import exact
-from tensmith.report.quantity import LABELS, quantity
+from tensmith.report.metric import KINDS, exact
+from tensmith.report.quantity import quantity
 from tensmith.report.tables import evenly
 
 # What is told of a point under the pointer, and what a reader may choose as axes; the first two are shown
@@ -49,7 +49,7 @@ def hover(title: str, under: str, metrics: Metrics) -> str:
     """Hover text: a title, one line a metric with interval and evidence, then wrapped plain text."""
     lines = [f"<b>{plot_text(title)}</b>"]
     lines += [
-        f"{LABELS[name]} {plot_text(str(quantity(name, metric_of(metrics, name))))}"
+        f"{KINDS[name].label} {plot_text(str(quantity(name, metric_of(metrics, name))))}"
         for name in HOVERED
         if name in metrics
     ]
@@ -129,7 +129,7 @@ def front_plot(report: Report) -> dict[str, Any]:
     tried = [each for each in evenly(report["tried"]) if each["status"] not in ("front", "beyond")]
     units = {name: metric_of(points[0]["metrics"], name).unit for name in AXES}
     titles = {
-        name: f"{LABELS[name]} ({'MB' if name.endswith('_bytes') else plot_text(unit, 30)})"
+        name: f"{KINDS[name].label} ({'MB' if name.endswith('_bytes') else plot_text(unit, 30)})"
         for name, unit in units.items()
     } | {
         "speedup": f"speed-up over {plot_text(front['baseline']['engine'], 60)}",

@@ -6,20 +6,6 @@ from typing import NamedTuple
 
 from tensmith.report.metric import Metric
 
-LABELS = {
-    "accuracy": "accuracy",
-    "accuracy_drop": "accuracy lost",
-    "file_bytes": "file loaded",
-    "packed_bytes": "file shipped",
-    "weight_bytes": "weights",
-    "peak_bytes": "peak memory",
-    "latency_ms": "latency",
-    "speedup": "speed-up",
-    "size_ratio": "size ratio",
-    "energy_mj": "energy",
-    "native_bytes": "compiled",
-}
-
 
 class Quantity(NamedTuple):
     """A metric as text; `interval` is empty where the figure is exact."""

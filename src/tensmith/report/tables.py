@@ -20,13 +20,9 @@ from tensmith.report.document import (
     step_evidence,
 )
 from tensmith.report.escape import html_text
-from tensmith.report.metric import CONFIDENCE
-from tensmith.report.quantity import LABELS, byte_text, quantity, significant
+from tensmith.report.metric import CONFIDENCE, KINDS
+from tensmith.report.quantity import byte_text, quantity, significant
 
-POINT_COLUMNS = (
-    *("speedup", "size_ratio", "accuracy", "accuracy_drop", "latency_ms", "packed_bytes", "file_bytes"),
-    *("weight_bytes", "peak_bytes", "energy_mj", "native_bytes"),
-)
 _TRIED_COLUMNS = ("speedup", "size_ratio", "accuracy", "accuracy_drop", "peak_bytes", "energy_mj")
 MOST_ROWS = 400
 MOST_SITES = 30
@@ -86,7 +82,7 @@ def tiles(report: Report) -> str:
 def points_table(report: Report) -> str:
     """The baseline, the front points and the peers: every metric with interval and evidence."""
     front, chosen = report["front"], report["context"]["chosen"]
-    columns = [name for name in POINT_COLUMNS if any(name in point["metrics"] for point in front["points"])]
+    columns = [name for name in KINDS if any(name in point["metrics"] for point in front["points"])]
 
     def row(kind: str, title: str, engine: str, metrics: Metrics) -> str:
         cells = "".join(cell(name, metrics) for name in columns)
@@ -99,7 +95,7 @@ def points_table(report: Report) -> str:
         marks = "".join(f' <span class="mark">{mark}</span>' for mark in marks_of(front, point, chosen))
         rows.append(row("point", html_text(point["id"]) + marks, point["engine"], point["metrics"]))
     rows += [row("peer", html_text(peer["name"]), "reference", peer["metrics"]) for peer in report["peers"]]
-    return table(["model", *(LABELS[name] for name in columns)], rows, "points")
+    return table(["model", *(KINDS[name].label for name in columns)], rows, "points")
 
 
 def bar(after: float | None, before: float | None, most: float, text: str, kind: str = "") -> str:
@@ -248,7 +244,7 @@ def tried_table(tried: list[Tried]) -> str:
         + "</tr>"
         for each in evenly(tried)
     ]
-    head = ["candidate", "status", "why", *(LABELS[name] for name in _TRIED_COLUMNS), "samples"]
+    head = ["candidate", "status", "why", *(KINDS[name].label for name in _TRIED_COLUMNS), "samples"]
     cut = _cut(len(tried), "candidates, evenly through the run")
     return table(head, rows, "tried") + cut
 

@@ -11,8 +11,9 @@ from rich.text import Text
 from tensmith.report.document import FrontDocument, Metrics, PointRow, Report, marks_of, metric_of
 from tensmith.report.escape import printable
 from tensmith.report.headline import headline
+from tensmith.report.metric import KINDS
 from tensmith.report.plots import AXES, start_metrics
-from tensmith.report.quantity import LABELS, quantity, value_parts
+from tensmith.report.quantity import quantity, value_parts
 
 
 def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Table:
@@ -31,7 +32,8 @@ def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Ta
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("model", overflow="fold", min_width=12)
-    labels = LABELS | ({"accuracy": measure, "accuracy_drop": "lost"} if measure else {})
+    labels = {name: kind.label for name, kind in KINDS.items()}
+    labels |= {"accuracy": measure, "accuracy_drop": "lost"} if measure else {}
     for name, word in columns.items():
         table.add_column(f"{labels[name]}\n{word}", justify="right")
     table.add_row(

@@ -12,7 +12,7 @@ from tensmith import gate
 from tensmith.database import Database
 from tensmith.errors import OutputError
 from tensmith.files import atomic_path, sha256_bytes
-from tensmith.report.metric import Metric
+from tensmith.report.metric import Metric, columns
 from tensmith.study.plan import LAYERS, StudyCell
 
 
@@ -110,17 +110,13 @@ def write_parquet(results: Iterable[CellResult], path: Path) -> None:
     import pyarrow.parquet
 
     rows = [_flat(result) for result in results]
-    columns = {
-        name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)
-    }
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = pyarrow.table({name: [row.get(name) for row in rows] for name in names})
     with atomic_path(path) as made:
-        pyarrow.parquet.write_table(pyarrow.table(columns), made)
+        pyarrow.parquet.write_table(table, made)
 
 
 def _flat(result: CellResult) -> dict[str, Any]:
     row: dict[str, Any] = {layer: getattr(result.cell, layer) for layer in LAYERS}
     row |= {"id": result.cell.id, "seconds": result.seconds, "reason": result.reason}
-    for name, metric in result.figures.items():
-        row |= {name: metric.value, f"{name}_low": metric.low, f"{name}_high": metric.high}
-        row |= {f"{name}_evidence": metric.evidence}
-    return row | {"notes": "; ".join(result.notes)}
+    return row | columns(result.figures) | {"notes": "; ".join(result.notes)}

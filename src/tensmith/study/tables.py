@@ -280,13 +280,11 @@ def _typical(compared: tuple[str, str], shares: Sequence[float]) -> str:
 
 def _told(result: CellResult, name: str) -> str:
     """A figure with its interval."""
-    metric: Metric | None = result.figures.get(name)
+    metric = result.figures.get(name)
     if metric is None:
         return NOTHING
     unit = f" {metric.unit}" if name == "accuracy" and metric.unit != "%" else ""
-    if metric.low == metric.high:
-        return f"{metric.value:.4g}{unit}"
-    return f"{metric.value:.4g} [{metric.low:.4g} to {metric.high:.4g}]{unit}"
+    return metric.beside(unit)
 
 
 @dataclass(frozen=True)

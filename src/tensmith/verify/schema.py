@@ -184,8 +184,8 @@ class Certificate(_Model):
     @model_validator(mode="after")
     def _kinds(self) -> Certificate:
         for name, figure in self.metrics.items():
-            units, words = KINDS.get(name, ((), ()))
-            if figure.unit not in units or figure.evidence not in words:
+            kind = KINDS.get(name)
+            if kind is None or figure.unit not in kind.units or figure.evidence not in kind.words:
                 raise ValueError(f"no metric is '{name}' in '{figure.unit}', {figure.evidence}")
         if "accuracy" not in self.metrics and any(step.kind == "lossy" for step in self.trail):
             raise ValueError("it has lossy steps, and says nothing of the accuracy that is left")
