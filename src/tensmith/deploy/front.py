@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensmith import gate
 from tensmith.deploy.publish import FRONT, point_folder
 from tensmith.errors import OutputError, UsageError, needing
 from tensmith.files import atomic_path, sha256_file
-from tensmith.report.metric import Metric
-from tensmith.report.schema import validate_front
+from tensmith.report.document import FrontDocument
+from tensmith.report.metric import Metric, columns
+from tensmith.report.schema import read_front
 from tensmith.search.objective import PREFERENCES
 
 if TYPE_CHECKING:
@@ -73,21 +72,14 @@ class Front:
     """The Pareto front of a run. `document` is the content of front.json."""
 
     folder: Path
-    document: Mapping[str, Any]
+    document: FrontDocument
     points: tuple[FrontPoint, ...]
 
     @staticmethod
     def read(folder: str | Path) -> Front:
         """The front in the output folder of a run; OutputError if there is none or it is damaged."""
         folder = Path(folder)
-        path = folder / FRONT
-        try:
-            document = json.loads(gate.read_text(path, gate.FRONT))
-        except (ValueError, RecursionError) as error:
-            raise OutputError(
-                f"{folder} holds no readable front.json ({error}); run tensmith compress"
-            ) from error
-        validate_front(document)
+        document = read_front(folder / FRONT)
         points = tuple(
             FrontPoint(
                 point["id"],
@@ -123,24 +115,12 @@ class Front:
         """One row a point: id, within_budget, engine, and value, low, high and evidence of each metric."""
         with needing("Front.to_dataframe", "dataframe"):
             import pandas
-        rows = []
-        for point in self.points:
-            row: dict[str, Any] = {
-                "id": point.id,
-                "within_budget": point.within_budget,
-                "engine": point.engine,
-            }
-            for name, metric in point.metrics.items():
-                row |= {
-                    name: metric.value,
-                    f"{name}_low": metric.low,
-                    f"{name}_high": metric.high,
-                    f"{name}_evidence": metric.evidence,
-                }
-            rows.append(row)
-        return pandas.DataFrame(rows)
+        own = ("id", "within_budget", "engine")
+        return pandas.DataFrame(
+            [{name: getattr(each, name) for name in own} | columns(each.metrics) for each in self.points]
+        )
 
     def __str__(self) -> str:
         from tensmith.report.text import front_text
 
-        return front_text(self.document)  # type: ignore[arg-type]
+        return front_text(self.document)

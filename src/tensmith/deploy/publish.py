@@ -13,14 +13,13 @@ import ctypes
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from tensmith import gate
 from tensmith.errors import OutputError
 from tensmith.files import sha256_file, write_text
-from tensmith.report.schema import validate_front
+from tensmith.report.document import FrontDocument
+from tensmith.report.schema import read_front
 from tensmith.verify.schema import NAME as CERTIFICATE
 
 FRONT, CANDIDATES, BEST = "front.json", "candidates", "best"
@@ -37,7 +36,7 @@ def staged(out: Path, name: str) -> Path:
     return path
 
 
-def publish(out: Path, document: Mapping[str, Any]) -> None:
+def publish(out: Path, document: FrontDocument) -> None:
     """Makes the staged candidates/NNN and best/ the front of the run folder `out`, described by `document`.
 
     OutputError where front.json cannot be written; what was there before then stays the front.
@@ -78,10 +77,9 @@ def point_folder(out: Path, number: int, files: Files) -> Path:
     return next((folder for folder in others if _certificate(folder) == wanted), usual)
 
 
-def _tidy(out: Path, document: Mapping[str, Any]) -> None:
+def _tidy(out: Path, document: FrontDocument) -> None:
     """Sweeps points that are not of the front, and gives those that are the numbers of their places."""
-    points: Sequence[Mapping[str, Any]] = document["points"]
-    listed = [point_folder(out, number, point["files"]) for number, point in enumerate(points)]
+    listed = [point_folder(out, number, point["files"]) for number, point in enumerate(document["points"])]
     for folder in (out / CANDIDATES).iterdir():
         if folder not in listed:
             _remove(folder.rename(_old(out, folder.name)))
@@ -113,17 +111,14 @@ def _exchanged(one: Path, other: Path) -> bool:
     return False
 
 
-def _front(out: Path) -> Mapping[str, Any] | None:
+def _front(out: Path) -> FrontDocument | None:
     """The document that is published; None where it is missing or damaged, which its readers tell."""
-    try:
-        document: dict[str, Any] = json.loads(gate.read_text(out / FRONT, gate.FRONT))
-        validate_front(document)
-    except (OutputError, ValueError, RecursionError):
-        return None
-    return document
+    with contextlib.suppress(OutputError):
+        return read_front(out / FRONT)
+    return None
 
 
-def _is_point(folder: Path, document: Mapping[str, Any]) -> bool:
+def _is_point(folder: Path, document: FrontDocument) -> bool:
     """Whether a folder holds the files of one of the front's points; certificates name their own place."""
     if not folder.is_dir():
         return False

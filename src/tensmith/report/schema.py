@@ -7,9 +7,12 @@ import importlib.resources
 import json
 import math
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
+from tensmith import gate
 from tensmith.errors import OutputError
+from tensmith.report.document import FrontDocument
 from tensmith.report.escape import printable
 
 
@@ -21,8 +24,17 @@ def front_schema() -> dict[str, Any]:
     return schema
 
 
-def validate_front(document: object) -> None:
-    """Raises OutputError, naming the place, unless `document` is a valid front.json.
+def read_front(path: Path) -> FrontDocument:
+    """The content of a run's front.json; OutputError if it is missing or damaged."""
+    try:
+        document = json.loads(gate.read_text(path, gate.FRONT))
+    except (ValueError, RecursionError) as error:
+        raise OutputError(f"{path} is not readable ({error}); run tensmith compress") from error
+    return validate_front(document)
+
+
+def validate_front(document: object) -> FrontDocument:
+    """The document, if it is a valid front.json; else OutputError, naming the place.
 
     Beyond the schema, figures must be finite, intervals must contain their value, and ids must differ.
     """
@@ -37,6 +49,7 @@ def validate_front(document: object) -> None:
     assert isinstance(document, dict)
     for where, what in _disorder(document):
         raise _invalid(where, what)
+    return cast(FrontDocument, document)
 
 
 def _step(key: str | int) -> str:
