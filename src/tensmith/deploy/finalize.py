@@ -121,6 +121,17 @@ def finalize(
         progress(f"accuracy of all points on {more} more held-out samples")
         answering = [*taken, *(peer.contender for peer in peers)]
         hearing.more(more, [each for each in answering if each in timed])
+
+    def judged(contender: Contender, candidate: Candidate) -> dict[str, Metric]:
+        return {
+            "accuracy": hearing.outcome(contender).metric(),
+            "accuracy_drop": hearing.drop(contender),
+            **_sizes(candidate),
+            "latency_ms": timed[contender].latency,
+            "speedup": timed[contender].ratio,
+            "size_ratio": size_ratio(untouched.metrics, candidate),
+        }
+
     measured: list[Point] = []
     for contender, (built, compiled, figures) in taken.items():
         candidate = standing[contender]
@@ -129,16 +140,8 @@ def finalize(
             if candidate.status == "rejected":
                 lost.append(candidate)
                 continue
-        metrics = {
-            "accuracy": hearing.outcome(contender).metric(),
-            "accuracy_drop": hearing.drop(contender),
-            **_sizes(candidate),
-            "latency_ms": timed[contender].latency,
-            "speedup": timed[contender].ratio,
-            "size_ratio": _size_ratio(untouched, candidate),
-            **figures,
-            **({"native_bytes": size.native_bytes(contender.engine, compiled)} if compiled else {}),
-        }
+        native = {"native_bytes": size.native_bytes(contender.engine, compiled)} if compiled else {}
+        metrics = judged(contender, candidate) | figures | native
         final = replace(candidate, metrics=metrics, drop=metrics["accuracy_drop"])
         measured.append(Point(_weighed(final, run.objective), built, compiled))
     best = shortlist(p.candidate for p in measured)
@@ -146,23 +149,11 @@ def finalize(
     lost += [p.candidate for p in measured if p.candidate not in best]
     if not any(candidate.status == "accepted" for candidate in best):
         points.insert(0, measured[0])
-    peer_metrics = {
-        peer.name: {
-            **_sizes(peer.candidate),
-            "accuracy": hearing.outcome(peer.contender).metric(),
-            "accuracy_drop": hearing.drop(peer.contender),
-            "size_ratio": _size_ratio(untouched, peer.candidate),
-            "latency_ms": timed[peer.contender].latency,
-            "speedup": timed[peer.contender].ratio,
-        }
-        for peer in peers
-        if peer.contender in timed
-    }
     return Finalized(
         sorted(points, key=lambda p: (p.candidate.bytes, p.candidate.latency)),
         lost,
         _as_delivered(measured[0].candidate.metrics),
-        peer_metrics,
+        {each.name: judged(each.contender, each.candidate) for each in peers if each.contender in timed},
         hearing.samples,
         any(latency.busy for latency in timed.values()),
     )
@@ -305,8 +296,9 @@ def _sizes(candidate: Candidate) -> dict[str, Metric]:
     return {name: candidate.metrics[name] for name in ("file_bytes", "packed_bytes", "weight_bytes")}
 
 
-def _size_ratio(untouched: Candidate, candidate: Candidate) -> Metric:
-    return exact(untouched.metrics["file_bytes"].value / candidate.bytes, "x")
+def size_ratio(original: Mapping[str, Metric], candidate: Candidate) -> Metric:
+    """The original's file over what a candidate ships."""
+    return exact(original["file_bytes"].value / candidate.bytes, "x")
 
 
 def _as_delivered(metrics: Mapping[str, Metric]) -> dict[str, Metric]:

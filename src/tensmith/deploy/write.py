@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from tensmith import __version__, cache
 from tensmith.config import CONFIG_FILE, Config
-from tensmith.deploy.finalize import Finalized, Point
+from tensmith.deploy.finalize import Finalized, Point, size_ratio
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
@@ -21,8 +21,7 @@ from tensmith.engine.base import BASELINE_ENGINE, ENGINES
 from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
-from tensmith.report.document import Metrics
-from tensmith.report.metric import exact
+from tensmith.report.document import FrontDocument, Metrics, Report
 from tensmith.rewrite.archives import trained_path, write_arrays
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.recover import trained_weights
@@ -65,8 +64,8 @@ def write_run(
     finalized: Finalized,
     judged: Judged | None,
     story: Story,
-) -> dict[str, Any]:
-    """Writes the folder of a finished run and returns the content of front.json."""
+) -> None:
+    """Writes the folder of a finished run."""
     candidates = [point.candidate for point in finalized.points]
     of_choice, bend = best(candidates, story.config.prefer).id, knee(candidates)
     chosen = next(point for point in finalized.points if point.candidate.id == of_choice)
@@ -84,7 +83,7 @@ def write_run(
         **({"knee": bend.id} if bend else {}),
         "points": points,
     }
-    publish(folder.path, front)
+    publish(folder.path, cast(FrontDocument, front))
     report = {
         "front": front,
         "context": _context(run, finalized, of_choice, story),
@@ -107,8 +106,7 @@ def write_run(
     write_text(folder.path / "report.json", json.dumps(report))
     from tensmith.report.page import write_report
 
-    write_report(report, folder.path / "report.html")  # type: ignore[arg-type]
-    return front
+    write_report(cast(Report, report), folder.path / "report.html")
 
 
 @dataclass(frozen=True)
@@ -217,8 +215,7 @@ def _tried(candidate: Candidate, finalized: Finalized) -> dict[str, Any]:
         status, reason = "dominated", reason if status == "beyond" else others
     metrics = {name: metric.to_json() for name, metric in candidate.metrics.items()}
     if "packed_bytes" in metrics:
-        ratio = exact(finalized.original["file_bytes"].value / candidate.bytes, "x")
-        metrics["size_ratio"] = ratio.to_json()
+        metrics["size_ratio"] = size_ratio(finalized.original, candidate).to_json()
     if candidate.drop is not None:
         metrics["accuracy_drop"] = candidate.drop.to_json()
     known = {"samples": candidate.samples, "at_most": candidate.at_most}
