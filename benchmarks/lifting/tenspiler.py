@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks import ROOT, parts, timing
 from tensmith.errors import MissingExtra
+from tensmith.report.metric import exact
 from tensmith.study.tables import StudyCurve, StudyFigure, StudyTable, draw, write_as
 
 NAME = "tenspiler"
@@ -169,7 +170,9 @@ def pictures(found: Documents) -> tuple[StudyFigure, ...]:
     made = []
     for title, values in sets.items():
         bars = tuple(
-            StudyCurve(TARGETS[target], tuple(by_suite), *(tuple(by_suite.values()),) * 3)
+            StudyCurve(
+                TARGETS[target], tuple(by_suite), tuple(exact(times, "x") for times in by_suite.values())
+            )
             for target, by_suite in values.items()
             if by_suite
         )

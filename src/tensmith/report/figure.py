@@ -10,7 +10,6 @@ from tensmith.errors import OutputError, needing
 from tensmith.files import atomic_path
 from tensmith.report.document import Metrics, Report, metric_of
 from tensmith.report.escape import printable
-from tensmith.report.metric import Metric
 from tensmith.report.plots import HIGHER, span, start_metrics, steps_of
 
 if TYPE_CHECKING:
@@ -77,11 +76,8 @@ def _draw(axes: Axes, report: Report) -> None:
 def _marks(axes: Axes, metrics: list[Metrics], symbol: str, colour: str, label: str) -> None:
     """Points with their interval bars."""
     across, up = ([metric_of(each, name) for each in metrics] for name in ("speedup", "size_ratio"))
+    errors = [[*zip(*(metric.arms for metric in found))] for found in (across, up)]
     axes.errorbar(
-        [m.value for m in across], [m.value for m in up], xerr=_arms(across), yerr=_arms(up),
+        [m.value for m in across], [m.value for m in up], xerr=errors[0], yerr=errors[1],
         fmt=symbol, color=colour, markersize=6, elinewidth=1, capsize=2, label=label, zorder=3,
     )  # fmt: skip
-
-
-def _arms(metrics: list[Metric]) -> list[list[float]]:
-    return [[m.value - m.low for m in metrics], [m.high - m.value for m in metrics]]

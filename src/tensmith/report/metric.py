@@ -76,6 +76,11 @@ class Metric:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise OutputError(f"damaged metric {fields!r}: {error}") from error
 
+    @property
+    def arms(self) -> tuple[float, float]:
+        """How far its interval reaches below it and above."""
+        return self.value - self.low, self.high - self.value
+
     def beside(self, unit: str = "") -> str:
         """`0.75 [0.74 to 0.77]`, the unit after the value; the interval only where there is one."""
         interval = "" if self.low == self.high else f" [{self.low:.4g} to {self.high:.4g}]"

@@ -63,8 +63,7 @@ def mark(title: str, under: str, metrics: Metrics) -> dict[str, Any]:
     for name in AXES:
         if name in metrics:
             metric = metric_of(metrics, name)
-            arms = metric.value, metric.value - metric.low, metric.high - metric.value
-            spans[name] = [_drawn(name, number) for number in arms]
+            spans[name] = [_drawn(name, number) for number in (metric.value, *metric.arms)]
     return {"label": plot_text(title, 40), "hover": hover(title, under, metrics), **spans}
 
 

@@ -109,21 +109,17 @@ def _pairs(
             yield result, other
 
 
-def _ms(result: CellResult) -> float:
-    return result.figures["latency_ms"].value
-
-
 @_claim("Size, accuracy and time of a model do not go together")
 def _uncorrelated(results: Sequence[CellResult]) -> tuple[str, str]:
     best: dict[tuple[str, str], CellResult] = {}
     for result in results:
         key = result.cell.model, result.cell.optimization
-        if result.cell.hardware.startswith("cpu:") and (key not in best or _ms(result) < _ms(best[key])):
+        if result.cell.hardware.startswith("cpu:") and (key not in best or result.ms < best[key].ms):
             best[key] = result
     if len(best) < 2 * FEWEST:
         return "not enough data", f"{len(best)} models with optimizations, and {2 * FEWEST} are the fewest"
     columns = np.array(
-        [[r.figures["file_bytes"].value, r.figures["accuracy"].value, _ms(r)] for r in best.values()]
+        [[r.figures["file_bytes"].value, r.figures["accuracy"].value, r.ms] for r in best.values()]
     )
     told, apart = [], False
     for name, one, other in (
@@ -193,7 +189,7 @@ def _measured(results: Sequence[CellResult]) -> list[Reached]:
         one
         for one in reached(results)
         if one.result.figures["latency_ms"].evidence == "measured"
-        and one.over in (one.result.cell.algorithm, "any")
+        and one.over in (one.result.cell.algorithm, ANY)
     ]
 
 
@@ -276,7 +272,7 @@ def _formats(results: Sequence[CellResult]) -> tuple[str, str]:
 
 @_claim("Tuning makes models faster")
 def _tuning_gains(results: Sequence[CellResult]) -> tuple[str, str]:
-    gains = [_ms(one) / _ms(other) for one, other in _pairs(results, "system", UNTUNED, TUNED)]
+    gains = [one.ms / other.ms for one, other in _pairs(results, "system", UNTUNED, TUNED)]
     return _median_above(gains, 1.0, "speed-ups of tuned over untuned cells")
 
 

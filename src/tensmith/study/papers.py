@@ -225,11 +225,7 @@ def _front(points: list[tuple[Metric, Metric]]) -> StudyCurve:
 
 
 def _curve(name: str, points: list[tuple[Metric, Metric]]) -> StudyCurve:
-    ups = [accuracy for _, accuracy in points]
-    return StudyCurve(
-        name, tuple(latency.value for latency, _ in points), tuple(up.value for up in ups),
-        tuple(up.low for up in ups), tuple(up.high for up in ups),
-    )  # fmt: skip
+    return StudyCurve(name, tuple(latency.value for latency, _ in points), tuple(up for _, up in points))
 
 
 def write_papers(plan: StudyPlan, results: Sequence[CellResult], folder: Path) -> None:

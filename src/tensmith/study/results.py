@@ -38,6 +38,11 @@ class CellResult:
         """Whether there are no figures."""
         return bool(self.reason)
 
+    @property
+    def ms(self) -> float:
+        """Its latency."""
+        return self.figures["latency_ms"].value
+
     def value(self, name: str) -> float | None:
         """A figure without its interval."""
         return self.figures[name].value if name in self.figures else None

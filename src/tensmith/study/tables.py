@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tensmith.backend.native.choose.choosers import ANY
 from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.files import atomic_path, write_text
 from tensmith.report.escape import html_text, printable
@@ -118,7 +119,7 @@ def elbows(results: Iterable[CellResult]) -> list[Elbow]:
 
 
 # What an algorithm for zeros is held against, where it is not held against itself.
-_DENSE = {"sparse": ("any", "direct")}
+_DENSE = {"sparse": (ANY, "direct")}
 
 
 def beside(cell: StudyCell, **others: str) -> tuple[str, ...]:
@@ -153,12 +154,11 @@ def reached(results: Iterable[CellResult]) -> list[Reached]:
     for result in done.values():
         if result.cell.optimization == ORIGINAL or "expected" not in result.figures:
             continue
-        after = result.figures["latency_ms"].value
         for over in _DENSE.get(result.cell.algorithm, (result.cell.algorithm,)):
             dense = done.get(beside(result.cell, optimization=ORIGINAL, algorithm=over))
-            if dense is not None and after > 0:
-                before = dense.figures["latency_ms"].value
-                found.append(Reached(result, over, result.figures["expected"].value, before / after))
+            if dense is not None and result.ms > 0:
+                expected = result.figures["expected"].value
+                found.append(Reached(result, over, expected, dense.ms / result.ms))
     return found
 
 
@@ -167,15 +167,11 @@ def fastest(results: Iterable[CellResult]) -> dict[tuple[str, ...], CellResult]:
     best: dict[tuple[str, ...], CellResult] = {}
     for result in results:
         key = beside(result.cell, algorithm="")
-        if result.failed or "latency_ms" not in result.figures or result.cell.algorithm == "any":
+        if result.failed or "latency_ms" not in result.figures or result.cell.algorithm == ANY:
             continue
-        if key not in best or _milliseconds(result) < _milliseconds(best[key]):
+        if key not in best or result.ms < best[key].ms:
             best[key] = result
     return best
-
-
-def _milliseconds(result: CellResult) -> float:
-    return result.figures["latency_ms"].value
 
 
 def tables(results: Sequence[CellResult]) -> tuple[StudyTable, ...]:
@@ -289,13 +285,11 @@ def _told(result: CellResult, name: str) -> str:
 
 @dataclass(frozen=True)
 class StudyCurve:
-    """Points of a line, or heights of bars by name, and the ends of their intervals."""
+    """Points of a line, or heights of bars by name."""
 
     name: str
     x: tuple[Any, ...]
-    y: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+    y: tuple[Metric, ...]
 
 
 @dataclass(frozen=True)
@@ -342,7 +336,7 @@ def figures(results: Sequence[CellResult]) -> tuple[StudyFigure, ...]:
         bars(
             7,
             "Time by hardware, untuned",
-            lambda r: r.cell.algorithm == "any" and r.cell.system == UNTUNED,
+            lambda r: r.cell.algorithm == ANY and r.cell.system == UNTUNED,
             "hardware",
         ),
     )
@@ -366,9 +360,7 @@ def _curves(
     for label, at in points.items():
         if len(at) > 1 or isinstance(next(iter(at)), str):
             xs = tuple(sorted(at) if not isinstance(next(iter(at)), str) else at)
-            metrics = [at[x] for x in xs]
-            found.append(StudyCurve(label, xs, *(tuple(getattr(m, part) for m in metrics)
-                                            for part in ("value", "low", "high"))))  # fmt: skip
+            found.append(StudyCurve(label, xs, tuple(at[x] for x in xs)))
     return tuple(found)
 
 
@@ -387,13 +379,12 @@ def _draw(figure: StudyFigure, axes: Any) -> None:
     names = list(dict.fromkeys(x for curve in figure.curves for x in curve.x))
     width = 0.8 / max(1, len(figure.curves))
     for number, curve in enumerate(figure.curves):
-        errors = ([v - low for v, low in zip(curve.y, curve.low)],
-                  [high - v for v, high in zip(curve.y, curve.high)])  # fmt: skip
+        heights, errors = [m.value for m in curve.y], [*zip(*(m.arms for m in curve.y))]
         if figure.bars:
             at = [names.index(x) + (number + 0.5) * width - 0.4 for x in curve.x]
-            axes.bar(at, curve.y, width, yerr=errors, label=printable(curve.name, 40))
+            axes.bar(at, heights, width, yerr=errors, label=printable(curve.name, 40))
         else:
-            axes.errorbar(curve.x, curve.y, yerr=errors, marker="o", label=printable(curve.name, 40))
+            axes.errorbar(curve.x, heights, yerr=errors, marker="o", label=printable(curve.name, 40))
     if figure.bars:
         axes.set_xticks(range(len(names)), [printable(name, 40) for name in names], rotation=45, ha="right")
     axes.set(title=f"Figure {figure.number}: {figure.title}", xlabel=figure.across, ylabel=figure.up)
