@@ -101,16 +101,14 @@ def tune(
 def _place(rpc: str | None, target: str | None, tell: Progress) -> Iterator[TuningTarget]:
     """This machine, or the device at the address `rpc`."""
     from tensmith.hardware import load_target
-    from tensmith.kernel.isa import host_isa
     from tensmith.kernel.shipped import shipped
     from tensmith.kernel.timings import Timings
-    from tensmith.tune.network import TuningTarget
-    from tensmith.tune.timer import Timer
+    from tensmith.tune.network import TuningTarget, this_machine
     from tensmith.tune.tvm.device import RpcDevice
 
     if rpc is None:
-        with Timer() as timer:
-            yield TuningTarget(host_isa(), Timings(writing=True), timer.seconds, shipped(host_isa()))
+        with this_machine() as place:
+            yield place
         return
     named = load_target(target) if target is not None else None
     with RpcDevice(rpc) as device:

@@ -35,18 +35,14 @@ from tensmith.files import locked
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import load_target, op_seconds
 from tensmith.interrupt import unmissed
-from tensmith.kernel.isa import host_isa
-from tensmith.kernel.shipped import shipped
-from tensmith.kernel.timings import Timings
 from tensmith.progress import Progress, silent
 from tensmith.report.metric import Metric, exact, spread
 from tensmith.rewrite.trail import simplify
 from tensmith.study.materials import Material, Materials
 from tensmith.study.plan import DEVICES, OUR_SYSTEMS, SEARCHED, StudyCell, StudyPlan, cells, expected_seconds
 from tensmith.study.results import CellResult, Results
-from tensmith.tune.network import tasks_of
+from tensmith.tune.network import tasks_of, this_machine
 from tensmith.tune.search import Budget, TuningSearch
-from tensmith.tune.timer import Timer
 from tensmith.tune.tvm.metaschedule import MetaSchedule
 
 DATABASE = "study.sqlite"
@@ -212,7 +208,7 @@ def _measured(
             figures["ratio"] = summarize((material.original, contender), rounds, plan.seed)[1].ratio
         notes += _answers(worker, path, cell, material)
     if "memory" in plan.measure:
-        figures["peak_bytes"] = measure_memory(contender, material.example, cell.threads).running
+        figures["peak_bytes"] = measure_memory(contender, material.example, cell.threads)
     if "energy" in plan.measure and (energy := _energy(contender, cell, material)) is not None:
         figures["energy_mj"] = energy
     return figures, tuple(notes)
@@ -263,11 +259,10 @@ def _answers(worker: SessionWorker, path: Path, cell: StudyCell, material: Mater
 
 def _tune(plan: StudyPlan, cell: StudyCell, path: Path, material: Material) -> list[str]:
     """Times kernels for the layers of a cell's model; what is found is kept for this machine."""
-    isa, timings = host_isa(), Timings(writing=True)
-    with contextlib.closing(timings), Timer() as timer:
+    with this_machine() as place:
         program = fixed(read_onnx(path), dict(material.sizes))
-        tasks, memory = tasks_of(program, isa, restricted_to(cell.algorithm))
-        search = TuningSearch(tasks, memory, timings, timer.seconds, table=shipped(isa))
+        tasks, memory = tasks_of(program, place.isa, restricted_to(cell.algorithm))
+        search = TuningSearch(tasks, memory, place.timings, place.measure, table=place.table)
         budget = Budget(plan.tuning.seconds, plan.tuning.trials)
         if cell.system == METASCHEDULE:
             search.run(budget.at_most(len(tasks)))

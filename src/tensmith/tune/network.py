@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,14 @@ from tensmith.errors import OutputError
 from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
 from tensmith.kernel.algorithm import Kernel
-from tensmith.kernel.isa import Isa
+from tensmith.kernel.isa import Isa, host_isa
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.shipped import ShippedTable
+from tensmith.kernel.shipped import ShippedTable, shipped
 from tensmith.kernel.timings import Timings
 from tensmith.progress import Progress, silent
 from tensmith.tune.learned import Error, error
 from tensmith.tune.search import Budget, Measure, TuningSearch, TuningTask
+from tensmith.tune.timer import Timer
 from tensmith.tune.tvm.metaschedule import MetaSchedule, scheduled_seconds
 
 
@@ -80,6 +83,14 @@ class TuningTarget:
     timings: Timings
     measure: Measure
     table: ShippedTable | None = None
+
+
+@contextmanager
+def this_machine() -> Iterator[TuningTarget]:
+    """Kernels are timed here, in a process of their own; what is found is kept for this machine."""
+    isa = host_isa()
+    with closing(Timings(writing=True)) as timings, Timer() as timer:
+        yield TuningTarget(isa, timings, timer.seconds, shipped(isa))
 
 
 def tune(
