@@ -26,11 +26,8 @@ def take_short_turns() -> None:
 
 def _memory(contender: Any, inputs: Any, threads: int = 1, *_: int) -> Any:
     """As evaluate.memory measures it, in one process that is forked."""
-    from tensmith.evaluate.memory import MemoryUse
-    from tensmith.report.metric import Metric
+    from tensmith.report.metric import exact
 
     with contender.start(inputs, threads) as worker:
         peak, before = worker.peak(1), worker.resident_before
-    evidence: Any = "measured" if peak.exact else "estimated"
-    used = (float(max(0, peak.resident - before)), float(before))
-    return MemoryUse(*(Metric(each, each, each, "bytes", evidence) for each in used))
+    return exact(float(max(0, peak.resident - before)), "bytes", "measured" if peak.exact else "estimated")

@@ -23,7 +23,7 @@ def measured(name: str) -> parts.Found:
     inputs = inputs_of(path)
     ENGINES["native"].prepare(path, 1).run(inputs)
     peaks = {
-        engine: measure_memory(Contender(engine, path), inputs).running.value / 2**20
+        engine: measure_memory(Contender(engine, path), inputs).value / 2**20
         for engine in ("native", *OTHERS)
     }
     return parts.Found(row={**peaks, "share": peaks["native"] / peaks["onnxruntime"]})

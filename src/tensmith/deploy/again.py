@@ -151,7 +151,7 @@ class MeasuredAgain:
         *_, latency = compare(turns, example, deployed.threads, _LATENCY_SECONDS, judged.seed)
         yield "latency_ms", latency.latency
         yield "speedup", latency.ratio
-        yield "peak_bytes", measure_memory(point, example, deployed.threads).running
+        yield "peak_bytes", measure_memory(point, example, deployed.threads)
         sizes = sizes_of(specs_of(shipped.inputs), example)
         yield "energy_mj", program_energy(shipped, load_target(deployed.target), sizes)
 

@@ -39,9 +39,9 @@ class Cost:
     cycles: float
     bytes: float
 
-    def seconds(self, hertz: float = 3.5e9, bandwidth: float = 18e9) -> float:
-        """A roofline in which a third of what could overlap does not; bandwidth in bytes a second."""
-        compute, memory = self.cycles / hertz, self.bytes / bandwidth
+    def seconds(self, bandwidth: float = 18e9) -> float:
+        """A roofline at 3.5 GHz where a third of what could overlap does not; bandwidth in bytes a second."""
+        compute, memory = self.cycles / 3.5e9, self.bytes / bandwidth
         return max(compute, memory) + min(compute, memory) / 3
 
 

@@ -60,4 +60,4 @@ class RunDescription:
             else contender_energy(self.counter, contender, self.example, self.threads, seconds)
         )
         memory = measure_memory(contender, self.example, self.threads, processes)
-        return {"peak_bytes": memory.running, "energy_mj": energy}
+        return {"peak_bytes": memory, "energy_mj": energy}
