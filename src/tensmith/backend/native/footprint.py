@@ -89,7 +89,7 @@ def _sum(parts: dict[str, int | None]) -> str:
 
 def _peak(plan: NativePlan) -> str:
     """The step during which most is alive in the arena, and the largest of that."""
-    during = [alive(plan, phase) for phase in range(1, len(plan.phases) + 1)]
+    during = [alive(plan, phase) for phase in range(len(plan.phases))]
     phase, most = max(enumerate(during), key=lambda item: sum(item[1].values()))
     largest = sorted(most.items(), key=lambda item: -item[1])[:_NAMED]
     told = ", ".join(f"{in_comment(name)} {size:,}" for name, size in largest)
@@ -98,7 +98,7 @@ def _peak(plan: NativePlan) -> str:
 
 
 def alive(plan: NativePlan, phase: int) -> dict[str, int]:
-    """What lies in the arena during one of the plan's phases, which count from 1, and its bytes."""
+    """What lies in the arena during one of the plan's phases, and its bytes."""
     return {name: span.bytes for name, span in plan.lifetimes.items() if span.first <= phase <= span.last}
 
 

@@ -5,7 +5,6 @@ Memory that was just read is in the caches; other memory would have to come ther
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from tensmith.backend.native.layout import Action, Layout
@@ -15,14 +14,9 @@ from tensmith.kernel.buffer import NO_HALO, Halo
 
 def add_in_place(layout: Layout) -> None:
     """Makes residuals the parents of their sums where kernels allow it and both lie alike."""
-    phases = list(_phases(layout.actions))
-    touched: dict[str, list[int]] = {}
-    for phase, actions in enumerate(phases):
-        for value in (value for action in actions for value in action.values):
-            root, _ = layout.root(value)
-            touched.setdefault(root, [phase, phase])[1] = phase
-    for phase, actions in enumerate(phases):
-        pair = _pair(layout, actions)
+    touched = layout.touched()
+    for phase, actions in enumerate(layout.phases):
+        pair = _pair(layout, [layout.actions[index] for index in actions])
         if pair is None:
             continue
         residual, sums = pair
@@ -30,18 +24,7 @@ def add_in_place(layout: Layout) -> None:
             layout.parent[sums] = residual, 0
             halos = (layout.halo.get(root, NO_HALO) for root in pair)
             layout.halo[residual] = Halo.union(*halos)
-            touched[residual][1] = touched[sums][1]
-
-
-def _phases(actions: list[Action]) -> Iterator[list[Action]]:
-    """Those that may be done at the same time, together."""
-    found: list[Action] = []
-    for action in actions:
-        if found and not action.beside:
-            yield found
-            found = []
-        found.append(action)
-    yield found
+            touched[residual] = touched[residual][0], touched[sums][1]
 
 
 def _pair(layout: Layout, actions: list[Action]) -> tuple[str, str] | None:

@@ -85,6 +85,25 @@ class Layout:
             first += offset
         return value, first
 
+    @property
+    def phases(self) -> list[list[int]]:
+        """The actions by number, those that may be done at the same time together."""
+        found: list[list[int]] = []
+        for index, action in enumerate(self.actions):
+            if not action.beside:
+                found.append([])
+            found[-1].append(index)
+        return found
+
+    def touched(self) -> dict[str, tuple[int, int]]:
+        """The first and the last phase in which something of each root is read or written."""
+        found: dict[str, tuple[int, int]] = {}
+        for phase, actions in enumerate(self.phases):
+            for value in (value for index in actions for value in self.actions[index].values):
+                root, _ = self.root(value)
+                found[root] = found.get(root, (phase, phase))[0], phase
+        return found
+
     def window(self, value: str) -> str | None:
         """The innermost window that a value is, or has some channels of; None if there is none."""
         while value in self.parent and value not in self.windows:

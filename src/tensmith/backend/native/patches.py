@@ -179,8 +179,8 @@ def choices(program: Program, plan: NativePlan, room: int) -> list[Patching]:
 
 def _behind(plan: NativePlan, value: str) -> int:
     """The most bytes that are alive at once after a value is made."""
-    made = [n for n, actions in enumerate(plan.phases, 1) if plan.actions[actions[0]].writes == value]
-    later = range(made[-1] + 1, len(plan.phases) + 1) if made else ()
+    made = [n for n, actions in enumerate(plan.phases) if plan.actions[actions[0]].writes == value]
+    later = range(made[-1] + 1, len(plan.phases)) if made else ()
     return max((sum(alive(plan, phase).values()) for phase in later), default=0)
 
 

@@ -7,7 +7,6 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import numpy as np
 
@@ -72,13 +71,7 @@ class NativePlan:
     @functools.cached_property
     def phases(self) -> list[list[int]]:
         """The actions by number, those that may be done at the same time together."""
-        found: list[list[int]] = []
-        for index, action in enumerate(self.actions):
-            if action.beside:
-                found[-1].append(index)
-            else:
-                found.append([index])
-        return found
+        return self.layout.phases
 
     @property
     def kernels(self) -> list[Action]:
@@ -150,30 +143,25 @@ def _memory(
     }
     for index, name in enumerate(program.outputs):
         outside[f"output {name}"] = BufferPlace("outputs", index, _size(layout.images[name]))
-    phases = list(accumulate(int(not action.beside) for action in layout.actions))
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    spans: dict[str, Lifetime] = {}
-    for index, action in enumerate(layout.actions):
-        phase = phases[index]
-        for value in action.values:
-            root, _ = layout.root(value)
-            first.setdefault(root, phase)
-            last[root] = phase
-        if action.work.scratch_bytes:
-            spans[f"scratch {index}"] = Lifetime(action.work.scratch_bytes, phase, phase)
-    for root in first:
+    touched = layout.touched()
+    spans = {
+        f"scratch {index}": Lifetime(size, phase, phase)
+        for phase, actions in enumerate(layout.phases)
+        for index in actions
+        if (size := layout.actions[index].work.scratch_bytes)
+    }
+    for root in touched:
         if (size := layout.buffer(root).size) >= _MOST_ELEMENTS:
             raise EngineError(f"'{root}' takes {size} elements with its pads; native takes up to 2^31")
     stride = {
         root: layout.buffer(root).bytes
         if root in layout.tight  # seen as one tensor, so that images follow each other without gaps
         else -(-layout.buffer(root).bytes // ALIGNMENT) * ALIGNMENT
-        for root in first
+        for root in touched
         if root not in outside
     }
     for root, size in stride.items():
-        spans[root] = Lifetime(layout.images[root].batch * size, first[root], last[root])
+        spans[root] = Lifetime(layout.images[root].batch * size, *touched[root])
     offsets, total = arrange(spans)
     places = dict(outside)
     for value in layout.block:
