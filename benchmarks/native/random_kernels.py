@@ -39,9 +39,12 @@ Array = np.ndarray[Any, Any]
 
 # None of them stretches an error: every slope is at most 1.
 ACTIVATIONS = {
-    "relu": (Activation("relu"), lambda v: np.maximum(v, 0)),
-    "clip": (Activation("clip", (-0.5, 6.0)), lambda v: np.clip(v, -0.5, 6)),
-    "leaky_relu": (Activation("leaky_relu", (0.125,)), lambda v: np.where(v < 0, v / 8, v)),
+    "relu": (Activation("relu", "vmax(splat(0), x_)"), lambda v: np.maximum(v, 0)),
+    "clip": (Activation("clip", "vmin(splat(6), vmax(splat(-0.5f), x_))"), lambda v: np.clip(v, -0.5, 6)),
+    "leaky_relu": (
+        Activation("leaky", "vleaky(x_, splat(0.125f))"),
+        lambda v: np.where(v < 0, v / 8, v),
+    ),
     "none": (None, lambda v: v),
 }
 # The algorithms whose sums skip what they need not read, or mix what they read: see their docstrings, and

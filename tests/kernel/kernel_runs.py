@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from tensmith.backend.native.steps.curves import function_behind
+from tensmith.backend.native.steps.graph import step_graph
 from tensmith.ir import Program, TensorType, interpret, make_node
+from tensmith.kernel import host_isa
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.buffer import Buffer, Halo
-from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.epilogue import Activation, Epilogue
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.toolchain import compile_library
 
@@ -32,6 +35,16 @@ def aligned(count: int, dtype: Any = np.float32, fill: Any = np.nan) -> Array:
     if np.dtype(dtype).kind == "f":
         found[...] = fill
     return found
+
+
+def curve(op: str, *numbers: float, **attrs: Any) -> Activation:
+    """An op of a value and numbers, as kernels compute it behind their sums."""
+    constants = {f"c{place}": np.array(number, np.float32) for place, number in enumerate(numbers)}
+    node = make_node(op, ["x", *constants], ["y"], attrs)
+    program = Program("activation", {"x": TensorType("f32", (1,))}, ("y",), (node,), constants)
+    found = function_behind(step_graph(program, host_isa()), "x", {node})
+    assert found is not None
+    return found[0]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernel_runs import LOOSE, Fitted, aligned, copy, reference
+from kernel_runs import LOOSE, Fitted, aligned, copy, curve, reference
 
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer
@@ -63,7 +63,7 @@ def sample_case(
         residual=QuantizationParameters(float(np.float32(spread / 50)), 31) if residual == "u8" else
         QuantizationParameters(1.0, 0) if residual == "f32" else None,
     )  # fmt: skip
-    return Case(problem, image, weights, how, other, Activation(activation) if activation else None)
+    return Case(problem, image, weights, how, other, curve(activation) if activation else None)
 
 
 def meaning(case: Case) -> Array:

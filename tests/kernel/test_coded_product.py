@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runs import reference, run_kernel
+from kernel_runs import curve, reference, run_kernel
 
 from tensmith.kernel import ConvolutionProblem, Epilogue, candidates, host_isa, isa_named
 from tensmith.kernel.algorithms.coded_product import CodedProduct
 from tensmith.kernel.codes import coded
-from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import product
 
 Array = np.ndarray[Any, Any]
@@ -87,7 +86,7 @@ def test_bias_residual_and_activation_in_one_go() -> None:
     bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
     residual = np.random.default_rng(1).standard_normal((problem.filters, 1, 3)).astype(np.float32)
     kernel = next(CodedProduct.candidates(problem, host_isa()))
-    epilogue = Epilogue(True, kernel.target, Activation("relu"))
+    epilogue = Epilogue(True, kernel.target, curve("relu"))
     found = run_kernel(kernel, image, weights, bias, residual, epilogue)
     sums = reference(problem, image, floats(weights)) + bias[:, None, None] + residual
     assert np.all(abs(found - np.maximum(sums, 0)) <= bound(problem, image, weights) + 1e-6 * (1 + abs(sums)))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_runs import reference, rounding_bound, run_kernel, sample
+from kernel_runs import curve, reference, rounding_bound, run_kernel, sample
 
 from tensmith.kernel import ConvolutionProblem, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithms.depthwise import Depthwise
-from tensmith.kernel.epilogue import Activation
 
 
 def depthwise(
@@ -41,7 +40,7 @@ def test_bias_residual_and_activation() -> None:
     bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
     residual = sample(ConvolutionProblem(problem.filters, *problem.output, 1))[0]
     kernel = next(Depthwise.candidates(problem, host_isa()))
-    epilogue = Epilogue(True, kernel.target, Activation("clip", (0.0, 6.0)))
+    epilogue = Epilogue(True, kernel.target, curve("clip", 0.0, 6.0))
     found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
     expected = np.clip(reference(problem, image, weights) + bias[:, None, None] + residual, 0, 6)
     assert (abs(found - expected) <= rounding_bound(problem, image, weights) + 1e-6).all()

@@ -9,7 +9,7 @@ from math import erf
 
 import numpy as np
 import pytest
-from kernel_runs import Array, copy
+from kernel_runs import Array, copy, curve
 
 from tensmith.hardware import detect_cpu
 from tensmith.kernel import Isa, host_isa, isa_named
@@ -137,11 +137,11 @@ def test_erf_is_right_to_its_bound(isa: Isa) -> None:
 @pytest.mark.parametrize(
     ("activation", "meaning", "slack"),
     [
-        (Activation("sigmoid"), lambda x: 1 / (1 + np.exp(-x)), 4 * EPS),
-        (Activation("tanh"), np.tanh, 4 * EPS),
-        (Activation("swish"), lambda x: x / (1 + np.exp(-x)), 4 * EPS),
-        (Activation("gelu"), lambda x: 0.5 * x * (1 + np.vectorize(erf)(x / np.sqrt(2))), 4e-7),
-        (Activation("hard_sigmoid", (0.2, 0.5)), lambda x: np.clip(0.2 * x + 0.5, 0, 1), 2 * EPS),
+        (curve("sigmoid"), lambda x: 1 / (1 + np.exp(-x)), 4 * EPS),
+        (curve("tanh"), np.tanh, 4 * EPS),
+        (curve("swish"), lambda x: x / (1 + np.exp(-x)), 4 * EPS),
+        (curve("gelu"), lambda x: 0.5 * x * (1 + np.vectorize(erf)(x / np.sqrt(2))), 4e-7),
+        (curve("hard_sigmoid", alpha=0.2, beta=0.5), lambda x: np.clip(0.2 * x + 0.5, 0, 1), 2 * EPS),
     ],
     ids=lambda value: value.name if isinstance(value, Activation) else "",
 )
@@ -155,10 +155,10 @@ def test_activations(activation: Activation, meaning: Callable[[Array], Array], 
 
 @pytest.mark.parametrize("name", ["relu", "sigmoid", "tanh", "swish", "gelu", "hard_swish"])
 def test_nan_stays_nan(name: str) -> None:
-    assert np.isnan(evaluate(Activation(name).apply("x"), np.full(16, np.nan), host_isa())).all()
+    assert np.isnan(evaluate(curve(name).apply("x"), np.full(16, np.nan), host_isa())).all()
 
 
 def test_relu_and_clip_keep_infinities() -> None:
     x = np.array([np.inf, -np.inf] * 8)
-    assert evaluate(Activation("relu").apply("x"), x, host_isa()).tolist() == [np.inf, 0] * 8
-    assert evaluate(Activation("clip", (-np.inf, 6.0)).apply("x"), x, host_isa()).tolist() == [6, -np.inf] * 8
+    assert evaluate(curve("relu").apply("x"), x, host_isa()).tolist() == [np.inf, 0] * 8
+    assert evaluate(curve("clip", -np.inf, 6.0).apply("x"), x, host_isa()).tolist() == [6, -np.inf] * 8

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runs import drawn, reference, rounding_bound, run_kernel, sample
+from kernel_runs import curve, drawn, reference, rounding_bound, run_kernel, sample
 
 from tensmith.kernel import ConvolutionProblem, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithm import ALGORITHMS, Kernel
-from tensmith.kernel.epilogue import Activation
 
 SAME = (1, 1, 1, 1)
 NAMES = ["direct", "gemm"]
@@ -61,7 +60,7 @@ def test_bias_residual_and_activation(name: str, problem: ConvolutionProblem) ->
     bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
     residual = sample(ConvolutionProblem(problem.filters, *problem.output, 1))[0]
     kernel = kernels(name, problem)[0]
-    epilogue = Epilogue(True, kernel.target, Activation("relu"))
+    epilogue = Epilogue(True, kernel.target, curve("relu"))
     for loose in (False, True):
         found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=loose)
         expected = np.maximum(reference(problem, image, weights) + bias[:, None, None] + residual, 0)

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runs import drawn, fitted, reference, rounding_bound, run_kernel, sample
+from kernel_runs import curve, drawn, fitted, reference, rounding_bound, run_kernel, sample
 
 from tensmith.kernel import ConvolutionProblem, Epilogue, Isa, Kernel, candidates, host_isa, isa_named
 from tensmith.kernel.algorithms.sparse import SparseKernel
-from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import product
 from tensmith.kernel.runs import pieces
 from tensmith.kernel.sparse_stream import density, pack_stream, strips
@@ -144,7 +143,7 @@ def test_bias_residual_and_activation_in_one_go() -> None:
         bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
         residual = sample(ConvolutionProblem(problem.filters, *problem.output, 1))[0]
         kernel = first(problem)
-        epilogue = Epilogue(True, kernel.target, Activation("relu"))
+        epilogue = Epilogue(True, kernel.target, curve("relu"))
         expected = np.maximum(reference(problem, image, weights) + bias[:, None, None] + residual, 0)
         slack = 1e-6 * (1 + abs(expected))
         for loose in (False, True):

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runs import drawn, reference, rounding_bound, run_kernel, sample
+from kernel_runs import curve, drawn, reference, rounding_bound, run_kernel, sample
 
 from tensmith.kernel import ConvolutionProblem, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
-from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.groups import wide_groups
 from tensmith.kernel.problem import product
 from tensmith.kernel.tiles import tiles
@@ -67,10 +66,10 @@ def test_bias_residual_and_activation_in_one_go() -> None:
     residual = sample(ConvolutionProblem(problem.filters, *problem.output, 1))[0]
     kernel = next(SpatialPack.candidates(problem, host_isa()))
     for activation, meaning in (
-        (Activation("relu"), lambda v: np.maximum(v, 0)),
-        (Activation("clip", (-0.5, 6.0)), lambda v: np.clip(v, -0.5, 6)),
-        (Activation("leaky_relu", (0.1,)), lambda v: np.where(v < 0, 0.1 * v, v)),
-        (Activation("hard_swish"), lambda v: v * np.clip(v / 6 + 0.5, 0, 1)),
+        (curve("relu"), lambda v: np.maximum(v, 0)),
+        (curve("clip", -0.5, 6.0), lambda v: np.clip(v, -0.5, 6)),
+        (curve("leaky_relu", alpha=0.1), lambda v: np.where(v < 0, 0.1 * v, v)),
+        (curve("hard_swish"), lambda v: v * np.clip(v / 6 + 0.5, 0, 1)),
     ):
         epilogue = Epilogue(True, kernel.target, activation)
         found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
@@ -87,9 +86,7 @@ def test_nan_and_infinity_reach_exactly_their_windows() -> None:
     kernel = next(SpatialPack.candidates(problem, host_isa()))
     for value in (np.nan, np.inf):
         image[3, 4, 4] = value
-        found = run_kernel(
-            kernel, image, weights, epilogue=Epilogue(activation=Activation("clip", (-9e9, 9e9)))
-        )
+        found = run_kernel(kernel, image, weights, epilogue=Epilogue(activation=curve("clip", -9e9, 9e9)))
         spoilt = np.zeros((8, 8), bool)
         spoilt[3:6, 3:6] = True
         if np.isnan(value):

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runs import drawn, reference, run_kernel, sample
+from kernel_runs import curve, drawn, reference, run_kernel, sample
 
 from tensmith.kernel import ConvolutionProblem, Epilogue, candidates, host_isa, isa_named
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
-from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import product
 
 Array = np.ndarray[Any, Any]
@@ -69,7 +68,7 @@ def test_each_operand_is_rounded_once_to_nearest_even() -> None:
     bias = np.linspace(-1, 1, 21, dtype=np.float32)
     residual = sample(ConvolutionProblem(21, 5, 5, 1))[0]
     kernel = next(SpatialPack.candidates(problem, host_isa()))
-    epilogue = Epilogue(True, kernel.target, Activation("clip", (-2.0, 2.0)))
+    epilogue = Epilogue(True, kernel.target, curve("clip", -2.0, 2.0))
     found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
     expected = np.clip(reference(problem, *rounded) + bias[:, None, None] + residual, -2, 2)
     np.testing.assert_allclose(found, expected, rtol=0, atol=20 * 2.0**-24 * 20)

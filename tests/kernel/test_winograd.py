@@ -6,13 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from kernel_runs import reference, run_kernel, sample, winograd_bound
+from kernel_runs import curve, reference, run_kernel, sample, winograd_bound
 
 from tensmith.kernel import ConvolutionProblem, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.algorithms.winograd_on_the_fly import WinogradOnTheFly
 from tensmith.kernel.cook_toom import filtering
-from tensmith.kernel.epilogue import Activation
 
 SAME = (1, 1, 1, 1)
 SHAPES = [
@@ -92,7 +91,7 @@ def test_filters_in_slices_chunks_and_groups() -> None:
     expected = np.maximum(reference(problem, image, weights) + bias[:, None, None] + residual, 0)
     for isa in (host_isa(), isa_named("generic")):
         kernel = WinogradOnTheFly(problem, isa, 4, 6, 3, 2, isa.lanes)
-        epilogue = Epilogue(True, kernel.target, Activation("relu"))
+        epilogue = Epilogue(True, kernel.target, curve("relu"))
         found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
         assert abs(found - expected).max() <= winograd_bound(kernel, image, weights) + 1e-5
 
@@ -113,7 +112,7 @@ def test_bias_residual_and_activation() -> None:
     bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
     residual = sample(ConvolutionProblem(problem.filters, *problem.output, 1))[0]
     kernel = next(Winograd.candidates(problem, host_isa()))
-    epilogue = Epilogue(True, kernel.target, Activation("relu"))
+    epilogue = Epilogue(True, kernel.target, curve("relu"))
     found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
     expected = np.maximum(reference(problem, image, weights) + bias[:, None, None] + residual, 0)
     assert abs(found - expected).max() <= winograd_bound(kernel, image, weights) + 1e-5

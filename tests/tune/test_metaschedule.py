@@ -22,7 +22,6 @@ from tensmith.engine import ENGINES
 from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, Epilogue, host_isa
-from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.scheduled import ARGUMENTS, FUNCTION, Scheduled, keep, revision, scheduled
 from tensmith.kernel.timings import Timings
 from tensmith.tune.network import tasks_of
@@ -33,7 +32,7 @@ from tensmith.tune.tvm.metaschedule import MetaSchedule, scheduled_seconds
 from tensmith.tune.tvm.schedule import Unusable, argument_names, extracted
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "kernel"))
-from kernel_runs import reference, rounding_bound, run_kernel, sample
+from kernel_runs import curve, reference, rounding_bound, run_kernel, sample
 
 ISA = host_isa()
 
@@ -69,7 +68,7 @@ def test_its_kernels_are_right_in_any_buffers_with_any_epilogue() -> None:
             # Two more additions, each rounded.
             bound = bound + 1e-6 * (abs(bias)[:, None, None] + abs(added) + abs(truth))
             assert (abs(run_kernel(kernel, image, weights) - truth) <= bound).all()
-            relu = Epilogue(True, kernel.target, Activation("relu"))
+            relu = Epilogue(True, kernel.target, curve("relu"))
             for loose in (False, True):
                 found = run_kernel(kernel, image, weights, bias, added, relu, loose)
                 assert (abs(found - np.maximum(0, truth + bias[:, None, None] + added)) <= bound).all()

@@ -12,40 +12,14 @@ from tensmith.kernel.buffer import Buffer
 
 @dataclass(frozen=True)
 class Activation:
-    """An elementwise function of C vectors: `name` and up to two numbers, as clip's bounds."""
+    """A function in C of its own: the statements `body` make of the vector x_ the value of the last one."""
 
     name: str
-    parameters: tuple[float, ...] = ()
+    body: str
 
     def apply(self, x: str) -> str:
         """The C expression of the activated vector `x`."""
-        return ACTIVATIONS[self.name].format(x, *(f"splat({literal(p)})" for p in self.parameters))
-
-
-@dataclass(frozen=True)
-class Curve(Activation):
-    """A function in C of its own: the statements `body` make of the vector x_ the value of the last one."""
-
-    body: str = ""
-
-    def apply(self, x: str) -> str:
-        """The statements on `x`."""
-        return f"({{ vf x_ = {x}; {self.body} }})"
-
-
-# C expressions of a vector {0} and parameters {1}, {2}. A NaN stays one: vmax and vmin give their second
-# argument where either is NaN.
-ACTIVATIONS = {
-    "relu": "vmax(splat(0), {0})",
-    "clip": "vmin({2}, vmax({1}, {0}))",
-    "leaky_relu": "vleaky({0}, {1})",
-    "hard_sigmoid": "vmin(splat(1), vmax(splat(0), {1} * ({0}) + {2}))",
-    "sigmoid": "vsigmoid({0})",
-    "tanh": "vtanh({0})",
-    "swish": "vswish({0})",
-    "gelu": "vgelu({0})",
-    "hard_swish": "vhard_swish({0})",
-}
+        return f"({{ vf x_ = {x}; {self.body}; }})"
 
 
 @dataclass(frozen=True)

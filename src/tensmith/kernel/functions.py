@@ -52,11 +52,8 @@ static inline vf vlog1p(vf x)
     vf sum = x + 1.0f, y = vlog(sum);
     return vselect((sum == 1) | (x == INFINITY), x, y * (x / (sum - 1.0f)));
 }
-static inline vf vsigmoid(vf x) { return 1.0f / (1.0f + vexp(-x)); }
 static inline vf vtanh(vf x) { return 1.0f - 2.0f / (vexp(x + x) + 1.0f); }
-static inline vf vswish(vf x) { return x * vsigmoid(x); }
 static inline vf vleaky(vf x, vf slope) { return vmax(splat(0), x) + slope * vmin(splat(0), x); }
-static inline vf vhard_swish(vf x) { return x * vmin(splat(1), vmax(splat(0), x * (1.0f / 6) + 0.5f)); }
 /* maximum and minimum of IEEE 754-2019: NaN where either is. */
 static inline vf vmaximum(vf a, vf b) { return vselect(a != a, a, vmax(a, b)); }
 static inline vf vminimum(vf a, vf b) { return vselect(a != a, a, vmin(a, b)); }
@@ -71,5 +68,4 @@ static inline vf verf(vf x)
         - 1.12631626e-1f;
     return c * (((p * u + 1.4079456e-1f) * u - 1.90468162e-1f) * u + 3.82137477e-1f);
 }
-static inline vf vgelu(vf x) { return 0.5f * x * (1.0f + verf(x * 0.707106781f)); }
 """

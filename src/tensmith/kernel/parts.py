@@ -97,6 +97,8 @@ static inline float row_exp(const float *x, float *y, int n)
     }
     return sum_of(sum);
 }
+/* An expression in which x has a name. */
+#define LET(name, x, expression) ({ vf name = (x); expression; })
 /* A function of floats, lane by lane. */
 #define EACH(f, x) ({ vf each_ = (x); for (int i_ = 0; i_ < LANES; i_++) each_[i_] = f(each_[i_]); each_; })
 """

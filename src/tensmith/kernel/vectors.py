@@ -24,19 +24,17 @@ _WORDS: Mapping[str, str] = {
     "greater_equal": "({0} >= {1})", "equal": "({0} == {1})", "isnan": "({0} != {0})",
     "and": "({0} & {1})", "or": "({0} | {1})", "not": "(~{0})",
 }  # fmt: skip
+_BOUNDS = {"maximum": "vmax", "minimum": "vmin"}
 # Powers of two within have a reciprocal that is a normal number too.
 _INVERTIBLE = (1e-30, 1e30)
 
 
-def vector_text(
-    expr: Expr,
-    named: Callable[[str], str],
-    number: Callable[[str], float | None] = lambda name: None,
-) -> str:
+def vector_text(expr: Expr, named: Callable[[str], str]) -> str:
     """The C of an expression of floats, given that of its parameters by name.
 
-    What is divided by a parameter whose `number` is a known power of two is multiplied. EngineError for what
-    has no instruction and no function.
+    What is divided by a power of two is multiplied, and so is what is divided for erf, an approximation. A
+    bound that is a number needs no look whether x is one: vmax and vmin give x if it is NaN. EngineError for
+    what has no instruction and no function.
     """
 
     def text(part: Expr) -> str:
@@ -49,8 +47,14 @@ def vector_text(
                 return f"(-{text(x)})"
             case Call("div", (Num(1), x)):
                 return f"(1.0f / {text(x)})"
-            case Call("div", (x, Read(name, ()))) if inverse := _inverse(number(name)):
+            case Call("div", (x, Num(value))) if inverse := _inverse(float(value)):
                 return f"({text(x)} * splat({literal(inverse)}))"
+            case Call("erf", (Call("div", (x, Num(value))),)) if value:
+                return f"verf({text(x)} * splat({literal(1 / float(value))}))"
+            case Call(function, (x, Num(value) as bound)) if function in _BOUNDS and value == value:
+                return f"{_BOUNDS[function]}({text(bound)}, {text(x)})"
+            case Call("where", (Call("less", (x, Num(0))), Call("mul", (Num() as a, y)), z)) if x == y == z:
+                return f"vleaky({text(x)}, {text(a)})"
             case Call("cast", (x,), "f32") if x.type == "bool":
                 return f"vselect({text(x)}, splat(1), splat(0))"
             case Call(function, args, "f32" | "bool") if function in _WORDS:
@@ -62,8 +66,8 @@ def vector_text(
     return text(expr)
 
 
-def _inverse(number: float | None) -> float | None:
-    """One over a number that is known, where that is exact: both are powers of two, and normal."""
-    if number is None or abs(math.frexp(number)[0]) != 0.5:
+def _inverse(number: float) -> float | None:
+    """One over a number, where that is exact: both are powers of two, and normal."""
+    if abs(math.frexp(number)[0]) != 0.5:
         return None
     return 1 / number if _INVERTIBLE[0] < abs(number) < _INVERTIBLE[1] else None

@@ -38,6 +38,13 @@ def test_an_epilogue_takes_all_it_can() -> None:
     assert steps[1].activation is not None and steps[1].activation.name == "relu"
 
 
+def test_an_epilogue_takes_any_function_of_one_value() -> None:
+    net = Net(1, 16, 8, 8)
+    x = net.conv("x", 16, 16)
+    (step,) = steps_of(net.program(net.add("mish", net.add("mul", x, net.add("sigmoid", x)))))
+    assert isinstance(step, Heavy) and step.activation is not None
+
+
 def test_a_value_that_is_read_twice_stays_outside_of_epilogues() -> None:
     net = Net(1, 16, 8, 8)
     x = net.conv("x", 16, 16)

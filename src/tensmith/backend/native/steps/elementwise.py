@@ -5,7 +5,7 @@ Over images all is in vectors; over tensors, numbers of other types are computed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,7 @@ from tensmith.formula.types import BOOL, MachineType
 from tensmith.ir import Node
 from tensmith.ir.ops.quantization import OnGrid, decodes, encodes
 from tensmith.kernel import grid_code
-from tensmith.kernel.epilogue import Activation, Curve, literal
+from tensmith.kernel.epilogue import literal
 from tensmith.kernel.routines.pointwise import Pointwise
 from tensmith.kernel.routines.strided import Strided, StridedOperand, StridedStatement
 from tensmith.kernel.view import StridedView
@@ -203,8 +203,6 @@ def _of_images(graph: StepGraph, root: Node, free: Free, read: Set[str]) -> tupl
 
     def leaf(name: str) -> str:
         constant = graph.constants.get(name)
-        if constant is not None and constant.size == 1:
-            return f"splat({literal(float(constant.reshape(-1)[0]))})"
         if constant is not None:
             return table(constant.reshape(-1))
         if name not in known:
@@ -247,50 +245,3 @@ def _of_tensors(
     vector = vector and (graph.dtypes[value] == "f32" or bool(tree.nodes))
     expression = tree.vectors(vectors) if vector else tree.numbers(numbers)
     return StridedStatement(expression, tuple(operands), target), tree.taken
-
-
-def function_behind(graph: StepGraph, value: str, free: Free) -> tuple[Activation, list[Node]] | None:
-    """The longest function of `value` alone that begins with its readers, and the nodes it stands for.
-
-    They read `value`, each other and single numbers, and nobody else reads what is inside. None if there is
-    no such function.
-    """
-    inside: list[Node] = []
-    lines: list[str] = []
-    known = {value: "x_"}
-    best: tuple[Activation, list[Node]] | None = None
-
-    def named(name: str) -> str:
-        if name in known:
-            return known[name]
-        number = graph.constants.number(name)
-        assert number is not None
-        return f"splat({literal(number)})"
-
-    while len(inside) < MOST_PRINTED and (node := _next(graph, inside, known, free)) is not None:
-        function = graph.functions[node]
-        text = function.filled({hole: named(node.inputs[int(hole)]) for hole in function.holes})
-        known[node.output] = f"t{len(inside)}_"
-        lines.append(f"vf {known[node.output]} = {text};")
-        inside.append(node)
-        if all(_read_inside(graph, name, inside) for name in known if name != node.output):
-            best = Curve("curve", body=f"{' '.join(lines)} {known[node.output]};"), list(inside)
-    return best
-
-
-def _next(graph: StepGraph, inside: list[Node], known: Mapping[str, str], free: Free) -> Node | None:
-    """A reader of known values that needs nothing else but numbers."""
-    for name in known:
-        for node in graph.program.consumers.get(name, ()):
-            if node in inside or node.kind(OnGrid) is not None or node not in free:
-                continue
-            shaped = graph.shapes[node.output] == graph.shapes[name] and in_vectors(graph, node)
-            read = (n in known or graph.constants.number(n) is not None for n in node.inputs if n)
-            if shaped and all(read):
-                return node
-    return None
-
-
-def _read_inside(graph: StepGraph, value: str, inside: list[Node]) -> bool:
-    readers = graph.program.consumers.get(value, ())
-    return value not in graph.program.outputs and all(node in inside for node in readers)

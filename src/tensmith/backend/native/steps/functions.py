@@ -25,7 +25,6 @@ from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.quantization import decodes, encodes
 from tensmith.ir.static import StaticValues
 from tensmith.kernel import grid_code
-from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.quantized import QuantizationParameters
 from tensmith.kernel.vectors import vector_text
 
@@ -77,7 +76,6 @@ def element_function(
     node: Node,
     constants: StaticValues,
     parameters: QuantizationParameters | None,
-    activation: Activation | None,
 ) -> ElementFunction | None:
     """What a node computes of elements; None if there is no C for that."""
     if len(node.outputs) > 1:
@@ -89,9 +87,7 @@ def element_function(
     if parameters is not None:
         return _quantization(program, node, parameters)
     found = _meaning(program, node, constants)
-    vector = None
-    if types == {"f32"}:
-        vector = f"({activation.apply(_hole(0))})" if activation else _vector(node, found, constants)
+    vector = _vector(node, found) if types == {"f32"} else None
     numbers = found if types <= _NUMBERS else None
     return ElementFunction(vector, numbers) if vector or numbers else None
 
@@ -107,14 +103,18 @@ def _batch_norm(program: Program, node: Node, constants: StaticValues) -> Elemen
     return ElementFunction(text, tables=(factor, shift - mean * factor))
 
 
-def _vector(node: Node, found: Expr | None, constants: StaticValues) -> str | None:
-    """The C over vectors of an expression, if it has one."""
+def _vector(node: Node, found: Expr | None) -> str | None:
+    """The C over vectors of an expression, if it has one; what it reads twice is named."""
     if found is None:
         return None
     try:
-        return vector_text(found, _hole, lambda place: constants.number(node.inputs[int(place)]))
+        text = vector_text(found, _hole)
     except EngineError:
         return None
+    for place in range(len(node.inputs)):
+        if text.count(_hole(place)) > 1:
+            text = f"LET(v{place}_, {_hole(place)}, {text.replace(_hole(place), f'v{place}_')})"
+    return text
 
 
 def _quantization(program: Program, node: Node, grid: QuantizationParameters) -> ElementFunction:
@@ -137,9 +137,17 @@ def _quantization(program: Program, node: Node, grid: QuantizationParameters) ->
 
 
 def _meaning(program: Program, node: Node, constants: StaticValues) -> Expr | None:
-    """The expression of a node; None where it is not elementwise, or has no C."""
+    """The expression of a node, in which inputs of one known number are that; None where it is not
+    elementwise, or has no C."""
     dtypes = [MachineType(program.type(name).dtype) if name else UNTYPED for name in node.inputs]
-    typing = Typing(lambda name, at: Read(name, (), dtypes[int(name)]), EngineError, whole=UNTYPED)
+
+    def read(place: str, at: object) -> Expr:
+        dtype, number = dtypes[int(place)], constants.number(node.inputs[int(place)])
+        if number is None:
+            return Read(place, (), dtype)
+        return Num(number if dtype[0] == "f" else int(number), dtype)
+
+    typing = Typing(read, EngineError, whole=UNTYPED)
     dtype = MachineType(program.type(node.output).dtype)
     if node.kind(Conversion) is not None and len(node.inputs) == 1:
         return typing.cast(Read("0", (), dtypes[0]), dtype)

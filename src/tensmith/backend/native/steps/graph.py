@@ -12,13 +12,11 @@ from typing import TypeVar
 
 from tensmith.backend.native.images import Images, images_of, rows_of
 from tensmith.backend.native.quantization import parameters_of, parameters_of_values
-from tensmith.backend.native.steps.activations import activation_of
 from tensmith.backend.native.steps.functions import ElementFunction, element_function
 from tensmith.backend.native.steps.integers import IntegerOperands, integer_operands
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.ir.static import StaticValues
-from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.quantized import QuantizationParameters
 
@@ -44,7 +42,6 @@ class StepGraph:
     parameters: Mapping[Node, QuantizationParameters]
     quantized: Mapping[str, QuantizationParameters]
     integers: Mapping[Node, IntegerOperands]
-    activations: Mapping[Node, Activation]
     functions: Mapping[Node, ElementFunction]
     tensors: frozenset[Node] = frozenset()
     names: Mapping[str, str] = field(default_factory=dict)
@@ -67,7 +64,6 @@ def step_graph(program: Program, isa: Isa) -> StepGraph:
     computed = [node for node in program.nodes if node.output not in constants]
     parameters = _known(program.nodes, lambda node: parameters_of(program, node))
     quantized = parameters_of_values(program, parameters)
-    activations = _known(computed, lambda node: activation_of(constants, node))
     return StepGraph(
         program,
         isa,
@@ -82,12 +78,8 @@ def step_graph(program: Program, isa: Isa) -> StepGraph:
         parameters=parameters,
         quantized=quantized,
         integers=_known(computed, lambda node: integer_operands(program, parameters, node)),
-        activations=activations,
         functions=_known(
-            computed,
-            lambda node: element_function(
-                program, node, constants, parameters.get(node), activations.get(node)
-            ),
+            computed, lambda node: element_function(program, node, constants, parameters.get(node))
         ),
     )
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from tensmith.backend.native.steps.coded_weights import LayerWeights, coded_weights
-from tensmith.backend.native.steps.elementwise import function_behind
+from tensmith.backend.native.steps.curves import function_behind
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Free
 from tensmith.backend.native.steps.step import Array, Heavy
@@ -20,14 +20,8 @@ from tensmith.ir import Node
 from tensmith.ir.ops.convolution import window_attrs
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.sizes import as_ints
-from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import ConvolutionProblem, product
 from tensmith.kernel.sparse_stream import density, quads, strips
-from tensmith.rewrite.match import Match, match
-from tensmith.rewrite.term import Var, ops
-
-_X = Var("x")
-_GATE = _X * ops.sigmoid(_X)
 
 
 def layer(graph: StepGraph, node: Node, inputs: tuple[str, ...]) -> Heavy | None:
@@ -127,7 +121,7 @@ def with_epilogue(graph: StepGraph, step: Heavy, free: Free, rows: bool) -> tupl
     found = _added(graph, step, readers[0], other, rows) if other else None
     if found is not None:
         return found, [readers[0]]
-    following = (function_behind if rows else activation_behind)(graph, step.output, free)
+    following = function_behind(graph, step.output, free)
     if following is None:
         return None
     return replace(step, activation=following[0], output=following[1][-1].output), following[1]
@@ -144,17 +138,3 @@ def _added(graph: StepGraph, step: Heavy, node: Node, other: str, rows: bool) ->
         return replace(step, bias=more + (0 if step.bias is None else step.bias), output=node.output)
     same = graph.shapes[other] == graph.shapes[step.output]
     return replace(step, residual=other, output=node.output) if same else None
-
-
-def activation_behind(graph: StepGraph, value: str, free: Free) -> tuple[Activation, list[Node]] | None:
-    """The activation of `value` that its readers compute, and they: of images, epilogues take these alone."""
-    readers = graph.program.consumers.get(value, ())
-    if not readers or value in graph.program.outputs or not free >= {*readers}:
-        return None
-    activation = graph.activations.get(readers[0])
-    if len(readers) == 1:
-        return (activation, [*readers]) if activation and readers[0].inputs[0] == value else None
-    gate = match(_GATE, graph.program, readers[-1].output) if len(readers) == 2 else None
-    if not isinstance(gate, Match) or gate.values[_X.name] != value:
-        return None
-    return Activation("swish"), [*readers]

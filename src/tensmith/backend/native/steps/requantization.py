@@ -13,22 +13,22 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tensmith.backend.native.steps.elementwise import function_behind
+from tensmith.backend.native.steps.curves import function_behind
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.integers import IntegerOperands
-from tensmith.backend.native.steps.layers import activation_behind, layer, numbers_of_channels
+from tensmith.backend.native.steps.layers import layer, numbers_of_channels
 from tensmith.backend.native.steps.operands import Free
 from tensmith.backend.native.steps.step import Array, Heavy
 from tensmith.backend.native.steps.sums import addend
 from tensmith.errors import EngineError
+from tensmith.formula.expr import Call, Num, Read
 from tensmith.ir import Node
 from tensmith.ir.ops.quantization import decodes, encodes
-from tensmith.kernel.epilogue import Activation
+from tensmith.kernel.epilogue import Activation, literal
 from tensmith.kernel.quantized import QuantizationParameters, Requantization, fields
 
 # Weights of which two products with bytes fit 16 bits.
 _NARROW = 64
-_CLIPS = frozenset({"relu", "clip"})
 
 
 def integer_layer(graph: StepGraph, node: Node, free: Free) -> tuple[Heavy, list[Node]] | None:
@@ -96,7 +96,8 @@ class Behind:
     def real_activation(self) -> Activation | None:
         """The activation that is no clip of bytes."""
         if self.target is None and self.bounds is not None:
-            return Activation("clip", self.bounds)
+            low, high = map(literal, self.bounds)
+            return Activation("clip", f"vmin(splat({high}), vmax(splat({low}), x_))")
         return self.activation
 
     def follow(self) -> None:
@@ -149,27 +150,37 @@ class Behind:
     def _goes_on(self, node: Node, value: str) -> bool:
         """Whether a node that reads a value is one of the other steps."""
         biased = self.bias is None and self._constant(node, value) is not None
-        unary = self.graph.activations.get(node) is not None or self.graph.parameters.get(node) is not None
+        function = self.graph.functions.get(node)
+        unary = function is not None and len(function.holes) == 1
         return biased or unary or self._addend(node, value) is not None
 
     def _clip(self, node: Node) -> bool:
         """A rectifier: it narrows the grid."""
-        activation = self.graph.activations.get(node)
-        if activation is None or self.activation is not None or node.inputs[0] != self.value:
+        found = self._bounds(node)
+        if found is None or self.activation is not None or node.inputs[0] != self.value:
             return False
-        if activation.name not in _CLIPS:
-            return False
-        low, high = (0.0, np.inf) if activation.name == "relu" else activation.parameters
+        low, high = found
         old = self.bounds or (-np.inf, np.inf)
         self.bounds = (min(max(old[0], low), high), min(max(old[1], low), high))
         return self._take(node)
+
+    def _bounds(self, node: Node) -> tuple[float, float] | None:
+        """(low, high) where a node is min(max(x, low), high) of its first input, or one of these."""
+        function = self.graph.functions.get(node)
+        match function and function.numbers:
+            case Call("minimum", (Call("maximum", (Read("0"), Num(low))), Num(high))):
+                return float(low), float(high)
+            case Call("maximum", (Read("0"), Num(low))):
+                return float(low), np.inf
+            case Call("minimum", (Read("0"), Num(high))):
+                return -np.inf, float(high)
+        return None
 
     def _curve(self) -> bool:
         """Any other function of one value."""
         if self.activation is not None or self.bounds is not None:
             return False
-        find = function_behind if self.rows else activation_behind
-        found = find(self.graph, self.value, self.free)
+        found = function_behind(self.graph, self.value, self.free)
         if found is None:
             return False
         self.activation = found[0]
