@@ -40,7 +40,6 @@ from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import simplify
-from tensmith.search.plan import BASELINE_ENGINE
 from tensmith.study.making import searched, trained
 from tensmith.study.plan import (
     SEARCHED,
