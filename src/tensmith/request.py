@@ -152,7 +152,7 @@ def judged_by(
     request: Request, config: Config, tell: Progress, evaluation: Callable[..., float] | None = None
 ) -> Task:
     """How the model is judged, with the preprocessing its inputs need; `tell` hears how that was chosen."""
-    measure = choose_measure(request.dataset, config.measure, evaluation)
+    measure = choose_measure(request.dataset, config.measure, evaluation, request.program)
     task = Task(measure, None, evaluation, _head(config, measure), request.dataset.classes or 0)
     if measure == "accuracy":
         _demand_classes(request)

@@ -124,6 +124,8 @@ def test_rapl_sums_packages_and_skips_their_parts(tmp_path: Path) -> None:
         (tmp_path / zone).mkdir()
         (tmp_path / zone / "energy_uj").write_text(f"{energy}\n")
         (tmp_path / zone / "max_energy_range_uj").write_text("1000\n")
+    (tmp_path / "intel-rapl:2").mkdir()
+    (tmp_path / "intel-rapl:2" / "name").write_text("psys\n")  # the whole platform, packages among it
     counter = rapl_counter(tmp_path)
     assert counter is not None
     before = counter.read()

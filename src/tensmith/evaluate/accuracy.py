@@ -66,7 +66,9 @@ def classify(
     predicted: list[Array] = []
     labels: list[Array] = []
     for batch in view.batches(batch_size or best_batch_size(session)):
-        scores = first_output(session, model(batch.inputs), batch.inputs).astype(np.float32, copy=False)
+        answers = model(batch.inputs)
+        _demand_one_answer(session.outputs[0].name, answers)
+        scores = first_output(session, answers, batch.inputs).astype(np.float32, copy=False)
         if scores.shape[1] < 2:
             raise DataError("the model's first output has one number a sample; give an evaluation function")
         predicted.append(np.where(np.isnan(scores).any(axis=1), -1, scores.argmax(axis=1)))
@@ -75,6 +77,20 @@ def classify(
     if not predicted:
         raise DataError("there are no samples to evaluate on; give data that is not empty")
     return Classification(np.concatenate(predicted), np.concatenate(labels) if labels else None)
+
+
+def answers_places(dims: Sequence[object]) -> bool:
+    """Whether an output [n, ...] says something at each of several places: a pixel, a token."""
+    return sum(size != 1 for size in dims[1:]) > 1
+
+
+def _demand_one_answer(name: str, answers: Mapping[str, Array]) -> None:
+    shape = answers[name].shape
+    if answers_places(shape):
+        raise DataError(
+            f"output '{name}' {list(shape)} has answers at several places of a sample, and classes are told "
+            "once a sample; use --measure fidelity, or give an evaluation function"
+        )
 
 
 def first_output(session: Session, answers: Mapping[str, Array], inputs: Inputs) -> Array:

@@ -19,7 +19,7 @@ _SCAFFOLDING = frozenset({"quantize_linear", "dequantize_linear", "identity"})
 
 
 def node_costs(program: Program, sizes: Mapping[str, int] | None = None) -> Iterator[tuple[Node, OpCost]]:
-    """Each node with its cost, symbolic sizes taken from `sizes` (1 where not given)."""
+    """Each node with its cost, symbolic sizes taken from `sizes` (1 where not given); without `uncounted`."""
     for node in program.nodes:
         if node.opaque is not None or node.op in _SCAFFOLDING:
             continue
@@ -32,6 +32,12 @@ def node_costs(program: Program, sizes: Mapping[str, int] | None = None) -> Iter
         written = sum(_moved(program, name, type_) for name, type_ in zip(node.outputs, made) if type_)
         elements = 0 if macs else sum(_elements(type_) for type_ in made if type_)
         yield node, OpCost(macs, elements, read, written, _computed_in(program, node))
+
+
+def uncounted(program: Program, sizes: Mapping[str, int] | None = None) -> list[Node]:
+    """The nodes whose work is not known: opaque operators, and what follows them without a shape."""
+    counted = {node.output for node, _ in node_costs(program, sizes)}
+    return [node for node in program.nodes if node.op not in _SCAFFOLDING and node.output not in counted]
 
 
 def node_seconds(

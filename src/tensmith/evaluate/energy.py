@@ -43,8 +43,13 @@ class Counter:
 
 
 def rapl_counter(folder: Path = _POWERCAP) -> Counter | None:
-    """The energy of all CPU packages; None where the machine has no counter or does not let us read it."""
-    zones = sorted(zone for zone in folder.glob("intel-rapl:*") if zone.name.count(":") == 1)
+    """The energy of all CPU packages; None where the machine has no counter or does not let us read it.
+
+    A zone named psys counts the whole platform, packages among it, and is left out.
+    """
+    zones = sorted(
+        zone for zone in folder.glob("intel-rapl:*") if zone.name.count(":") == 1 and not _is_platform(zone)
+    )
     try:
         wraps = [int((zone / "max_energy_range_uj").read_text()) for zone in zones]
         counters = [Counter(zone.name, _reader(zone / "energy_uj"), wrap) for zone, wrap in zip(zones, wraps)]
@@ -55,6 +60,11 @@ def rapl_counter(folder: Path = _POWERCAP) -> Counter | None:
     if len(counters) == 1:
         return counters[0]
     return _Sum(counters).counter() if counters else None
+
+
+def _is_platform(zone: Path) -> bool:
+    name = zone / "name"
+    return name.exists() and name.read_text().strip() == "psys"
 
 
 def _reader(file: Path) -> Callable[[], int]:

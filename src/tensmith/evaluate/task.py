@@ -16,6 +16,7 @@ from tensmith.evaluate.accuracy import (
     Model,
     Preprocess,
     all_outputs,
+    answers_places,
     classify,
     detect,
     model_language,
@@ -130,10 +131,19 @@ def image_form(program: Program, view: Subset) -> ImageForm:
     return ImageForm.of(shape, type_.numpy, images.shape[1:], name)
 
 
-def choose_measure(dataset: Dataset, wanted: str, evaluation: Callable[..., float] | None) -> Measure:
-    """The measure that fits the data; UsageError if `wanted` ("auto" or a name) does not."""
+def choose_measure(
+    dataset: Dataset, wanted: str, evaluation: Callable[..., float] | None, program: Program
+) -> Measure:
+    """The measure that fits the data; UsageError if `wanted` ("auto" or a name) does not.
+
+    Without labels answers are classes that agree, and where a model answers at several places of a sample
+    all its numbers.
+    """
     if evaluation is not None:
         return "score"
+    first = program.facts[program.outputs[0]].type
+    if wanted == "auto" and dataset.task == "unlabelled" and first is not None and first.shape is not None:
+        return "fidelity" if answers_places(first.shape) else "agreement"
     fitting: tuple[Measure, ...] = {
         "classification": ("accuracy", "agreement", "fidelity"),
         "detection": ("average-precision", "fidelity"),

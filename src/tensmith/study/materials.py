@@ -297,6 +297,8 @@ def _work(material: Material, path: Path, name: str) -> dict[str, Metric]:
     if name in SEARCHED:
         return work
     before = _counted(material.request.program, material.sizes)[1]
+    if not before:  # all of it lies in what cannot be counted, or nothing multiplies
+        return work
     expected = before / max(1.0, macs) * _LANES.get(untrained(name), 1.0)
     return work | {"expected": exact(expected, "x", "estimated")}
 

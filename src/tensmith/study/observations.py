@@ -217,10 +217,8 @@ def _elbows_apart(results: Sequence[CellResult]) -> tuple[str, str]:
         )
         if weights is None or channels is None:
             return None
-        if weights.amount >= channels.amount:
-            open_ = channels.beyond or not weights.amount
-        else:
-            open_ = weights.beyond or not channels.amount
+        # An elbow below the first rung lies anywhere under it, one beyond the last anywhere over it.
+        open_ = not weights.amount or (channels if weights.amount >= channels.amount else weights).beyond
         return None if open_ else float(weights.amount - channels.amount)
 
     gaps = []

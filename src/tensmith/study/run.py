@@ -24,9 +24,9 @@ from tensmith.backend.native.plan import fixed
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import distance
-from tensmith.errors import EngineError, TensmithError, is_of_disk
+from tensmith.errors import EngineError, ModelError, TensmithError, is_of_disk
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.count import node_costs, uncounted
 from tensmith.evaluate.energy import contender_energy, nvml_counter, program_energy, rapl_counter
 from tensmith.evaluate.latency import summarize, take_turns
 from tensmith.evaluate.memory import measure_memory
@@ -184,6 +184,11 @@ def _measured(
     kind, _, device = cell.hardware.partition(":")
     if kind == "estimated":
         program, target = simplify(read_onnx(path)).program, load_target(device)
+        if unknown := uncounted(program, material.sizes):
+            raise ModelError(
+                f"the work of {len(unknown)} of {len(program.nodes)} nodes is not known, the first "
+                f"'{unknown[0].output}': nothing is estimated without them"
+            )
         seconds = sum(op_seconds(target, cost) for _, cost in node_costs(program, material.sizes))
         if "energy" in plan.measure:
             figures["energy_mj"] = program_energy(program, target, material.sizes)
