@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
+from tensmith.formula.expr import Num, Read
+from tensmith.formula.types import MachineType
+from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.routine import Routine
+from tensmith.kernel.routines.strided import Strided, StridedOperand, StridedStatement
+from tensmith.kernel.view import Shape, StridedView
 
 Place = tuple[int, int, int]
 
@@ -25,61 +29,40 @@ class Copy(Routine):
     fill: bool = False
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
-        """Runs of channels that are neighbours on both sides move together, and whole rows where they can."""
-        (source,) = sources
-        channels, height, width = self.extent or (source.channels, source.height, source.width)
-        clear = self._clear(target) if self.fill else ""
-        body = "".join(
-            self._rows(run, (height, width), source, target) for run in self._runs(channels, source, target)
-        )
-        says = f"{channels}x{height}x{width}: blocks of {source.block} to {target.block}."
-        return self.function(name, says, clear + body)
+        """Whole rows at once where they lie alike, else runs of channels that are so on both sides."""
+        dtype = MachineType(target.dtype)
+        parts = [StridedStatement(Num(0, dtype), (), target.view())] if self.fill else []
+        for operand, written in self.moves(sources[0], target):
+            parts.append(StridedStatement(Read("0", (), dtype), (operand,), written))
+        return Strided(tuple(parts), target.block, target.dtype).code(name, sources, target)
 
-    @staticmethod
-    def _clear(target: Buffer) -> str:
-        """Zeros at every position of y, row by row: what lies around may be the rest of a larger image."""
-        size = target.width * target.block * ELEMENT_BYTES[target.dtype]
-        return f"""\
-    for (int c = 0; c < {target.blocks}; c++) {{
-        {target.c_type} *y = ({target.c_type} *)out + c * {target.plane} + {target.address(0, 0, 0)};
-        for (int i = 0; i < {target.height}; i++) memset(y + i * {target.row}, 0, {size});
-    }}
-"""
+    def moves(self, source: Buffer, target: Buffer) -> Iterator[tuple[StridedOperand, StridedView]]:
+        """What is read and where it is written, part by part."""
+        channels, *extent = self.extent or (source.channels, source.height, source.width)
+        for first, count, length in self._runs(channels, source, target):
+            shape = (count, length, *extent)
+            read = _view(source, self.start, first, self.steps, shape)
+            written = _view(target, self.at, first, (1, 1), shape)
+            if source.block > 1 and target.block > 1:
+                read, written = (view.transposed((0, 2, 3, 1)) for view in (read, written))
+            yield StridedOperand(0, read, source.dtype), written
 
     def _runs(self, channels: int, source: Buffer, target: Buffer) -> Iterator[tuple[int, int, int]]:
-        """(first channel, length, how many alike) of channels that lie beside each other on both sides."""
-        if source.block == 1 or target.block == 1:
-            yield 0, 1, channels
-            return
+        """(first channel, how many alike, length) of blocks on both sides, and of parts of blocks."""
         first = 0
         while first < channels:
-            left = source.block - (self.start[0] + first) % source.block
-            right = target.block - (self.at[0] + first) % target.block
-            length = min(left, right, channels - first)
-            yield first, length, 1
-            first += length
+            sides = ((source, self.start[0] + first), (target, self.at[0] + first))
+            left = [b.block - channel % b.block for b, channel in sides if b.block > 1]
+            length = min([*left, channels - first])
+            whole = all(b.block in (1, length) for b, _ in sides)
+            count = (channels - first) // length if whole else 1
+            yield first, count, length
+            first += count * length
 
-    def _rows(
-        self, run: tuple[int, int, int], extent: tuple[int, int], source: Buffer, target: Buffer
-    ) -> str:
-        """The loops that move one run at every position."""
-        first, length, count = run
-        read, write = (
-            f"(c + {channel}) / {b.block} * {b.plane} + (c + {channel}) % {b.block} + {b.address(0, i, j)}"
-            for b, channel, i, j in (
-                (source, first + self.start[0], *self.start[1:]),
-                (target, first + self.at[0], *self.at[1:]),
-            )
-        )
-        whole = source.block == target.block == length and self.steps[1] == 1
-        columns = 1 if whole else extent[1]
-        size = ELEMENT_BYTES[source.dtype] * length * (extent[1] if whole else 1)
-        return f"""\
-    for (int c = 0; c < {count}; c++) {{
-        const {source.c_type} *x = (const {source.c_type} *)in[0] + {read};
-        {target.c_type} *y = ({target.c_type} *)out + {write};
-        for (int i = 0; i < {extent[0]}; i++) for (int j = 0; j < {columns}; j++)
-            memcpy(y + i * {target.row} + j * {target.block},
-                   x + i * {self.steps[0] * source.row} + j * {self.steps[1] * source.block}, {size});
-    }}
-"""
+
+def _view(buffer: Buffer, place: Place, first: int, steps: tuple[int, int], shape: Shape) -> StridedView:
+    """Runs of channels of an image from the `first` one behind a place on, every so many rows and columns."""
+    channel, i, j = place
+    runs = (buffer.plane, 1) if buffer.block > 1 else (shape[1] * buffer.plane, buffer.plane)
+    strides = (*runs, steps[0] * buffer.row, steps[1] * buffer.block)
+    return StridedView(shape, strides, buffer.address(channel + first, i, j))

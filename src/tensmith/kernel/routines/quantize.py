@@ -8,8 +8,8 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.grid_code import codes_of
 from tensmith.kernel.quantized import QuantizationParameters
 from tensmith.kernel.routine import Routine
-from tensmith.kernel.routines.strided import Strided, StridedOperand, StridedStatement
-from tensmith.kernel.view import StridedView
+from tensmith.kernel.routines.copy import Copy
+from tensmith.kernel.routines.strided import Strided, StridedStatement
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,7 @@ class Quantize(Routine):
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Row by row: the blocks of y that are full, and the channels of the last one."""
-        (x,), block = sources, target.block
-        full, rest = divmod(x.channels, block)
-        parts = []
-        for first, blocks, lanes in ((0, full, block), (full * block, 1, rest)):
-            shape = (blocks, lanes, x.height, x.width)
-            read, written = (
-                StridedView(shape, steps, buffer.address(first, 0, 0))
-                for buffer, steps in (
-                    (x, (block * x.plane, x.plane, x.row, 1)),
-                    (target, (target.plane, 1, target.row, block)),
-                )
-            )
-            if read.size:
-                operand = StridedOperand(0, read)
-                parts.append(StridedStatement(codes_of("{0}", self.grid), (operand,), written))
-        return Strided(tuple(parts), self.lanes, target.dtype).code(name, sources, target)
+        code = codes_of("{0}", self.grid)
+        moves = Copy().moves(sources[0], target)
+        parts = tuple(StridedStatement(code, (operand,), written) for operand, written in moves)
+        return Strided(parts, self.lanes, target.dtype).code(name, sources, target)
