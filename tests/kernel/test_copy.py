@@ -22,7 +22,8 @@ def drawn(random: np.random.Generator) -> tuple[Copy, Buffer, Buffer]:
 
     def buffer(sizes: Array) -> Buffer:
         halo = Halo(*map(int, random.integers(0, 3, 4)))
-        return Buffer(*map(int, sizes), int(random.choice([1, 4, 16])), halo, dtype)
+        channels, height, width = map(int, sizes)
+        return Buffer(channels, height, width, int(random.choice([1, 4, 16])), halo, dtype)
 
     dtype = str(random.choice(["f32", "u8"]))
     start, at, steps = (random.integers(0, most, len(most)) for most in ([20, 3, 3], [20, 3, 3], [2, 2]))

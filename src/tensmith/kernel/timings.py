@@ -81,10 +81,8 @@ class Timings:
         rows = self._rows(statement, where)
         return {name: (code, seconds) for name, code, seconds in rows if isinstance(seconds, float)}
 
-    def near(
-        self, problem: ConvolutionProblem, isa: Isa, memory: int, most: int = 3
-    ) -> list[tuple[float, str]]:
-        """(distance, name) of our kernels that were best at the nearest other shapes, the nearest first."""
+    def near(self, problem: ConvolutionProblem, isa: Isa, memory: int) -> list[tuple[float, str]]:
+        """(distance, name) of our kernels that were best at the three nearest other shapes, in order."""
         statement = (
             "SELECT problem, kernel, min(seconds) FROM timings WHERE machine = ? AND memory = ? "
             "AND kernel <> ? GROUP BY problem"
@@ -96,7 +94,7 @@ class Timings:
             if self._db is not None:
                 self._ignore(self._db.damaged(error))
             return []
-        return sorted(near for near in found if 0 < near[0] < math.inf)[:most]
+        return sorted(near for near in found if 0 < near[0] < math.inf)[:3]
 
     def add(self, kernel: Kernel, memory: int, seconds: float) -> None:
         """Stores what a kernel took, in place of what was known of it."""
