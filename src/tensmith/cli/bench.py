@@ -15,6 +15,7 @@ from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 from tensmith.files import TemporaryFolder
 from tensmith.report.metric import Metric
+from tensmith.report.quantity import with_interval
 
 _COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
     ("model", "left"),
@@ -100,4 +101,4 @@ def _rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _metric(metric: dict[str, Any] | None, unit: str = "") -> str:
-    return "" if metric is None else Metric.from_json(metric).beside(unit)
+    return "" if metric is None else with_interval(Metric.from_json(metric), unit)

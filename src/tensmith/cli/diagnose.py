@@ -15,6 +15,7 @@ from tensmith.cli.options import InferenceThreads, MeasuringSeconds, OpenSizes, 
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 from tensmith.files import TemporaryFolder
+from tensmith.report.quantity import with_interval
 
 if TYPE_CHECKING:
     from tensmith.diagnosis import Diagnosis, Fixed
@@ -68,7 +69,7 @@ def _compared(fixed: Fixed) -> Iterator[str]:
     same = "the same to the bit" if fixed.apart == 0 else apart
     yield f"{fixed.file}: {fixed.steps} exact steps; answers to random inputs are {same}."
     for engine, ratio in fixed.speedups.items():
-        yield f"  {engine}: {ratio.beside('x')} as fast as before"
+        yield f"  {engine}: {with_interval(ratio, 'x')} as fast as before"
 
 
 def _lines(found: Diagnosis) -> Iterator[Any]:

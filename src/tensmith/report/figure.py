@@ -10,6 +10,7 @@ from tensmith.errors import OutputError, needing
 from tensmith.files import atomic_path
 from tensmith.report.document import Metrics, Report, metric_of
 from tensmith.report.escape import printable
+from tensmith.report.metric import arms
 from tensmith.report.plots import HIGHER, span, start_metrics, steps_of
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _draw(axes: Axes, report: Report) -> None:
 def _marks(axes: Axes, metrics: list[Metrics], symbol: str, colour: str, label: str) -> None:
     """Points with their interval bars."""
     across, up = ([metric_of(each, name) for each in metrics] for name in ("speedup", "size_ratio"))
-    errors = [[*zip(*(metric.arms for metric in found))] for found in (across, up)]
+    errors = [[*zip(*map(arms, found))] for found in (across, up)]
     axes.errorbar(
         [m.value for m in across], [m.value for m in up], xerr=errors[0], yerr=errors[1],
         fmt=symbol, color=colour, markersize=6, elinewidth=1, capsize=2, label=label, zorder=3,

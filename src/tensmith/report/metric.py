@@ -76,21 +76,16 @@ class Metric:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise OutputError(f"damaged metric {fields!r}: {error}") from error
 
-    @property
-    def arms(self) -> tuple[float, float]:
-        """How far its interval reaches below it and above."""
-        return self.value - self.low, self.high - self.value
-
-    def beside(self, unit: str = "") -> str:
-        """`0.75 [0.74 to 0.77]`, the unit after the value; the interval only where there is one."""
-        interval = "" if self.low == self.high else f" [{self.low:.4g} to {self.high:.4g}]"
-        return f"{self.value:.4g}{unit}{interval}"
-
     def __str__(self) -> str:
         """`0.75 ms (0.74 to 0.77, measured)`; the interval only where there is one."""
         interval = "" if self.low == self.high else f"{self.low:.4g} to {self.high:.4g}, "
         unit = self.unit if self.unit in ("", "%") else f" {self.unit}"
         return f"{self.value:.4g}{unit} ({interval}{self.evidence})"
+
+
+def arms(metric: Metric) -> tuple[float, float]:
+    """How far the interval of a metric reaches below it and above."""
+    return metric.value - metric.low, metric.high - metric.value
 
 
 def columns(metrics: Mapping[str, Metric]) -> dict[str, float | str]:

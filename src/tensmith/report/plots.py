@@ -20,7 +20,7 @@ from tensmith.report.document import (
     metric_of,
 )
 from tensmith.report.escape import plot_text, printable
-from tensmith.report.metric import KINDS, exact
+from tensmith.report.metric import KINDS, arms, exact
 from tensmith.report.quantity import quantity
 from tensmith.report.tables import evenly
 
@@ -63,7 +63,7 @@ def mark(title: str, under: str, metrics: Metrics) -> dict[str, Any]:
     for name in AXES:
         if name in metrics:
             metric = metric_of(metrics, name)
-            spans[name] = [_drawn(name, number) for number in (metric.value, *metric.arms)]
+            spans[name] = [_drawn(name, number) for number in (metric.value, *arms(metric))]
     return {"label": plot_text(title, 40), "hover": hover(title, under, metrics), **spans}
 
 

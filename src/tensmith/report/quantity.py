@@ -19,6 +19,12 @@ class Quantity(NamedTuple):
         return f"{self.value}{interval}, {self.evidence}"
 
 
+def with_interval(metric: Metric, unit: str = "") -> str:
+    """`0.75x [0.74 to 0.77]` without evidence or its own unit; the interval only where there is one."""
+    interval = "" if metric.low == metric.high else f" [{metric.low:.4g} to {metric.high:.4g}]"
+    return f"{metric.value:.4g}{unit}{interval}"
+
+
 def significant(value: float, digits: int = 3) -> str:
     """`value` to `digits` significant digits, zeros kept; with an exponent only where it is far from 1."""
     if value != 0 and not 1e-4 <= abs(value) < 1e6:

@@ -19,7 +19,8 @@ from tensmith.backend.native.choose.choosers import ANY
 from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.files import atomic_path, write_text
 from tensmith.report.escape import html_text, printable
-from tensmith.report.metric import Metric
+from tensmith.report.metric import Metric, arms
+from tensmith.report.quantity import with_interval
 from tensmith.study.materials import ORIGINAL
 from tensmith.study.plan import LAYERS, TRAINED, StudyCell, rung
 from tensmith.study.results import CellResult
@@ -280,7 +281,7 @@ def _told(result: CellResult, name: str) -> str:
     if metric is None:
         return NOTHING
     unit = f" {metric.unit}" if name == "accuracy" and metric.unit != "%" else ""
-    return metric.beside(unit)
+    return with_interval(metric, unit)
 
 
 @dataclass(frozen=True)
@@ -379,7 +380,7 @@ def _draw(figure: StudyFigure, axes: Any) -> None:
     names = list(dict.fromkeys(x for curve in figure.curves for x in curve.x))
     width = 0.8 / max(1, len(figure.curves))
     for number, curve in enumerate(figure.curves):
-        heights, errors = [m.value for m in curve.y], [*zip(*(m.arms for m in curve.y))]
+        heights, errors = [m.value for m in curve.y], [*zip(*map(arms, curve.y))]
         if figure.bars:
             at = [names.index(x) + (number + 0.5) * width - 0.4 for x in curve.x]
             axes.bar(at, heights, width, yerr=errors, label=printable(curve.name, 40))
