@@ -248,4 +248,4 @@ def test_a_sample_is_given_as_often_as_a_model_takes_it_at_once() -> None:
 
 def test_classes_are_not_told_of_answers_at_several_places() -> None:
     with pytest.raises(DataError, match=r"several places of a sample.*--measure fidelity"):
-        classify(FakeSession(np.ones((3, 4, 8, 8), np.float32)), FakeView(np.zeros((3, 2)), None))
+        classify(FakeSession(np.ones((3, 4, 8, 8), np.float32)), FakeView(np.zeros((3, 2), np.int64), None))
