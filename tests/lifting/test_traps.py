@@ -162,3 +162,33 @@ def test_quotients_that_may_round_to_whole_numbers_are_stated(
 ) -> None:
     result = lift(tmp_path, "rest.py", f"def rest(x: float, y: float):\n    return x % {divisor} + y\n")
     assert any("1.0 / 0.1" in part for part in result.assumes) == said, result.reason
+
+
+HELD = """
+def second(p: int, q: int) -> int:
+    return q
+
+
+def cond(p: int, q: int) -> int:
+    return p if q > 0 else q
+
+
+def whole(n: int, m: int, x: int) -> int:
+    return second(n // m, x)
+
+
+def converted(n: int, m: int, x: int) -> int:
+    return second(int(n // m > 3), x)
+
+
+def on_a_branch(n: int, m: int, x: int) -> int:
+    return cond(int(n // m > 3), x)
+"""
+
+
+def test_what_is_given_to_a_helper_is_computed_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "held.py"
+    path.write_text(HELD)
+    for result in lift_file(path, targets=(), run=False)[2:]:
+        assert result.proved, (result.name, result.reason)
+        assert [entry.text for entry in result.work.lifted.requires] == ["m != 0"], result.name

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from tensmith.ctext.dialect import C, Dialect
+from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Number
 from tensmith.formula.poly import FloorDiv, Poly
 
@@ -125,11 +126,8 @@ def _float_literal(value: float, dtype: str) -> str:
 Divide = Callable[[FloorDiv, str, str], str]
 
 
-def poly_text(poly: Poly, name: Callable[[str], str], divide: Divide | None = None) -> str:
-    """A polynomial in arithmetic of integers; `name` gives the C expression of a symbol.
-
-    Without `divide`, both sides of divisions are not negative, so C's division is the floor.
-    """
+def poly_text(poly: Poly, name: Callable[[str], str], divide: Divide) -> str:
+    """A polynomial in arithmetic of integers; `name` gives the C expression of a symbol."""
     text = ""
     for monomial, coefficient in reversed(poly.terms):
         factors: list[str] = []
@@ -147,9 +145,20 @@ def poly_text(poly: Poly, name: Callable[[str], str], divide: Divide | None = No
     return text or "0"
 
 
-def _division(atom: FloorDiv, name: Callable[[str], str], divide: Divide | None) -> str:
-    top, bottom = poly_text(atom.top, name, divide), poly_text(atom.bottom, name, divide)
-    return f"(({top}) / ({bottom}))" if divide is None else divide(atom, top, bottom)
+def _division(atom: FloorDiv, name: Callable[[str], str], divide: Divide) -> str:
+    return divide(atom, poly_text(atom.top, name, divide), poly_text(atom.bottom, name, divide))
+
+
+def floor_text(ranges: Ranges, floor: Callable[[], str]) -> Divide:
+    """C's division where that is the floor, since nothing is negative in these ranges; else a call of the
+    function that `floor` names."""
+
+    def divide(division: FloorDiv, top: str, bottom: str) -> str:
+        if ranges.never_negative(division.top):
+            return f"(({top}) / ({bottom}))"
+        return f"{floor()}({top}, {bottom})"
+
+    return divide
 
 
 def is_atom(text: str) -> bool:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from tensmith.ctext.dialect import C, Dialect
 from tensmith.ctext.helpers import FLOOR, helper_name, helper_text
-from tensmith.ctext.names import Names, enclosed, is_atom, literal, poly_text
+from tensmith.ctext.names import Divide, Names, enclosed, floor_text, is_atom, literal, poly_text
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Call, Choose, Expr, Let, Num, Read, Reduce, Size
 from tensmith.formula.functions import DIVISIONS, REAL, ROUNDINGS
-from tensmith.formula.poly import FloorDiv, Poly
+from tensmith.formula.poly import Poly
 from tensmith.formula.walk import parts, walk
 
 _INFIX = {
@@ -73,6 +73,10 @@ class CUnit:
             self.helpers[name] = helper_text(op, dtype, self.dialect, self.prefix, self.checked)
         return name
 
+    def divide(self, ranges: Ranges) -> Divide:
+        """How positions in these ranges are divided."""
+        return floor_text(ranges, lambda: self.helper(FLOOR, ""))
+
     def type(self, dtype: str) -> str:
         """The type of numbers of an element type."""
         return self.dialect.types[dtype]
@@ -119,13 +123,7 @@ class CBlock:
 
     def poly(self, poly: Poly) -> str:
         """A polynomial as C."""
-        return poly_text(poly, self.symbol, self._divide)
-
-    def _divide(self, division: FloorDiv, top: str, bottom: str) -> str:
-        """C's division is the floor where nothing is negative."""
-        if Ranges(self.unit.extents, self.unit.least).never_negative(division.top):
-            return f"(({top}) / ({bottom}))"
-        return f"{self.unit.helper(FLOOR, '')}({top}, {bottom})"
+        return poly_text(poly, self.symbol, self.unit.divide(Ranges(self.unit.extents, self.unit.least)))
 
     # Writing
 

@@ -77,7 +77,9 @@ def bare(expr: Expr) -> Expr:
 def operand(expr: Expr) -> str:
     """An expression inside an operator: in parentheses where it is one itself."""
     shown = text(expr)
-    return f"({shown})" if isinstance(expr, Call) and expr.function in SIGNS else shown
+    operator = isinstance(expr, Call) and expr.function in SIGNS
+    sum_ = isinstance(expr, Size) and len(expr.poly.terms) > 1
+    return f"({shown})" if operator or sum_ or shown.startswith("-") else shown
 
 
 def _applied(function: str, args: tuple[Expr, ...]) -> str:

@@ -23,7 +23,7 @@ from tensmith.verify.obligation import FoldWindow, Lemma, Verdict
 from tensmith.verify.solve import ask
 from tensmith.verify.theory import Prefix
 
-SCHEMA = 1
+SCHEMA = 2
 NAME = lift_checker.NAME
 
 

@@ -28,6 +28,7 @@ MAX_STRUCTURE, MAX_SCRIPT, MAX_FILES = 64 << 20, 4 << 20, 10_000
 _LISTS = ("requires", "assumes", "results", "functions", "facts", "obligations")
 _THERE = "'{} holds every element that is read at {}:{}'"
 _BLOCKS = ("body", "then", "otherwise")
+_KNOWN = "Declare Allocate Assign Store Append If Loop Return Num Read Call Load Length Scalar SourcePosition"
 _FILE = re.compile(r"\d{3,5}\.smt2")
 _SYMBOL = r"(?:\|[^|]*\||[^\s()|]+)"
 _TOKEN = re.compile(_SYMBOL)
@@ -146,7 +147,9 @@ class Demands:
     def expressions(self, statement: Any, loop: str) -> None:
         """Accesses and divisions of a statement without the statements in it."""
         for part in _nodes(statement):
-            place = part.get("position") or part.get("origin") or {"line": 0, "column": 0}
+            place: Any = part.get("position") or part.get("origin")
+            if part["node"] not in _KNOWN.split():
+                raise Wrong(f"a function has no {part['node']}")
             if part["node"] in ("Load", "Store"):
                 self.accesses.add((part["array"], place["line"], place["column"], loop))
             elif part["node"] == "Call" and part["function"] in ("div", "fmod", "floor_div", "mod"):
@@ -170,7 +173,7 @@ class Checking:
     def run(self) -> None:
         """All checks; raises Wrong where going on makes no sense."""
         document = self.document
-        if document["schema"] != 1:
+        if document["schema"] != 2:
             raise Wrong(f"schema {document['schema']} is not known")
         if not all(isinstance(document[name], list) for name in _LISTS):
             raise Wrong(f"one of {', '.join(_LISTS)} is no list")

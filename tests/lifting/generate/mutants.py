@@ -75,7 +75,7 @@ def renamed(one: str, other: str) -> Callable[[Any], Any]:
             number = function(*arguments, **named)
             expr = number.expr
             if isinstance(expr, Call) and expr.function == one:
-                return replace(number, expr=replace(expr, operator=other))
+                return replace(number, expr=replace(expr, function=other))
             return number
 
         return damaged

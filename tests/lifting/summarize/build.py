@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition, variable
+from tensmith.formula.expr import NOWHERE, Call, Expr, Num, Read, SourcePosition, variable
 from tensmith.formula.types import BOOL, I32, MachineType
 from tensmith.lifting.loops import Array, Assign, Declare, Function, Load, Loop, Parameter, Statement, Store
 
@@ -18,11 +18,11 @@ def c(value: int | float, type: MachineType = I32) -> Num:
 
 
 def load(array: str, *at: Expr, type: MachineType = I32) -> Load:
-    return Load(array, at, type)
+    return Load(array, at, type, NOWHERE)
 
 
 def op(operator: str, *arguments: Expr, type: MachineType | None = None) -> Call:
-    return Call(operator, arguments, type or arguments[0].type)
+    return Call(operator, arguments, type or arguments[0].type, NOWHERE)
 
 
 def add(a: Expr, b: Expr) -> Call:

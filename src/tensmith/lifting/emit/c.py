@@ -48,7 +48,7 @@ class CSource:
             (place + 1 for place, entry in enumerate(lifted.requires) if entry.kind == "nonzero"), 0
         )
         self.unit = self._unit()
-        self.signature.truth = self._truth
+        self.signature.unit, self.signature.truth = self.unit, self._truth
         self._body = self._function_lines()
 
     # Files

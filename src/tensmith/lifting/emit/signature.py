@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.names import Names, enclosed, poly_text
+from tensmith.ctext.scalar import CUnit
+from tensmith.formula.bounds import Ranges
 from tensmith.formula.poly import Poly, product
 from tensmith.formula.types import MachineType
 from tensmith.lifting.lifted import Lifted, Output
@@ -21,8 +23,9 @@ class FunctionSignature:
 
     arrays: array parameter -> C pointer; outputs: written array, or "return" -> C pointer or lvalue;
     scalars: scalar parameter -> C name; rooms: returned array -> how many elements it needs; symbol_lines:
-    the definitions of every symbol used so far, in order; truth: how a truth value of the program is written,
-    after the statements it takes, which whoever prints the function says.
+    the definitions of every symbol used so far, in order. Whoever prints the function says what that takes:
+    truth: how a truth value of the program is written, after the statements it takes; unit: where divisions
+    of parameters, which may be negative, find their helper.
     """
 
     def __init__(self, lifted: Lifted, names: Names) -> None:
@@ -40,6 +43,7 @@ class FunctionSignature:
         self._notes: list[str] = []
         self._symbols: dict[str, str] = {}
         self.symbol_lines: list[str] = []
+        self.unit: CUnit | None = None
         self.truth: Callable[[str], tuple[list[str], str]] = lambda value: ([], value)
         for name, type_ in lifted.function.fields:
             self._add(name, type_)
@@ -147,7 +151,7 @@ class FunctionSignature:
     def _bind(self, name: str) -> tuple[str, str]:
         size = next((size for size in self.lifted.sizes if size.symbol == name), None)
         if size is not None:
-            text = poly_text(size.poly, self.exact)
+            text = self._exact_text(size.poly)
             variable = self.names.fresh(f"size_{name}")
             natural = size.poly.symbols() <= self._lengths.keys() and len(size.poly.terms) == 1
             tests = [] if natural else [f"{enclosed(text)} > 0"]
@@ -175,7 +179,12 @@ class FunctionSignature:
 
     def exact_poly(self, poly: Poly) -> str:
         """A polynomial over parameters themselves, as requirements are stated."""
-        return enclosed(poly_text(poly, self.exact))
+        return enclosed(self._exact_text(poly))
+
+    def _exact_text(self, poly: Poly) -> str:
+        assert self.unit is not None, "polynomials are printed into a unit"
+        lower = {name: 0 if length_of(name) else -(2**63) for name in poly.symbols()}
+        return poly_text(poly, self.exact, self.unit.divide(Ranges({}, lower)))
 
     def elements(self, array: str) -> str:
         """The number of elements of an array parameter."""

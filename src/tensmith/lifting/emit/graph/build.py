@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from tensmith.formula.arith import Array
+from tensmith.formula.bounds import Ranges
 from tensmith.formula.poly import Dim, FloorDiv, Poly
 from tensmith.ir import Node
 from tensmith.ir.names import take
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.program import make_node
+from tensmith.lifting.summary import length_of
 
 
 class Graph:
@@ -75,7 +77,11 @@ class Graph:
     def _atom(self, atom: str | FloorDiv) -> str:
         if isinstance(atom, str):
             return self.symbols[atom]
-        return self.op("div", [self.size(atom.top), self.size(atom.bottom)])
+        top, bottom = self.size(atom.top), self.size(atom.bottom)
+        lower = {name: 0 if length_of(name) else -(2**63) for name in atom.top.symbols()}
+        if not Ranges({}, lower).never_negative(atom.top):  # div rounds towards zero, mod is of the floor
+            top = self.op("sub", [top, self.op("mod", [top, bottom])])
+        return self.op("div", [top, bottom])
 
     def vector(self, polys: Sequence[Dim]) -> str:
         """Polynomials as an i64 vector."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tensmith.ctext.names import Names, enclosed, unmixed
+from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Call, Choose, Expr, Read, Reduce
 from tensmith.formula.functions import JOINS
 from tensmith.formula.walk import chain, free_variables, is_reduction, loads, outer_reductions, walk
@@ -92,7 +93,8 @@ class _Writer:
         variable = self.folds[-1].var if self.down else (step.variables[-1] if step.variables else "")
         scalars_read = [e.tensor for e in walk(step.expr) if isinstance(e, Read) and not e.indices]
         named = {name: self._scalar(name) for name in scalars_read}
-        self.vector = Vector(self.tensors, named, self._symbol, self.names, variable)
+        ranges = Ranges({}, dict.fromkeys(self.types, -(2**63)))
+        self.vector = Vector(self.tensors, named, self._symbol, self.names, variable, ranges)
         self.lanes = max(map(lanes_of, [step.dtype, *(load.type for load in self.loads)]))
 
     def _scalar(self, name: str) -> str:

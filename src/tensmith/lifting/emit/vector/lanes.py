@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
-from tensmith.ctext.names import Names, enclosed, literal, poly_text
+from tensmith.ctext.names import Names, enclosed, floor_text, literal, poly_text
+from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Call, Choose, Expr, Num, Read, Size
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import free_variables
@@ -57,6 +59,10 @@ int64 div_i32(int64 a, int64 b)
 """
 
 
+def _refuse_floor() -> NoReturn:
+    raise Refusal("a position that may be negative is divided, and the vector cores round that towards zero")
+
+
 def lanes_of(dtype: str) -> int:
     """Lanes of an element type; refuses types that no lane holds."""
     if dtype not in LANES:
@@ -79,6 +85,7 @@ class Vector:
     symbol: Callable[[str], str]
     names: Names
     variable: str
+    ranges: Ranges
     divides: bool = False
     lines: list[str] = field(default_factory=list)
     known: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -131,7 +138,7 @@ class Vector:
 
     def poly(self, poly: Poly) -> str:
         """A polynomial that does not run along the lanes."""
-        return poly_text(poly, self.symbol)
+        return poly_text(poly, self.symbol, floor_text(self.ranges, _refuse_floor))
 
     def _position(self, poly: Poly, part: int) -> str:
         """Positions as values; the lane number counts where they run along the lanes."""

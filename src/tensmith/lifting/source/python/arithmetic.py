@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from tensmith.formula.expr import Call, Expr, Num, Number, SourcePosition
 from tensmith.formula.functions import MIRRORED
 from tensmith.formula.types import BOOL, F64, I32, INT, MachineType
-from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import kinds as python_kinds
-from tensmith.lifting.source.python.scope import ScalarValue
+from tensmith.lifting.source.python.scope import ScalarValue, may_fail
 
 TRUTHS = "NumPy's truth values are no numbers; convert them by int()"
 _LARGEST_POWER = 16
@@ -267,20 +266,6 @@ def either(left: Expr, right: Expr, position: SourcePosition) -> Expr:
     if may_fail(right):
         return Call("where", (left, Num(True, BOOL, position), right), BOOL, position)
     return Call("or", (left, right), BOOL, position)
-
-
-def may_fail(expr: Expr) -> bool:
-    """Whether an expression reads an array, or asks a row of it, or divides."""
-    match expr:
-        case loops.Load():
-            return True
-        case Call(operator, arguments):
-            return operator in ("div", "floor_div", "mod", "left_shift", "right_shift") or any(
-                map(may_fail, arguments)
-            )
-        case loops.Length(row=row):
-            return bool(row)
-    return False
 
 
 def choose(

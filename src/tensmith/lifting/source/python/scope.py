@@ -224,8 +224,8 @@ class PythonScope:
         return local
 
     def hold(self, name: str, number: ScalarValue, position: SourcePosition) -> ScalarValue:
-        """The number as it is now, whatever is assigned later."""
-        if self.is_steady(number.expr):
+        """The number as it is now, whatever is assigned later; what may fail does so here."""
+        if self.is_steady(number.expr) and not may_fail(number.expr):
             return number
         local = self.declare(name, number, position)
         self.steady.add(local.name)
@@ -387,6 +387,20 @@ def number(scope: PythonScope, node: ast.expr) -> ScalarValue:
     if isinstance(found, ArrayRef):
         raise Refusal("a list stands where a number is needed; take an element, or write a loop", place(node))
     return found
+
+
+def may_fail(expr: Expr) -> bool:
+    """Whether an expression reads an array, or asks a row of it, or divides."""
+    match expr:
+        case loops.Load():
+            return True
+        case Call(operator, arguments):
+            return operator in ("div", "floor_div", "mod", "left_shift", "right_shift") or any(
+                map(may_fail, arguments)
+            )
+        case loops.Length(row=row):
+            return bool(row)
+    return False
 
 
 def integer(scope: PythonScope, node: ast.expr) -> Expr:

@@ -26,6 +26,7 @@ from tensmith.lifting.source.python.scope import (
     ScalarValue,
     Value,
     array,
+    may_fail,
     number,
     value,
 )
@@ -293,7 +294,7 @@ def _if(scope: PythonScope, statement: ast.If) -> None:
         block(scope, statement.body)
     with scope.block(carried) as otherwise:
         block(scope, statement.orelse)
-    if then or otherwise or arithmetic.may_fail(condition):
+    if then or otherwise or may_fail(condition):
         scope.emit(If(condition, tuple(then), tuple(otherwise), where))
 
 
