@@ -21,7 +21,7 @@ _SCAFFOLDING = frozenset({"quantize_linear", "dequantize_linear", "identity"})
 def node_costs(program: Program, sizes: Mapping[str, int] | None = None) -> Iterator[tuple[Node, OpCost]]:
     """Each node with its cost, symbolic sizes taken from `sizes` (1 where not given); without `uncounted`."""
     for node in program.nodes:
-        if node.opaque is not None or node.op in _SCAFFOLDING:
+        if node.opaque is not None or _scaffolds(node):
             continue
         given = [_fixed(program, name, sizes or {}) for name in node.inputs]
         made = [_fixed(program, name, sizes or {}) for name in node.outputs]
@@ -37,7 +37,11 @@ def node_costs(program: Program, sizes: Mapping[str, int] | None = None) -> Iter
 def uncounted(program: Program, sizes: Mapping[str, int] | None = None) -> list[Node]:
     """The nodes whose work is not known: opaque operators, and what follows them without a shape."""
     counted = {node.output for node, _ in node_costs(program, sizes)}
-    return [node for node in program.nodes if node.op not in _SCAFFOLDING and node.output not in counted]
+    return [node for node in program.nodes if not _scaffolds(node) and node.output not in counted]
+
+
+def _scaffolds(node: Node) -> bool:
+    return node.op in _SCAFFOLDING
 
 
 def node_seconds(
