@@ -211,6 +211,24 @@ def test_a_cut_model_is_refused() -> None:
         pack(model[: len(model) // 2])
 
 
+def in_field(tag: int, content: bytes) -> bytes:
+    """A protobuf field of bytes."""
+    size, length = len(content), bytearray()
+    while size >= 0x80:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes([tag, *length, size]) + content
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_tensor_of_thousands_of_dimensions_is_refused_at_once(apart: bool) -> None:
+    """The product of all of them was asked for with each of its payloads."""
+    dims = b"\x08\x01" * 4000 if apart else in_field(0x0A, b"\x01" * 4000)
+    tensor_bytes = b"\x10\x01" + dims + b"\x4a\x00" * 4000
+    with pytest.raises(ModelError, match="more than 64 dimensions"):
+        pack(in_field(0x3A, in_field(0x2A, tensor_bytes)))
+
+
 def test_a_model_that_packs_to_nothing_is_left_to_zstd() -> None:
     with pytest.raises(OutputError, match=r"ship it as .onnx"):
         pack(model_of(tensor("z", np.zeros(5 << 20, np.float32))))

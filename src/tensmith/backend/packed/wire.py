@@ -166,6 +166,10 @@ class _Walker:
             number, value, end = self._field(stop)
             if number == _DIMS:
                 dims += self._packed_varints(end) if end > self._at else [value]
+                if len(dims) > _MAX_RANK:  # each payload below would be compared with their product
+                    raise ModelError(
+                        f"a tensor of the model has more than {_MAX_RANK} dimensions; the file is damaged"
+                    )
             elif number == _DATA_TYPE:
                 data_type = value
             elif number == _NAME:
@@ -173,7 +177,7 @@ class _Walker:
                 name = self._data[position : position + end - self._at].decode(errors="replace")
             elif found is None and _is_payload(number, data_type):
                 spec = PackedSpec(ELEMENT_TYPES[data_type], tuple(dims))
-                if len(dims) <= _MAX_RANK and end - self._at == spec.byte_length >= _MIN_PAYLOAD:
+                if end - self._at == spec.byte_length >= _MIN_PAYLOAD:
                     found = spec, self._at
                     self.removed += spec.byte_length if self._holes else 0
             self._at = end
@@ -181,8 +185,8 @@ class _Walker:
             self.spans.append(TensorSpan(name, *found))
 
     def _packed_varints(self, end: int) -> list[int]:
-        values = []
-        while self._at < end:
+        values: list[int] = []
+        while self._at < end and len(values) <= _MAX_RANK:
             values.append(self._varint(end))
         return values
 
