@@ -13,7 +13,10 @@ from packed_damage import SECTIONS, forged, mutated, resealed, under_a_seal
 from packed_samples import varied_model
 
 from tensmith.backend.packed import container, pack, unpack
+from tensmith.backend.packed.codec import CODECS, decode_tensor
+from tensmith.backend.packed.elements import ELEMENT_TYPES, PackedSpec
 from tensmith.backend.packed.rans import Decoder, encode
+from tensmith.backend.packed.streams import StreamReader, number
 from tensmith.errors import ModelError, TensmithError
 
 MODEL = varied_model()
@@ -107,6 +110,14 @@ def test_a_wrong_model_hash_is_refused() -> None:
     box = replace(container.read(packed_model(), len(MODEL)), model_sha256=bytes(32))
     with pytest.raises(ModelError, match="does not unpack to the model it was made from"):
         unpack(container.write(box))
+
+
+@pytest.mark.parametrize("tag", [item.tag for item in CODECS.values() if item.least_bits > 4])
+def test_a_codec_of_wider_elements_is_refused(tag: int) -> None:
+    parameters = number(tag) + number(1) * 8
+    reader = StreamReader(parameters, bytes(64), Decoder(encode([], 1), 1))
+    with pytest.raises(ModelError, match="packs none of them; the file is damaged"):
+        decode_tensor(reader, PackedSpec(ELEMENT_TYPES[22], (8,)))
 
 
 def test_too_few_lanes_are_refused() -> None:

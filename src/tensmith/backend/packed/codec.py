@@ -65,6 +65,11 @@ def decode_tensor(reader: StreamReader, spec: PackedSpec) -> tuple[str, bytes]:
     tag = reader.parameters.number(0, 1 << 16)
     for name, item in CODECS.items():
         if item.tag == tag:
+            if spec.type.bits < item.least_bits:
+                raise ModelError(
+                    f"the packed model holds {spec.type.name} elements by '{name}', which packs none of "
+                    "them; the file is damaged"
+                )
             data = item.decode(reader, spec)
             if len(data) != spec.byte_length:
                 raise ModelError(
