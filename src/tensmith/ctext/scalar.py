@@ -1,7 +1,7 @@
 """Scalar expressions as C: subexpressions used twice become constants, choices become if statements.
 
-Only what is chosen is evaluated: the branches of a choice by position may read outside the array, and a
-division in a branch of a selection may have a divisor of zero.
+Only what is chosen is evaluated: the branches of a choice by position may read outside the array, and in a
+branch of a selection a division may have a divisor of zero, or data name an element that is not there.
 """
 
 from __future__ import annotations
@@ -274,14 +274,14 @@ def uses(root: Expr) -> dict[int, int]:
 
 
 def lazy(root: Expr) -> bool:
-    """Whether an expression may only be evaluated where it is wanted."""
-    return any(
-        isinstance(expr, Call)
-        and expr.function in DIVISIONS
-        and expr.type[0] in "iu"
-        and not _safe(expr.args[1])
-        for expr in walk(root)
-    )
+    """Whether an expression may only be evaluated where it is wanted: it would tell of a fault elsewhere."""
+    return any(isinstance(expr, Call) and _may_tell(expr) for expr in walk(root))
+
+
+def _may_tell(expr: Call) -> bool:
+    """Whether it sets `zero` or `outside` for some operands."""
+    divides = expr.function in DIVISIONS and expr.type[0] in "iu" and not _safe(expr.args[1])
+    return divides or expr.function == "inside"
 
 
 def _plain(expr: Expr) -> bool:

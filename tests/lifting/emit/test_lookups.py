@@ -8,8 +8,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import compiled
 import numpy as np
 import pytest
+from compiled import needs_gcc
 
 from tensmith.lifting.pipeline import emitter_of, lift_file
 from tensmith.verify import lift_checker
@@ -64,6 +66,41 @@ def test_places_outside_are_refused_and_what_is_not_asked_for_need_not_be_there(
             taken(ids, read)
     assert int(found(0, np.zeros(0, np.int32))) == 0
     assert int(found(3, np.array([4, -7, -8], np.int32))) == -7
+
+
+UNREAD = """
+#include <math.h>
+void curve(int n, const int *ids, const double *t, const double *x, double *out) {
+    for (int i = 0; i < n; i++) out[i] = exp(t[ids[0]]) * x[i];
+}
+void total(int n, const int *ids, const double *t, const double *x, double *out) {
+    for (int i = 0; i < n; i++) {
+        double sum = 0; for (int k = 0; k < 3; k++) sum += t[ids[k]];
+        out[i] = sum * x[i];
+    }
+}
+void padded(int n, const int *ids, const double *embedding, double *out) {
+    for (int i = 0; i < n; i++) { if (ids[i] >= 0) out[i] = exp(embedding[ids[i]]); else out[i] = 0; }
+}
+"""
+
+
+@needs_gcc
+@pytest.mark.parametrize("name", ["curve", "total", "padded"])
+def test_in_c_nothing_is_asked_of_what_is_not_read(name: str, tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text(UNREAD)
+    (result,) = lift_file(tmp_path / "f.c", function=name, targets=(), run=False)
+    assert result.work.lifted is not None, result.reason
+    count = 2 if name == "padded" else 0
+    ids, table = np.full(3, -1 if count else 99, np.int32), np.zeros(0 if count else 2)
+    given = {"n": count, "ids": ids, "x": np.zeros(2), "out": np.zeros(2), "t": table, "embedding": table}
+    library = compiled.build(result.work.lifted)
+    found = compiled.call(result.work.lifted, library, given)
+    assert isinstance(found, dict), f"requirement {found}"
+    np.testing.assert_array_equal(found["out"], 0)
+    given["n"], given["ids"] = 1, np.full(3, 99, np.int32)
+    refused = compiled.call(result.work.lifted, library, given)
+    assert isinstance(refused, int) and " holds every element" in result.requires[refused - 1]
 
 
 def test_a_negative_place_does_not_count_from_the_back(tmp_path: Path) -> None:
