@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -15,6 +16,7 @@ from test_device import needs_tvm
 
 from command_line import refused, tensmith
 from own_cache import own_cache
+from tensmith import cache
 from tensmith.backend.native.choose.choosers import estimated
 from tensmith.backend.native.choose.measured import metascheduled
 from tensmith.backend.native.emit.loader import Model
@@ -118,6 +120,27 @@ def test_a_replaced_kernel_is_none(private_cache: Path) -> None:
     path = entry / "kernel.json"
     path.write_text(path.read_text().replace(FUNCTION, "another"))
     assert scheduled(problem(), ISA) is None
+
+
+def test_a_kernel_that_another_process_is_replacing_is_none(
+    private_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(stub(problem()))
+    found = cache.find
+
+    def find(*arguments: Any) -> Path | None:
+        entry = found(*arguments)
+        assert entry is not None
+        entry.rename(private_cache / "away")
+        return entry
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "find", find)
+        assert scheduled(problem(), ISA) is None
+    before = revision()
+    entries = cache.entries
+    monkeypatch.setattr(cache, "entries", lambda room: [*entries(room), room / "away"])
+    assert revision() == before
 
 
 def test_a_search_that_dies_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,11 +158,14 @@ static void {name}({SIGNATURE})
 
 
 def scheduled(problem: ConvolutionProblem, isa: Isa) -> Scheduled | None:
-    """The kernel that was kept for a problem; a damaged one is none."""
+    """The kernel that was kept for a problem; a damaged one is none, and one that is just being replaced."""
     entry = cache.find(_room(), _of(problem, isa))
     if entry is None:
         return None
-    stored = json.loads(gate.read_text(entry / _KERNEL, gate.KEPT))
+    try:
+        stored = json.loads(gate.read_text(entry / _KERNEL, gate.KEPT))
+    except OutputError:
+        return None
     return Scheduled(problem, isa, str(stored["assembly"]), tuple(map(str, stored["order"])))
 
 
@@ -179,8 +182,14 @@ def keep(kernel: Scheduled) -> None:
 
 def revision() -> str:
     """A hash of all kernels that are kept and their names; OutputError if they cannot be read."""
+    kept = []
     try:
-        kept = [f"{path.name} {sha256_file(path / _KERNEL)}" for path in sorted(cache.entries(_room()))]
+        for path in sorted(cache.entries(_room())):
+            try:
+                kept.append(f"{path.name} {sha256_file(path / _KERNEL)}")
+            except OutputError as error:
+                if not isinstance(error.__cause__, FileNotFoundError):  # else another process replaces it
+                    raise
     except OSError as error:
         raise OutputError(f"cannot read the kernels in {_room()}: {error.strerror}") from error
     return sha256_bytes("\n".join(kept).encode())[:32]
