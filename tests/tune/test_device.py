@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import importlib.metadata
 import json
+import math
 import os
 import signal
 import socket
@@ -155,6 +156,16 @@ def test_a_network_is_tuned_there_and_compiled_for_it(
 def test_nobody_at_an_address_is_one_sentence(tiny: Path, tmp_path: Path) -> None:
     arguments = ("tune", tiny / "tiny.onnx", "--rpc", "127.0.0.1:1")
     refused(tensmith(*arguments, folder=tmp_path), 1, "127.0.0.1:1 does not answer", "rpc_server")
+
+
+@pytest.mark.parametrize("said", [math.nan, math.inf, 0.0])
+def test_a_time_that_no_call_takes_is_refused(said: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "check_packages", lambda: None)
+    with RpcDevice("127.0.0.1:1") as device:
+        monkeypatch.setattr(device, "_compiled", lambda *_: "library.so")
+        monkeypatch.setattr(device._worker, "ask", lambda *_: ({"value": said}, {}))
+        with pytest.raises(EngineError, match=f"took {said} s, as no call does"):
+            device.seconds(first(), 0, 0.01)
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":9090", "host:port", "host:99999", "host:²"])

@@ -6,6 +6,7 @@ crashes or hangs there is skipped; a device that does not answer ends the tuning
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -106,6 +107,10 @@ class RpcDevice(Ending):
         if (value := float(answer["value"])) < 0:
             how = f"did not end within {self._patience:g} s" if value == -signal.SIGALRM else "died"
             raise EngineError(f"{kernel} {how} computing a {kernel.problem} on {self.address}")
+        if not (math.isfinite(value) and value > 0):
+            raise EngineError(
+                f"the device at {self.address} says that {kernel} took {value} s, as no call does"
+            )
         return value
 
     def _compiled(self, text: str, isa: Isa) -> str:
