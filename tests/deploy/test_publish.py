@@ -14,6 +14,7 @@ import pytest
 from tensmith.deploy import publish as publishing
 from tensmith.deploy.front import Front
 from tensmith.deploy.publish import mend, publish, staged
+from tensmith.errors import OutputError
 from tensmith.files import sha256_file
 
 KILLED = 9
@@ -190,3 +191,7 @@ def test_best_is_one_within_the_budgets_and_else_the_original(tmp_path: Path, fi
     small["within_budget"] = original["within_budget"] = False
     (tmp_path / "front.json").write_text(json.dumps({**found, "knee": "beyond"}))
     assert Front.read(tmp_path).best("size").id == "original"
+    original["trail"] = small["trail"]
+    (tmp_path / "front.json").write_text(json.dumps({**found, "knee": "beyond"}))
+    with pytest.raises(OutputError, match=r"no point of .* is within its budgets or the original"):
+        Front.read(tmp_path).best("size")

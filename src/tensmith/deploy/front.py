@@ -97,12 +97,18 @@ class Front:
     def best(self, prefer: str = "balanced") -> FrontPoint:
         """The point to deploy: the smallest, the fastest, or the one with the best product of both.
 
-        It is one of those within the budgets; where there is none, the original.
+        It is one of those within the budgets; where there is none, the original. OutputError if the front
+        has neither, as none of tensmith's own.
         """
         if prefer not in PREFERENCES:
             raise UsageError(f"prefer is one of {', '.join(PREFERENCES)}, not '{prefer}'")
         within = [point for point in self.points if point.within_budget]
         pool = within or [point for point in self.points if not point.trail]
+        if not pool:
+            raise OutputError(
+                f"no point of {self.folder / FRONT} is within its budgets or the original; choose one of its "
+                "points, or run tensmith compress"
+            )
         taken = ("packed_bytes", "latency_ms")
         return min(pool, key=lambda p: PREFERENCES[prefer](*(p.metrics[name].value for name in taken)))
 
