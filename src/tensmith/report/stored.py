@@ -28,9 +28,9 @@ def read_report(folder: Path) -> Report:
     except (LookupError, TypeError, ValueError, AttributeError, OutputError) as error:
         raise OutputError(f"{path} is damaged: a field is missing or wrong ({error}); {advice}") from error
     front = folder / "front.json"
-    with suppress(ValueError, RecursionError):  # whoever reads a damaged front says so
-        if front.exists() and json.loads(gate.read_text(front, gate.FRONT)) != document["front"]:
-            raise OutputError(
-                f"{path} tells of another front than {front}, as a run that was stopped; {advice}"
-            )
+    told = document["front"]
+    with suppress(ValueError, RecursionError, OutputError):  # whoever reads a damaged front says so
+        told = json.loads(gate.read_text(front, gate.FRONT))
+    if told != document["front"]:
+        raise OutputError(f"{path} tells of another front than {front}, as a run that was stopped; {advice}")
     return document

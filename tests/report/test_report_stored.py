@@ -1,0 +1,44 @@
+"""report.json as a run stored it: read beside the front that it tells of, whatever became of that."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from report_sample import sample
+
+from tensmith import gate
+from tensmith.errors import OutputError
+from tensmith.report.stored import read_report
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run's folder without a front."""
+    (tmp_path / "report.json").write_text(json.dumps(sample()))
+    return tmp_path
+
+
+def test_another_front_is_refused(folder: Path) -> None:
+    front = json.loads(json.dumps(sample()["front"]))
+    (folder / "front.json").write_text(json.dumps(front))
+    assert read_report(folder)["front"] == front
+    (folder / "front.json").write_text(json.dumps(front | {"points": []}))
+    with pytest.raises(OutputError, match="tells of another front than"):
+        read_report(folder)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "folder", "large"])
+def test_a_damaged_front_is_told_by_whoever_reads_it(
+    damage: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = folder / "front.json"
+    if damage == "folder":
+        front.mkdir()
+    elif damage != "missing":
+        front.write_text("{" if damage == "cut" else json.dumps(sample()["front"]))
+    if damage == "large":
+        monkeypatch.setattr(gate, "FRONT", replace(gate.FRONT, most=10))
+    assert read_report(folder)["front"]["points"]
