@@ -16,7 +16,7 @@ from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.second import SecondReader
 from tensmith.lifting.second.checked import Checked
-from tensmith.lifting.second.inputs import Draw, DrawPlan
+from tensmith.lifting.second.inputs import Draw, DrawPlan, Sampler
 from tensmith.lifting.second.interpreted import Interpreter, Raised
 from tensmith.lifting.second.judge import Difference, LiftJudge
 from tensmith.lifting.second.process import ProcessGone
@@ -116,6 +116,22 @@ def test_requirements_that_are_too_weak_are_seen(file: str, tmp_path: Path) -> N
     forged = replace(result.work.lifted, requires=())
     with pytest.raises(Refusal, match="the source is at fault within the requirements"):
         SecondReader(tmp_path / file, [result.work.function]).check(forged)
+
+
+def test_tables_hold_an_element_where_they_are_read(tmp_path: Path) -> None:
+    """No requirement says how long t must be; an empty one makes each draw with n > 0 useless."""
+    (tmp_path / "f.c").write_text(
+        "void f(int n, const int *places, const float *t, float *o) "
+        "{ for (int i = 0; i < n; i++) o[i] = t[places[i]]; }"
+    )
+    (result,) = lift_file(tmp_path / "f.c", targets=(), run=False)
+    assert result.work.lifted is not None, result.reason
+    for seed in range(20):
+        sampler = Sampler(result.work.lifted, seed)
+        for count in (-1, 0, 1, 5):
+            known = sampler.plan("small", {"n": count}).known
+            assert known["len(places, 0)"] == max(0, count)
+            assert (known["len(t, 0)"] > 0) == (count > 0)
 
 
 # What runs

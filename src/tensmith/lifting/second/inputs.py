@@ -172,14 +172,19 @@ class Sampler:
     def plan(self, style: str = "", fixed: Mapping[str, int] | None = None) -> DrawPlan:
         """The next sizes and scalars; about one random plan in twenty ignores the requirements.
 
-        fixed: counts that stand, arrays then as long as they must be.
+        fixed: counts that stand, arrays then as long as they must be; only data says that of tables, which
+        hold an element unless no count is above 0.
         """
         style = style or str(self.rng.choice(STYLES))
         if style == "special" and self.finite:
             style = "wide"
         known = self.symbols(style)
         if fixed is not None:
-            known |= {length_symbol(name, 0): 0 for name, kind in self.fields.items() if is_flat(kind)}
+            read = any(count > 0 for count in fixed.values())
+            for name, kind in self.fields.items():
+                if is_flat(kind):
+                    place = length_symbol(name, 0)
+                    known[place] = max(1, known[place]) if read and name in self.places else 0
             known |= fixed
         if fixed is not None or self.rng.random() > 0.05:
             self.settle(known)
