@@ -18,14 +18,22 @@ T = TypeVar("T")
 _plugins_loaded = False
 
 
+def plugins() -> list[tuple[str, str]]:
+    """The module of each plugin that is installed, and its distribution with the version."""
+    import importlib.metadata  # a seventh of a worker's start, and few workers read a whole table
+
+    found = importlib.metadata.entry_points(group="tensmith.plugins")
+    return [
+        (entry.module, f"{entry.dist.name} {entry.dist.version}" if entry.dist else "") for entry in found
+    ]
+
+
 def _load_plugins() -> None:
     global _plugins_loaded
     if not _plugins_loaded:
         _plugins_loaded = True
-        import importlib.metadata  # a seventh of a worker's start, and few workers read a whole table
-
-        for entry in importlib.metadata.entry_points(group="tensmith.plugins"):
-            importlib.import_module(entry.module)
+        for module, _ in plugins():
+            importlib.import_module(module)
 
 
 class Registry(Mapping[str, T], Generic[T]):

@@ -11,11 +11,11 @@ import pytest
 from tiny_models import conv_relu
 
 from own_cache import own_cache
-from tensmith import cache
+from tensmith import cache, registry
 from tensmith.backend.native.choose.choosers import in_family
 from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.engine import ENGINES, compiled
-from tensmith.engine.compiled import NATIVE, CompileOptions, compiled_folder
+from tensmith.engine.compiled import NATIVE, CompileOptions, code_revision, compiled_folder
 from tensmith.engine.engines.native import loaded
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, candidates, host_isa
@@ -149,3 +149,33 @@ def test_weights_in_another_folder_are_part_of_the_file(model: Path) -> None:
     weights = model.parent / "sub" / "weights.bin"
     (2 * np.fromfile(weights, np.float32)).tofile(weights)
     np.testing.assert_allclose(native.prepare(model, 1).run(inputs)["y"], 2 * first, rtol=1e-5, atol=1e-5)
+
+
+def test_what_plugins_and_numpy_are_is_part_of_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ops, rules and readers that decide what is compiled may be a plugin's; NumPy computes constants."""
+    package, described = tmp_path / "some_ops", tmp_path / "some_ops-1.dist-info"
+    for folder in (package, described):
+        folder.mkdir()
+
+    def written(version: str, code: str) -> str:
+        (package / "__init__.py").write_text("from some_ops import inner\n")
+        (package / "inner.py").write_text(code)
+        (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: some-ops\nVersion: {version}\n")
+        (described / "entry_points.txt").write_text("[tensmith.plugins]\nrules = some_ops\n")
+        code_revision.cache_clear()
+        return code_revision()
+
+    monkeypatch.setattr(registry, "_plugins_loaded", True)
+    try:
+        code_revision.cache_clear()
+        found = [code_revision()]
+        monkeypatch.syspath_prepend(tmp_path)
+        found += [written("1", "a = 1"), written("1", "a = 2"), written("2", "a = 2")]
+        monkeypatch.setattr(np, "__version__", "0.1")
+        found.append(written("2", "a = 2"))
+        assert len(set(found)) == 5
+        assert written("2", "a = 2") == found[-1]
+    finally:
+        code_revision.cache_clear()

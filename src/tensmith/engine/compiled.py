@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import inspect
 import json
 import os
@@ -15,6 +16,8 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 import tensmith
 from tensmith import cache
@@ -25,6 +28,8 @@ from tensmith.errors import EngineError, ModelError, OutputError
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.fork_server import run_module
 from tensmith.frontend.model_files import file_identity
+from tensmith.registry import plugins
+from tensmith.rewrite.proved import plugin_files
 
 # The engine that compiles whole models, which some things are asked of by name.
 NATIVE = "native"
@@ -121,11 +126,25 @@ def _code_of(engine: type) -> str:
 
 @functools.cache
 def code_revision() -> str:
-    """A hash of the code that compiles."""
+    """A hash of the code that compiles: tensmith's, that of plugins, and NumPy's version, which computes
+    constants."""
     root = Path(tensmith.__file__).parent
-    digest = hashlib.sha256(tensmith.__version__.encode())
+    digest = hashlib.sha256(f"{tensmith.__version__} {np.__version__} {_plugin_revision()}".encode())
     for room in _ROOMS:
         for source in sorted((root / room).rglob("*")):
             if source.suffix in _CODE:
                 digest.update(source.read_bytes())
     return digest.hexdigest()
+
+
+def _plugin_revision() -> str:
+    """What plugins are installed, and a hash of their files: they may declare ops, rules and engines."""
+    found = []
+    for module, distribution in sorted(set(plugins())):
+        spec = importlib.util.find_spec(module)
+        if spec is None or spec.origin is None:  # whoever imports it says so
+            continue
+        home = Path(spec.origin)
+        files = sorted(plugin_files(home) | {home})
+        found += [module, distribution, *(sha256_file(file) for file in files)]
+    return sha256_bytes("\n".join(found).encode())

@@ -74,11 +74,11 @@ def rule_digest(name: str, home: Path) -> str:
     """The hash of all that the proof of a rule rests on."""
     beside = _imported(home)
     if not home.resolve().is_relative_to(_PACKAGE):
-        beside |= _of_plugin(home) | _foreign_ops()
+        beside |= plugin_files(home) | _foreign_ops()
     return _sha256(name, _file(home), *map(_file, sorted(beside)), _prover())[:32]
 
 
-def _of_plugin(home: Path) -> frozenset[Path]:
+def plugin_files(home: Path) -> frozenset[Path]:
     """The files of a plugin's package; of one without, the modules beside it that it imports, and so on."""
     root = home.parent
     if (root / "__init__.py").is_file():
