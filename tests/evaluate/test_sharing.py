@@ -21,7 +21,7 @@ from tensmith.evaluate.outcome import Classification
 from tensmith.evaluate.shard import task_json, task_of
 from tensmith.evaluate.sharing import shared
 from tensmith.evaluate.task import Task
-from tensmith.workers.base import Job, Workers
+from tensmith.workers.base import Job, Workers, WorkersLost
 from tensmith.workers.processes import ProcessWorker
 
 FEATURES, CLASSES = 16, 4
@@ -71,6 +71,30 @@ def test_answers_are_those_of_one_process(workers: Workers, samples: Path, tmp_p
     np.testing.assert_array_equal(found.labels, expected.labels)
     assert together.pace.usual("start") > 0 and together.pace.usual("sample") > 0
     assert said == []
+
+
+def test_no_shard_cuts_a_group_that_the_file_fixes(
+    samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator that quantizes by the batch would answer otherwise than in one process."""
+    dataset = open_dataset(f"npz:{samples}")
+    splits = split(dataset, 50, 50)
+    jobs: list[Job] = []
+
+    def record(asked: list[Job]) -> None:
+        jobs[:] = asked
+        raise WorkersLost("recorded")
+
+    with Workers([ProcessWorker(), ProcessWorker()]) as workers:
+        sharing = shared(workers, dataset, splits, Task("accuracy"), lambda text: None)
+        assert sharing is not None
+        monkeypatch.setattr(workers, "map", record)
+        for batch in (10, 48, 64, "batch"):
+            path = save_linear(tmp_path / f"{batch}.onnx", batch, np.ones((FEATURES, CLASSES)))
+            assert sharing.answers(Contender("onnxruntime", path), splits.held_out, None, 1) is None
+            *counts, last = [len(job.arrays["indices"]) for job in jobs]
+            assert sum(counts) + last == len(splits.held_out) and len(counts) > 2
+            assert all(count % (batch if isinstance(batch, int) else 64) == 0 for count in counts), batch
 
 
 @pytest.mark.parametrize(

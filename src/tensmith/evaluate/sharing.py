@@ -1,7 +1,8 @@
 """Judging shared among workers: each takes some of the samples, and reads them itself.
 
-A shard holds whole batches, so that a sample has the neighbours that it has when one process judges all. Each
-worker runs one thread, where one process alone runs one a processor.
+A shard holds whole batches, and whole groups of as many samples as the file or the engine answers at a time,
+so that a sample has the neighbours that it has when one process judges all. Each worker runs one thread,
+where one process alone runs one a processor.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from tensmith.data import Dataset, DatasetPart, Splits, Subset
 from tensmith.data.opening import absolute
 from tensmith.engine.base import ENGINES
+from tensmith.engine.signature import read_signature
 from tensmith.evaluate.accuracy import MOST_SAMPLES
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.outcome import Answers, answers_of, joined
@@ -81,18 +83,29 @@ class Sharing:
             "threads": threads,
         }
         try:
-            found = self.workers.map(self._jobs({**request, "model": model}, view, files))
+            together = _at_a_time(contender.path, sizes or {})
+            found = self.workers.map(self._jobs({**request, "model": model}, view, files, together))
         except WorkersLost:
             self.tell("all workers were lost, and this process went on alone")
             return None
         answers = joined([answers_of(arrays) for _, arrays in found])
         return answers, max(answer["loading"] for answer, _ in found)
 
-    def _jobs(self, request: dict[str, Any], view: Subset, files: tuple[Path, ...]) -> list[Job]:
+    def _jobs(
+        self, request: dict[str, Any], view: Subset, files: tuple[Path, ...], together: int
+    ) -> list[Job]:
         batches = math.ceil(len(view) / MOST_SAMPLES)
         size = MOST_SAMPLES * min(_MOST_BATCHES, math.ceil(batches / (_SHARDS_A_WORKER * len(self.workers))))
+        size = together * math.ceil(size / together)
         starts = range(0, len(view), size)
         return [Job(RUNNER, request, {"indices": view.indices[at : at + size]}, files) for at in starts]
+
+
+def _at_a_time(path: Path, sizes: Mapping[str, int]) -> int:
+    """How many samples a file fixes, or an engine that compiles it for sizes; 1 for any number."""
+    firsts = [spec.shape[0] for spec in read_signature(path).inputs if spec.shape]
+    fixed = [size for size in firsts if isinstance(size, int)]
+    return max(1, fixed[0] if fixed else sizes.get(str(firsts[0]), 1) if firsts else 1)
 
 
 def shared(workers: Workers, dataset: Dataset, splits: Splits, task: Task, tell: Progress) -> Sharing | None:
