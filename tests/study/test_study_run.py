@@ -66,6 +66,17 @@ def test_every_cell_has_a_result(done: StudyRun) -> None:
         assert (result.figures["drop"].value == 0) or sparse
 
 
+def test_random_weights_have_no_accuracy(done: StudyRun, place: Path) -> None:
+    plan = plan_of(place)
+    noise = plan.model_copy(
+        update={"models": tuple(m.model_copy(update={"weights": "random"}) for m in plan.models)}
+    )
+    found = run_study(noise, place, place / "out").results
+    assert [result.cell for result in found] == done.cells  # as they were: only what is told differs
+    assert not any({"accuracy", "drop"} & result.figures.keys() for result in found)
+    assert all("latency_ms" in result.figures for result in found)
+
+
 def test_what_is_known_is_not_run_again_but_for_altered_rows(
     done: StudyRun, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,21 @@ def test_elbows_that_the_ladders_leave_open_are_not_compared() -> None:
     assert {one.number: one.answer for one in observations(every)}[6] == "not enough data"
 
 
+def test_models_of_random_weights_are_no_evidence_of_accuracy() -> None:
+    random, trained = MODELS[:2], MODELS[2:]
+    every = [r.without_accuracy() if r.cell.model in random else r for r in results()]
+    found = {one.number: one for one in observations(every)}
+    for number in (6, 7, 9, 10):
+        assert found[number].numbers.startswith(f"{len(trained)} "), found[number]
+    alone = {one.number: one for one in observations(r for r in every if r.cell.model in trained)}
+    assert found[1] == alone[1] and found[12].answer == "holds" and "of 80" in found[12].numbers
+    made = {table.number: table for table in tables(every)}
+    assert {row[0] for number in (3, 4) for row in made[number].rows} - {MODELS[0]} == set(trained)
+    assert all("no result" in row for row in made[2].rows if row[1] in random)
+    for figure in figures(every)[:2]:
+        assert {curve.name for curve in figure.curves} == set(trained)
+
+
 def test_ranks_in_blocks_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(0).integers(0, 9, (50, 12, 2)).astype(float)
     whole = _rank_correlations(rows)

@@ -114,6 +114,8 @@ def _uncorrelated(results: Sequence[CellResult]) -> tuple[str, str]:
     best: dict[tuple[str, str], CellResult] = {}
     for result in results:
         key = result.cell.model, result.cell.optimization
+        if "accuracy" not in result.figures:
+            continue
         if result.cell.hardware.startswith("cpu:") and (key not in best or result.ms < best[key].ms):
             best[key] = result
     if len(best) < 2 * FEWEST:
@@ -238,7 +240,11 @@ def _deep_pruning(results: Sequence[CellResult]) -> tuple[str, str]:
 
 
 def _drops(results: Sequence[CellResult], optimization: str) -> list[float]:
-    found = {r.cell.model: r.figures["drop"].value for r in results if r.cell.optimization == optimization}
+    found = {
+        r.cell.model: r.figures["drop"].value
+        for r in results
+        if r.cell.optimization == optimization and "drop" in r.figures
+    }
     return list(found.values())
 
 
@@ -259,6 +265,7 @@ def _calibration(results: Sequence[CellResult]) -> tuple[str, str]:
     pairs = {
         one.cell.model: one.figures["accuracy"].value - other.figures["accuracy"].value
         for one, other in _pairs(results, "optimization", "int8", "int8_uncalibrated")
+        if "accuracy" in one.figures and "accuracy" in other.figures
     }
     return _median_above(list(pairs.values()), 0.0, "models' points gained")
 

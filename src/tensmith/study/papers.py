@@ -70,13 +70,12 @@ def paper_tables(plan: StudyPlan, results: Sequence[CellResult]) -> tuple[StudyT
 
 
 def _table(plan: StudyPlan, number: int, table: PaperTable, results: Sequence[CellResult]) -> StudyTable:
-    random = {model.name for model in plan.models if model.weights == "random"}
     lines = paper_lines(plan, table, results)
     known = {name for row in table.rows for figures in row.published.values() for name in figures}
     shown = [(name, side) for name in table.columns for side in ("", "theirs") if not side or name in known]
     rows = []
     for line in lines:
-        ours = _ours(line, table.columns, line.model in random)
+        ours = _ours(line, table.columns, line.model in plan.random)
         told = (_theirs(line, name) if side else ours[name] for name, side in shown)
         rows.append((line.row.name, line.model, _platform(line.hardware), *told))
     heads = (f"{_TITLES[name]}, theirs" if side else _TITLES[name] for name, side in shown)

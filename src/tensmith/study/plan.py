@@ -77,7 +77,7 @@ class DatasetEntry(_Part):
 class ModelEntry(_Part):
     """An .onnx file, the data that it is for, and how images go in.
 
-    Of `random` weights no table of a paper says how accurate they are.
+    Of `random` weights nothing says how accurate they are: they count where time and size do.
     """
 
     name: str
@@ -209,6 +209,11 @@ class StudyPlan(_Part):
     @classmethod
     def _known(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         return tuple(dict.fromkeys(_CHECKS[info.field_name or ""](name) for name in names))
+
+    @property
+    def random(self) -> frozenset[str]:
+        """The names of models whose weights are."""
+        return frozenset(model.name for model in self.models if model.weights == "random")
 
     def budget(self, optimization: str) -> dict[str, Any]:
         """What an optimization may take that learns or searches; empty for others."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from tensmith.errors import OutputError
 from tensmith.files import atomic_path, sha256_bytes
 from tensmith.report.metric import Metric, columns
 from tensmith.study.plan import LAYERS, StudyCell
+
+# Figures of what a model answers.
+_OF_ANSWERS = ("accuracy", "drop")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,11 @@ class CellResult:
     def value(self, name: str) -> float | None:
         """A figure without its interval."""
         return self.figures[name].value if name in self.figures else None
+
+    def without_accuracy(self) -> CellResult:
+        """The result of a model whose weights are random: what it answers says nothing of an optimization."""
+        kept = {name: metric for name, metric in self.figures.items() if name not in _OF_ANSWERS}
+        return replace(self, figures=kept)
 
     def to_json(self) -> dict[str, Any]:
         """The result as a JSON object."""

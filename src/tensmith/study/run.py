@@ -55,7 +55,10 @@ BUSY = "the machine was busy: runs contain waiting"
 
 @dataclass(frozen=True)
 class StudyRun:
-    """The cells of a plan, and what came of those that were run; `interrupted` by Ctrl-C."""
+    """The cells of a plan, and what came of those that were run; `interrupted` by Ctrl-C.
+
+    Models of random weights have no accuracy there: observations, tables and figures see none.
+    """
 
     cells: list[StudyCell]
     results: list[CellResult]
@@ -91,7 +94,8 @@ def run_study(
         except KeyboardInterrupt:
             interrupted = True
         found = [result for result in results.of(every) if not _other(result, digests)]
-        return StudyRun(every, found, interrupted)
+        told = [r.without_accuracy() if r.cell.model in plan.random else r for r in found]
+        return StudyRun(every, told, interrupted)
 
 
 def _other(result: CellResult, digests: Mapping[str, str]) -> bool:

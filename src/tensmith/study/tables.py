@@ -106,7 +106,7 @@ def elbows(results: Iterable[CellResult]) -> list[Elbow]:
     found: dict[tuple[str, str], dict[int, CellResult]] = defaultdict(dict)
     for result in results:
         kind, amount = rung(result.cell.optimization)
-        if amount is not None and not result.failed:
+        if amount is not None and "drop" in result.figures:
             found[result.cell.model, kind][amount] = result
     made = []
     for (model, kind), rungs in found.items():
@@ -221,7 +221,8 @@ def _elbows(results: Sequence[CellResult]) -> StudyTable:
 
 def _formats(results: Sequence[CellResult]) -> StudyTable:
     firsts = {name: _first_of(results, name) for name in _FORMATS}
-    models = list(dict.fromkeys(result.cell.model for result in results))
+    judged = (result for result in results if result.failed or "accuracy" in result.figures)
+    models = list(dict.fromkeys(result.cell.model for result in judged))
     rows = tuple(
         (m, *(_told(firsts[name][m], "accuracy") if m in firsts[name] else NOTHING for name in _FORMATS))
         for m in models
