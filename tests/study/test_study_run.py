@@ -22,7 +22,7 @@ from tensmith.study import materials, run
 from tensmith.study.materials import Materials
 from tensmith.study.plan import StudyPlan, cells, read_plan
 from tensmith.study.results import Results, write_parquet
-from tensmith.study.run import DATABASE, StudyRun, prepare_study, run_study
+from tensmith.study.run import DATABASE, StudyRun, known_results, prepare_study, run_study
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 TEXT = """name: tiny
@@ -185,6 +185,43 @@ def test_other_labels_are_other_data(place: Path, tmp_path: Path) -> None:
     after = run_study(plan, tmp_path / "here", tmp_path / "out").results
     assert [one.cell for one in after] == [one.cell for one in before]
     assert all(one.figures["accuracy"] != other.figures["accuracy"] for one, other in zip(before, after))
+
+
+def test_samples_to_search_on_are_nothing_to_what_takes_no_time(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(materials, "_PROBING", 30)
+    monkeypatch.setattr(materials, "_CHOOSING", 60)
+    ran: list[str] = []
+    usual = run._measured
+    monkeypatch.setattr(run, "_measured", lambda p, c, m: ran.append(c.optimization) or usual(p, c, m))
+    monkeypatch.setattr(
+        materials, "searched", lambda _, options, __, path: shutil.copy(options["model"], path)
+    )
+    few = plan_of(place).model_copy(update={"hardware": ("estimated:host",)})
+    before = run_study(few, place, tmp_path).results
+    made = {path.name for path in (tmp_path / "models").iterdir()}
+    ran.clear()
+    more = few.model_copy(update={"optimizations": (*few.optimizations, "tensmith")})
+    after = run_study(more, place, tmp_path).results
+    assert ran == ["tensmith"] and after[: len(before)] == before and not after[-1].failed
+    assert len({path.name for path in (tmp_path / "models").iterdir()} - made) == 1
+    monkeypatch.setattr(materials, "_CHOOSING", 70)
+    run_study(more, place, tmp_path)
+    assert ran == ["tensmith", "tensmith"]  # its search would see others
+
+
+def test_a_dry_run_knows_what_is_of_other_data(done: StudyRun, place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place, tmp_path / "here")
+    at = plan_of(place), tmp_path / "here", tmp_path / "here" / "out"
+    assert len(known_results(*at)) == len(done.cells)
+    arguments = ("study", "study.yaml", "--output", "out", "--dry-run", "--json")
+    assert json.loads(tensmith(*arguments, folder=tmp_path / "here").stdout)["left"] == 0
+    with np.load(place / "noise.npz") as arrays:
+        turned = {**arrays, "y_test": 3 - arrays["y_test"]}
+    np.savez(tmp_path / "here" / "noise.npz", **turned)
+    assert known_results(*at) == []
+    assert json.loads(tensmith(*arguments, folder=tmp_path / "here").stdout)["left"] == len(done.cells)
 
 
 def test_a_full_disk_is_no_reason_of_a_cell(

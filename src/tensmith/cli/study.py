@@ -68,7 +68,7 @@ def study(
     folder = output or Path(f"{wanted.name}-study")
     every = cells(wanted)
     if dry_run:
-        known = known_results(folder, every)
+        known = known_results(wanted, plan.parent, folder)
         done = {result.cell for result in known if not (retry and result.failed)}
         left = [cell for cell in every if cell not in done]
         seconds = expected_seconds(wanted, left, seconds_by_system(known))

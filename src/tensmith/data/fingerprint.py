@@ -13,22 +13,22 @@ from tensmith.data.split import Splits
 _SAMPLES = 16
 
 
-def fingerprint(splits: Splits, small_labels: bool) -> str:
+def fingerprint(splits: Splits, small_labels: bool, searching: bool = True) -> str:
     """Hex SHA-256 of the number of samples, of labels, and of some samples spread over each part, and of
-    which samples each split has.
+    which samples each split has; not `searching`: without what is searched on.
 
     Small labels (classes, boxes) all count; elsewhere (text, speech) they are as large as samples and only
     those of the samples that are read do. A sample that changes between these goes unnoticed.
     """
     digest = hashlib.sha256()
-    used = (splits.calibration.part, splits.search.part, splits.held_out.part)
-    for part in {id(part): part for part in used}.values():
+    views = (splits.calibration, *((splits.search,) if searching else ()), splits.held_out)
+    for part in {id(view.part): view.part for view in views}.values():
         digest.update(f"part of {len(part)}".encode())
         if small_labels:
             digest.update(_bytes(part.labels(np.arange(len(part)))))
         for sample in _samples(part):
             digest.update(sample)
-    for view in (splits.calibration, splits.search, splits.held_out):
+    for view in views:
         digest.update(f"split of {len(view)}".encode() + _bytes(view.indices))
     return digest.hexdigest()
 

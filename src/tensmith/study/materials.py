@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tensmith.config import make_config
 from tensmith.data import open_dataset, split
 from tensmith.data.dataset import Batch, by_name
 from tensmith.data.fingerprint import fingerprint
+from tensmith.data.images import ImageInput
 from tensmith.engine.base import BASELINE_ENGINE, Arrays, sizes_of, specs_of
 from tensmith.engine.compiled import code_revision
 from tensmith.errors import DataError, ModelError, ProgramError, TensmithError
@@ -91,11 +92,11 @@ class Material:
         """The untouched model where every comparison begins."""
         return Contender(BASELINE_ENGINE, self.request.model)
 
-    @cached_property
-    def data(self) -> str:
-        """A fingerprint of the data and its split, and of how samples go in: what figures depend on."""
+    def data(self, searching: bool) -> str:
+        """A fingerprint of the data and its split, and of how samples go in: what figures depend on; those of
+        models that no search and no training made (not `searching`) on no sample to search on."""
         request = self.request
-        seen = fingerprint(request.splits, request.dataset.small_labels)
+        seen = fingerprint(request.splits, request.dataset.small_labels, searching)
         return f"{seen}/{self.judge.task.preprocess}"
 
     @cached_property
@@ -125,37 +126,39 @@ class Materials:
     def __init__(self, plan: StudyPlan, beside: Path, folder: Path, results: Results) -> None:
         self._plan, self._beside, self._folder, self._results = plan, beside, folder, results
         self._known: dict[str, Material] = {}
-        self._seen: dict[str, str] = {}
+        self._identities: dict[str, str] = {}
+        self._seen: dict[tuple[str, bool], str] = {}
 
     def file(self, name: str) -> Path:
         """The file of a model of the plan."""
         entry = next(entry for entry in self._plan.models if entry.name == name)
         return Path(expanded(entry.path, self._beside))
 
-    def digest(self, name: str) -> str:
-        """Of a model's file and its data; empty where one is not there. What is wrong with them its cells
-        say."""
-        path, entry = self.file(name), next(entry for entry in self._plan.models if entry.name == name)
-        if not path.exists():
-            return ""
-        try:
-            identity = file_identity(path)
-        except ModelError:
-            identity = sha256_file(path)
-        try:
-            if entry.dataset not in self._seen:
-                self._seen[entry.dataset] = self._fingerprint(self._options(name))
-        except TensmithError:
-            return ""
-        return sha256_bytes(f"{identity}/{self._seen[entry.dataset]}".encode())
+    def digest(self, cell: StudyCell) -> str:
+        """Of the file of a cell's model and its data, as far as the cell depends on that; empty where one is
+        not there. What is wrong with them the cell says."""
+        key = cell.dataset, self._searching(cell.optimization)
+        if cell.model not in self._identities:
+            self._identities[cell.model] = _identity(self.file(cell.model))
+        identity = self._identities[cell.model]
+        if identity and key not in self._seen:
+            try:
+                self._seen[key] = self._fingerprint(self._options(cell.model), key[1])
+            except TensmithError:
+                return ""
+        return sha256_bytes(f"{identity}/{self._seen[key]}".encode()) if identity else ""
 
-    def _fingerprint(self, options: Mapping[str, Any]) -> str:
+    def _searching(self, optimization: str) -> bool:
+        """Whether samples to search on say what an optimization makes."""
+        return bool(self._plan.budget(optimization))
+
+    def _fingerprint(self, options: Mapping[str, Any], searching: bool) -> str:
         dataset = open_dataset(options["data"])
         calibration, search, held_out = (
             options[f"{use}_samples"] for use in ("calibration", "search", "held_out")
         )
         splits = split(dataset, calibration, search, held_out, options["seed"])
-        return fingerprint(splits, dataset.small_labels)
+        return fingerprint(splits, dataset.small_labels, searching)
 
     def of(self, name: str) -> Material:
         """A model of the plan; the last one stays in memory. TensmithError where it or its data is wrong."""
@@ -166,7 +169,9 @@ class Materials:
     def _read(self, name: str) -> Material:
         plan, config = self._plan, make_config(**self._options(name))
         request = read_request(config, config.data)
-        task = judged_by(request, config, silent)
+        # As many whatever else is in the plan, so that images go in alike.
+        splits = replace(request.splits, search=request.splits.search.take(_PROBING))
+        task = judged_by(replace(request, splits=splits), config, silent)
         view, cores = request.splits.calibration, detect_cpu().cores
         example = task.example(request.program, view)
         shape = next(iter(by_name(next(view.batches(1)).inputs).values())).shape[1:]
@@ -196,7 +201,7 @@ class Materials:
             return material.request.model
         of = {
             "model": material.request.identity, "optimization": cell.optimization, "code": code_revision(),
-            "data": material.data, "seed": str(self._plan.seed),
+            "data": material.data(self._searching(cell.optimization)), "seed": str(self._plan.seed),
             "budget": json.dumps(self._plan.budget(cell.optimization)),
         }  # fmt: skip
         if untrained(cell.optimization) in _EIGHT_BITS:
@@ -206,7 +211,10 @@ class Materials:
             folder.mkdir()
             path = folder / "model.onnx"
             if cell.optimization in SEARCHED:
-                searched(cell.optimization, self._options(cell.model), self._plan.search, path)
+                options = self._options(cell.model)
+                if isinstance(images := material.judge.task.preprocess, ImageInput):
+                    options["preprocess"] = images.name
+                searched(cell.optimization, options, self._plan.search, path)
                 return
             program, steps = optimize(material, cell.optimization)
             if is_trained(cell.optimization):
@@ -220,7 +228,8 @@ class Materials:
     def figures(self, cell: StudyCell, path: Path) -> dict[str, Metric]:
         """What is the same for all cells of an optimized model: accuracy, size and work."""
         material = self.of(cell.model)
-        of = cell.model, cell.optimization, material.data, file_identity(path), str(self._plan.seed)
+        data = material.data(self._searching(cell.optimization))
+        of = cell.model, cell.optimization, data, file_identity(path), str(self._plan.seed)
         packed = ("packed",) if "packed" in self._plan.measure and cell.optimization != ORIGINAL else ()
         name = "/".join(("figures", *of, *packed))
         known = self._results.fact(name)
@@ -235,6 +244,16 @@ class Materials:
             known = {key: metric.to_json() for key, metric in found.items()}
             self._results.note(name, known)
         return {key: Metric.from_json(metric) for key, metric in known.items()}
+
+
+def _identity(path: Path) -> str:
+    """Of a model's file, readable or not; empty where there is none."""
+    if not path.exists():
+        return ""
+    try:
+        return file_identity(path)
+    except ModelError:
+        return sha256_file(path)
 
 
 def optimize(material: Material, name: str) -> tuple[Program, list[Step]]:

@@ -76,7 +76,7 @@ def run_study(
     every = cells(plan)
     with _opened(output) as results:
         materials = Materials(plan, beside, output / MODELS, results)
-        digests = {name: materials.digest(name) for name in {cell.model for cell in every}}
+        digests = {cell: materials.digest(cell) for cell in every}
         known = {cell: result for cell in every if (result := results.find(cell)) is not None}
         left = [
             cell
@@ -89,7 +89,7 @@ def run_study(
                 seconds = expected_seconds(plan, left[number:], seconds_by_system(known.values()))
                 tell(f"{number + 1} of {len(left)}, about {_duration(seconds)} left: {cell.words}")
                 with unmissed():
-                    known[cell] = _result(plan, cell, materials, digests[cell.model])
+                    known[cell] = _result(plan, cell, materials, digests[cell])
                     results.add(known[cell])
         except KeyboardInterrupt:
             interrupted = True
@@ -98,9 +98,9 @@ def run_study(
         return StudyRun(every, told, interrupted)
 
 
-def _other(result: CellResult, digests: Mapping[str, str]) -> bool:
+def _other(result: CellResult, digests: Mapping[StudyCell, str]) -> bool:
     """Whether a result is of another model than there is now; of one that is gone it stays."""
-    now = digests[result.cell.model]
+    now = digests[result.cell]
     return result.model != now and (now != "" or result.failed)
 
 
@@ -133,12 +133,15 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, TensmithError) else f"{type(error).__name__}: {error}"
 
 
-def known_results(output: Path, every: list[StudyCell]) -> list[CellResult]:
-    """What a folder knows of cells; nothing is written."""
+def known_results(plan: StudyPlan, beside: Path, output: Path) -> list[CellResult]:
+    """What a folder knows of a plan's cells that a run would not run again; nothing is written."""
     if not (output / DATABASE).exists():
         return []
     with _opened(output, looked_at=True) as results:
-        return results.of(every)
+        known = results.of(cells(plan))
+        materials = Materials(plan, beside, output / MODELS, results)
+        digests = {result.cell: materials.digest(result.cell) for result in known}
+        return [result for result in known if not _other(result, digests)]
 
 
 def seconds_by_system(results: Iterable[CellResult]) -> dict[str, list[float]]:
