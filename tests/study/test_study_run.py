@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 import time
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -16,12 +17,15 @@ import pytest
 
 from command_line import images, started, tensmith, tiny_model
 from tensmith.cli.study import study
-from tensmith.errors import MissingExtra, OutputError
+from tensmith.engine import ENGINES
+from tensmith.errors import EngineError, MissingExtra, OutputError
 from tensmith.files import locked
+from tensmith.hardware import detect_cpu
+from tensmith.search import resume
 from tensmith.study import materials, run
 from tensmith.study.materials import Materials
 from tensmith.study.plan import StudyPlan, cells, read_plan
-from tensmith.study.results import Results, write_parquet
+from tensmith.study.results import Results, _digest, write_parquet
 from tensmith.study.run import DATABASE, StudyRun, known_results, prepare_study, run_study
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
@@ -168,6 +172,43 @@ def test_results_stay_where_a_model_is_gone_for_a_while(place: Path, tmp_path: P
         (tmp_path / "here" / file).rename(tmp_path / file)
         assert run_study(plan, tmp_path / "here", tmp_path / "out", retry=True).results == done.results
         (tmp_path / file).rename(tmp_path / "here" / file)
+
+
+def test_times_of_another_engine_or_processor_are_measured_again(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(place).model_copy(update={"optimizations": ("none",)})
+    ran: list[tuple[str, str]] = []
+    usual = run._measured
+    monkeypatch.setattr(
+        run, "_measured", lambda p, c, m: ran.append((c.system, c.hardware)) or usual(p, c, m)
+    )
+
+    def again() -> set[tuple[str, str]]:
+        ran.clear()
+        left = len(cells(plan)) - len(known_results(plan, place, tmp_path))
+        results = run_study(plan, place, tmp_path).results
+        assert len(results) == 3 and not any(result.failed for result in results) and len(ran) == left
+        return set(ran)
+
+    measured = {("onnxruntime", "cpu:1"), ("untuned", "cpu:1")}
+    assert again() == {*measured, ("untuned", "estimated:host")} and again() == set()
+    with monkeypatch.context() as other:
+        other.setattr(type(ENGINES["native"]), "version", lambda self: "0.0.9")
+        assert again() == {("untuned", "cpu:1")}
+    assert again() == {("untuned", "cpu:1")}
+    with monkeypatch.context() as gone:
+        gone.setattr(type(ENGINES["native"]), "version", mock.Mock(side_effect=EngineError("no compiler")))
+        assert again() == set()  # it cannot be measured again
+    other_cpu = replace(detect_cpu(), model="another")
+    monkeypatch.setattr(resume, "detect_cpu", lambda: other_cpu)
+    assert again() == {*measured, ("untuned", "estimated:host")}
+    with sqlite3.connect(tmp_path / DATABASE) as database:  # of before there were settings
+        for name, body in list(database.execute("SELECT name, body FROM rows")):
+            if (row := json.loads(body)).pop("setting", None):
+                old = json.dumps(row)
+                database.execute("REPLACE INTO rows VALUES (?, ?, ?)", (name, old, _digest(name, old)))
+    assert again() == {*measured, ("untuned", "estimated:host")}
 
 
 def test_two_studies_do_not_share_a_folder(place: Path, tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def study(
     A cell is one combination. Each is measured alone, by the DLAS paper's method (150 runs of one sample, the
     first dropped, the median), and by ratios interleaved with the original in ONNX Runtime. Results are kept
     cell by cell, so a study that is stopped, by whatever, goes on where it was. A cell that fails says why.
+    Cells of another model, data, engine, tensmith or processor than there is now are measured again.
     The folder holds the paper's tables (tables.html, .md, .tex) and explorer.html, which shows every cell.
     With --prepare a machine with a GPU can make models first, as those that are trained; copy the folder
     "models" in its folder to the one of the machine whose times are measured.

@@ -22,7 +22,7 @@ _OF_ANSWERS = ("accuracy", "drop")
 @dataclass(frozen=True)
 class CellResult:
     """A cell's figures, or why it has none. `seconds`: what it took; `model`: the digest of the model's file
-    and of its data.
+    and of its data; `setting`: by name, the versions and the processor that its times are of.
 
     Figures by name: accuracy, drop, latency_ms (the paper's method), ratio (ours, against the original in
     ONNX Runtime), file_bytes, weights (not zero), macs, expected (the speed-up that the optimization would
@@ -35,6 +35,7 @@ class CellResult:
     reason: str = ""
     figures: Mapping[str, Metric] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    setting: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -65,7 +66,7 @@ class CellResult:
         figures = {name: Metric.from_json(metric) for name, metric in document["figures"].items()}
         return CellResult(
             StudyCell(**document["cell"]), document["model"], document["seconds"], document["reason"],
-            figures, tuple(document["notes"]),
+            figures, tuple(document["notes"]), document.get("setting", {}),
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ begins: whoever is stopped, however hard, loses one cell.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import time
 from collections import defaultdict
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tensmith import __version__
 from tensmith.backend.native.choose.choosers import ANY, in_family, restricted_to
 from tensmith.backend.native.choose.tuning import METASCHEDULE, TUNED
 from tensmith.backend.native.emit import loader
@@ -38,6 +40,7 @@ from tensmith.interrupt import unmissed
 from tensmith.progress import Progress, silent
 from tensmith.report.metric import Metric, exact, spread
 from tensmith.rewrite.trail import simplify
+from tensmith.search.resume import engine_versions, processor
 from tensmith.study.materials import Material, Materials
 from tensmith.study.plan import DEVICES, OUR_SYSTEMS, SEARCHED, StudyCell, StudyPlan, cells, expected_seconds
 from tensmith.study.results import CellResult, Results
@@ -70,18 +73,18 @@ def run_study(
 ) -> StudyRun:
     """Runs the cells that the folder `output` knows nothing of; with `retry` those that failed, too.
 
-    Files of the plan lie `beside` it. A model or data that is another than when its cell was run makes it run
-    again.
+    Files of the plan lie `beside` it. A model, data, an engine, a tensmith or a processor that is another
+    than when its cell was run makes it run again.
     """
     every = cells(plan)
     with _opened(output) as results:
         materials = Materials(plan, beside, output / MODELS, results)
-        digests = {cell: materials.digest(cell) for cell in every}
+        now = _now(materials, every)
         known = {cell: result for cell in every if (result := results.find(cell)) is not None}
         left = [
             cell
             for cell in every
-            if cell not in known or _other(known[cell], digests) or (retry and known[cell].failed)
+            if cell not in known or _other(known[cell], now[cell]) or (retry and known[cell].failed)
         ]
         interrupted = False
         try:
@@ -89,19 +92,52 @@ def run_study(
                 seconds = expected_seconds(plan, left[number:], seconds_by_system(known.values()))
                 tell(f"{number + 1} of {len(left)}, about {_duration(seconds)} left: {cell.words}")
                 with unmissed():
-                    known[cell] = _result(plan, cell, materials, digests[cell])
+                    known[cell] = _result(plan, cell, materials, now[cell])
                     results.add(known[cell])
         except KeyboardInterrupt:
             interrupted = True
-        found = [result for result in results.of(every) if not _other(result, digests)]
+        found = [result for result in results.of(every) if not _other(result, now[result.cell])]
         told = [r.without_accuracy() if r.cell.model in plan.random else r for r in found]
         return StudyRun(every, told, interrupted)
 
 
-def _other(result: CellResult, digests: Mapping[StudyCell, str]) -> bool:
-    """Whether a result is of another model than there is now; of one that is gone it stays."""
-    now = digests[result.cell]
-    return result.model != now and (now != "" or result.failed)
+@dataclass(frozen=True)
+class _Place:
+    """What a cell would be run with now, as its result keeps it; empty where that is not there."""
+
+    model: str
+    setting: Mapping[str, str]
+
+
+def _now(materials: Materials, every: Iterable[StudyCell]) -> dict[StudyCell, _Place]:
+    settings = functools.cache(_setting)
+    return {cell: _Place(materials.digest(cell), settings(_engine(cell), cell.hardware)) for cell in every}
+
+
+def _setting(engine: str | None, hardware: str) -> dict[str, str]:
+    """Versions and processor that times depend on; nothing where the engine is not there."""
+    found = {"tensmith": __version__}
+    if engine is None:
+        return found | (processor() if hardware == "estimated:host" else {})
+    try:
+        return found | engine_versions([engine])
+    except EngineError:
+        return {}
+
+
+def _engine(cell: StudyCell) -> str | None:
+    """What runs a cell; None where nothing does."""
+    if cell.hardware.startswith("estimated:"):
+        return None
+    if cell.hardware in DEVICES:
+        return cell.hardware
+    return NATIVE if cell.system in OUR_SYSTEMS else cell.system
+
+
+def _other(result: CellResult, now: _Place) -> bool:
+    """Whether a result is of another model or setting than there is now; of what is gone it stays."""
+    moved = now.model and now.setting and result.setting != now.setting
+    return bool(moved) or (result.model != now.model and (now.model != "" or result.failed))
 
 
 def prepare_study(plan: StudyPlan, beside: Path, output: Path, tell: Progress = silent) -> dict[str, str]:
@@ -140,8 +176,8 @@ def known_results(plan: StudyPlan, beside: Path, output: Path) -> list[CellResul
     with _opened(output, looked_at=True) as results:
         known = results.of(cells(plan))
         materials = Materials(plan, beside, output / MODELS, results)
-        digests = {result.cell: materials.digest(result.cell) for result in known}
-        return [result for result in known if not _other(result, digests)]
+        now = _now(materials, (result.cell for result in known))
+        return [result for result in known if not _other(result, now[result.cell])]
 
 
 def seconds_by_system(results: Iterable[CellResult]) -> dict[str, list[float]]:
@@ -169,7 +205,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _result(plan: StudyPlan, cell: StudyCell, materials: Materials, digest: str) -> CellResult:
+def _result(plan: StudyPlan, cell: StudyCell, materials: Materials, now: _Place) -> CellResult:
     """Runs a cell; whatever goes wrong in it is its reason."""
     began = time.monotonic()
     try:
@@ -177,8 +213,8 @@ def _result(plan: StudyPlan, cell: StudyCell, materials: Materials, digest: str)
     except Exception as error:
         if isinstance(error, TensmithError) and is_of_disk(error):
             raise  # the cells to come could not be written either
-        return CellResult(cell, digest, time.monotonic() - began, _reason(error))
-    return CellResult(cell, digest, time.monotonic() - began, "", figures, notes)
+        return CellResult(cell, now.model, time.monotonic() - began, _reason(error), setting=now.setting)
+    return CellResult(cell, now.model, time.monotonic() - began, "", figures, notes, now.setting)
 
 
 def _measured(
@@ -239,11 +275,10 @@ def _energy(contender: Contender, cell: StudyCell, material: Material) -> Metric
 
 
 def _contender(cell: StudyCell, path: Path) -> Contender:
-    if cell.hardware in DEVICES:
-        return Contender(cell.hardware, path)
-    if cell.system not in OUR_SYSTEMS:
-        return Contender(cell.system, path)
-    return Contender(NATIVE, path, (("algorithm", cell.algorithm), ("tuning", cell.system)))
+    engine = _engine(cell)
+    assert engine is not None  # nothing is timed that is estimated
+    own = engine == NATIVE
+    return Contender(engine, path, (("algorithm", cell.algorithm), ("tuning", cell.system)) if own else ())
 
 
 def _share_of_algorithm(contender: Contender, cell: StudyCell, material: Material) -> str:
