@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import fake_engine  # noqa: F401 - registers the engine "fake"
 import numpy as np
@@ -86,6 +87,31 @@ def test_what_a_library_prints_does_not_disturb() -> None:
 def test_timing_needs_inputs() -> None:
     with SessionWorker("fake", PATH) as worker, pytest.raises(EngineError, match="no inputs were fed"):
         worker.time(1)
+
+
+def test_what_takes_long_is_timed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+    with SessionWorker("fake", PATH) as worker:
+        worker.feed(X)
+        usual = worker._worker.ask
+
+        def ask(request: dict[str, Any], arrays: Any = None) -> Any:
+            """Each inference takes 0.8 s, of which a tenth is waiting."""
+            asked.append((request["do"], request["count"]))
+            assert 0.8 * request["count"] <= 60
+            if request["do"] == "peak":
+                return usual(request, arrays)
+            spent = np.full(request["count"], 8 * 10**8)
+            return {"waited": spent.sum() // 10, "held": 0}, {"nanoseconds": spent}
+
+        monkeypatch.setattr(worker._worker, "ask", ask)
+        worker._each = 0.9  # the first run, which allocates
+        turn = worker.time(151)
+        assert len(turn.nanoseconds) == 151 and turn.disturbed and len(turn.later) == 150
+        assert asked == [("time", 66), ("time", 75), ("time", 10)]
+        worker._each = 40.0
+        worker.peak(2)
+        assert asked[3:] == [("peak", 1), ("peak", 1)]
 
 
 def test_the_peak_holds_what_was_given_back() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,12 @@ class Turn:
         """
         running = (float(self.later.sum()) - self.held) / len(self.later)
         return max(running, 1.0)
+
+
+def in_a_row(turns: Sequence[Turn]) -> Turn:
+    """Turns that follow one another as one; nobody else's turn lies between them."""
+    spent = np.concatenate([turn.nanoseconds for turn in turns])
+    return Turn(spent, sum(turn.waited for turn in turns), sum(turn.held for turn in turns))
 
 
 def time_calls(run: Callable[[], Any], count: int, after: Callable[[], Any] | None = None) -> Turn:

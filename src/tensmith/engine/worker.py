@@ -7,7 +7,8 @@ process. A worker keeps one engine with one file apart: a crash or a hang become
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,12 @@ from tensmith.engine.base import ENGINES, Arrays, Engine, PackageEngine, Session
 from tensmith.engine.frame import Answer
 from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
 from tensmith.engine.signature import TensorSpec
-from tensmith.engine.stopwatch import Turn
+from tensmith.engine.stopwatch import Turn, in_a_row
 from tensmith.errors import EngineError, TensmithError
 
 _ORPHAN_GRACE_S = 5
+# No request is to take longer, by what the inferences before it took.
+_LONGEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class SessionWorker(Session, Ending):
         self._worker = serving(engine, timeout, fresh=fresh)
         self._asking = threading.Lock()  # one request at a time is on the way
         self._over = ""  # why nothing is asked any more
+        self._each = 0.0  # seconds of an inference on the fed inputs, as the last ones took
         try:
             answer, _ = self._ask(
                 "load",
@@ -82,17 +86,30 @@ class SessionWorker(Session, Ending):
 
     def feed(self, inputs: Arrays) -> None:
         """Sets the inputs of every `time` and `peak` that follows, and runs once on them."""
+        began = time.monotonic()
         self._ask("feed", "running", inputs)
+        self._each = time.monotonic() - began
 
     def time(self, count: int) -> Turn:
-        """Times `count` inferences on the fed inputs."""
+        """Times `count` inferences on the fed inputs, in several requests where they take long."""
+        return in_a_row([self._timed(part) for part in self._parts(count)])
+
+    def _timed(self, count: int) -> Turn:
         answer, results = self._ask("time", "timing", count=count)
+        self._each = float(results["nanoseconds"].mean()) / 1e9
         return Turn(results["nanoseconds"], answer["waited"], answer["held"])
 
     def peak(self, count: int) -> Peak:
         """The highest resident memory over `count` inferences on the fed inputs."""
-        answer, _ = self._ask("peak", "running", count=count)
-        return Peak(answer["bytes"], answer["exact"])
+        answers = [self._ask("peak", "running", count=part)[0] for part in self._parts(count)]
+        return Peak(max(answer["bytes"] for answer in answers), all(answer["exact"] for answer in answers))
+
+    def _parts(self, count: int) -> Iterator[int]:
+        """How many inferences go into each request, by what those before it took."""
+        while count > 0:
+            part = min(count, max(1, int(_LONGEST_SECONDS / max(self._each, 1e-9))))
+            yield part
+            count -= part
 
     def close(self) -> None:
         """Ends the process, whatever it is doing."""
