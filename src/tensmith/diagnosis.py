@@ -151,7 +151,8 @@ def write_fixed(
     speedups: dict[str, Metric] = {}
     for name in names:
         result = bench([found.model, file], [name], threads, seconds=seconds / len(names), sizes=sizes)
-        speedups.update((name, each.ratio) for one, each in result.latencies.items() if one.path == file)
+        if not result.failures:
+            speedups.update((name, each.ratio) for one, each in result.latencies.items() if one.path == file)
     return Fixed(file, steps, apart, speedups)
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
-from tensmith.engine import TensorSpec, available
+from tensmith.engine import SessionWorker, TensorSpec, available
+from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError, UsageError
 from tensmith.evaluate.bench import bench, check_sizes, open_sizes, random_inputs
+from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.latency import tail_of
 from tensmith.report.metric import Metric
 
@@ -45,6 +48,43 @@ def test_a_file_that_fails_does_not_stop_the_others(linear: Path) -> None:
     assert ran["ratio"]["value"] == 1
     with pytest.raises(EngineError, match=r"broken\.onnx"):
         bench([broken], ["onnxruntime"], seconds=0.1)
+
+
+@pytest.mark.parametrize("dying", ["all", "none"])
+def test_one_that_dies_in_its_turn_ends_nobody_else(
+    linear: Path, monkeypatch: pytest.MonkeyPatch, dying: str
+) -> None:
+    usual, turns = SessionWorker.time, 0
+
+    def timed(worker: SessionWorker, count: int) -> Turn:
+        """The fifth turn of a contender is its last."""
+        nonlocal turns
+        if id(worker) == ids[dying]:
+            turns += 1
+            if turns > 4:
+                raise EngineError("it died")
+        return usual(worker, count)
+
+    ids: dict[str, int] = {}
+    start = Contender.start
+
+    def started(contender: Contender, *given: Any) -> SessionWorker:
+        worker = start(contender, *given)
+        ids[dict(contender.settings)["optimization"]] = id(worker)
+        return worker
+
+    monkeypatch.setattr(SessionWorker, "time", timed)
+    monkeypatch.setattr(Contender, "start", started)
+    names = [f"onnxruntime:optimization={level}" for level in ("all", "basic", "none")]
+    result = bench([linear], names, seconds=0.2)
+    rows = {row["engine"]: row for row in result.to_json()["models"][0]["engines"]}
+    dead = f"onnxruntime:optimization={dying}"
+    assert rows.pop(dead)["error"] == "it died" and all(row["latency_ms"] for row in rows.values())
+    first = next(name for name in names if name != dead)
+    assert result.baseline == f"{first}:linear.onnx" and rows[first]["ratio"]["value"] == 1
+    turns = 0
+    with pytest.raises(EngineError, match="it died"):
+        bench([linear], [dead], seconds=0.2)
 
 
 def test_a_bound_is_held_by_the_whole_interval_of_a_p99(linear: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,11 @@ import numpy as np
 
 from tensmith.engine.base import ENGINES, Arrays, available, compiler, require
 from tensmith.engine.signature import TensorSpec, read_signature
+from tensmith.engine.stopwatch import Turn
 from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError, ModelError, UsageError
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.latency import FEWEST_RUNS, Latency, summarize, take_turns
+from tensmith.evaluate.latency import FEWEST_RUNS, Latency, Rounds, summarize, take_turns
 from tensmith.frontend.checked import check_model
 from tensmith.progress import Progress, silent
 
@@ -120,10 +122,40 @@ def bench(
         if not workers:
             raise EngineError(next(iter(failures.values())))
         progress(f"timing {len(workers)} in turns for {seconds:g} s")
-        timers = [worker.time for worker in workers.values()]
-        rounds = take_turns(timers, seconds, seed, fewest=FEWEST_RUNS)
-    latencies = dict(zip(workers, summarize(tuple(workers), rounds, seed)))
+        timers: dict[Contender, Callable[[int], Turn]] = {each: workers[each].time for each in workers}
+        rounds = _rounds(timers, seconds, seed, failures)
+    latencies = dict(zip(timers, summarize(tuple(timers), rounds, seed)))
     return BenchResult(contenders, latencies, failures)
+
+
+def _rounds(
+    timers: dict[Contender, Callable[[int], Turn]], seconds: float, seed: int, failures: dict[Contender, str]
+) -> Rounds:
+    """Rounds of all `timers`; one that dies in its turn is taken out of them, why goes to `failures`, and the
+    others begin anew for the time that is left. EngineError if none is left."""
+    died: dict[Contender, str] = {}
+
+    def watched(contender: Contender) -> Callable[[int], Turn]:
+        def time_turn(count: int) -> Turn:
+            try:
+                return timers[contender](count)
+            except EngineError as error:
+                died[contender] = str(error)
+                raise
+
+        return time_turn
+
+    ends = time.monotonic() + seconds
+    while True:
+        try:
+            left = max(0.0, ends - time.monotonic())
+            return take_turns([watched(each) for each in timers], left, seed, fewest=FEWEST_RUNS)
+        except EngineError:
+            for contender in died.keys() & timers.keys():
+                failures[contender] = died[contender]
+                del timers[contender]
+            if not timers:
+                raise
 
 
 def _guessed(contender: Contender, batch: int, sizes: Mapping[str, int]) -> str:
