@@ -14,7 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from command_line import refused, tensmith
 from tensmith.diagnosis import largest_difference
 from tensmith.engine.base import available
-from tensmith.engine.profile import StepTime, mean_steps
+from tensmith.engine.engines.onnxruntime import _events
+from tensmith.engine.profile import StepTime, mean_steps, profile
 
 WEIGHTS = np.random.default_rng(0).integers(-99, 99, (8, 8, 3, 3)).astype(np.int8)
 
@@ -124,6 +125,63 @@ def test_largest_difference_sees_what_differs(island: Path, tmp_path: Path) -> N
 def test_means_are_over_inferences_whatever_each_executed() -> None:
     one, two = (StepTime(name, "k", (), 1.0) for name in "ab")
     assert mean_steps([[one, two], [one]]) == [one, StepTime("b", "k", (), 0.5)]
+
+
+def test_an_inference_that_outlasts_its_share_of_time_is_told(tiny: Path) -> None:
+    x = {"x": np.zeros((1, 3, 8, 8), np.float32)}
+    for engine in ("onnxruntime", "openvino"):
+        if engine in available():
+            assert sum(step.seconds for step in profile(engine, tiny / "tiny.onnx", 1, x, 0.0)) > 0, engine
+
+
+def test_what_a_loop_runs_is_counted_once(tmp_path: Path) -> None:
+    shape = [64, 64]
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["state", "w"], ["next"], name="inside"),
+            helper.make_node("Identity", ["go"], ["goes"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("state", TensorProto.FLOAT, shape),
+        ],
+        [
+            helper.make_tensor_value_info("goes", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("next", TensorProto.FLOAT, shape),
+        ],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body, name="loop")], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(np.float32(0.01) * np.ones(shape, np.float32), "w"),
+         numpy_helper.from_array(np.array(20), "n")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "loop.onnx")
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "p")
+    session = onnxruntime.InferenceSession(tmp_path / "loop.onnx", options)
+    session.run(None, {"x": np.ones(shape, np.float32)})
+    written = Path(session.end_profiling())
+    (steps,) = _events(written, {})
+    spent = {name: sum(s.seconds for s in steps if s.name == name) for name in ("loop", "inside")}
+    (whole,) = (e["dur"] / 1e6 for e in json.loads(written.read_text()) if e["name"] == "loop_kernel_time")
+    assert 0 < spent["inside"] < whole and sum(s.seconds for s in steps) == pytest.approx(whole)
+    assert spent["loop"] < whole - spent["inside"] / 2
+
+
+def test_settings_of_one_engine_are_told_apart(tiny: Path, tmp_path: Path) -> None:
+    both = ["onnxruntime", "onnxruntime:optimization=none"]
+    arguments = ("diagnose", tiny / "tiny.onnx", "--engines", ",".join(both), "--seconds", "0.2")
+    steps = json.loads(tensmith(*arguments, "--json", folder=tmp_path).stdout)["steps"]
+    assert list(steps) == both
+    kinds = [{step["kind"] for step in steps[name]} for name in both]
+    assert "Relu" in kinds[1] - kinds[0]  # as written, and fused
+    text = tensmith(*arguments, folder=tmp_path).stdout
+    assert text.count(" steps: ") == 2 and text.count("Relu") > 0
 
 
 @pytest.mark.parametrize(

@@ -101,16 +101,18 @@ def diagnose(
     program = read_onnx(path)
     latencies = bench([path], engines, threads, seconds=seconds / 2, progress=tell, sizes=sizes)
     inputs = random_inputs(read_signature(path).inputs, sizes=sizes)
-    inference = {each.engine: found.latency.value / 1e3 for each, found in latencies.latencies.items()}
-    names = [name for name in inference if isinstance(ENGINES[name], Profiled)]
+    inference = {each: found.latency.value / 1e3 for each, found in latencies.latencies.items()}
+    telling = [each for each in inference if isinstance(ENGINES[each.engine], Profiled)]
     steps: dict[str, list[TimedStep]] = {}
     untold = {each.engine_name: reason for each, reason in latencies.failures.items()}
     peak = _Peak(program, open_sizes(read_signature(path).inputs, 1, sizes or {}), threads)
-    for name in names:
+    for each in telling:
+        name = each.engine_name
         tell(f"looking into {name}")
         try:
-            found = profile(name, path, threads, inputs, seconds / 2 / len(names))
-            steps[name] = _timed(found, inference[name], peak)
+            part = seconds / 2 / len(telling)
+            found = profile(each.engine, path, threads, inputs, part, **dict(each.settings))
+            steps[name] = _timed(found, inference[each], peak)
         except EngineError as error:
             untold[name] = str(error)
     findings = [*_of_program(program), *_of_steps(steps), *_of_engines(latencies, untold)]

@@ -32,7 +32,8 @@ def diagnose(
         Path, typer.Argument(metavar="MODEL", help="An .onnx or .gguf file, or a folder of a compression.")
     ],
     engines: Annotated[
-        str | None, typer.Option(help="Engines to look into, as A,B. [default: those of compress]")
+        str | None,
+        typer.Option(help="Engines to look into, as A,B or A:precision=f16,B. [default: those of compress]"),
     ] = None,
     threads: InferenceThreads = 1,
     sizes: OpenSizes = None,
@@ -77,7 +78,7 @@ def _lines(found: Diagnosis) -> Iterator[Any]:
 
     for contender, latency in found.latencies.latencies.items():
         yield f"{contender.engine_name}: {latency.latency.value:.4g} ms"
-        if timed := found.steps.get(contender.engine):
+        if timed := found.steps.get(contender.engine_name):
             kinds = list(by_kind(timed).items())[:_MOST_KINDS]
             yield f"  {len(timed)} steps: " + ", ".join(f"{kind} {share:.0%}" for kind, share in kinds)
             largest = sorted(timed, key=lambda each: -each.share)[:_MOST_STEPS]

@@ -30,18 +30,24 @@ class StepTime:
 class Profiled(Protocol):
     """An engine that tells its steps."""
 
-    def profile(self, path: Path, threads: int, inputs: Arrays, seconds: float) -> list[StepTime]:
-        """The steps of an inference on these inputs, in order, over as many inferences as `seconds` allow."""
+    def profile(
+        self, path: Path, threads: int, inputs: Arrays, seconds: float, **settings: str
+    ) -> list[StepTime]:
+        """The steps of an inference on these inputs, in order, over as many inferences as `seconds` allow;
+        `settings` as in `Engine.prepare`."""
 
 
-def profile(engine: str, path: Path, threads: int, inputs: Arrays, seconds: float) -> list[StepTime]:
+def profile(
+    engine: str, path: Path, threads: int, inputs: Arrays, seconds: float, **settings: str
+) -> list[StepTime]:
     """The steps of `engine` on the model at `path`, in a process of their own; EngineError if it fails.
 
     An engine that crashes there ends nothing else, and counting slows down nobody who is timed.
     """
     if not isinstance(ENGINES[engine], Profiled):
         raise EngineError(f"engine '{engine}' does not tell where its time goes")
-    request = {"do": "profile", "path": str(path.absolute()), "threads": threads, "seconds": seconds}
+    request = {"do": "profile", "path": str(path.absolute()), "threads": threads, "seconds": seconds,
+               "settings": settings}  # fmt: skip
     try:
         with serving(engine, _LONGEST_SECONDS) as worker:
             answer, _ = worker.ask(request, inputs)

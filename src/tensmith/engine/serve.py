@@ -92,7 +92,8 @@ class Server:
     def profile(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
         """The steps of an inference on the arrays sent along, of a model that is loaded for that alone."""
         assert isinstance(self._engine, Profiled)
-        steps = self._engine.profile(Path(request["path"]), request["threads"], arrays, request["seconds"])
+        path, threads, seconds = Path(request["path"]), request["threads"], request["seconds"]
+        steps = self._engine.profile(path, threads, arrays, seconds, **request["settings"])
         return {"steps": [asdict(step) for step in steps]}, {}
 
     def _loaded(self) -> Session:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import tensmith
-from tensmith.backend.native.choose.measured import measured
 from tensmith.backend.native.emit import loader
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.timed import action_seconds
@@ -26,7 +25,6 @@ from tensmith.engine.tunable import TunableEngine
 from tensmith.errors import EngineError
 from tensmith.frontend.onnx import read_onnx
 from tensmith.kernel.isa import host_isa
-from tensmith.kernel.timings import Timings
 from tensmith.kernel.toolchain import has_compiler
 
 
@@ -76,11 +74,14 @@ class Native(TunableEngine):
         program = fixed(read_onnx(path), dict(sizes))
         write_folder(make_plan(program, host_isa(), self.chooser(settings), threads), folder)
 
-    def profile(self, path: Path, threads: int, inputs: Arrays, seconds: float) -> list[StepTime]:
+    def profile(
+        self, path: Path, threads: int, inputs: Arrays, seconds: float, **settings: str
+    ) -> list[StepTime]:
         """As `engine.profile`, in one thread: the actions of the plan, by the value that each writes."""
+        chooser = self.chooser(self.completed(settings))
         self.start()
         program = fixed(read_onnx(path), sizes_in(path, inputs))
-        plan = make_plan(program, host_isa(), measured(Timings()))
+        plan = make_plan(program, host_isa(), chooser)
         spent = action_seconds(plan, inputs, seconds)
         return [
             StepTime(action.writes, str(action.work), (action.writes,), each)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -75,21 +76,19 @@ class OnnxRuntime(base.PackageEngine):
     ) -> base.Session:
         chosen = self.completed(settings)
         self.start()
-        import onnxruntime
-
-        options = session_options(threads)
-        level = _LEVELS[chosen["optimization"]]
-        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
-        options.add_session_config_entry("session.disable_prepacking", _WEIGHTS[chosen["weights"]])
+        options = _options(threads, chosen)
         for symbol, size in (sizes or {}).items():
             options.add_free_dimension_override_by_name(symbol, size)
         signature = read_signature(path)
         return self._opened(path, options, signature)
 
-    def profile(self, path: Path, threads: int, inputs: base.Arrays, seconds: float) -> list[StepTime]:
+    def profile(
+        self, path: Path, threads: int, inputs: base.Arrays, seconds: float, **settings: str
+    ) -> list[StepTime]:
         """As `engine.profile`; values are those of nodes that the optimized graph names."""
+        chosen = self.completed(settings)
         self.start()
-        options = session_options(threads)
+        options = _options(threads, chosen)
         with TemporaryFolder() as folder:
             optimized = Path(folder) / "optimized.onnx"
             options.enable_profiling, options.profile_file_prefix = True, str(Path(folder) / "profile")
@@ -107,7 +106,8 @@ class OnnxRuntime(base.PackageEngine):
                 node.name: tuple(node.output)
                 for node in onnx.load(optimized, load_external_data=False).graph.node
             }
-            return mean_steps(list(_events(written, values))[1:])  # the first inference allocates
+            runs = list(_events(written, values))
+            return mean_steps(runs[1:] or runs)  # the first inference allocates
 
     def _opened(self, path: Path, options: Any, signature: ModelSignature) -> OnnxRuntimeSession:
         try:
@@ -118,14 +118,42 @@ class OnnxRuntime(base.PackageEngine):
 
 def _events(file: Path, values: Mapping[str, tuple[str, ...]]) -> Iterator[list[StepTime]]:
     """The steps of each inference in a file of ONNX Runtime's profiler, microseconds in it."""
-    steps: list[StepTime] = []
+    nodes: list[tuple[int, int, StepTime]] = []
     for event in json.loads(file.read_text(encoding="utf-8")):
         if event["cat"] == "Node" and event["name"].endswith(_KERNEL):
             name = event["name"].removesuffix(_KERNEL)
-            steps.append(StepTime(name, event["args"]["op_name"], values.get(name, ()), event["dur"] / 1e6))
+            step = StepTime(name, event["args"]["op_name"], values.get(name, ()), 0.0)
+            nodes.append((event["ts"], event["dur"], step))
         elif event["name"] == "model_run":
-            yield steps
-            steps = []
+            yield _own_times(nodes)
+            nodes = []
+
+
+def _own_times(nodes: list[tuple[int, int, StepTime]]) -> list[StepTime]:
+    """Steps by their beginnings and lengths in microseconds, each without those inside it: a Loop, Scan or If
+    is told beside the nodes that it runs. One that begins before another's end is inside that."""
+    own: list[int] = []
+    around: list[tuple[int, int]] = []  # ends, and places in `own`
+    ordered = sorted(nodes, key=lambda node: (node[0], -node[1]))
+    for begin, lasted, _ in ordered:
+        while around and around[-1][0] <= begin:
+            around.pop()
+        if around:
+            own[around[-1][1]] -= lasted
+        around.append((begin + lasted, len(own)))
+        own.append(lasted)
+    return [replace(step, seconds=max(0, spent) / 1e6) for (*_, step), spent in zip(ordered, own)]
+
+
+def _options(threads: int, chosen: Mapping[str, str]) -> Any:
+    """SessionOptions by the engine's settings."""
+    import onnxruntime
+
+    options = session_options(threads)
+    level = _LEVELS[chosen["optimization"]]
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.add_session_config_entry("session.disable_prepacking", _WEIGHTS[chosen["weights"]])
+    return options
 
 
 def session_options(threads: int) -> Any:

@@ -104,11 +104,13 @@ class OpenVino(base.PackageEngine):
         self.start()
         return _compiled(path, properties, sizes or {})
 
-    def profile(self, path: Path, threads: int, inputs: base.Arrays, seconds: float) -> list[StepTime]:
+    def profile(
+        self, path: Path, threads: int, inputs: base.Arrays, seconds: float, **settings: str
+    ) -> list[StepTime]:
         """As `engine.profile`: what was executed, by the names of the ONNX nodes that it came of."""
+        properties = cpu_properties(threads, **self.completed(settings)) | {"PERF_COUNT": True}
         self.start()
-        sizes = base.sizes_in(path, inputs)
-        session = _compiled(path, {**cpu_properties(threads, "f32"), "PERF_COUNT": True}, sizes)
+        session = _compiled(path, properties, base.sizes_in(path, inputs))
         ended = time.monotonic() + seconds
         runs = [session.steps(inputs)]
         while time.monotonic() < ended and len(runs) < _MOST_PROFILED:
