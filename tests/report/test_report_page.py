@@ -89,6 +89,7 @@ def test_page_holds_every_section_and_figure(page: str) -> None:
     text = " ".join(outline.text)
     for expected in ("resnet20_cifar10.onnx", "OpenVINO int8 (NNCF)", "layer3.5.conv", "fold_batch_norm"):
         assert expected in text
+    assert text.count("of peak memory the least and the most of a few processes") == 2
     assert sample()["context"]["command"] in text
     assert sample()["front"]["points"][2]["files"]["model.onnx"] in text
 

@@ -25,7 +25,8 @@ onnxruntime, chosen, knee       2.08 to 2.16×              91.95 to 92.43 %  0.
 budget                                                                              ≤ 0.50 points                         ≤ 400 kB
 133                                     2.20×       7.41×           91.47 %           1.11 points           0.474 ms        151 kB          20.9 MB    4.45 mJ
 onnxruntime, beyond the budget  2.16 to 2.24×              91.23 to 91.71 %  0.92 to 1.30 points  0.463 to 0.485 ms                20.5 to 21.3 MB
-Intervals are 95%. Accuracy is of 10,000 held-out samples. Speed-ups are over the original on ONNX Runtime fp32.
+Intervals are 95%, of peak memory the least and the most of a few processes. Accuracy is of 10,000 held-out samples. Speed-ups are over the original on ONNX
+Runtime fp32.
 """  # noqa: E501
 
 

@@ -41,12 +41,15 @@ KINDS: dict[str, MetricKind] = {
     "native_bytes": MetricKind("compiled", ("bytes",)),
 }
 
+# What an interval of peak memory is, of which so few samples are taken.
+OF_PEAKS = "the least and the most of a few processes"
+
 
 @dataclass(frozen=True)
 class Metric:
     """`value` with its 95% interval `low`..`high`, in `unit`, and the kind of `evidence` behind it.
 
-    An exact number has low = value = high.
+    An exact number has low = value = high; a peak of memory has the lowest and the highest that was seen.
     """
 
     value: float

@@ -11,7 +11,7 @@ from rich.text import Text
 from tensmith.report.document import FrontDocument, Metrics, PointRow, Report, marks_of, metric_of
 from tensmith.report.escape import printable
 from tensmith.report.headline import headline
-from tensmith.report.metric import KINDS
+from tensmith.report.metric import KINDS, OF_PEAKS
 from tensmith.report.plots import AXES, start_metrics
 from tensmith.report.quantity import quantity, value_parts
 
@@ -51,7 +51,9 @@ def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Ta
     beside = f"; the search saw {searched:,} others of that part of the data" if searched else ""
     name = labels["accuracy"].capitalize()
     judged = f" {name} is of {samples:,} held-out samples{beside}." if samples else ""
-    caption = f"Intervals are 95%.{judged} Speed-ups are over the original on {baseline}."
+    peaks = (metric_of(metrics, "peak_bytes") for metrics in everything if "peak_bytes" in metrics)
+    ranges = f", of peak memory {OF_PEAKS}" if any(peak.low < peak.high for peak in peaks) else ""
+    caption = f"Intervals are 95%{ranges}.{judged} Speed-ups are over the original on {baseline}."
     table.caption, table.caption_justify = Text(caption, style="dim"), "left"
     return table
 
