@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import shutil
 import sqlite3
@@ -137,11 +138,12 @@ def test_a_failure_keeps_its_reason_and_stops_nobody(
 
 def test_what_is_trained_loses_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="the torch extra is not installed")
-    from tensmith.recovery.training import Training
+    from tensmith.recovery import training
 
-    monkeypatch.setattr(
-        Training, "_seconds_a_step", lambda self: (0.3, 0.0)
-    )  # as many steps on every machine
+    # As many steps on every machine, however busy: a tick is a millisecond.
+    ticks = itertools.count()
+    monkeypatch.setattr(training, "time", mock.Mock(monotonic=lambda: 0.001 * next(ticks)))
+    monkeypatch.setattr(training.Training, "_seconds_a_step", lambda self: (0.3, 0.0))
     (tmp_path / "study.yaml").write_text(f"""name: trained
 datasets: [{{name: digits, data: "npz:{DIGITS / "digits.npz"}", samples: 300, calibration: 64}}]
 models: [{{name: digits, path: {DIGITS / "digits.onnx"}, dataset: digits}}]
