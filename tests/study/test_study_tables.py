@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from study_sample import EXPECTED, GAINED, LOST, MODELS, results
 
-from tensmith.study.observations import _rank_correlations, observations
+from tensmith.study.observations import _median_above, _rank_correlations, observations
 from tensmith.study.results import CellResult
 from tensmith.study.tables import StudyTable, elbows, figures, reached, tables, write_figures, write_tables
 
@@ -59,7 +59,45 @@ def test_the_observations_say_what_the_results_were_made_to() -> None:
     assert {number: found[number].answer for number in SAID} == SAID
     assert "[" in found[12].numbers and found[12].numbers.startswith("median 2")
     untuned = {one.number: one for one in observations(r for r in results() if r.cell.system == "untuned")}
-    assert untuned[13].answer == "holds" and "untuned on cpu:1, 5 models: direct, gemm" in untuned[13].numbers
+    told = "untuned on cpu:1, 5 models: direct first or tied in 2, gemm first or tied in 3"
+    assert untuned[13].answer == "holds" and told == untuned[13].numbers
+
+
+def spread_out(result: CellResult, share: float) -> CellResult:
+    """The same latency with an interval so wide."""
+    metric = result.figures.get("latency_ms")
+    if metric is None:
+        return result
+    wide = replace(metric, low=(1 - share) * metric.value, high=(1 + share) * metric.value)
+    return replace(result, figures={**result.figures, "latency_ms": wide})
+
+
+def test_winners_that_may_be_noise_are_no_evidence() -> None:
+    """The fastest is 1.5 times as fast as the other, which 30% of doubt leaves open."""
+    noisy = [spread_out(result, 0.3) for result in results()]
+    found = {one.number: one for one in observations(noisy)}
+    assert found[3].answer != "holds" and found[3].numbers.startswith("0 of 40 cells surely have")
+    untuned = {one.number: one for one in observations(r for r in noisy if r.cell.system == "untuned")}
+    assert untuned[13].answer == "not enough data" and "gemm first or tied in 5" in untuned[13].numbers
+    tuned = [r for r in results() if r.cell.system == "tuned"]
+    sure = {one.number: one for one in observations(tuned)}
+    assert sure[13].answer == "does not hold" and sure[13].numbers.endswith("gemm first or tied in 5")
+    doubted = {one.number: one for one in observations(spread_out(r, 0.3) for r in tuned)}
+    assert doubted[13].answer == "not enough data"
+
+
+def test_a_change_needs_both_winners_where_the_other_one_won() -> None:
+    """Where direct, the fastest untuned, has no result tuned, nothing says that tuning made the change."""
+    gone = [r for r in results() if not (r.cell.system == "tuned" and r.cell.algorithm == "direct")]
+    other = [replace(r, cell=replace(r.cell, algorithm="winograd")) for r in results()
+             if r.cell.system == "tuned" and r.cell.algorithm == "direct"]  # fmt: skip
+    found = {one.number: one for one in observations([*gone, *other])}
+    assert found[3].numbers.startswith("0 of 40 ")
+
+
+@pytest.mark.parametrize(("count", "said"), [(4, "[1 to 4, 88%]"), (5, "[1 to 5, 94%]"), (6, "[1.5 to 5.5]")])
+def test_intervals_of_few_values_say_what_they_cover(count: int, said: str) -> None:
+    assert said in _median_above(np.arange(1.0, count + 1), 0.0, "values")[1]
 
 
 def test_nothing_is_said_where_nothing_was_compared() -> None:

@@ -6,7 +6,7 @@ layers let one ask, in our words and order. Each holds, does not hold, or has no
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +24,8 @@ from tensmith.study.tables import ELBOW_POINTS, Reached, beside, elbows, fastest
 # Pairs below which nothing is said; ranks that go together more than this count as one order.
 FEWEST = 4
 _ONE_ORDER = 0.9
+# Values below which no interval of their median holds 95%.
+_FEW = 6
 # The share of an expected speed-up above which it counts as reached, and what counts as another speed-up.
 _HALF, _OTHER = 0.5, 1.1
 _NEAR_POINTS = 0.5
@@ -70,7 +72,12 @@ def _median_above(values: Sequence[float], bound: float, of: str) -> tuple[str, 
     if len(values) < FEWEST:
         return _too_few(len(values), of)
     low, high = median_interval(np.array(values))
-    told = f"median {np.median(values):.3g} [{low:.3g} to {high:.3g}] of {len(values)} {of}; bound {bound:g}"
+    # From the least to the greatest, which is all that so few values have, holds this much.
+    covered = f", {100 * (1 - 2 * 0.5 ** len(values)):.0f}%" if len(values) < _FEW else ""
+    told = (
+        f"median {np.median(values):.3g} [{low:.3g} to {high:.3g}{covered}] of {len(values)} {of}; "
+        f"bound {bound:g}"
+    )
     if low > bound:
         return "holds", told
     return ("does not hold" if high <= bound else "not enough data"), told
@@ -158,13 +165,25 @@ def _hardware(results: Sequence[CellResult]) -> tuple[str, str]:
 
 @_claim("Tuning changes which algorithm is the fastest")
 def _tuning_changes(results: Sequence[CellResult]) -> tuple[str, str]:
-    best = fastest(_chosen_among(results))
+    chosen = _chosen_among(results)
+    best, at = fastest(chosen), {beside(result.cell): result for result in chosen}
+
+    def surely_first(key: tuple[str, ...], other: tuple[str, ...]) -> bool:
+        """Whether what is the fastest in one place surely is faster there than the fastest of another."""
+        rival = at.get(beside(best[key].cell, algorithm=best[other].cell.algorithm))
+        return rival is not None and _surely_faster(best[key], rival)
+
     differ = [
-        best[key].cell.algorithm != best[other].cell.algorithm
+        surely_first(key, other) and surely_first(other, key)
         for key in best
         if key[4] == UNTUNED and (other := (*key[:4], TUNED, key[5])) in best
     ]
-    return _some_differ(differ, "cells have another fastest algorithm when tuned")
+    return _some_differ(differ, "cells surely have another fastest algorithm when tuned")
+
+
+def _surely_faster(one: CellResult, other: CellResult) -> bool:
+    """Whether the intervals say so."""
+    return one.figures["latency_ms"].high < other.figures["latency_ms"].low
 
 
 def _chosen_among(results: Sequence[CellResult]) -> list[CellResult]:
@@ -283,16 +302,34 @@ def _tuning_gains(results: Sequence[CellResult]) -> tuple[str, str]:
 
 @_claim("No algorithm is the fastest for every model")
 def _no_winner(results: Sequence[CellResult]) -> tuple[str, str]:
-    winners: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-    for key, result in fastest(_chosen_among(results)).items():
-        if key[2] == ORIGINAL:
-            winners[result.cell.system, result.cell.hardware][key[1]] = result.cell.algorithm
-    settings = {where: found for where, found in winners.items() if len(found) >= FEWEST}
+    chosen = [result for result in _chosen_among(results) if result.cell.optimization == ORIGINAL]
+    best = fastest(chosen)
+    # Of each setting the algorithms that are the fastest or tied with it, a set a model.
+    first: dict[tuple[str, str], list[set[str]]] = defaultdict(list)
+    for winner in best.values():
+        place = beside(winner.cell, algorithm="")
+        beside_it = (r for r in chosen if beside(r.cell, algorithm="") == place)
+        tied = {r.cell.algorithm for r in beside_it if not _surely_faster(winner, r)}
+        first[winner.cell.system, winner.cell.hardware].append(tied)
+    settings = {where: found for where, found in first.items() if len(found) >= FEWEST}
     if not settings:
-        return _too_few(max(map(len, winners.values()), default=0), "models with algorithms to choose from")
+        return _too_few(max(map(len, first.values()), default=0), "models with algorithms to choose from")
     told = "; ".join(
-        f"{system} on {hardware}, {len(found)} models: {', '.join(sorted(set(found.values())))}"
+        f"{system} on {hardware}, {len(found)} models: {_told_of(found)}"
         for (system, hardware), found in settings.items()
     )
-    several = {len(set(found.values())) > 1 for found in settings.values()}
-    return ("not enough data" if len(several) > 1 else "holds" if True in several else "does not hold"), told
+    answers = set(map(_of_winners, settings.values()))
+    return (answers.pop() if len(answers) == 1 else "not enough data"), told
+
+
+def _of_winners(first: Sequence[set[str]]) -> str:
+    """Whether no algorithm is among the first for every model; it is not known of one that only ties."""
+    if not set.intersection(*first):
+        return "holds"
+    return "does not hold" if all(len(tied) == 1 for tied in first) else "not enough data"
+
+
+def _told_of(first: Sequence[set[str]]) -> str:
+    """Every algorithm that is the fastest or tied, and for how many models."""
+    counts = Counter(name for tied in first for name in tied)
+    return ", ".join(f"{name} first or tied in {count}" for name, count in sorted(counts.items()))
