@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import sqlite3
@@ -104,6 +105,8 @@ def test_a_batch_of_several_samples_that_the_file_fixes(place: Path) -> None:
     onnx.save(model, place / "tiny.onnx")
     assert compress(place).returncode == 0
     assert (place / "out" / "front.json").exists()
+    context = json.loads((place / "out" / "report.json").read_text())["context"]
+    assert context["batch"] == 8  # what latencies are of
 
 
 def test_an_operator_no_engine_knows(place: Path) -> None:

@@ -93,6 +93,15 @@ def test_every_cell_is_a_figure_with_its_evidence_or_a_reason(plan: StudyPlan) -
     assert "weights are random" in noise["accuracy"] and noise["latency"] == "2 ms (measured)"
 
 
+def test_a_model_of_a_fixed_batch_answers_so_many_times_as_many_samples(plan: StudyPlan) -> None:
+    results = [result(cell) for cell in cells(plan)]
+    eight = [
+        r if r.failed else replace(r, figures={**r.figures, "batch": exact(8, "samples")}) for r in results
+    ]
+    here = told(plan, eight)["net", "this CPU, one thread", "quantized"]
+    assert here["throughput"] == "4000 samples/s (measured)" and here["latency"] == "2 ms (measured)"
+
+
 def test_what_a_paper_does_not_say_is_a_gap(plan: StudyPlan) -> None:
     found = told(plan, list(map(result, cells(plan))))
     gaps = {key: row["size reduction, theirs"] for key, row in found.items() if "theirs" in "".join(row)}

@@ -82,6 +82,18 @@ def test_random_weights_have_no_accuracy(done: StudyRun, place: Path) -> None:
     assert all("latency_ms" in result.figures for result in found)
 
 
+def test_figures_say_of_how_many_samples_they_are(done: StudyRun, place: Path, tmp_path: Path) -> None:
+    assert {result.value("batch") for result in done.results} == {1}
+    model = tiny_model()
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 8
+    shutil.copytree(place, tmp_path / "here", ignore=shutil.ignore_patterns("out"))
+    onnx.save(model, tmp_path / "here" / "tiny.onnx")
+    plan = plan_of(place).model_copy(update={"hardware": ("estimated:host",)})
+    found = run_study(plan, tmp_path / "here", tmp_path / "out").results
+    assert [result.value("batch") for result in found] == [8, 8]
+
+
 def test_what_is_known_is_not_run_again_but_for_altered_rows(
     done: StudyRun, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
 from tensmith.engine.base import BASELINE_ENGINE, ENGINES
+from tensmith.evaluate.task import samples_at_once
 from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
@@ -232,7 +233,7 @@ def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Stor
         "data": story.data,
         "target": run.target.name,
         "threads": run.threads,
-        "batch": 1,
+        "batch": samples_at_once(run.program),
         "seed": run.seed,
         "command": f"tensmith compress --config {repeated} --output NEW",
         "versions": {"tensmith": __version__, "python": sys.version.split()[0], **engines},

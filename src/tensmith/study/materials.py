@@ -28,6 +28,7 @@ from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.size import file_bytes
+from tensmith.evaluate.task import samples_at_once
 from tensmith.files import TemporaryFolder, sha256_bytes, sha256_file
 from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
@@ -81,6 +82,11 @@ class Material:
     def example(self) -> Arrays:
         """The sample."""
         return self.judge.example
+
+    @property
+    def batch(self) -> int:
+        """How many samples it holds: more than one where the model fixes that."""
+        return samples_at_once(self.request.program)
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:

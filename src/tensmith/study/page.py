@@ -32,7 +32,7 @@ def write_explorer(plan: StudyPlan, results: Sequence[CellResult], path: Path) -
     failed = sum(result.failed for result in results)
     setting = (
         f"{len(results)} cells, {failed} without a result; latency: the median of {plan.method.runs} runs of "
-        "one sample, the first dropped"
+        "one sample, or as many as a model fixes, the first dropped"
     )
     document = {
         "layers": list(LAYERS),

@@ -137,7 +137,7 @@ def figure(line: PaperLine, column: str, random: bool = False) -> Metric | str:
     if column in _RATIOS:
         return _ratio(line, line.result, column)
     if column == "throughput":
-        return _throughput(line.result.figures["latency_ms"])
+        return _throughput(line.result.figures["latency_ms"], line.result.value("batch") or 1.0)
     found = line.result.figures.get(_PLAIN[column])
     if found is None:
         return _unmeasured(line)
@@ -152,9 +152,9 @@ def _megabytes(size: Metric) -> Metric:
     return Metric(size.value / 1e6, size.low / 1e6, size.high / 1e6, "MB", size.evidence)
 
 
-def _throughput(latency: Metric) -> Metric:
-    """Samples a second, one after the other."""
-    each = (1e3 / latency.value, 1e3 / latency.high, 1e3 / latency.low)
+def _throughput(latency: Metric, batch: float) -> Metric:
+    """Samples a second, one inference of so many after the other."""
+    each = (1e3 * batch / latency.value, 1e3 * batch / latency.high, 1e3 * batch / latency.low)
     return spread(*each, "samples/s", latency.evidence)
 
 

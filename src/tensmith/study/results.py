@@ -25,8 +25,9 @@ class CellResult:
     and of its data; `setting`: by name, the versions and the processor that its times are of.
 
     Figures by name: accuracy, drop, latency_ms (the paper's method), ratio (ours, against the original in
-    ONNX Runtime), file_bytes, weights (not zero), macs, expected (the speed-up that the optimization would
-    give if time were work); where the plan asks, packed_bytes, peak_bytes (while running), energy_mj.
+    ONNX Runtime), batch (the samples of an inference that these are of), file_bytes, weights (not zero),
+    macs, expected (the speed-up that the optimization would give if time were work); where the plan asks,
+    packed_bytes, peak_bytes (while running), energy_mj.
     """
 
     cell: StudyCell

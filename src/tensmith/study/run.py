@@ -224,6 +224,7 @@ def _measured(
     material = materials.of(cell.model)
     path = materials.optimized(cell)
     figures = materials.figures(cell, path)
+    figures["batch"] = exact(material.batch, "samples")
     kind, _, device = cell.hardware.partition(":")
     if kind == "estimated":
         program, target = simplify(read_onnx(path)).program, load_target(device)
