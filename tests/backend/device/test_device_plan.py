@@ -10,7 +10,9 @@ import pytest
 from nets import Net, residual_block
 from tensmith.backend.device.plan import DevicePlan, make_plan
 from tensmith.errors import EngineError
+from tensmith.formula.expr import compute
 from tensmith.ir import Program, TensorType
+from tensmith.ir.op import OPS
 
 
 def words(plan: DevicePlan) -> list[str]:
@@ -113,3 +115,26 @@ def test_sizes_are_fixed() -> None:
         open_ = TensorType("f32", (Poly.symbol("batch"), 6))
         program = net.program(net.add("relu", "x"))
         make_plan(Program("open", {"x": open_}, program.outputs, program.nodes, {}))
+
+
+def test_what_reads_outside_of_its_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(4)
+    program = net.program(net.add("trilu", net.add("reshape", "x", net.constant(values=np.array([2, 2])))))
+    assert make_plan(program)
+    monkeypatch.setattr(
+        type(OPS["trilu"]), "formula", lambda op, call: (compute((2, 2), lambda i, j: call[0][i + j, j]),)
+    )
+    with pytest.raises(
+        EngineError, match=r"node 'v1' .trilu. has no device kernel: it may read outside of 'v0'"
+    ):
+        make_plan(program)
+
+
+def test_a_formula_of_another_shape_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(4)
+    program = net.program(net.add("trilu", net.add("reshape", "x", net.constant(values=np.array([2, 2])))))
+    monkeypatch.setattr(type(OPS["trilu"]), "formula", lambda op, call: (compute((2, 4), lambda *i: 0),))
+    with pytest.raises(
+        EngineError, match=r"node 'v1' .trilu. has no device kernel: its formula has another shape"
+    ):
+        make_plan(program)

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_programs import Net, answers, compile_folder
+from native_programs import Net, answers, compile_folder, steps_of
 
 from tensmith.backend.native.emit.loader import Model
-from tensmith.ir import Program, interpret, make_node
+from tensmith.errors import EngineError
+from tensmith.formula.expr import compute
+from tensmith.ir import Program, TensorType, interpret, make_node
+from tensmith.ir.op import OPS
 
 
 def ints(net: Net, *values: int) -> Any:
@@ -198,3 +201,35 @@ def test_convolutions_of_volumes(tmp_path: Path) -> None:
     found, expected = answers(net.program(*outputs), tmp_path)
     for name in outputs:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
+
+
+def of_type(program: Program, **inputs: TensorType) -> Program:
+    """The program with inputs of these types, and whatever it has beside."""
+    return Program("typed", inputs, program.outputs, program.nodes, program.constants)
+
+
+def test_a_formula_that_reads_outside_of_its_input_is_left_to_others() -> None:
+    """NumPy reflects as often as it takes; the formula does once."""
+    net = Net(2)
+    program = net.program(net.add("pad", "x", ints(net, 3, 0), mode="reflect"))
+    with pytest.raises(EngineError, match="no native kernel"):
+        steps_of(of_type(program, x=TensorType("i64", (2,))))
+
+
+@pytest.mark.parametrize("shape", [(8,), (2,), (4, 4)])
+def test_a_formula_of_another_shape_has_no_memory_to_write_to(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = Net(4)
+    program = of_type(net.program(net.add("tile", "x", ints(net, 1))), x=TensorType("i64", (4,)))
+    assert steps_of(program)
+    monkeypatch.setattr(type(OPS["tile"]), "formula", lambda op, call: (compute(shape, lambda *i: 0),))
+    with pytest.raises(EngineError, match="no native kernel"):
+        steps_of(program)
+
+
+def test_a_resize_that_keeps_the_aspect_ratio_is_no_resize_to_what_was_asked_for() -> None:
+    net = Net(1, 3, 2, 2)
+    y = net.add("resize", "x", "", "", ints(net, 1, 3, 4, 8), keep_aspect_ratio_policy="not_larger")
+    with pytest.raises(EngineError, match="no native kernel"):
+        steps_of(of_type(net.program(y), x=TensorType("u8", (1, 3, 2, 2))))

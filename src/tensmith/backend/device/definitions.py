@@ -7,7 +7,7 @@ where) are read through and lie nowhere; so are numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -29,8 +29,10 @@ from tensmith.formula.expr import (
     fresh,
     rebuilt,
     substitute,
+    tensor,
 )
 from tensmith.formula.poly import Poly
+from tensmith.formula.reach import outside
 from tensmith.formula.walk import reads
 from tensmith.ir import Node, Program, interpret
 from tensmith.ir.op import Symbolic
@@ -176,19 +178,38 @@ def _constant(program: Program, value: str, array: Array) -> Formula:
 
 
 def _formulas(program: Program, node: Node, known: Mapping[str, Formula]) -> tuple[Formula, ...]:
-    """The formulas of a node's outputs; EngineError where it has none."""
+    """The formulas of a node's outputs; EngineError where it has none, or they may read outside of inputs."""
     if node.opaque is not None:
         raise EngineError(f"{node.label} is an operator that no device kernel computes")
     values = tuple(program.facts[name].value if name else None for name in node.inputs)
-    inputs = tuple(known[name] if name else None for name in node.inputs)
+    places = {f"x{place}": name for place, name in enumerate(node.inputs) if name}
+    shapes = {place: _shape(program, name) for place, name in places.items()}
+    symbols = {place: tensor(place, *shape) for place, shape in shapes.items()}
+    inputs = tuple(symbols.get(f"x{place}") for place in range(len(node.inputs)))
     try:
-        return node.definition.formula(Symbolic(node.attrs, inputs, values, len(node.outputs)))
+        found = node.definition.formula(Symbolic(node.attrs, inputs, values, len(node.outputs)))
     except ProgramError as error:
         raise EngineError(f"{node.label} has no device kernel: {error}") from error
+    for formula in found:
+        beyond = outside(formula, shapes)
+        if beyond is not None:
+            name = places[beyond.tensor]
+            raise EngineError(f"{node.label} has no device kernel: it may read outside of '{name}'")
+    tensors = {place: known[name] for place, name in places.items()}
+    return tuple(replace(formula, body=_read_from(formula.body, tensors)) for formula in found)
+
+
+def _read_from(expr: Expr, tensors: Mapping[str, Formula]) -> Expr:
+    """The expression with the elements of formulas in the place of its reads."""
+    if isinstance(expr, Read):
+        return tensors[expr.tensor][expr.indices]
+    return rebuilt(expr, lambda part: _read_from(part, tensors))
 
 
 def _definition(program: Program, node: Node, value: str, formula: Formula) -> ValueDefinition:
     shape = _shape(program, value)
+    if formula.shape != tuple(map(Poly.of, shape)):
+        raise EngineError(f"{node.label} has no device kernel: its formula has another shape than '{value}'")
     axes = tuple((fresh("i"), size) for size in shape if size != 1)
     names = iter(axes)
     at = [Poly.of(0) if size == 1 else Poly.symbol(next(names)[0]) for size in shape]

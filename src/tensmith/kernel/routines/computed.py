@@ -22,6 +22,7 @@ from tensmith.errors import EngineError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Expr, Formula, Read, Reduce
 from tensmith.formula.poly import Poly
+from tensmith.formula.reach import outside
 from tensmith.formula.types import F64, MachineType
 from tensmith.formula.walk import free_variables, parts, reads
 from tensmith.kernel.buffer import C_TYPES, Buffer
@@ -34,7 +35,10 @@ _OUTPUT = "y"
 
 @dataclass(frozen=True)
 class Computed(Routine):
-    """y by `formula`, whose tensors are the operands by name; `dtype` is y's. EngineError if it has no C."""
+    """y by `formula`, whose tensors are the operands by name; `dtype` is y's.
+
+    EngineError if it has no C, or may read outside of an operand.
+    """
 
     formula: Formula
     operands: tuple[tuple[str, StridedOperand], ...]
@@ -45,6 +49,9 @@ class Computed(Routine):
         for dtype in (*(operand.dtype for _, operand in self.operands), self.dtype):
             if dtype not in C_TYPES:
                 raise EngineError(f"elements of type {dtype} have none in C here")
+        beyond = outside(self.formula, {tensor: operand.view.shape for tensor, operand in self.operands})
+        if beyond is not None:
+            raise _no_c(f"a subscript of '{beyond.tensor}' may lie outside")
         names = Names(("in", "out", "constants", "scratch"))
         pointers = {tensor: names.fresh(tensor) for tensor in (*dict(self.operands), _OUTPUT)}
         unit = CUnit(

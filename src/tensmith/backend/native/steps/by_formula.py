@@ -6,6 +6,7 @@ from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Reads
 from tensmith.errors import EngineError, ProgramError
 from tensmith.formula.expr import tensor
+from tensmith.formula.poly import Poly
 from tensmith.ir import Node
 from tensmith.ir.op import Symbolic
 from tensmith.kernel.buffer import Buffer
@@ -13,7 +14,10 @@ from tensmith.kernel.routines.computed import Computed, tensors_of
 
 
 def by_formula(graph: StepGraph, reads: Reads, node: Node, output: str) -> Computed | None:
-    """`output` of a node by the op's formula at fixed sizes; None where there is none, or no C for it."""
+    """`output` of a node by the op's formula at fixed sizes; None where there is none, or no C for it.
+
+    Nor is there one of another shape than the inferred one: that is how much memory the output has.
+    """
     given = {f"x{place}": name for place, name in enumerate(node.inputs) if name}
     symbols = [tensor(name, *graph.shapes[value]) for name, value in given.items()]
     named = dict(zip(given, symbols))
@@ -26,6 +30,8 @@ def by_formula(graph: StepGraph, reads: Reads, node: Node, output: str) -> Compu
     except ProgramError:
         return None
     formula = found[node.outputs.index(output)]
+    if formula.shape != tuple(map(Poly.of, graph.shapes[output])):
+        return None
     used = sorted(tensors_of(formula) & given.keys())
     operands = tuple((name, reads.operand(given[name])) for name in used)
     routine = Computed(formula, operands, graph.dtypes[output])
