@@ -9,6 +9,7 @@ import pytest
 from conformance import check, close, one_node, random, run_onnx
 from onnx.reference import ReferenceEvaluator
 
+from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import tensor
@@ -92,6 +93,21 @@ def test_a_whole_factor_repeats_each_element() -> None:
         types = (TensorType.of(x), None, TensorType.of(scales))
         (y,) = RESIZE.run(Run(full, (x, None, scales), types, (None,)), Floats())
         close(evaluate(formula, {"x": x}, {}, Floats()).astype(np.float32), y)
+
+
+def test_a_kept_aspect_ratio_has_no_formula() -> None:
+    attrs = {**RESIZE.attributes, "keep_aspect_ratio_policy": "not_larger"}
+    reads = (tensor("x", 1, 3, 2, 2), None, None, tensor("sizes", 4))
+    with pytest.raises(ProgramError, match="keeps the aspect ratio"):
+        RESIZE.formula(Symbolic(attrs, reads, (None, None, None, np.array([1, 3, 4, 8]))))
+
+
+def test_empty_sizes_are_no_sizes() -> None:
+    """As models of opset 11 leave them out: the scales count, for formulas too."""
+    reads = (tensor("x", 1, 2, 3, 4), None, tensor("scales", 4), tensor("sizes", 0))
+    values = (None, None, np.array([1, 1, 2, 3], np.float32), np.zeros(0, np.int64))
+    (formula,) = RESIZE.formula(Symbolic(RESIZE.attributes, reads, values))
+    assert formula.shape == (1, 2, 6, 12)
 
 
 def test_symbolic_sizes_keep_their_scale() -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
+from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Dim, Poly
-from tensmith.ir.op import OPS, Typed
+from tensmith.ir.op import OPS, Symbolic, Typed
 from tensmith.ir.ops.slicing import resolve_slice
 from tensmith.ir.types import TensorType
 
@@ -121,6 +122,18 @@ def test_of_a_size_that_may_be_0_nothing_is_cut_for_sure() -> None:
 def test_pad(mode: str) -> None:
     check("pad", [random(4, 5), ints(1, 2, 2, 1)], {"mode": mode})
     check("pad", [random(4, 5), ints(2, 1), None, ints(-1)], {"mode": mode})
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_what_is_cut_is_not_repeated(mode: str) -> None:
+    check("pad", [random(4, 5), ints(-1, 3, 2, -1)], {"mode": mode}, symbolic=False)
+
+
+@pytest.mark.parametrize("pads", [(3, 0), (0, 3), (2, -1), (1, -2)])
+def test_what_is_reflected_twice_has_no_formula(pads: tuple[int, int]) -> None:
+    call = Symbolic({"mode": "reflect"}, (tensor("x", 3), tensor("p", 2)), (None, ints(*pads)))
+    with pytest.raises(ProgramError, match="reflects an axis of size"):
+        OPS["pad"].formula(call)
 
 
 def test_pad_with_a_value_and_cuts() -> None:

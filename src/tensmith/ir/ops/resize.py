@@ -139,16 +139,20 @@ class Resize(Op):
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """Nearest by whole factors, where it is x[i // factor]."""
-        x, attrs = call[0], call.attrs
+        x, attrs, sizes = call[0], call.attrs, call.get(3)
+        if sizes is not None and sizes.shape == (Poly.of(0),):  # an older way to leave them out
+            sizes = None
+        if sizes is not None and not _stretched(attrs):
+            raise ProgramError("a resize that keeps the aspect ratio has no formula")
         axes = resized_axes(attrs, x.rank)
         style = attrs["coordinate_transformation_mode"], attrs["nearest_mode"]
         if attrs["mode"] != "nearest" or style not in _BLOCKS:
             raise ProgramError(f"resize with mode={attrs['mode']}, {style[0]}, {style[1]} has no formula")
         factors: dict[int, Dim] = {}
-        given = call.value(3) if call.get(3) is not None else call.value(2)
+        given = call.value(2 if sizes is None else 3)
         for axis, value in zip(axes, given.reshape(-1).tolist()):
             ratio: Any = value
-            if call.get(3) is not None:
+            if sizes is not None:
                 ratio = exact_quotient(Poly.of(value), x.shape[axis])
                 ratio = None if ratio is None else simplify_dim(ratio)
             if not isinstance(ratio, (int, float)) or ratio != int(ratio) or ratio < 1:

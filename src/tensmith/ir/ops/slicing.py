@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product as cartesian
 from typing import TYPE_CHECKING, Any
 
@@ -318,24 +319,32 @@ class Pad(Op):
         begins, ends = full_pads(x.rank, call.value(1), axes)
         shape = [x.shape[d] + begins[d] + ends[d] for d in range(x.rank)]
         mode = call.attrs["mode"]
+        padded = [begins[d] != 0 or ends[d] != 0 for d in range(x.rank)]
+        # What negative pads cut is gone before the rest is repeated.
+        cuts = [
+            [-pad if isinstance(pad, int) and pad < 0 else 0 for pad in pads] for pads in zip(begins, ends)
+        ]
+        sizes = [size - sum(cut) for size, cut in zip(x.shape, cuts)]
+        if mode == "reflect":
+            _check_reflected(sizes, begins, ends)
 
         def element(*at: Poly) -> Expr:
-            source = [at[d] - begins[d] for d in range(x.rank)]
-            padded = [begins[d] != 0 or ends[d] != 0 for d in range(x.rank)]
             if mode == "constant":
+                source = [at[d] - begins[d] for d in range(x.rank)]
                 bounds = [b for d in range(x.rank) if padded[d] for b in inside(source[d], x.shape[d])]
                 value = x[tuple(source)]
                 if fill is None:
                     return guard(bounds, value)
                 return select(bounds, value, fill[(Poly.of(0),) * fill.rank])
+            source = [at[d] - begins[d] - cuts[d][0] for d in range(x.rank)]
             choices = [
-                _mirrors(mode, source[d], x.shape[d]) if padded[d] else [((), source[d])]
-                for d in range(x.rank)
+                _mirrors(mode, source[d], sizes[d]) if padded[d] else [((), source[d])] for d in range(x.rank)
             ]
             result = as_expr(0)
             for pieces in cartesian(*choices):
                 conditions = [condition for piece in pieces for condition in piece[0]]
-                result = result + guard(conditions, x[tuple(piece[1] for piece in pieces)])
+                place = tuple(piece[1] + cut[0] for piece, cut in zip(pieces, cuts))
+                result = result + guard(conditions, x[place])
             return result
 
         return (compute(shape, element),)
@@ -372,6 +381,14 @@ def full_pads(rank: int, pads: Array | None, axes: Array | None) -> tuple[Shape,
         d = normal_axis(axis, rank)
         begins[d], ends[d] = flat[position], flat[position + len(named)]
     return tuple(begins), tuple(ends)
+
+
+def _check_reflected(sizes: Sequence[Poly], begins: Shape, ends: Shape) -> None:
+    """ProgramError where an axis is known to be shorter than what it is to reflect, without the border."""
+    for size, pads in zip(sizes, zip(begins, ends)):
+        most = max((pad for pad in pads if isinstance(pad, int)), default=0)
+        if size.constant is not None and most > max(0, size.constant - 1):
+            raise ProgramError(f"a pad of {most} that reflects an axis of size {size} has no formula")
 
 
 def _mirrors(mode: str, source: Poly, size: Poly) -> list[tuple[tuple[Poly, ...], Poly]]:
