@@ -77,3 +77,24 @@ def test_lp_normalization_of_zeros_is_zero(p: int) -> None:
 def test_local_response_normalization() -> None:
     check("lrn", [X], {"size": 3, "alpha": 0.5, "beta": 0.75, "bias": 2.0}, rtol=1e-4)
     check("lrn", [X], {"size": 5, "alpha": 0.5, "beta": 0.5}, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "parameter"),
+    [
+        ("layer_normalization", (1, 8), (3, 8)),
+        ("layer_normalization", (3, 8), (2,)),
+        ("layer_normalization", (8,), (1, 8)),
+        ("rms_normalization", (1, 8), (3, 8)),
+        ("batch_normalization", (1, 8, 2, 2), (2,)),
+        ("batch_normalization", (1, 8, 2, 2), (1, 8)),
+        ("instance_normalization", (1, 8, 2, 2), (2,)),
+        ("group_normalization", (1, 8, 2, 2), (2,)),
+    ],
+)
+def test_parameters_fit_their_input(name: str, x: tuple[int, ...], parameter: tuple[int, ...]) -> None:
+    op = OPS[name]
+    count = {"batch_normalization": 4, "rms_normalization": 1}.get(name, 2)
+    types = (TensorType("f32", x), *(TensorType("f32", parameter),) * count)
+    with pytest.raises(ProgramError, match=r"scale, bias or statistic f32.* does not fit x f32"):
+        op.infer(Typed({**op.attributes, "num_groups": 2}, types, (None,) * len(types)))

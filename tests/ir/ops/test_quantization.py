@@ -120,3 +120,23 @@ def test_scales_that_do_not_fit_their_axis() -> None:
     types = (TensorType("i8", (3, 4)), TensorType("f32", (3,)))
     with pytest.raises(ProgramError, match="3 scales along axis 1 of size 4"):
         op.infer(Typed(op.attributes, types, (None, None)))
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero_point", "block", "message"),
+    [
+        ((8,), (2,), 0, "2 zero points along axis 0 of size 8"),
+        ((8,), (1, 8), 0, "a zero point of shape .* needs block_size"),
+        ((3, 4), (4, 4), 2, "3 scales along axis 0 of size 8 in blocks of 2"),
+        ((4, 4), (4, 3), 2, "3 zero points along axis 1 of size 4"),
+        ((4,), (4,), 2, "a scale of rank 1 for blocks of x of rank 2"),
+    ],
+)
+@pytest.mark.parametrize("name", ["dequantize_linear", "quantize_linear"])
+def test_scales_and_zero_points_fit_their_blocks(
+    name: str, scale: tuple[int, ...], zero_point: tuple[int, ...], block: int, message: str
+) -> None:
+    op = OPS[name]
+    types = (TensorType("f32", (8, 4)), TensorType("f32", scale), TensorType("i8", zero_point))
+    with pytest.raises(ProgramError, match=message):
+        op.infer(Typed({**op.attributes, "axis": 0, "block_size": block}, types, (None,) * 3))

@@ -10,7 +10,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute, guard, inside, total
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import REQUIRED, Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.elementwise import single
 from tensmith.ir.ops.shared import normal_axis
@@ -27,7 +27,7 @@ from tensmith.ir.tensors import (
     where,
     widen,
 )  # fmt: skip
-from tensmith.ir.types import TensorType
+from tensmith.ir.types import Shape, TensorType
 
 _EPSILON = single(1e-5)
 
@@ -42,7 +42,21 @@ class Normalization(Op):
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """x's type."""
+        self.check_parameters(call)
         return (call.type(0),)
+
+    def check_parameters(self, call: Typed) -> None:
+        """ProgramError where a scale, bias or statistic surely has another shape than x asks for."""
+        x = call.type(0)
+        for given in call.types[1:]:
+            if given is None or given.shape is None or x.shape is None:
+                continue
+            if not self.fits(given.shape, x.shape):
+                raise ProgramError(f"a scale, bias or statistic {given} does not fit x {x}")
+
+    def fits(self, parameter: Shape, x: Shape) -> bool:
+        """Whether a parameter has one number for each channel, as far as is known."""
+        return len(parameter) == 1 and (len(x) < 2 or _may_equal(parameter[0], x[1]))
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """The meaning on arrays."""
@@ -56,6 +70,10 @@ class Normalization(Op):
     @abstractmethod
     def meaning(self, m: Any, attrs: Attrs, *inputs: Any) -> tuple[Any, ...]:
         """The outputs, on arrays or on formulas."""
+
+
+def _may_equal(a: Dim, b: Dim) -> bool:
+    return not (isinstance(a, int) and isinstance(b, int)) or a == b
 
 
 def _deviation(m: Tensors[T], variance: T, epsilon: float) -> T:
@@ -104,6 +122,11 @@ class RowNormalization(Normalization):
 
     centred: ClassVar[bool]  # whether the mean is taken off first
 
+    def fits(self, parameter: Shape, x: Shape) -> bool:
+        """Whether a parameter broadcasts to x, and x not to it, as far as is known."""
+        behind = zip(reversed(parameter), reversed(x))
+        return len(parameter) <= len(x) and all(own == 1 or _may_equal(own, size) for own, size in behind)
+
 
 @op(
     "layer_normalization",
@@ -121,6 +144,7 @@ class LayerNormalization(RowNormalization):
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """y as x; the statistics in at least 32 bits."""
+        self.check_parameters(call)
         x = call.type(0)
         statistics = x.with_dtype("f64" if x.dtype == "f64" else "f32")
         if x.shape is not None:
@@ -193,6 +217,7 @@ class GroupNormalization(Normalization):
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """x's type; the groups must divide the channels."""
+        self.check_parameters(call)
         x, groups = call.type(0), call.attrs["num_groups"]
         if x.shape is not None and isinstance(x.shape[1], int) and x.shape[1] % groups:
             raise ProgramError(f"num_groups={groups} does not divide the channels of {x}")

@@ -15,7 +15,7 @@ from tensmith.formula.poly import Poly
 from tensmith.ir.op import Attrs, Node, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import onnx_dtype
-from tensmith.ir.types import DTYPES, TensorType
+from tensmith.ir.types import DTYPES, Shape, TensorType
 
 
 def integer_range(dtype: str) -> tuple[int, int] | None:
@@ -174,15 +174,30 @@ def cast_small_float(value: Array, dtype: str, saturating: bool) -> Array:
 
 
 def check_parameters(call: Typed) -> None:
-    """The scale's size must fit the axis it goes along, or its blocks."""
-    x, scale = call.type(0).shape, call.type(1).static
-    if x is None or scale is None or not scale or call.attrs["block_size"]:
-        return
-    if len(scale) > 1:
-        raise ProgramError(f"a scale of shape {list(scale)} needs block_size")
-    size = x[normal_axis(call.attrs["axis"], len(x))] if scale[0] != 1 else 1
-    if isinstance(size, int) and size != scale[0]:
-        raise ProgramError(f"{scale[0]} scales along axis {call.attrs['axis']} of size {size}")
+    """The sizes of the scale and the zero point must fit the axis they go along, or its blocks."""
+    for index, what in ((1, "scale"), (2, "zero point")):
+        x, given = call.type(0).shape, call.type(index).static if call.has(index) else None
+        if x is None or not given:
+            continue
+        if call.attrs["block_size"]:
+            _check_blocks(what, given, x, call.attrs)
+            continue
+        if len(given) > 1:
+            raise ProgramError(f"a {what} of shape {list(given)} needs block_size")
+        size = x[normal_axis(call.attrs["axis"], len(x))] if given[0] != 1 else 1
+        if isinstance(size, int) and size != given[0]:
+            raise ProgramError(f"{given[0]} {what}s along axis {call.attrs['axis']} of size {size}")
+
+
+def _check_blocks(what: str, given: tuple[int, ...], x: Shape, attrs: Attrs) -> None:
+    """ProgramError where a scale or zero point surely is not one number a block."""
+    axis, block = normal_axis(attrs["axis"], len(x)), attrs["block_size"]
+    if len(given) != len(x):
+        raise ProgramError(f"a {what} of rank {len(given)} for blocks of x of rank {len(x)}")
+    for d, (count, size) in enumerate(zip(given, x)):
+        if isinstance(size, int) and (count * block < size if d == axis else count != size):
+            blocks = f" in blocks of {block}" if d == axis else ""
+            raise ProgramError(f"{count} {what}s along axis {d} of size {size}{blocks}")
 
 
 @op(
