@@ -12,7 +12,7 @@ from extremes import activations, check
 from extremes import reductions as large_reductions
 from nets import NETS, Net
 from opencl_device import needs_opencl
-from tensmith.ir import Program, TensorType, interpret
+from tensmith.ir import Program, TensorType, interpret, make_node
 
 pytestmark = needs_opencl
 
@@ -188,3 +188,17 @@ def test_outputs_that_are_inputs_or_constants() -> None:
     found = load(program)(**inputs)
     np.testing.assert_array_equal(found["x"], inputs["x"])
     np.testing.assert_array_equal(found[fixed], program.constants[fixed])
+
+
+def test_no_name_of_a_model_is_one_of_a_kernel() -> None:
+    net = Net(2, 3)
+    net.add("add", net.add("matmul", "x", net.constant(3, 5)), "folded")
+    net.nodes.append(make_node("softmax", ["x"], ["y"], {"axis": -1}))
+    own = net.add("exp", "y sum 1")
+    inputs = {"folded": TensorType("f32", (2, 5)), "y sum 1": TensorType("f32", (2,))}
+    program = net.program("v1", "y", own)
+    program = Program("names", {**program.inputs, **inputs}, program.outputs, program.nodes, net.constants)
+    given = example(program)
+    found, expected = load(program)(**given), interpret(program, given)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5)

@@ -66,10 +66,11 @@ class ValueDefinition:
 
 @dataclass(frozen=True, eq=False)
 class Definitions:
-    """The definitions of a program in order, and the constants that they read."""
+    """The definitions of a program in order, the constants that they read, the names of all its values."""
 
     items: tuple[ValueDefinition, ...]
     constants: Mapping[str, Array]
+    names: frozenset[str]
 
 
 def flat(axes: Axes) -> Poly:
@@ -96,7 +97,8 @@ def define(program: Program) -> Definitions:
                 known[value] = _memory(program, value)
                 items.append(definition)
     alive, read = _alive(items, program.outputs)
-    return Definitions(alive, {name: array for name, array in static.items() if name in read})
+    constants = {name: array for name, array in static.items() if name in read}
+    return Definitions(alive, constants, frozenset(program.facts))
 
 
 def tidy(expr: Expr, ranges: Ranges) -> Expr:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from tensmith.backend.device.definitions import Axes, flat, ranges_of
 from tensmith.backend.device.fusion import Group
-from tensmith.backend.device.reductions import FOLDED
 from tensmith.backend.device.text import DeviceText, computed_type
 from tensmith.ctext.dialect import DEVICE
 from tensmith.ctext.loops import beginning, join
@@ -47,7 +46,7 @@ class KernelText:
         self._fold_dtype = ""
         if group.fold is not None:
             self._fold_dtype = self.text.term(group.fold.kind, group.fold.body)[1]
-            self.text.declare(FOLDED.function, "folded", self._fold_dtype)
+            self.text.folded = self.text.variable("folded", self._fold_dtype)
 
     @property
     def fold_type(self) -> str:

@@ -21,6 +21,7 @@ from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import Call, Expr, Formula, Read, Reduce, rebuilt, substitute
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import chain, free_variables, reads
+from tensmith.ir.names import take
 
 # What stands in a body for the reduction that its kernel computes.
 FOLDED = Call("folded", ())
@@ -53,9 +54,10 @@ class OrderedElements:
 def separate(definitions: Definitions) -> OrderedElements:
     """The same values, with at most one reduction each."""
     items: list[Element] = []
+    taken = set(definitions.names)
     constants = dict(definitions.constants)
     for definition in definitions.items:
-        found = _Separation(definition)
+        found = _Separation(definition, taken)
         last = found.element()
         for element in (*found.before, last):
             if element.fold is not None and not any(_all_reads(element)) and element is not last:
@@ -84,9 +86,13 @@ def _computed(element: Element) -> Array:
 
 @dataclass
 class _Separation:
-    """A definition being taken apart: `before` has the reductions taken out, in the order of computing."""
+    """A definition being taken apart: `before` has the reductions taken out, in the order of computing.
+
+    Their names are none of those `taken`, which a model may have chosen as it liked.
+    """
 
     definition: ValueDefinition
+    taken: set[str]
     before: list[Element] = field(default_factory=list)
     _known: dict[Expr, Expr] = field(default_factory=dict)
     _kept: Expr | None = None
@@ -113,7 +119,7 @@ class _Separation:
         if outermost and self._kept is None and axes == scope:
             self._kept, self._fold = same, fold
             return FOLDED
-        name = f"{self.definition.value} {fold.kind} {len(self.before)}"
+        name = take(f"{self.definition.value} {fold.kind} {len(self.before)}", self.taken)
         dtype = "f32" if self.definition.dtype == "f16" else self.definition.dtype
         self.before.append(Element(name, dtype, axes, FOLDED, self.definition.label, fold))
         self._known[same] = Read(name, (flat(axes),))

@@ -49,6 +49,7 @@ class DeviceText(Typing):
         super().__init__(self._element, refuse, KnownRanges(ranges))
         self.names: dict[str, str] = {}
         self.variables: dict[str, Read] = {}
+        self.folded: Read | None = None  # what FOLDED stands for
         self._scalars: dict[str, str] = {}
         taken = [*_WORDS.split(), *(f"{letter}{n}" for letter in "ikvx" for n in range(_MOST))]
         self.unit = _Arguments(
@@ -58,8 +59,12 @@ class DeviceText(Typing):
 
     def declare(self, value: str, name: str, dtype: str) -> None:
         """Says that a variable of the kernel holds a value."""
-        self.variables[value] = Read(name, (), MachineType(dtype))
+        self.variables[value] = self.variable(name, dtype)
+
+    def variable(self, name: str, dtype: str) -> Read:
+        """A variable of the kernel."""
         self._scalars[name] = name
+        return Read(name, (), MachineType(dtype))
 
     def block(self) -> CBlock:
         """A block of statements."""
@@ -69,7 +74,10 @@ class DeviceText(Typing):
         return self.variables.get(name) or Read(name, indices, computed_type(self.unit.stored[name]))
 
     def _number(self, expr: Expr) -> Expr:
-        return self.variables[FOLDED.function] if expr == FOLDED else super()._number(expr)
+        if expr == FOLDED:
+            assert self.folded is not None
+            return self.folded
+        return super()._number(expr)
 
 
 def computed_type(dtype: str) -> MachineType:
