@@ -138,3 +138,17 @@ def test_a_formula_of_another_shape_is_named(monkeypatch: pytest.MonkeyPatch) ->
         EngineError, match=r"node 'v1' .trilu. has no device kernel: its formula has another shape"
     ):
         make_plan(program)
+
+
+def test_gathering_from_a_finite_table_stays_a_product() -> None:
+    def plan(table: np.ndarray) -> DevicePlan:
+        net = Net(8)
+        net.add("gather", net.constant(values=table.astype(np.float32)), "n")
+        return make_plan(
+            Program("p", {"n": TensorType("i64", (8,))}, ("v0",), tuple(net.nodes), net.constants)
+        )
+
+    table = np.ones((16, 8))
+    assert words(plan(table)) == ["tiled"]
+    table[3, 4] = np.inf
+    assert "tiled" not in words(plan(table))

@@ -202,3 +202,15 @@ def test_no_name_of_a_model_is_one_of_a_kernel() -> None:
     found, expected = load(program)(**given), interpret(program, given)
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5)
+
+
+def test_infinities_that_are_not_gathered_leave_no_trace() -> None:
+    net = Net(3, 2)
+    table = np.array([[1, np.inf], [-np.inf, 2], [3, np.nan]], np.float32)
+    net.add("gather", "x", "n")
+    net.add("gather", net.constant(values=table), "n")
+    inputs = {"x": TensorType("f32", (3, 2)), "n": TensorType("i64", (2,))}
+    program = Program("table", inputs, ("v0", "v1"), tuple(net.nodes), net.constants)
+    found = load(program)(x=table, n=np.array([0, 2]))
+    for name in program.outputs:
+        np.testing.assert_array_equal(found[name], table[[0, 2]])

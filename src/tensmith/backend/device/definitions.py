@@ -6,7 +6,7 @@ where) are read through and lie nowhere; so are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -46,6 +46,7 @@ Axes: TypeAlias = tuple[tuple[str, int], ...]
 HELD = frozenset({"f32", "f16", "bool", "u8", "i8", "u16", "i16", "i32", "u32", "i64"})
 # Positions are computed in 32 bits.
 _MOST_ELEMENTS = 2**31 - 1
+_MOST_HALF = float(np.finfo(np.float16).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +216,24 @@ def _definition(program: Program, node: Node, value: str, formula: Formula) -> V
     axes = tuple((fresh("i"), size) for size in shape if size != 1)
     names = iter(axes)
     at = [Poly.of(0) if size == 1 else Poly.symbol(next(names)[0]) for size in shape]
-    body = tidy(formula[at], ranges_of(axes))
+    body = tidy(_chosen(formula[at], lambda name: _surely_finite(program, name)), ranges_of(axes))
     return ValueDefinition(value, program.type(value).dtype, axes, body, node.label)
+
+
+def _chosen(expr: Expr, finite: Callable[[str], bool]) -> Expr:
+    """With selections for products with an equality, which would make NaN of the infinities not asked for."""
+    match expr:
+        case Call("mul", (Call("equal") as here, value)) if not all(finite(r.tensor) for r in reads(value)):
+            return Call("where", (_chosen(here, finite), _chosen(value, finite), ZERO))
+    return rebuilt(expr, lambda part: _chosen(part, finite))
+
+
+def _surely_finite(program: Program, value: str) -> bool:
+    """Whether the elements of a value are finite wherever it lies, also where that is in 16 bits."""
+    array = program.constants.get(value)
+    if array is None or array.dtype.kind != "f":
+        return program.type(value).dtype[0] != "f"
+    return not array.size or bool(np.abs(array).max() <= _MOST_HALF)
 
 
 def _is_view(program: Program, definition: ValueDefinition) -> bool:
