@@ -214,3 +214,12 @@ def test_infinities_that_are_not_gathered_leave_no_trace() -> None:
     found = load(program)(x=table, n=np.array([0, 2]))
     for name in program.outputs:
         np.testing.assert_array_equal(found[name], table[[0, 2]])
+
+
+def test_a_product_over_nothing_is_zero() -> None:
+    net = Net(0, 4)
+    net.add("gemm", "x", "w", transA=1)
+    inputs = {"x": TensorType("f32", (0, 4)), "w": TensorType("f32", (0, 5))}
+    program = Program("nothing", inputs, ("v0",), tuple(net.nodes), {})
+    found = load(program)(x=np.zeros((0, 4), np.float32), w=np.zeros((0, 5), np.float32))
+    np.testing.assert_array_equal(found["v0"], np.zeros((4, 5), np.float32))

@@ -101,7 +101,7 @@ def make_plan(program: Program, halves: bool = False) -> DevicePlan:
 
 def _kernel(group: Group, stored: Mapping[str, str]) -> DeviceKernel:
     """The shape of kernel that fits a group."""
-    if group.fold is None:
+    if group.fold is None or not count(group.fold.axes):
         return each(group, stored)
     real = all(member.dtype[0] == "f" for member in group.members)
     product = contraction(group) if real else None
