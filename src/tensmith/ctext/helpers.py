@@ -25,7 +25,8 @@ def helper_text(op: str, dtype: str, dialect: Dialect, prefix: str, noted: bool)
     """The definition of a helper.
 
     Integer divisions by zero are 0, as NumPy's; if `noted`, they also set what an argument points to. So does
-    what asks whether a position is inside, to a number it is given, where it is not.
+    what asks whether a position is inside, to a number it is given, where it is not. Powers by less than zero
+    are quotients rounded toward 0, those of 0 are 0.
     """
     if op == "inside":
         t = dialect.index
@@ -57,9 +58,11 @@ def helper_text(op: str, dtype: str, dialect: Dialect, prefix: str, noted: bool)
         nan = " : a != a ? a" if floating else ""
         return f"{head}({t} a) {{ return a > 0 ? 1 : a < 0 ? -1{nan} : 0; }}"
     if op == "pow":
+        below = "    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;\n"
+        below = below if dtype[0] == "i" else ""
         return (
-            f"{head}({t} a, {t} b)\n{{\n    {u} base = ({u})a, result = 1;\n"
-            f"    for ({u} left = b < 0 ? 0 : ({u})b; left; left >>= 1, base *= base)\n"
+            f"{head}({t} a, {t} b)\n{{\n    {u} base = ({u})a, result = 1;\n{below}"
+            f"    for ({u} left = ({u})b; left; left >>= 1, base *= base)\n"
             f"        if (left & 1) result *= base;\n    return ({t})result;\n}}"
         )
     if op == "mod" and floating:

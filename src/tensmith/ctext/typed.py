@@ -25,7 +25,7 @@ from tensmith.formula.expr import (
 )
 from tensmith.formula.functions import BITWISE, EXTREMES, PREDICATES, REAL, RELATIONS, ROUNDINGS
 from tensmith.formula.poly import Poly
-from tensmith.formula.types import BOOL, F32, I64, UNTYPED, MachineType
+from tensmith.formula.types import BOOL, F32, F64, I64, UNTYPED, MachineType
 
 # Of floats and of integers.
 _ARITHMETIC = frozenset({"abs", "sign", "pow", "mod", "fmod"})
@@ -44,7 +44,9 @@ class Typing:
     """The types of one formula. `read` is an element at subscripts; `value` says whose element is computed.
 
     Floats that nothing else decides are `real`, "" where there must be none; sums of floats are kept in
-    `sums`, if that is a type. Integers are computed in `whole`, or, if that is "", as `narrow` ones.
+    `sums`, if that is a type. Integers are computed in `whole`, or, if that is "", as `narrow` ones; their
+    real functions in `wide`, which holds more of them than `real`: by it, a power by a float has no rounding
+    that makes it another integer. If there is no such type, they have no powers by floats.
     """
 
     read: Callable[[str, tuple[Poly, ...]], Expr]
@@ -55,6 +57,7 @@ class Typing:
     sums: MachineType = UNTYPED
     whole: MachineType = I64
     narrow: MachineType = I64
+    wide: MachineType = F64
     _known: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
     _folds: dict[Expr, Expr] = field(default_factory=dict)
     _casts: dict[tuple[int, MachineType], tuple[Expr, Expr]] = field(default_factory=dict)
@@ -119,6 +122,11 @@ class Typing:
         if not self.real:
             raise self.refuse("it mixes fractions and whole numbers")
         return self.real
+
+    def _real_of_whole(self, args: Sequence[Expr]) -> MachineType:
+        """The type of a real function of integers; known numbers and positions are not many."""
+        known = all(isinstance(arg, Num | Size) for arg in args)
+        return self._real() if known or not self.wide else max(self.wide, self._real())
 
     def _common(self, args: Sequence[Expr]) -> MachineType:
         """The type that keeps what all of them are."""
@@ -225,7 +233,11 @@ class Typing:
         if function in ROUNDINGS and not floating:
             return args[0]
         if function in REAL | ROUNDINGS:
-            dtype = self._computed(args) if floating else self._real()
+            dtype = self._computed(args) if floating else self._real_of_whole(args)
+        elif function == "pow" and floating and args[0].type[0] != "f":
+            if not self.wide:
+                raise self.refuse("it has powers of integers by floats, and there are no doubles")
+            dtype = self.wide
         elif function in _ARITHMETIC or (function in BITWISE and not floating):
             dtype = self._computed(args)
         else:

@@ -67,13 +67,23 @@ def _round_even(x: Array) -> Array:
     return x if x.dtype.kind in "iub" else np.asarray(np.rint(x))
 
 
+def power(base: Array, exponent: Array) -> Array:
+    """NumPy's; whole numbers by negative ones are quotients, and as these rounded toward 0, and 0 is 0."""
+    whole = base.dtype.kind in "iu" and exponent.dtype.kind == "i"
+    if not whole or not (exponent < 0).any():
+        return np.asarray(np.power(base, exponent))
+    sign = np.where(exponent % 2, base, base * base)  # of 1 and -1
+    inverse = np.where(abs(base) == 1, sign, 0) if base.dtype.kind == "i" else base == 1
+    return np.asarray(np.where(exponent < 0, inverse, np.power(base, np.maximum(exponent, 0))))
+
+
 FUNCTIONS: dict[str, Any] = {
     "exp": np.exp, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt, "erf": _erf,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "floor": np.floor, "ceil": np.ceil, "round": _round_even, "sign": np.sign, "abs": np.abs,
-    "maximum": np.maximum, "minimum": np.minimum, "pow": np.power,
+    "maximum": np.maximum, "minimum": np.minimum, "pow": power,
     "fmod": np.fmod, "mod": np.mod, "trunc": np.trunc,
     "isnan": np.isnan, "isinf": np.isinf, "isposinf": np.isposinf, "isneginf": np.isneginf,
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,

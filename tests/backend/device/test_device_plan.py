@@ -140,6 +140,16 @@ def test_a_formula_of_another_shape_is_named(monkeypatch: pytest.MonkeyPatch) ->
         make_plan(program)
 
 
+def test_powers_of_integers_by_floats_need_doubles() -> None:
+    net = Net(3)
+    net.add("pow", "n", "x")
+    program = Program(
+        "p", {"n": TensorType("i64", (3,)), "x": TensorType("f32", (3,))}, ("v0",), tuple(net.nodes), {}
+    )
+    with pytest.raises(EngineError, match="there are no doubles"):
+        make_plan(program)
+
+
 def test_gathering_from_a_finite_table_stays_a_product() -> None:
     def plan(table: np.ndarray) -> DevicePlan:
         net = Net(8)

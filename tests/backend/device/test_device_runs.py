@@ -223,3 +223,13 @@ def test_a_product_over_nothing_is_zero() -> None:
     program = Program("nothing", inputs, ("v0",), tuple(net.nodes), {})
     found = load(program)(x=np.zeros((0, 4), np.float32), w=np.zeros((0, 5), np.float32))
     np.testing.assert_array_equal(found["v0"], np.zeros((4, 5), np.float32))
+
+
+def test_powers_of_integers_by_negative_ones() -> None:
+    net = Net(5)
+    net.add("pow", "n", "e")
+    inputs = {"n": TensorType("i64", (5,)), "e": TensorType("i64", (5,))}
+    program = Program("powers", inputs, ("v0",), tuple(net.nodes), {})
+    given = {"n": np.array([2, -1, -1, 1, 0]), "e": np.array([-2, -3, -2, -5, -1])}
+    assert load(program)(**given)["v0"].tolist() == [0, -1, 1, 1, 0]
+    assert interpret(program, given)["v0"].tolist() == [0, -1, 1, 1, 0]

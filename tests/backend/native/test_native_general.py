@@ -233,3 +233,27 @@ def test_a_resize_that_keeps_the_aspect_ratio_is_no_resize_to_what_was_asked_for
     y = net.add("resize", "x", "", "", ints(net, 1, 3, 4, 8), keep_aspect_ratio_policy="not_larger")
     with pytest.raises(EngineError, match="no native kernel"):
         steps_of(of_type(net.program(y), x=TensorType("u8", (1, 3, 2, 2))))
+
+
+def test_powers_of_integers(tmp_path: Path) -> None:
+    """By floats they have more digits than a float; by negative ones they are quotients toward 0."""
+    net = Net(6)
+    program = net.program(
+        net.add("pow", "n", "x"),
+        net.add("pow", "n", net.constant(values=np.float32(20))),
+        net.add("pow", "n", "e"),
+        net.add("pow", "n", ints(net, -1)),
+    )
+    sizes = {"n": "i64", "x": "f32", "e": "i64"}
+    program = of_type(program, **{name: TensorType(dtype, (6,)) for name, dtype in sizes.items()})
+    inputs = {
+        "n": np.array([3, -3, 2, 1, -1, 0]),
+        "x": np.array([20, 21, 40, 5, 3, 2], np.float32),
+        "e": np.array([-2, -1, 62, -5, -3, -1]),
+    }
+    found, expected = Model(compile_folder(program, tmp_path))(**inputs), interpret(program, inputs)
+    for name in program.outputs:
+        assert np.array_equal(found[name], expected[name])
+    assert found["v0"].tolist() == [3**20, -(3**21), 2**40, 1, -1, 0]
+    assert found["v2"].tolist() == [0, 0, 2**62, 1, -1, 0]
+    assert found["v3"].tolist() == [0, 0, 0, 1, -1, 0]

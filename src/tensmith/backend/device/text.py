@@ -15,7 +15,7 @@ from tensmith.errors import EngineError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Expr, Read
 from tensmith.formula.poly import Poly
-from tensmith.formula.types import F32, MachineType
+from tensmith.formula.types import F32, UNTYPED, MachineType
 
 # What the three shapes of kernel call their variables; and i0, i1..., k0, v0, x0 up to this many.
 _MOST = 64
@@ -46,7 +46,7 @@ class DeviceText(Typing):
         def refuse(reason: str) -> EngineError:
             return EngineError(f"{label} has no device kernel: {reason}")
 
-        super().__init__(self._element, refuse, KnownRanges(ranges))
+        super().__init__(self._element, refuse, KnownRanges(ranges), wide=UNTYPED)
         self.names: dict[str, str] = {}
         self.variables: dict[str, Read] = {}
         self.folded: Read | None = None  # what FOLDED stands for

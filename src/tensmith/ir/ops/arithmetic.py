@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.errors import ProgramError
-from tensmith.formula.arith import Arith, Array
+from tensmith.formula.arith import Arith, Array, power
 from tensmith.formula.poly import Dim
 from tensmith.formula.scalars import Scalars, T
 from tensmith.ir.op import Attrs, Run, Symbolic, op
@@ -100,10 +100,10 @@ class Power(Elementwise):
     function = "pow"
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """NumPy's power; in a field a plain uniform exponent is recognised by its residue."""
+        """The power; in a field a plain uniform exponent is recognised by its residue."""
         base, exponent = call[0], call[1]
         if not arith.exact:
-            return (np.asarray(np.power(base, exponent)),)
+            return (power(base, exponent),)
         residues = arith.const(exponent)
         shape = np.broadcast_shapes(base.shape, exponent.shape)
         for plain in _PLAIN_EXPONENTS:
