@@ -30,18 +30,22 @@ def _outside(
 ) -> Iterator[Read]:
     """The reads where all of `given` are >= 0."""
     match expr:
-        case Read(name, indices):
+        case Read(name, indices, when=when):
             sizes = shapes[name]
             wanted = [bound for index, size in zip(indices, sizes) for bound in inside(index, size)]
             if len(indices) != len(sizes) or not all(_follows(w, given, ranges) for w in wanted):
                 yield expr
+            if when is not None:
+                yield from _outside(when, shapes, ranges, given)
         case Choose(conditions, then, otherwise):
             left = tuple(condition for condition in conditions if not ranges.never_negative(condition))
             yield from _outside(then, shapes, ranges, (*given, *left))
             if any(reads(otherwise)):
                 for place, first in enumerate(left):  # the first condition that does not hold
                     yield from _outside(otherwise, shapes, ranges, (*given, *left[:place], -first - 1))
-        case Reduce(_, var, extent, body):
+        case Reduce(_, var, extent, body, start=start):
+            if start is not None:
+                yield from _outside(start, shapes, ranges, given)
             yield from _outside(body, shapes, ranges.within(((var, extent),)), given)
         case _:
             for part in parts(expr):
