@@ -18,10 +18,10 @@ from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
 from tensmith.engine.base import BASELINE_ENGINE, ENGINES
-from tensmith.evaluate.task import samples_at_once
 from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
+from tensmith.ir.program import samples_at_once
 from tensmith.report.document import FrontDocument, Metrics, Report
 from tensmith.rewrite.archives import trained_path, write_arrays
 from tensmith.rewrite.calibration import Calibration

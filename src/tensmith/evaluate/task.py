@@ -161,12 +161,6 @@ def choose_measure(
     )
 
 
-def samples_at_once(program: Program) -> int:
-    """How many samples `Task.example` holds: those that an input fixes, else one."""
-    fixed = (type_.shape[0] for type_ in program.inputs.values() if type_.shape)
-    return max((size for size in fixed if isinstance(size, int)), default=1)
-
-
 def _filled(sample: Array, type_: TensorType) -> Array:
     """A sample as many times as an input of a fixed batch takes."""
     batch = type_.shape[0] if type_.shape else 1

@@ -69,6 +69,7 @@ def _round_even(x: Array) -> Array:
 
 def power(base: Array, exponent: Array) -> Array:
     """NumPy's; whole numbers by negative ones are quotients, and as these rounded toward 0, and 0 is 0."""
+    base, exponent = np.asarray(base), np.asarray(exponent)
     whole = base.dtype.kind in "iu" and exponent.dtype.kind == "i"
     if not whole or not (exponent < 0).any():
         return np.asarray(np.power(base, exponent))

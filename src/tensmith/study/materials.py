@@ -28,12 +28,12 @@ from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.size import file_bytes
-from tensmith.evaluate.task import samples_at_once
 from tensmith.files import TemporaryFolder, sha256_bytes, sha256_file
 from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import INT8_DOT, detect_cpu
 from tensmith.ir import Program
+from tensmith.ir.program import samples_at_once
 from tensmith.progress import silent
 from tensmith.report.metric import Metric, exact
 from tensmith.request import Request, judged_by, read_request
