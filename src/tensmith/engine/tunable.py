@@ -8,7 +8,8 @@ from types import MappingProxyType
 from tensmith.backend.native.choose.choosers import ANY, FAMILIES, Choosing
 from tensmith.backend.native.choose.precision import PRECISIONS, refusal
 from tensmith.backend.native.choose.tuning import TUNINGS, UNTUNED, chosen_by, timings_revision
-from tensmith.engine.base import CompilingEngine
+from tensmith.engine.base import CompilingEngine, require
+from tensmith.engine.compiled import code_revision
 from tensmith.errors import EngineError
 from tensmith.kernel.isa import host_isa
 from tensmith.kernel.toolchain import compiler_file
@@ -20,6 +21,10 @@ class TunableEngine(CompilingEngine):
     settings = MappingProxyType({
         "tuning": TUNINGS, "precision": PRECISIONS, "algorithm": (ANY, *FAMILIES)
     })  # fmt: skip
+
+    def start(self) -> None:
+        require(self)
+        code_revision()  # asked for once a process, and no part of what a model takes
 
     def completed(self, settings: Mapping[str, str]) -> dict[str, str]:
         """As any engine's; what other precisions than floats take is estimated, never tuned."""

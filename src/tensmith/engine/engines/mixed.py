@@ -12,8 +12,8 @@ from pathlib import Path
 import tensmith
 from tensmith.backend.mixed.folder import LIBRARY, MODEL, check_folder, mix, write_folder
 from tensmith.backend.native.plan import fixed
-from tensmith.engine.base import ENGINES, Session, Sizes, engine, first_line, on_request, require
-from tensmith.engine.compiled import NATIVE, CompileOptions, code_revision, compiled_folder
+from tensmith.engine.base import ENGINES, Session, Sizes, engine, first_line, on_request
+from tensmith.engine.compiled import NATIVE, CompileOptions, compiled_folder
 from tensmith.engine.engines.onnxruntime import OnnxRuntimeSession, open_session, session_options
 from tensmith.engine.frame import Array
 from tensmith.engine.signature import read_signature
@@ -58,8 +58,7 @@ class MixedEngine(TunableEngine):
         return f"{tensmith.__version__}, ONNX Runtime {ENGINES['onnxruntime'].version()}"
 
     def start(self) -> None:
-        require(self)
-        code_revision()  # asked for once a process, and no part of what a model takes
+        super().start()
         ENGINES["onnxruntime"].start()
 
     def prepare(

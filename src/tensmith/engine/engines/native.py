@@ -16,8 +16,8 @@ from tensmith.backend.native.emit import loader
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.timed import action_seconds
 from tensmith.backend.native.plan import fixed, make_plan
-from tensmith.engine.base import Arrays, Session, Sizes, engine, require, sizes_in
-from tensmith.engine.compiled import NATIVE, CompileOptions, code_revision, compiled_folder
+from tensmith.engine.base import Arrays, Session, Sizes, engine, sizes_in
+from tensmith.engine.compiled import NATIVE, CompileOptions, compiled_folder
 from tensmith.engine.profile import StepTime
 from tensmith.engine.signature import ModelSignature, TensorSpec, read_signature
 from tensmith.engine.sized import SizedSession, opened
@@ -50,10 +50,6 @@ class Native(TunableEngine):
 
     def version(self) -> str:
         return tensmith.__version__
-
-    def start(self) -> None:
-        require(self)
-        code_revision()  # asked for once a process, and no part of what a model takes
 
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
