@@ -120,6 +120,19 @@ def test_elbows_that_the_ladders_leave_open_are_not_compared() -> None:
     assert {one.number: one.answer for one in observations(every)}[6] == "not enough data"
 
 
+def test_an_elbow_below_the_ladder_is_not_compared() -> None:
+    def fallen(result: CellResult) -> CellResult:
+        """Not even the first rung of weights holds, and channels hold theirs."""
+        if not result.cell.optimization.startswith("weight_pruning"):
+            return result
+        drop = replace(result.figures["drop"], value=9.0, low=8.0, high=10.0)
+        return replace(result, figures={**result.figures, "drop": drop})
+
+    every = [fallen(result) for result in results() if not result.failed]
+    assert {elbow.amount for elbow in elbows(every)} == {0, 20}
+    assert {one.number: one.answer for one in observations(every)}[6] == "not enough data"
+
+
 def test_models_of_random_weights_are_no_evidence_of_accuracy() -> None:
     random, trained = MODELS[:2], MODELS[2:]
     every = [r.without_accuracy() if r.cell.model in random else r for r in results()]

@@ -1,0 +1,26 @@
+"""Without labels a model is judged by classes, or by all it answers where that is more than a class."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+
+from tensmith.evaluate.task import choose_measure
+from tensmith.ir.text_parser import parse_program
+
+
+@pytest.mark.parametrize(
+    ("shape", "measure"),
+    [
+        ("n, 10", "agreement"),
+        ("n, 1000, 1, 1", "agreement"),
+        ("n, 4, 8, 8", "fidelity"),
+        ("n, length, 9", "fidelity"),
+    ],
+)
+def test_answers_at_several_places_are_no_class(shape: str, measure: str) -> None:
+    text = f"program p {{\n  input %x: f32[{shape}]\n  %y = relu(%x)\n  return %y\n}}"
+    program, unlabelled = parse_program(text), mock.Mock(task="unlabelled")
+    assert choose_measure(unlabelled, "auto", None, program) == measure
+    assert choose_measure(unlabelled, "agreement", None, program) == "agreement"
