@@ -44,7 +44,7 @@ def test_what_nothing_within_the_budget_beats_is_trained_the_most_promising_firs
     within = candidate(8, 0.1, 1000, 5, "accepted")
     beaten = candidate(7, 3.0, 1200, 5)
     alike = candidate(6, 2.0, 950, 4.8)
-    near, small, hopeless = candidate(4, 2.0, 500, 5), candidate(3, 4.0, 250, 5), candidate(2, 60.0, 100, 5)
+    near, small, hopeless = candidate(4, 1.0, 500, 5), candidate(3, 1.5, 250, 5), candidate(2, 60.0, 100, 5)
     found = promising([within, beaten, alike, near, small, hopeless], OBJECTIVE, 4000)
     assert [each.plan.steps[0].params["default_bits"] for each in found] == [3, 4]
 
@@ -56,7 +56,7 @@ def test_of_plans_that_differ_in_the_price_of_bits_alone_the_best_is_trained() -
         plan = Plan((replace(step, params={**step.params, "price": price}),))
         return replace(one, id=plan.id, plan=plan)
 
-    every = [priced(0.5, 3, 300), priced(1, 4, 200), priced(2, 9, 150)]
+    every = [priced(0.5, 1, 300), priced(1, 1.5, 200), priced(2, 4, 150)]
     found = promising(every, OBJECTIVE, 4000)
     assert [each.plan.steps[0].params["price"] for each in found] == [1]
     assert len(promising(every, Objective(max_drop=0.0), 4000)) == 3, "bits stay as they came"

@@ -28,8 +28,10 @@ from tensmith.search.trial import Trials
 if TYPE_CHECKING:
     from tensmith.search.lessons import Lessons
 
-# What may be lost before training, in the budget's unit, and how many times less is expected after it.
-FARTHEST, _EXPECTED = 30.0, 8.0
+# What may be lost before training, in the budget's unit, and how many times less is expected after it: what
+# some thousand steps give back, which is what an hour on a CPU has time for. Plans that lose more would cost
+# that time and end beyond the budget, as those did that were chosen for eight times less.
+FARTHEST, _EXPECTED = 30.0, 3.0
 # The most that are trained, and the least seconds for one in the first round: a thousand small steps.
 _MOST, _LEAST_SECONDS = 8, 300.0
 # What is not so many times smaller or faster than what holds the budget is not worth training.
