@@ -23,7 +23,7 @@ from tensmith.search.candidate import Candidate, Status
 from tensmith.search.describe import describe_plan
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
-from tensmith.search.recovering import Recovering, promise, promising, rounds
+from tensmith.search.recovering import Recovering, expected_after, promise, promising, rounds
 
 OBJECTIVE = Objective(max_drop=0.5)
 WEIGHTS = "0123456789abcdef" * 4
@@ -45,7 +45,7 @@ def test_what_nothing_within_the_budget_beats_is_trained_the_most_promising_firs
     beaten = candidate(7, 3.0, 1200, 5)
     alike = candidate(6, 2.0, 950, 4.8)
     near, small, hopeless = candidate(4, 1.0, 500, 5), candidate(3, 1.5, 250, 5), candidate(2, 60.0, 100, 5)
-    found = promising([within, beaten, alike, near, small, hopeless], OBJECTIVE, 4000)
+    found = promising([within, beaten, alike, near, small, hopeless], OBJECTIVE, 4000, 3.0)
     assert [each.plan.steps[0].params["default_bits"] for each in found] == [3, 4]
 
 
@@ -57,16 +57,16 @@ def test_of_plans_that_differ_in_the_price_of_bits_alone_the_best_is_trained() -
         return replace(one, id=plan.id, plan=plan)
 
     every = [priced(0.5, 1, 300), priced(1, 1.5, 200), priced(2, 4, 150)]
-    found = promising(every, OBJECTIVE, 4000)
+    found = promising(every, OBJECTIVE, 4000, 3.0)
     assert [each.plan.steps[0].params["price"] for each in found] == [1]
-    assert len(promising(every, Objective(max_drop=0.0), 4000)) == 3, "bits stay as they came"
+    assert len(promising(every, Objective(max_drop=0.0), 4000, 3.0)) == 3, "bits stay as they came"
 
 
 def test_what_was_trained_or_breaks_another_budget_is_not() -> None:
     small = candidate(3, 4.0, 250, 5)
     trained = replace(small, plan=small.plan.having(Step("recover", kind="lossy")))
-    assert promising([trained], OBJECTIVE, 4000) == []
-    assert promising([small], Objective(max_drop=0.5, max_latency_ms=1), 4000) == []
+    assert promising([trained], OBJECTIVE, 4000, 3.0) == []
+    assert promising([small], Objective(max_drop=0.5, max_latency_ms=1), 4000, 3.0) == []
 
 
 def test_a_doubling_of_the_drop_weighs_as_much_as_one_of_size_and_speed() -> None:
@@ -75,13 +75,23 @@ def test_a_doubling_of_the_drop_weighs_as_much_as_one_of_size_and_speed() -> Non
     assert promise(candidate(4, 0.1, 1000, 5), OBJECTIVE, 4000) == pytest.approx(one + 1)
 
 
+def test_a_longer_training_goes_for_plans_that_lose_more() -> None:
+    near, far = candidate(4, 1.0, 500, 5), candidate(3, 4.0, 250, 5)
+    first = [promising([near, far], OBJECTIVE, 4000, expected)[0] for expected in (3.0, 8.0)]
+    assert first == [near, far]
+    few, many = (expected_after(2592.0, step) for step in (0.2, 0.005))
+    assert 1 < few < many
+    assert expected_after(1.0, 0.5) == 1
+
+
 @pytest.mark.parametrize("seconds", [30.0, 1800.0, 7200.0])
-def test_rounds_halve_and_fill_the_time(seconds: float) -> None:
-    found = rounds(seconds, 6)
+@pytest.mark.parametrize("step", [0.002, 0.1, 0.5])
+def test_rounds_halve_and_fill_the_time(seconds: float, step: float) -> None:
+    found = rounds(seconds, 6, step)
     assert [count for count, _ in found] == [2**k for k in reversed(range(len(found)))]
     assert math.fsum(count * each for count, each in found) == pytest.approx(seconds)
-    assert len(found) == 1 or found[0][1] >= 300
-    assert rounds(seconds, 0) == []
+    assert len(found) == 1 or found[0][1] >= max(20, 3000 * step)
+    assert rounds(seconds, 0, step) == []
 
 
 def test_what_takes_longer_than_planned_is_made_up_for(
@@ -103,6 +113,7 @@ def test_what_takes_longer_than_planned_is_made_up_for(
 
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr("tensmith.search.lessons.Lessons", lambda trials, kept: None)
+    monkeypatch.setattr(Recovering, "_seconds_a_step", lambda *_: 0.1)
     monkeypatch.setattr(Recovering, "_trained", trained)
     monkeypatch.setattr(Recovering, "_known", lambda *_: None)
     monkeypatch.setattr(Recovering, "_chosen", lambda *_: left)
@@ -125,7 +136,7 @@ def test_what_took_one_plan_out_of_reach_is_not_tried_on_another(tmp_path: Path)
     space: Any = SimpleNamespace(
         challenges=lambda plan: (plan.having(step) for step in (ruin, halve) if len(plan.steps) == 1)
     )
-    Recovering(trials, Path(), lambda said: None)._challenge(space, math.inf)
+    Recovering(trials, Path(), lambda said: None)._challenge(space, math.inf, 3.0)
     added = [
         [step.rule for step in each.plan.steps if step.rule != "weight_only"] for each in trials.tried[2:]
     ]

@@ -41,6 +41,15 @@ class Lessons:
 
         ProgramError where the plan's program has no gradients.
         """
+        training = self._training(plan)
+        found = training.stands() if training.courses > before else training.course(seconds)
+        return self._teacher.step(found), found.stopped
+
+    def seconds_a_step(self, plan: Plan) -> float:
+        """What a step takes here; ProgramError where the plan's program has no gradients."""
+        return self._training(plan).seconds_a_step()
+
+    def _training(self, plan: Plan) -> Training:
         if plan.key not in self._trainings:
             builder, left = self.trials.builder, without_zeros(plan.steps)
             program, dense = builder.treated(plan), None
@@ -49,9 +58,7 @@ class Lessons:
                     dense = builder.allowed.covered(builder.treated(Plan.of(left, plan.settings)))
             learning = learning_constants(builder.allowed.covered(program), left != plan.steps, dense)
             self._trainings[plan.key] = self._teacher.lesson(program, learning, self._lost, plan.id)
-        training = self._trainings[plan.key]
-        found = training.stands() if training.courses > before else training.course(seconds)
-        return self._teacher.step(found), found.stopped
+        return self._trainings[plan.key]
 
     @cached_property
     def _teacher(self) -> Teacher:

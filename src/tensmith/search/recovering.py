@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,18 +29,19 @@ from tensmith.search.trial import Trials
 if TYPE_CHECKING:
     from tensmith.search.lessons import Lessons
 
-# What may be lost before training, in the budget's unit, and how many times less is expected after it: what
-# some thousand steps give back, which is what an hour on a CPU has time for. Plans that lose more would cost
-# that time and end beyond the budget, as those did that were chosen for eight times less.
-FARTHEST, _EXPECTED = 30.0, 3.0
-# The most that are trained, and the least seconds for one in the first round: a thousand small steps.
-_MOST, _LEAST_SECONDS = 8, 300.0
+# What may be lost before training, in the budget's unit.
+FARTHEST = 30.0
+# The most that are trained; the least steps, and seconds, of one in the first round. What is lost falls with
+# the square root of steps over so many: plans that lose more would cost the time and end beyond the budget.
+_MOST, _LEAST_STEPS, _LEAST_SECONDS, _FIRST_STEPS = 8, 3000, 20.0, 400
+# Seconds of a step where none could be timed.
+_USUAL_STEP = 0.3
 # What is not so many times smaller or faster than what holds the budget is not worth training.
 _NOTICEABLE = 1.1
 # Without a drop budget, drops count against this.
 _SMALLEST_BUDGET = 0.1
 # What the checkpoint's facts about training are called.
-_FACT, _CHOSEN = "recover/", "recover"
+_FACT, _CHOSEN, _STEP = "recover/", "recover", "recover/step"
 # Of the time, for plans beyond the budget to be found first.
 _LOOKING = 0.1
 
@@ -60,11 +62,13 @@ def _in_reach(candidate: Candidate) -> bool:
     return candidate.drop is not None and candidate.drop.value <= FARTHEST and "speedup" in candidate.metrics
 
 
-def promising(tried: Iterable[Candidate], objective: Objective, original_bytes: float) -> list[Candidate]:
+def promising(
+    tried: Iterable[Candidate], objective: Objective, original_bytes: float, expected: float
+) -> list[Candidate]:
     """Candidates over the drop budget alone that none within it, or hardly, beats in size and latency.
 
-    Of those that differ in the price of bits alone it is the best one: training finds the bits that the drop
-    budget bears, where there is one.
+    expected: how many times less they are to lose after training. Of those that differ in the price of bits
+    alone it is the best one: training finds the bits that the drop budget bears, where there is one.
     """
     measured = list(filter(_in_reach, tried))
     within = [c for c in measured if c.holds]
@@ -82,13 +86,18 @@ def promising(tried: Iterable[Candidate], objective: Objective, original_bytes: 
         and not beaten(candidate)
     ]
     front = pareto(found, lambda c: (c.bytes, c.latency, c.drop.value if c.drop else 0.0))
-    ranked = sorted(front, key=lambda c: -promise(c, objective, original_bytes, _EXPECTED))
+    ranked = sorted(front, key=lambda c: -promise(c, objective, original_bytes, expected))
     if objective.max_drop > 0:
         best: dict[Plan, Candidate] = {}
         for candidate in ranked:
             best.setdefault(_but_bits(candidate.plan), candidate)
         ranked = [*best.values()]
     return ranked[:_MOST]
+
+
+def _losing(plan: Plan) -> Plan:
+    """A plan's lossy steps alone."""
+    return Plan.of((step for step in plan.steps if step.kind == "lossy"), plan.settings)
 
 
 def _but_bits(plan: Plan) -> Plan:
@@ -100,13 +109,25 @@ def _but_bits(plan: Plan) -> Plan:
     return Plan.of(steps, plan.settings)
 
 
-def rounds(seconds: float, candidates: int) -> list[tuple[int, float]]:
-    """(how many are trained, seconds for each) of each round; as many as the time gives a fair beginning."""
-    count = 1
-    while 2 * count <= min(candidates, _MOST) and _share(seconds, 2 * count) >= _LEAST_SECONDS:
+def rounds(seconds: float, candidates: int, step: float) -> list[tuple[int, float]]:
+    """(how many are trained, seconds for each) of each round; as many as the time gives a fair beginning.
+
+    step: the seconds of one.
+    """
+    count, least = 1, max(_LEAST_SECONDS, _LEAST_STEPS * step)
+    while 2 * count <= min(candidates, _MOST) and _share(seconds, 2 * count) >= least:
         count *= 2
     first = _share(seconds, count)
     return [(count >> turn, first * 2**turn) for turn in range(count.bit_length())] if candidates else []
+
+
+def expected_after(seconds: float, step: float) -> float:
+    """How many times less a plan is to lose after the first round of so long a training.
+
+    step: the seconds of one.
+    """
+    (_, first), *_ = rounds(seconds, _MOST, step)
+    return max(1.0, math.sqrt(first / step / _FIRST_STEPS))
 
 
 def _share(seconds: float, count: int) -> float:
@@ -131,12 +152,13 @@ class Recovering:
         """Tries recovered plans; whether Ctrl-C ended it before its time, with the best so far tried."""
         from tensmith.search.lessons import Lessons  # PyTorch, which takes seconds to load
 
-        until = time.monotonic() + seconds
-        left = self._chosen(space, _LOOKING * seconds)
+        until, training = time.monotonic() + seconds, (1 - _LOOKING) * seconds
+        lessons = Lessons(self.trials, self.kept)
+        step = self._seconds_a_step(lessons)
+        left = self._chosen(space, _LOOKING * seconds, expected_after(training, step))
         if not left:
             self.tell("nothing to recover: no plan beyond the drop budget is much smaller or faster")
-        lessons: Lessons | None = None
-        planned = rounds((1 - _LOOKING) * seconds, len(left))
+        planned = rounds(training, len(left), step)
         ahead = sum(count * share for count, share in planned)
         asked = spent = 1.0
         for turn, (count, share) in enumerate(planned):
@@ -149,7 +171,6 @@ class Recovering:
                 began = time.monotonic()
                 given = share * min(1.0, max(0.0, until - began) / ahead * asked / spent)
                 if after is None:
-                    lessons = lessons or Lessons(self.trials, self.kept)
                     try:
                         after = self._trained(lessons, candidate.plan, turn, given)
                         asked, spent = asked + given, spent + time.monotonic() - began
@@ -172,29 +193,42 @@ class Recovering:
     def _original_bytes(self) -> float:
         return float(model_bytes(self.trials.race.run.model))
 
-    def _chosen(self, space: Space, seconds: float) -> list[Candidate]:
+    def _seconds_a_step(self, lessons: Lessons) -> float:
+        """Of the plan that promises most as it is; a resumed run goes on with what the first one took."""
+        checkpoint, within = self.trials.checkpoint, [c for c in self.trials.tried if _in_reach(c)]
+        if (known := checkpoint.fact(_STEP)) is not None:
+            return float(known)
+        step = _USUAL_STEP
+        if within:
+            best = max(within, key=lambda c: promise(c, self._objective, self._original_bytes))
+            with suppress(ProgramError, EngineError):  # others may be trained
+                step = lessons.seconds_a_step(best.plan)
+        checkpoint.note(_STEP, step)
+        return step
+
+    def _chosen(self, space: Space, seconds: float, expected: float) -> list[Candidate]:
         """What is worth training, best first; a resumed run goes on with the same plans."""
         trials, until = self.trials, time.monotonic() + seconds
         known = trials.checkpoint.fact(_CHOSEN)
         if known is None:
-            self._challenge(space, until)
-            found = promising(trials.tried, self._objective, self._original_bytes)
+            self._challenge(space, until, expected)
+            found = promising(trials.tried, self._objective, self._original_bytes, expected)
             trials.checkpoint.note(_CHOSEN, [candidate.plan.to_json() for candidate in found])
             return found
         tried = {candidate.plan.key: candidate for candidate in trials.tried}
         plans = map(Plan.from_json, known)
         return [tried.get(plan.key) or trials.attempt(plan) for plan in plans]
 
-    def _challenge(self, space: Space, until: float) -> None:
+    def _challenge(self, space: Space, until: float, expected: float) -> None:
         """Tries plans that lose much, next to the most promising ones so far, as long as there is time.
 
-        What took one plan out of reach is not tried on another.
+        Plans that lose the same are one here, and what took one out of reach is not tried on another.
         """
         opened: set[Plan] = set()
         hopeless: set[str] = set()
-        while waiting := [c for c in self.trials.tried if c.plan not in opened and _in_reach(c)]:
-            best = max(waiting, key=lambda c: promise(c, self._objective, self._original_bytes, _EXPECTED))
-            opened.add(best.plan)
+        while waiting := [c for c in self.trials.tried if _losing(c.plan) not in opened and _in_reach(c)]:
+            best = max(waiting, key=lambda c: promise(c, self._objective, self._original_bytes, expected))
+            opened.add(_losing(best.plan))
             for plan in space.challenges(best.plan):
                 change = Plan(tuple(step for step in plan.steps if step not in best.plan.steps)).key
                 tried = any(candidate.plan == plan for candidate in self.trials.tried)
