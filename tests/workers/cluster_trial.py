@@ -18,10 +18,15 @@ from tensmith.workers.base import Job
 from tensmith.workers.cluster import connect
 
 STARTED = "two nodes"
+# How Ray finds out that a node is gone: it asks, twice a second, and three questions have no answer.
+NOTICED_SOON = {
+    "health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_failure_threshold": 3,
+}  # fmt: skip
 
 
 def main(folder: Path, jobs: int) -> None:
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    head_args = {"num_cpus": 1, "include_dashboard": False, "_system_config": NOTICED_SOON}
+    nodes = Cluster(initialize_head=True, head_node_args=head_args)
     try:
         doomed = nodes.add_node(num_cpus=1)
         nodes.wait_for_nodes()
