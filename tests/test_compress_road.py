@@ -30,6 +30,7 @@ from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import SessionWorker
 from tensmith.evaluate import latency
+from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.memory import measure_memory
 from tensmith.ir import Program
 from tensmith.search import run
@@ -141,8 +142,12 @@ class Walk:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time is made up: a latency follows from the file, and the search ends after so many candidates.
 
-    Memory is measured in one process for each point.
+    Memory is measured in one process for each point, which is forked and not started as a program.
     """
+    start = Contender.start
+
+    def start_forked(self: Contender, *given: Any, fresh: bool = False, **more: Any) -> SessionWorker:
+        return start(self, *given, **more)
 
     def nanoseconds(timer: Any) -> float:
         worker: SessionWorker = timer.__self__
@@ -160,6 +165,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(latency, "take_turns", take_turns)
     monkeypatch.setattr(Schedule, "reserve", reserve)
     monkeypatch.setattr(Schedule, "processes", lambda *_: 1)
+    monkeypatch.setattr(Contender, "start", start_forked)
     monkeypatch.setattr(run, "measure_memory", measure_memory)  # the tests' own is no room of the road
 
 
