@@ -12,6 +12,7 @@ Equal sizes are given one symbol, so that sizes which must agree do.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -138,6 +139,7 @@ def one_node(
     return onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
+@functools.cache
 def _first_opset(operator: str) -> int:
     versions = [s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.name == operator]
     return min(versions)
