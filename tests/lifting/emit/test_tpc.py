@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import subprocess
 import tempfile
 from pathlib import Path
@@ -23,6 +24,16 @@ from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.refusal import Refusal
 
 MODEL = Path(__file__).resolve().parent.parent / "models" / "tpc"
+CPP = ("g++", "-std=c++17", "-O0", "-Wall", "-Wno-unused-function", "-fPIC")
+
+
+@functools.cache
+def parsed_model() -> Path:
+    """A folder with the model's headers as g++ has parsed them: that is most of what a kernel takes."""
+    place = Path(tempfile.mkdtemp(dir=compiled.folder()))
+    header = [MODEL / "runtime.hpp", "-o", place / "runtime.hpp.gch"]
+    subprocess.run([*CPP, "-x", "c++-header", *header], check=True)
+    return place
 
 
 def build(lifted: Lifted) -> ctypes.CDLL:
@@ -56,17 +67,7 @@ def build(lifted: Lifted) -> ctypes.CDLL:
     lines += ["    return 97;", "}"]
     (place / "device.cpp").write_text("\n".join(lines) + "\n")
     host = ["gcc", *compiled.FLAGS, "-fPIC", "-c", f"{name}.c"]
-    device = [
-        "g++",
-        "-std=c++17",
-        "-O0",
-        "-Wall",
-        "-Wno-unused-function",
-        "-fPIC",
-        f"-I{MODEL}",
-        "-c",
-        "device.cpp",
-    ]
+    device = [*CPP, f"-I{parsed_model()}", f"-I{MODEL}", "-c", "device.cpp"]
     link = ["g++", "-shared", f"{name}.o", "device.o", "-o", "library.so"]
     for command in (host, device, link):
         found = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
