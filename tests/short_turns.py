@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_TURN, _AGAIN = 0.004, 0.3  # seconds
+_TURN, _AGAIN = 0.001, 0.1  # seconds
 
 
 def take_short_turns() -> None:
