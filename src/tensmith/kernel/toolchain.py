@@ -74,8 +74,10 @@ def find_compiler(architecture: str | None = None) -> Compiler:
     """The compiler for an architecture (default: this machine's); MissingExtra if there is none."""
     if architecture in (None, _machine()) and (command := host_command()):
         return Compiler(command, _version(command), cross=False)
-    if importlib.util.find_spec("ziglang"):
-        command = (sys.executable, "-m", "ziglang", "cc")
+    if wheel := importlib.util.find_spec("ziglang"):
+        # Its program, where it is found: `python -m ziglang` starts an interpreter, which starts that.
+        zig = shutil.which("zig", path=os.pathsep.join(wheel.submodule_search_locations or ()))
+        command = (zig, "cc") if zig else (sys.executable, "-m", "ziglang", "cc")
         return Compiler(command, _version(command), cross=True)
     raise MissingExtra("compiling kernels without a C compiler on this machine", "native")
 
