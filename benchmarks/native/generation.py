@@ -5,6 +5,7 @@
 One text from its beginning, the likeliest token each, one thread, taking turns. plain C: the loops of
 llama2.c's run.c (plain_decoder.c), by the compiler at its most daring (-Ofast -march=native), which reads its
 own file of the same weights. onnxruntime: the same decoder with caches (deploy.caching). All say the same.
+native, 8 bits: after `tensmith quantize --bits 8`, which may say something else, and `same` tells.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import DATA, ROOT, parts
-from tensmith import load
+from tensmith import load, quantize
 from tensmith.evaluate.statistics import median_interval
 from tensmith.kernel.toolchain import find_compiler
 
 MODEL, WEIGHTS = DATA / "models" / "stories260k.onnx", DATA / "lm" / "stories260K.bin"
 SOURCE = ROOT / "benchmarks" / "native" / "plain_decoder.c"
-NATIVE, PLAIN, CACHED = "native", "plain C", "onnxruntime"
+NATIVE, PLAIN, CACHED, SMALL = "native", "plain C", "onnxruntime", "native, 8 bits"
 # (seconds of one text, its last token)
 Said = tuple[float, int]
 
@@ -48,9 +49,9 @@ def plain(tokens: int, folder: Path) -> Callable[[], Said]:
     return say
 
 
-def ours(engine: str, tokens: int) -> Callable[[], Said]:
-    """The model as `generate` runs it in an engine."""
-    model = load(MODEL, engine)
+def ours(path: Path, engine: str, tokens: int) -> Callable[[], Said]:
+    """A model as `generate` runs it in an engine."""
+    model = load(path, engine)
 
     def say() -> Said:
         began = time.perf_counter()
@@ -63,10 +64,14 @@ def ours(engine: str, tokens: int) -> Callable[[], Said]:
 def measured(tokens: int, seconds: float) -> parts.Found:
     """Texts of so many tokens, in turns."""
     with tempfile.TemporaryDirectory(prefix="tensmith-generation-") as folder:
-        say = {NATIVE: ours(NATIVE, tokens), PLAIN: plain(tokens, Path(folder)), CACHED: ours(CACHED, tokens)}
+        say = {name: ours(MODEL, name, tokens) for name in (NATIVE, CACHED)}
+        say[PLAIN] = plain(tokens, Path(folder))
         last = {name: each()[1] for name, each in say.items()}
         if len(set(last.values())) > 1:
             return parts.Found(wrong=[f"{tokens} tokens end in {last}"])
+        quantize(MODEL, small := Path(folder) / "small.onnx", bits=8)
+        say[SMALL] = ours(small, NATIVE, tokens)
+        last[SMALL] = say[SMALL]()[1]
         rounds: list[dict[str, float]] = []
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -79,8 +84,9 @@ def measured(tokens: int, seconds: float) -> parts.Found:
         row[name] = {
             "tokens_per_second": tokens / float(np.median(spent)),
             "native_faster": float(np.median(ratio)), "low": low, "high": high,
+            "same": last[name] == last[NATIVE],
         }  # fmt: skip
-        print(f"{tokens:5} tokens  {name:12} {tokens / np.median(spent):9.0f} a second, "
+        print(f"{tokens:5} tokens  {name:14} {tokens / np.median(spent):9.0f} a second, "
               f"native {np.median(ratio):.2f}x [{low:.2f} to {high:.2f}]")  # fmt: skip
     return parts.Found(row=row)
 
