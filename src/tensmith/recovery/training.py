@@ -349,6 +349,7 @@ class Training:
         Several threads wait for one another after each op, which costs more than they give where ops are
         small, or others work too.
         """
+        self._bfloat16 = False
         times = self._times()
         if _multiplies_bfloat16(self._network.device):
             loss = self._gradients(0)
