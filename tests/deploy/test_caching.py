@@ -310,3 +310,20 @@ def test_weights_in_codes_are_compiled_for_one_token_at_a_time(tmp_path: Path) -
     model.generate([3, 1], 20)
     assert isinstance(model.decoder, SlotDecoders)
     assert all(made.compared.apart <= made.borne for made in model.decoder.made.values())
+
+
+def test_a_compiled_step_serves_all_texts_that_fit_and_what_was_refused_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots, tried = load(decoder(tmp_path / "d.onnx"), engine="native").decoder, list[int]()
+    assert isinstance(slots, SlotDecoders)
+
+    def made(self: SlotDecoders, capacity: int) -> Any:
+        tried.append(capacity)
+        if capacity > 100:
+            raise ModelError("it has 100 positions")
+        return capacity
+
+    monkeypatch.setattr(SlotDecoders, "_made", made)
+    assert [slots._of(tokens) for tokens in (69, 66, 80, 72, 30, 40)] == [69, 69, 80, 80, 64, 64]
+    assert tried == [128, 69, 80, 64]

@@ -117,6 +117,9 @@ def test_a_fixed_length_that_looks_ahead_is_refused(tmp_path: Path) -> None:
     model = load(decoder(tmp_path / "m.onnx", length=12, causal=False))
     with pytest.raises(ModelError, match="exactly 12 tokens and looks at those to come"):
         model.generate(PROMPT, 2)
+    model.generate([*PROMPT, *PROMPT, *PROMPT, *PROMPT][:12], 1)  # nothing comes after it
+    with pytest.raises(ModelError, match="exactly 12 tokens and looks at those to come"):
+        model.generate(PROMPT, 2)
     with pytest.raises(UsageError, match="do not fit: the model takes 12"):
         model.generate(PROMPT, 11)
     with pytest.raises(ModelError, match="exactly 12 tokens beside its caches"):

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="the torch extra is not installed")
 import torch
 
-from lossy_samples import Interpreted, chain, inputs_of
+from lossy_samples import Interpreted, Net, chain, inputs_of
 from tensmith.ir import Program
 from tensmith.recovery.learning import (
     LearningBias,
@@ -133,3 +133,22 @@ def test_zeros_that_were_there_before_do_not_grow() -> None:
 def test_floats_of_no_grid_are_floats() -> None:
     network, _ = moved(chain())
     assert {type(each) for each in network.learning.values()} == {LearningFloats}
+
+
+def test_codes_keep_their_type_and_its_range() -> None:
+    scales = np.ones(2, np.float32)
+    unsigned = LearningGrid(("c", "s"), np.array([[200, 5], [0, 255]], np.uint8), scales, {"axis": 0}, False)
+    with torch.no_grad():
+        unsigned.numbers[0, 1] = -5.0
+    assert unsigned.written()["c"].tolist() == [[200, 0], [0, 255]]
+    wide = np.array([[3000, 5], [0, -2000]], np.int16)
+    written = LearningGrid(("c", "s"), wide, scales, {"axis": 0}, False).written()["c"]
+    assert written.dtype == np.int16 and (written == wide).all()
+
+
+@pytest.mark.parametrize("ruled_out", [-np.inf, np.nan, -3e38])
+def test_masks_do_not_learn(ruled_out: float) -> None:
+    net = Net(image=(6,))
+    mask = net.constant(np.where(np.arange(6) % 2, ruled_out, 0.0))
+    program = net.program(net.op("add", net.op("matmul", "x", net.weights(6, 6)), mask))
+    assert mask not in learning_constants(program, False) and len(learning_constants(program, False)) == 1

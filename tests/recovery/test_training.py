@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from functools import partial
 from itertools import pairwise
@@ -314,3 +315,41 @@ def test_no_sample_to_fit_to_is_one_to_judge_by(splits: Splits) -> None:
     assert of(splits.calibration) < of(splits.fitting)
     assert of(splits.fitting).isdisjoint(of(splits.search) | of(splits.held_out))
     assert of(splits.search).isdisjoint(of(splits.held_out))
+
+
+def test_a_course_that_ends_before_its_time_keeps_what_it_learned(
+    original: Program, pruned: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that makes its steps fewer than half of those that were planned, while zeros still come."""
+    course = lessons(original, pruned, tmp_path / "state.npz", growing=True)
+    before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu"))).lost
+    clock, step = [0.0], Training._step
+
+    def slow(self: Training, number: int, rate: float) -> bool:
+        clock[0] += 25.0
+        return step(self, number, rate)
+
+    monkeypatch.setattr(training.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(Training, "_step", slow)
+    found = course.course(10 * STEPS)
+    assert found.steps < STEPS / 2 and found.lost < before and course._grown
+
+
+def test_weights_that_are_no_numbers_are_not_kept(original: Program, pruned: Program, tmp_path: Path) -> None:
+    course = lessons(original, pruned, tmp_path / "state.npz")
+    course._look()
+    kept = course._state.best
+    with torch.no_grad():
+        course._network.parameters[next(iter(kept))].tensor.fill_(math.nan)
+    course._judge = lambda session: WeightsLoss(-1.0, -1.0)
+    course._look()
+    assert course._state.best is kept
+
+
+def test_what_cannot_be_trained_or_read_is_told(original: Program, pruned: Program, tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match="none of its weights can learn"):
+        digit_lessons.training(original, {}, Recipe(0), tmp_path / "state.npz")
+    course = lessons(original, pruned, tmp_path / "state.npz")
+    course.course(20.0)
+    (tmp_path / "state.npz").write_bytes(b"PK damaged")
+    assert lessons(original, pruned, tmp_path / "state.npz").courses == 0

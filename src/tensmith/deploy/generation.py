@@ -184,7 +184,7 @@ class TokenDecoder:
         that is looked at, with two different paddings."""
         rows = [
             self._run(known + (length - len(known)) * [filler], 0, {})[self.logits][0, len(known) - 1]
-            for filler in ((0,) if self._causal else (0, known[0] or 1))
+            for filler in ((0,) if self._causal else (0, known[0] or self._other))
         ]
         row: Array = rows[0]
         if np.abs(row - rows[-1]).max() > _SAME * max(1.0, float(np.abs(row).max())):
@@ -192,8 +192,13 @@ class TokenDecoder:
                 f"the model takes exactly {length} tokens and looks at those to come; export it with an open "
                 "length, or with a causal mask"
             )
-        self._causal = True
+        self._causal |= len(known) < length  # nothing followed else
         return row
+
+    @property
+    def _other(self) -> int:
+        """A token that is not 0, where there is one."""
+        return int(self.vocabulary != 1)
 
     def _run(self, tokens: list[int], before: int, state: Mapping[str, Array]) -> dict[str, Array]:
         total = before + len(tokens)

@@ -99,6 +99,7 @@ class SlotDecoders(TokenDecoder):
     threads: int = 1
     whole: TokenDecoder | None = None
     made: dict[int, SlotDecoder] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
 
     def _said(self, known: list[int], most: int, sampling: Sampling) -> Iterator[int]:
         try:
@@ -113,14 +114,16 @@ class SlotDecoders(TokenDecoder):
         """The decoder for so many tokens: their number is a power of two, or where the model takes no text of
         that length, just that."""
         wanted = max(_LEAST, 1 << (tokens - 1).bit_length())
-        if wanted not in self.made and tokens not in self.made:
+        if large := [capacity for capacity in self.made if tokens <= capacity <= wanted]:
+            return self.made[min(large)]
+        if wanted not in self.refused:
             try:
-                self.made[wanted] = self._made(wanted)
+                return self.made.setdefault(wanted, self._made(wanted))
             except TensmithError:
                 if tokens == wanted:
                     raise
-                self.made[tokens] = self._made(tokens)
-        return self.made.get(wanted) or self.made[tokens]
+                self.refused.add(wanted)
+        return self.made.setdefault(tokens, self._made(tokens))
 
     @cached_property
     def _causality(self) -> Causality:

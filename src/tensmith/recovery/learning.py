@@ -32,6 +32,8 @@ _MOST_CODE, _NEAR = 127, 1e-3
 _LOOKED_AT = 64
 # How far scales are apart that were one before they were rounded.
 _SAME = 1e-6
+# Larger numbers are no weights: they rule something out, as masks do.
+_LARGEST = 1e4
 # Floats are of a codebook where they have so few values, each shared by so many.
 _MOST_VALUES, _FEWEST_SHARING = 256, 8
 
@@ -171,7 +173,8 @@ class LearningGrid(LearningZeros):
         self.attrs, self.shape = attrs, codes.shape
         whole = codes.astype(np.float32)
         self.top = float(2 ** np.ceil(np.log2(max(whole.max(), -whole.min() - 1, 1) + 1)) - 1)
-        self.low = min(-self.top, float(whole.min()))
+        self._dtype = codes.dtype
+        self.low = min(-self.top, float(whole.min())) if codes.dtype.kind != "u" else 0.0
         self.mask = torch.as_tensor(whole != 0) if zeros and not whole.all() else None
         self._stored = scales.shape
         shared = np.allclose(scales, scales.flat[0], rtol=_SAME, atol=0)
@@ -229,7 +232,7 @@ class LearningGrid(LearningZeros):
             codes = self.codes() + 0.0
             if not self.scale_name:
                 return {self.codes_name: _array(codes * self._spread())}
-        return {self.codes_name: _array(codes).astype(np.int8), self.scale_name: _array(self.scales())}
+        return {self.codes_name: _array(codes).astype(self._dtype), self.scale_name: _array(self.scales())}
 
 
 @dataclass(frozen=True)
@@ -359,7 +362,7 @@ def _floats(program: Program) -> Iterator[str]:
         readers = program.consumers.get(name, ())
         if array.dtype == np.float32 and array.size > 1 and readers and name not in program.outputs:
             read = ((node, at) for node in readers for at, each in enumerate(node.inputs) if each == name)
-            if all(at in places[node] for node, at in read):
+            if all(at in places[node] for node, at in read) and np.abs(array).max() <= _LARGEST:
                 yield name
 
 

@@ -58,10 +58,9 @@ class Teacher:
         ProgramError where the program has no gradients.
         """
         network = self._network(program, learning)
-        classes = self.task.measure in ("accuracy", "agreement", "loss")
         state = self.kept / f"{name}.npz"
         return Training(
-            network, self._known, self._feed, classes, lost, self.recipe, state, self.threads,
+            network, self._known, self._feed, self._tells_classes, lost, self.recipe, state, self.threads,
         )  # fmt: skip
 
     def step(self, found: Outlook) -> Step:
@@ -82,7 +81,10 @@ class Teacher:
     def _network(self, program: Program, learning: Mapping[str, Learning]) -> TorchNetwork:
         """A program in PyTorch, compared with what it was made of."""
         network = TorchNetwork(program, learning, self.device)
-        require_agreement(network, next(parts_of(self._plain_feed.at(0), program, _COMPARED)))
+        first = next(parts_of(self._plain_feed.at(0), program, _COMPARED), None)
+        if first is None:
+            raise ProgramError("it takes more samples at a time than a batch has, or there are")
+        require_agreement(network, first)
         return network
 
     @cached_property
@@ -102,8 +104,14 @@ class Teacher:
 
     @cached_property
     def _feed(self) -> Feed:
-        """With all changes of images that leave the original's answers as they are."""
-        return self._plain_feed.changed_as_borne(self._classes)
+        """With all changes of images that leave the original's classes as they are; of other answers nobody
+        can say so."""
+        feed = self._plain_feed
+        return feed.changed_as_borne(self._classes) if self._tells_classes else feed
+
+    @property
+    def _tells_classes(self) -> bool:
+        return self.task.measure in ("accuracy", "agreement", "loss")
 
     def _classes(self, samples: Samples) -> Array:
         with torch.no_grad():

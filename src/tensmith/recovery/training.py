@@ -18,7 +18,7 @@ import torch
 
 from tensmith import gate
 from tensmith.engine.base import Session
-from tensmith.errors import ProgramError
+from tensmith.errors import ProgramError, VerificationError
 from tensmith.formula.arith import Array
 from tensmith.hardware import BF16_DOT, detect_cpu
 from tensmith.interrupt import postponed
@@ -147,6 +147,8 @@ class Training:
         zeros = (each for each in network.learning.values() if isinstance(each, LearningZeros))
         self._growing = [each for each in zeros if each.dense is not None]
         self._size = CodedSize(network.learning.values())
+        if not network.parameters:
+            raise ProgramError("none of its weights can learn")
         groups = [{"params": [p.tensor], "unit": p.unit} for p in network.parameters.values()]
         self._adam = torch.optim.Adam(groups, lr=0.0, betas=_BETAS)
         self._state = (self._loaded() if path.exists() else None) or _State(recipe.batch)
@@ -195,7 +197,7 @@ class Training:
                     pace = (time.monotonic() - began) / (state.step - first)
                     left = int(max(0.0, until - time.monotonic()) / pace)
                     state.steps = min(state.steps, state.step + left)
-            if state.growing and state.step < state.steps and not interrupted():
+            if not interrupted() and (not self._grown or state.step < state.steps):
                 self._end_growing()
             if stopped := interrupted():
                 self._look()
@@ -390,13 +392,14 @@ class Training:
                 self._at_once //= 2
 
     def _look(self) -> None:
-        """Keeps the weights if all zeros are there and none before cost less."""
-        if not self._grown:
+        """Keeps the weights if they are numbers, all zeros are there and none before cost less."""
+        now = self._parameters()
+        if not self._grown or not all(np.isfinite(array).all() for array in now.values()):
             return
         state, bits = self._state, self._size.bits()
         lost, compared = self._judge(NetworkSession(self._network, self._at_once))
         if self._cost(compared, bits) <= self._cost(state.compared, state.bits):
-            state.lost, state.compared, state.bits, state.best = lost, compared, bits, self._parameters()
+            state.lost, state.compared, state.bits, state.best = lost, compared, bits, now
 
     def _cost(self, compared: float, bits: float) -> float:
         """What is lost, and what would be if codes took no more bits than they may."""
@@ -427,8 +430,11 @@ class Training:
         write_arrays(self._path, arrays)
 
     def _loaded(self) -> _State | None:
-        """What an earlier process left; None where that is of another network, or of an older form."""
-        found = read_arrays(self._path, gate.most_decompressed(self._path.stat().st_size), "training")
+        """What an earlier process left; None where that is damaged, of another network or an older form."""
+        try:
+            found = read_arrays(self._path, gate.most_decompressed(self._path.stat().st_size), "training")
+        except VerificationError:  # damaged
+            return None
         shapes = {name: tuple(p.tensor.shape) for name, p in self._network.parameters.items()}
         same = {name: array.shape for name, array in _under("now", found).items()} == shapes
         stood, fresh = _under("stands", found), self._stands(_State(0))

@@ -18,7 +18,8 @@ from tensmith.errors import ProgramError, VerificationError
 from tensmith.files import atomic_path
 from tensmith.formula.arith import Array
 
-_MOST_ENTRIES = 10_000
+# Training keeps five arrays of each tensor that learns.
+_MOST_ENTRIES = 100_000
 # What zipfile says of a file that is damaged, encrypted or packed in another way.
 _UNREADABLE = (OSError, ValueError, zipfile.BadZipFile, RuntimeError, EOFError, zlib.error)
 
@@ -49,7 +50,9 @@ def read_arrays(path: Path, most_bytes: int, what: str) -> dict[str, Array]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-            if sum(m.file_size for m in members) > most_bytes or len(members) > _MOST_ENTRIES:
+            if len(members) > _MOST_ENTRIES:
+                raise ValueError(f"it holds more than {_MOST_ENTRIES:,} arrays")
+            if sum(m.file_size for m in members) > most_bytes:
                 raise ValueError(f"it holds more than {most_bytes >> 20} MB")
             for member in members:
                 with archive.open(member) as file:
@@ -65,7 +68,10 @@ def _array(data: bytes) -> Array:
     version = np.lib.format.read_magic(stream)
     if version != (1, 0):
         raise ValueError(f"unknown version {version}")
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    try:
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    except Exception as error:  # of whatever kind: the header is read as Python
+        raise ValueError(f"an array has no header: {error}") from error
     body = data[stream.tell() :]
     if dtype.kind not in "fiu" or len(body) != math.prod(shape) * dtype.itemsize:
         raise ValueError("an array does not have the size it states")

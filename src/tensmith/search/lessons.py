@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+import torch
 
 from tensmith.data import Subset
 from tensmith.engine.base import Session
@@ -39,15 +42,17 @@ class Lessons:
 
         before: how many are known to be over; a run that was killed may have kept one more.
 
-        ProgramError where the plan's program has no gradients.
+        TensmithError where the plan's program cannot be trained.
         """
-        training = self._training(plan)
-        found = training.stands() if training.courses > before else training.course(seconds)
-        return self._teacher.step(found), found.stopped
+        with _in_memory():
+            training = self._training(plan)
+            found = training.stands() if training.courses > before else training.course(seconds)
+            return self._teacher.step(found), found.stopped
 
     def seconds_a_step(self, plan: Plan) -> float:
-        """What a step takes here; ProgramError where the plan's program has no gradients."""
-        return self._training(plan).seconds_a_step()
+        """What a step takes here; TensmithError where the plan's program cannot be trained."""
+        with _in_memory():
+            return self._training(plan).seconds_a_step()
 
     def _training(self, plan: Plan) -> Training:
         if plan.key not in self._trainings:
@@ -75,6 +80,15 @@ class Lessons:
         samples = min(whole, _LOOKED_AT) if task.staged else whole
         original = standard.of_original(samples)
         return weights_loss(task, session, standard.view.take(samples), original)
+
+
+@contextmanager
+def _in_memory() -> Iterator[None]:
+    """ProgramError where a network does not fit the device's memory."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise ProgramError("it does not fit the device's memory") from error
 
 
 def weights_loss(task: Task, session: Session, view: Subset, original: Outcome) -> WeightsLoss:

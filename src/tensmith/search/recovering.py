@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tensmith.errors import EngineError, ProgramError
+from tensmith.errors import TensmithError, is_of_disk
 from tensmith.frontend.model_files import model_bytes
 from tensmith.rewrite.lossy.recover import Recover
 from tensmith.rewrite.rule import Step
@@ -173,8 +172,11 @@ class Recovering:
                 if after is None:
                     try:
                         after = self._trained(lessons, candidate.plan, turn, given)
-                        asked, spent = asked + given, spent + time.monotonic() - began
-                    except (ProgramError, EngineError) as error:
+                        took = time.monotonic() - began  # hardly any where an earlier start had ended it
+                        asked, spent = asked + min(given, took), spent + took
+                    except TensmithError as error:
+                        if is_of_disk(error):
+                            raise
                         self.tell(f"{candidate.id} cannot be trained: {error}")
                         continue
                     if after is None:
@@ -201,8 +203,11 @@ class Recovering:
         step = _USUAL_STEP
         if within:
             best = max(within, key=lambda c: promise(c, self._objective, self._original_bytes))
-            with suppress(ProgramError, EngineError):  # others may be trained
+            try:
                 step = lessons.seconds_a_step(best.plan)
+            except TensmithError as error:  # others may be trained
+                if is_of_disk(error):
+                    raise
         checkpoint.note(_STEP, step)
         return step
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,3 +96,12 @@ def test_archives_are_bounded_and_hold_no_pickles(tmp_path: Path) -> None:
     np.savez(path, a=np.array([{}], object))
     with pytest.raises(VerificationError, match="size it states"):
         read_arrays(path, 1 << 20, "arrays")
+
+
+@pytest.mark.parametrize("header", ["{[]: 1}", "((((", "{\n  1\n 2"])
+def test_headers_that_are_no_python_are_refused(header: str, tmp_path: Path) -> None:
+    text = header.encode()
+    with zipfile.ZipFile(tmp_path / "odd.npz", "w") as archive:
+        archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+    with pytest.raises(VerificationError, match="holds no arrays"):
+        read_arrays(tmp_path / "odd.npz", 1 << 20, "arrays")

@@ -17,6 +17,8 @@ from tensmith.errors import ModelError
 
 _MIN_COPY = 16
 _MIN_VECTOR, _MAX_VECTOR = 4, 1 << 16
+# Each vector is compared with all others of its length: only the first so many are.
+_MOST_COMPARED = 2000
 _COPY = -1
 
 
@@ -43,7 +45,7 @@ def find(specs: Sequence[PackedSpec], payloads: Sequence[Payload]) -> list[Deriv
         by_length.setdefault(specs[index].elements, []).append(index)
     for length, members in by_length.items():
         if _MIN_VECTOR <= length <= _MAX_VECTOR:
-            found += _products(members, order, payloads, sources)
+            found += _products(members[:_MOST_COMPARED], order, payloads, sources)
     return sorted(found, key=lambda item: item.target)
 
 
