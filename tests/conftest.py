@@ -6,7 +6,6 @@ import gc
 import os
 import signal
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ settings.load_profile("tensmith")
 # Until all is imported and collected there is no garbage to speak of.
 gc.disable()
 
-# Linux's folder in memory, and the bytes that it must have room for.
-IN_MEMORY, ROOM = Path("/dev/shm"), 4 << 30
 MANY = 100  # tests in a module
 AT_ONCE = 25  # of these that a process is given
 TRACING = ("tensorflow", "jax")
@@ -30,20 +27,6 @@ TRACING = ("tensorflow", "jax")
 # A shell that starts tests in the background makes them deaf to Ctrl-C; some of them are about it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def take_folders_in_memory() -> None:
-    """Temporary folders lie in memory from now on, unless TMPDIR says where: tests make and remove so many
-    that a disk is waited for. Not where there is little room, or no program may be started.
-    """
-    if "TMPDIR" in os.environ or not os.access(IN_MEMORY, os.W_OK | os.X_OK):
-        return
-    there = os.statvfs(IN_MEMORY)
-    if there.f_bavail * there.f_frsize >= ROOM and not there.f_flag & os.ST_NOEXEC:
-        os.environ["TMPDIR"] = tempfile.tempdir = str(IN_MEMORY)
-
-
-take_folders_in_memory()
 
 
 @pytest.hookimpl(tryfirst=True)
