@@ -148,3 +148,13 @@ def test_a_name_cannot_leave_its_comment(name: str, tmp_path: Path) -> None:
     folder = compile_folder(program, tmp_path)
     assert "escaped" in (folder / "model.c").read_text()
     assert Model(folder)(x=np.zeros((1, 3, 6, 6), np.float32))[name].shape == (1, 4, 6, 6)
+
+
+def test_a_model_that_took_the_place_of_another_answers_for_itself(tmp_path: Path) -> None:
+    x = np.linspace(-2, 2, 8, dtype=np.float32).reshape(1, 8)
+    for op, wanted in (("relu", np.maximum(x, 0)), ("neg", -x), ("relu", np.maximum(x, 0))):
+        net = Net(1, 8)
+        program = net.program(net.add(op, "x"))
+        shutil.rmtree(tmp_path / "compiled", ignore_errors=True)
+        (found,) = Model(compile_folder(program, tmp_path))(x=x).values()
+        np.testing.assert_array_equal(found, wanted)

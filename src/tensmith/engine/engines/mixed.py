@@ -11,6 +11,7 @@ from pathlib import Path
 
 import tensmith
 from tensmith.backend.mixed.folder import LIBRARY, MODEL, check_folder, mix, write_folder
+from tensmith.backend.native.emit.loader import path_of_now
 from tensmith.backend.native.plan import fixed
 from tensmith.engine.base import ENGINES, Session, Sizes, engine, first_line, on_request
 from tensmith.engine.compiled import NATIVE, CompileOptions, compiled_folder
@@ -88,7 +89,7 @@ def _load(folder: Path, threads: int, path: Path) -> OnnxRuntimeSession:
     try:
         check_folder(folder)
         options = session_options(threads)
-        options.register_custom_ops_library(str(folder.resolve() / LIBRARY))
+        options.register_custom_ops_library(path_of_now(folder.resolve() / LIBRARY))
         return open_session(folder / MODEL, options, read_signature(folder / MODEL))
     except Exception as error:
         raise EngineError(f"mixed cannot load {path}: {first_line(error)}") from error

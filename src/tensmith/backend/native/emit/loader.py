@@ -45,8 +45,25 @@ _MACHINES = {"arm64": "aarch64", "AMD64": "x86_64"}
 _FLAGS = {"neon": "asimd", "fp16": "asimdhp", "dotprod": "asimddp"}
 
 
+# What lay at the path of a library each time that it was loaded: devices and numbers of files.
+_LOADED: dict[Path, list[tuple[int, int]]] = {}
+
+
 class ModelError(Exception):
     """The folder cannot be used here; the message says why."""
+
+
+def path_of_now(library: Path) -> str:
+    """Where a library lies, so written that the file of now is loaded.
+
+    By a path dlopen gives what it loaded by that path before, also after another file came to lie there.
+    """
+    there = library.stat()
+    before = _LOADED.setdefault(library, [])
+    if (there.st_dev, there.st_ino) not in before:
+        before.append((there.st_dev, there.st_ino))
+    again = before.index((there.st_dev, there.st_ino))
+    return f"{library.parent}/{'./' * again}{library.name}"
 
 
 class Model:
@@ -66,7 +83,7 @@ class Model:
             file.readinto(self._weights)
         self.weights_at = address_of(self._weights)
         self._arenas = [arena_of(self.manifest["arena_bytes"])]  # those that no call is using
-        library = ctypes.CDLL(str(self.folder.resolve() / LIBRARY))
+        library = ctypes.CDLL(path_of_now(self.folder.resolve() / LIBRARY))
         made_for = self.manifest.get("threads", 1)
         alone = made_for == 1 or (threads is not None and threads < made_for)
         self._run = _entry(library) if alone else _Crew(library, made_for)
