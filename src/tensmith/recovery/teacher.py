@@ -81,10 +81,7 @@ class Teacher:
     def _network(self, program: Program, learning: Mapping[str, Learning]) -> TorchNetwork:
         """A program in PyTorch, compared with what it was made of."""
         network = TorchNetwork(program, learning, self.device)
-        first = next(parts_of(self._plain_feed.at(0), program, _COMPARED), None)
-        if first is None:
-            raise ProgramError("it takes more samples at a time than a batch has, or there are")
-        require_agreement(network, first)
+        require_agreement(network, next(parts_of(self._plain_feed.at(0), program, _COMPARED)))
         return network
 
     @cached_property

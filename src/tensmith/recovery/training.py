@@ -198,7 +198,7 @@ class Training:
                     left = int(max(0.0, until - time.monotonic()) / pace)
                     state.steps = min(state.steps, state.step + left)
             if not interrupted() and (not self._grown or state.step < state.steps):
-                self._end_growing()
+                self._end_early()
             if stopped := interrupted():
                 self._look()
                 self._save()
@@ -234,8 +234,8 @@ class Training:
             for each in self._growing:
                 each.grow(1 - (1 - step / last) ** 3)
 
-    def _end_growing(self) -> None:
-        """All zeros at once, where a course ends before its time: what it learned is not lost."""
+    def _end_early(self) -> None:
+        """All zeros at once, and a last look, where a course ends before its time: what it learned stays."""
         for each in self._growing:
             if not each.grown:
                 each.grow(1.0)
@@ -339,10 +339,7 @@ class Training:
 
     def _parts_of(self, number: int) -> list[Samples]:
         """A batch in as many samples at a time as can be."""
-        parts = list(parts_of(self._feed.at(number), self._network.program, self._at_once))
-        if not parts:
-            raise ProgramError("it takes more samples at a time than a batch has, or there are")
-        return parts
+        return list(parts_of(self._feed.at(number), self._network.program, self._at_once))
 
     def _seconds_a_step(self) -> tuple[float, float]:
         """What gradients take, in the form and on the threads that are fastest here, and what the original's
@@ -393,8 +390,10 @@ class Training:
 
     def _look(self) -> None:
         """Keeps the weights if they are numbers, all zeros are there and none before cost less."""
+        if not self._grown:
+            return
         now = self._parameters()
-        if not self._grown or not all(np.isfinite(array).all() for array in now.values()):
+        if not all(np.isfinite(array).all() for array in now.values()):
             return
         state, bits = self._state, self._size.bits()
         lost, compared = self._judge(NetworkSession(self._network, self._at_once))
@@ -484,10 +483,15 @@ def _multiplies_bfloat16(device: str) -> bool:
 
 
 def parts_of(samples: Samples, program: Program, most: int) -> Iterator[Samples]:
-    """The samples in as many at a time as the program takes, or at most so many."""
+    """The samples in as many at a time as the program takes, or at most so many.
+
+    ProgramError where it takes more than there are.
+    """
     sizes = [type_.dims[0] for type_ in program.inputs.values() if type_.dims]
     fixed = next((size for size in sizes if isinstance(size, int)), None)
     count = min(map(len, samples.values()))
     size = fixed or min(count, most)
+    if count < size:
+        raise ProgramError("it takes more samples at a time than a batch has, or there are")
     for start in range(0, count - size + 1, size):
         yield between(samples, start, start + size)
