@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import threading
 from dataclasses import replace
@@ -16,6 +17,7 @@ from mixed_models import I64, branching, compile_mixed, convolution, detector, m
 from onnx import helper
 
 from tensmith.backend.mixed.folder import LIBRARY, MODEL, check_folder
+from tensmith.engine.engines import mixed
 from tensmith.errors import EngineError, OutputError
 from tensmith.kernel import host_isa
 from tensmith.kernel.toolchain import has_compiler
@@ -129,3 +131,13 @@ def test_a_folder_that_exists_is_kept(tmp_path: Path) -> None:
     compile_mixed(detector(), tmp_path)
     with pytest.raises(OutputError, match="exists already"):
         compile_mixed(detector(), tmp_path)
+
+
+def test_a_folder_that_took_the_place_of_another_answers_for_itself(tmp_path: Path) -> None:
+    (x,) = images(1)
+    for seed in (2, 3):
+        shutil.rmtree(tmp_path / "mixed", ignore_errors=True)
+        session = mixed._load(compile_mixed(detector(seed), tmp_path), 1, tmp_path)
+        truth = onnxruntime.InferenceSession(detector(seed).SerializeToString())
+        for found, expected in zip(session.run({"x": x}).values(), truth.run(None, {"x": x})):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=144 * np.finfo(np.float32).eps * 4)
