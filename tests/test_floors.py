@@ -25,6 +25,7 @@ FLOORS = (
         "cache",
         "database",
         "progress",
+        "trellis",
     }
     | {"yaml_text"},
     {"formula", "data", "report", "ctext"},

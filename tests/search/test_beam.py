@@ -121,7 +121,7 @@ def test_a_line_begins_where_little_should_be_lost_and_says_what_each_layer_is_w
     assert predicted_divergence(two_layers(), line.level + 1) > 0.004
     (step,) = line.plan.steps
     assert step.params["worth"] == {"h": 1.0, "y": 0.01}
-    assert (step.params["rounding"], step.params["price"]) == ("coded", 2**line.level)
+    assert (step.params["rounding"], step.params["price"]) == ("dependent", 2**line.level)
 
 
 def test_narrow_integers_never_exceed_seven_bits(tmp_path: Path) -> None:

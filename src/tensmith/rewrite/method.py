@@ -149,8 +149,7 @@ class Method(ABC):
     def treatment(self, params: Mapping[str, Any], *names: str) -> str:
         """What it does to a layer of one or more names, in words for the report."""
         if self.graded:
-            coded = params.get("rounding") == "coded"
-            kind = "weights of short codes" if coded else f"{bits_of(params, *names)}-bit weights"
+            kind = "weights of short codes" if "price" in params else f"{bits_of(params, *names)}-bit weights"
             return f"{self.name}, {kind}"
         shown = ", ".join(f"{key} {value}" for key, value in params.items() if key != "bits")
         return f"{self.name} ({shown})" if shown else self.name
@@ -245,6 +244,16 @@ def lossy(name: str, *, stage: int, promise: str) -> Callable[[Class], Class]:
 def without_zeros(steps: Iterable[Step]) -> tuple[Step, ...]:
     """The steps of a trail but for those that make zeros which are worth something as such."""
     return tuple(step for step in steps if step.kind == "exact" or not LOSSY[step.rule].zeros)
+
+
+def independent(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps of a trail, with codes that stand each for itself where they depend on one another."""
+    return tuple(
+        replace(step, params={**step.params, "rounding": "coded"})
+        if step.params.get("rounding") == "dependent"
+        else step
+        for step in steps
+    )
 
 
 def apply_lossy(program: Program, step: Step, calibration: Calibration) -> Program:

@@ -236,7 +236,7 @@ class Space:
         params = {
             **{name: value for name, value in step.params.items() if name not in ("bits", "scales")},
             **({"plain": plain} if plain else {}),
-            "rounding": "coded",
+            "rounding": "dependent",
             "price": price(level),
             "worth": {site: float(f"{max(found[site].divergence, _LEAST_WORTH):.4g}") for site in sites},
         }

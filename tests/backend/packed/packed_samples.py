@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tensmith.trellis import following, has_odd
+
 
 def model_of(*tensors: TensorProto) -> bytes:
     """A serialized model that holds `tensors` as initializers."""
@@ -18,8 +20,17 @@ def tensor(name: str, values: np.ndarray) -> TensorProto:
     return numpy_helper.from_array(np.ascontiguousarray(values), name)
 
 
+def on_trellis(codes: np.ndarray) -> np.ndarray:
+    """Numbers of the quantizers that codes lead to along the first axis."""
+    states, numbers = np.zeros(codes.shape[1:], np.int64), np.empty_like(codes)
+    for place, row in enumerate(codes):
+        numbers[place] = 2 * row - has_odd(states) * np.sign(row)
+        states = following(states, numbers[place])
+    return numbers
+
+
 def varied_model(seed: int = 0) -> bytes:
-    """Quantized, sparse, clustered, fake-quantized, half and derived tensors, some in a subgraph."""
+    """Quantized, sparse, clustered, fake-quantized, half, dependent and derived ones, some in a subgraph."""
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(24, 12, 3, 3)) * rng.lognormal(0, 0.5, (24, 12, 1, 1))
     scales = (np.abs(weights).max((1, 2, 3), keepdims=True) / 31).astype(np.float32)
@@ -32,6 +43,8 @@ def varied_model(seed: int = 0) -> bytes:
     tensors = [
         tensor("q", steps),
         tensor("smooth", smooth.round().clip(-127, 127).astype(np.int8)),
+        tensor("dependent", on_trellis(steps.astype(np.int64) // 4).astype(np.int8)),
+        tensor("turned", on_trellis(rng.normal(size=(40, 30)).round().astype(np.int64)).T.astype(np.int8)),
         tensor("q_scale", scales.ravel()),
         tensor("x_scale", step),
         tensor("b_scale", scales.ravel() * step),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensmith.backend.packed.elements import Integers
-from tensmith.backend.packed.frequency import LEVELS, MEANS, MIN_LEVEL, Floats, context_shifts
+from tensmith.backend.packed.frequency import CONTEXTS, MIN_LEVEL, Floats, context_shifts
 from tensmith.backend.packed.rans import LOW, Decoder, SymbolBatch, no_words
 from tensmith.errors import TensmithError
 
@@ -35,7 +35,7 @@ class Density(NamedTuple):
     alphabet: int
     degrees: int
     squares: Floats  # [LEVELS]
-    factors: Floats  # [alphabet]
+    factors: Floats  # [alphabet]; of each of two quantizers, one after the other, where a trellis made them
 
 
 class KernelPlan(NamedTuple):
@@ -51,6 +51,7 @@ class KernelPlan(NamedTuple):
     quarters: tuple[int, ...]
     most_rest: int
     most_added: int
+    run: int = 0  # kernels of a row, where a trellis made them
 
 
 def _structure(name: str, **fields: Any) -> type[ctypes.Structure]:
@@ -65,7 +66,7 @@ _Shape = _structure(
 )  # fmt: skip
 _Kernels = _structure(
     "_Kernels", count=_L, taps=_I, quarters=_I * 3, most_rest=_I, most_added=_I, inverse=_P, shares=_P,
-    factors=_P, turns=_P, near=_P, weights=_P, rests=_P, known=_P,
+    factors=_P, turns=_P, near=_P, weights=_P, rests=_P, known=_P, run=_L, states=_P,
 )  # fmt: skip
 
 
@@ -73,7 +74,7 @@ def bind(path: Path) -> ctypes.CDLL:
     """The library of symbols.c at `path`."""
     library = ctypes.CDLL(str(path))
     library.packed_alike.argtypes = [_P, _P, _P, _L, _P]
-    library.packed_grid.argtypes = [_P, _P, _P, _L, _P, _L, _I, _L, _P]
+    library.packed_grid.argtypes = [_P, _P, _P, _L, _P, _L, _I, _L, _P, _P]
     library.packed_kernels.argtypes = [_P, _P, _P, _P]
     library.packed_words.argtypes = [_P, _P, _P, _I, _L, _P, _L, _P]
     library.packed_words.restype = _L
@@ -148,7 +149,7 @@ class CompiledDecoder(Decoder):
         self._states = self._states.astype(np.uint32)
         self._words = np.ascontiguousarray(np.frombuffer(data, "<u2", offset=4 * lanes))
         self._shifts = context_shifts().astype(np.int32)
-        self._known = np.zeros(LEVELS * MEANS, np.uint8)
+        self._known = np.zeros(2 * CONTEXTS, np.uint8)
         self._rows = np.zeros(0, np.int16)
         self._stream = _Stream(
             words=_address(self._words), count=self._words.size, states=_address(self._states), lanes=lanes
@@ -161,11 +162,23 @@ class CompiledDecoder(Decoder):
         self._begin(0, weights.size, contexts=1)
         return self._read("packed_alike", (count,), weights.astype(np.int32), count)
 
-    def grid(self, density: Density, rows: Integers, columns: Integers, base: int, inner: int) -> Shorts:
-        """Integers [rows, columns, inner] whose level is `base` and the row's and the column's."""
+    def grid(
+        self,
+        density: Density,
+        rows: Integers,
+        columns: Integers,
+        base: int,
+        inner: int,
+        dependent: bool = False,
+    ) -> Shorts:
+        """Integers [rows, columns, inner] whose level is `base` and the row's and the column's.
+
+        dependent: whether a trellis made them.
+        """
         self._begin(density.low, density.alphabet, density)
         of = rows.astype(np.int32), rows.size, columns.astype(np.int32), columns.size, base - MIN_LEVEL, inner
-        return self._read("packed_grid", (rows.size * columns.size * inner,), *of)
+        states = np.zeros(columns.size * inner, np.uint8) if dependent else 0
+        return self._read("packed_grid", (rows.size * columns.size * inner,), *of, states)
 
     def kernels(self, density: Density, plan: KernelPlan) -> Shorts:
         """Integers [kernels, taps]."""
@@ -173,6 +186,7 @@ class CompiledDecoder(Decoder):
         arrays: dict[str, np.ndarray[Any, Any]] = {
             "known": np.empty(taps * count, np.int16),
             "inverse": plan.inverse,
+            "states": np.zeros(plan.run, np.uint8),
             "shares": plan.shares,
         }
         for name in ("rests", "near", "weights", "factors", "turns"):
@@ -183,15 +197,16 @@ class CompiledDecoder(Decoder):
             quarters=(_I * 3)(*plan.quarters),
             most_rest=plan.most_rest,
             most_added=plan.most_added,
+            run=plan.run,
             **{name: _address(array) for name, array in arrays.items()},
         )
         self._begin(density.low, density.alphabet, density)
         return self._read("packed_kernels", (count, taps), ctypes.addressof(kernels))
 
     def _begin(
-        self, low: int, alphabet: int, density: Density | None = None, contexts: int = LEVELS * MEANS
+        self, low: int, alphabet: int, density: Density | None = None, contexts: int = 2 * CONTEXTS
     ) -> None:
-        """Room for a tensor's distributions, of which none is known yet: 4.4 MB at most, whatever follows."""
+        """Room for a tensor's distributions, of which none is known yet: 8.8 MB at most, whatever follows."""
         first = 0 if alphabet <= _NODE else _padded(-(-alphabet // _NODE))
         row = first + _padded(alphabet + 1)
         if self._rows.size < contexts * row:

@@ -22,6 +22,7 @@ LEVELS = MAX_LEVEL - MIN_LEVEL + 1
 # A context is a level and a mean: the mean in thirds of a spread, three spreads at most.
 PARTS, FARTHEST = 3, 9
 MEANS = 2 * FARTHEST + 1
+CONTEXTS = LEVELS * MEANS
 MAX_CORRECTION = 48  # quarter octaves, either way
 _UNIT = 20  # fixed-point bits of a density
 
@@ -40,7 +41,7 @@ def octaves(code: int, halvings: int) -> int:
 @cache
 def context_shifts() -> Integers:
     """Of each context, its mean in 256ths; of the one in the middle of each level, 0."""
-    levels, means = np.divmod(np.arange(LEVELS * MEANS), MEANS)
+    levels, means = np.divmod(np.arange(CONTEXTS), MEANS)
     scales = np.array([octaves(level + MIN_LEVEL, 2) for level in range(LEVELS)], np.int64)
     return (means - FARTHEST) * scales[levels] // (PARTS << 8)
 
@@ -87,6 +88,13 @@ def correction_factors(corrections: tuple[int, ...], low: int, high: int) -> Flo
     return factors[magnitude_bins(low, high)].astype(np.float32)
 
 
+def of_quantizers(factors: Floats, low: int) -> Floats:
+    """Factors of the integers from `low` on, 0 of those that a quantizer has not: [2, alphabet]."""
+    integers = np.arange(low, low + factors.size)
+    odd = integers % 2 != 0
+    return np.where(np.stack([~odd, odd | (integers == 0)]), factors, np.float32(0))
+
+
 def student(
     levels: Integers,
     degrees: int,
@@ -94,13 +102,15 @@ def student(
     high: int,
     corrections: tuple[int, ...] = (),
     shifts: Integers | None = None,
+    odd: Integers | None = None,
 ) -> Integers:
     """Frequencies [levels, high - low + 1] of the integers low..high (low <= 0 <= high, |k| < 2048).
 
     Student's t density with odd `degrees`: (1 + k^2 / (degrees s^2))^-((degrees + 1) / 2), s = 2^(level / 4),
     k counted from shifts / 256 (|shift| < 2^20; default: 0), times 2^(corrections[b] / 4) in magnitude bin b:
     pruning puts mass at 0 and takes it from around 0, and
-    symmetric quantization puts every channel's largest weight at an end.
+    symmetric quantization puts every channel's largest weight at an end. odd: 0 or 1, where only the integers
+    of that quantizer are possible.
     """
     values = np.arange(low, high + 1, dtype=np.int64) << 8
     away = (values - (0 if shifts is None else shifts[:, None])).astype(np.float32)
@@ -108,7 +118,10 @@ def student(
     density = ratio
     for _ in range((degrees + 1) // 2 - 1):
         density = density * ratio
-    return normalise((density * correction_factors(corrections, low, high)).astype(np.int64))
+    factors = correction_factors(corrections, low, high)
+    if odd is not None:
+        factors = of_quantizers(factors, low)[odd]
+    return normalise((density * factors).astype(np.int64))
 
 
 def histogram_codes(counts: Integers) -> bytes:

@@ -4,6 +4,9 @@
 - histogram: one stored distribution, for what has no order (palette indices);
 - scaled: a spread for each row and column, for weights, in `scaled.py`;
 - predicted: taps of kernels that tell one another's mean and spread, for convolutions, in `predicted.py`.
+
+Of the latter two, integers that a `trellis` made go by its quantizers: along the first axis, or the second
+one of a matrix that is stored the other way round.
 """
 
 from __future__ import annotations
@@ -12,13 +15,16 @@ import math
 
 import numpy as np
 
+from tensmith import trellis
 from tensmith.backend.packed import predicted, scaled
 from tensmith.backend.packed.elements import AnyIntegers, Integers, moved
 from tensmith.backend.packed.frequency import histogram_codes, histogram_weights, normalise
 from tensmith.backend.packed.rans import batch_of
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
+from tensmith.errors import ModelError
+from tensmith.trellis import Truths
 
-_BYTES, _HISTOGRAM, _SCALED, _PREDICTED = range(4)
+_BYTES, _HISTOGRAM, _SCALED, _PREDICTED, _DEPENDENT, _TURNED = range(6)
 _MAX_ALPHABET = 2048
 _LIMIT = 1 << 40
 _SKEWED = 0.999  # of the cost of uniform symbols; above it no spread is worth looking for
@@ -34,15 +40,51 @@ def encode_integers(values: Integers, shape: tuple[int, ...]) -> EncodedTensor |
     if low >= 0 and high < 256:
         candidates.append(EncodedTensor(number(_BYTES), values.astype(np.uint8).tobytes()))
     if low < high and skewed.batches[0].bits < _SKEWED * values.size * math.log2(high - low + 1):
-        candidates.append(EncodedTensor(number(_SCALED)) + scaled.encode(values, shape))
-        foretold = predicted.encode(values, shape, min(each.bits for each in candidates))
-        candidates += [EncodedTensor(number(_PREDICTED)) + foretold] if foretold is not None else []
+        turned, shape_turned = _turned(values, shape), shape[::-1]
+        if (odd := _quantizers(values, shape)) is not None:
+            candidates += _encode_weights(EncodedTensor(number(_DEPENDENT)), values, shape, odd)
+        elif (odd := _quantizers(turned, shape_turned)) is not None:
+            candidates += _encode_weights(EncodedTensor(number(_TURNED)), turned, shape_turned, odd)
+        else:
+            candidates += _encode_weights(EncodedTensor(), values, shape)
     return min(candidates, key=lambda candidate: candidate.bits)
+
+
+def _encode_weights(
+    head: EncodedTensor, values: Integers, shape: tuple[int, ...], odd: Truths | None = None
+) -> list[EncodedTensor]:
+    plain = head + EncodedTensor(number(_SCALED)) + scaled.encode(values, shape, odd)
+    foretold = predicted.encode(values, shape, plain.bits, odd)
+    return [plain] if foretold is None else [plain, head + EncodedTensor(number(_PREDICTED)) + foretold]
+
+
+def _quantizers(values: Integers, shape: tuple[int, ...]) -> Truths | None:
+    """Of each value, where a trellis made them."""
+    if not _are_rows(shape):
+        return None
+    odd = trellis.quantizers(values.reshape(shape[0], -1))
+    return odd.ravel() if odd is not None and odd.any() else None
+
+
+def _are_rows(shape: tuple[int, ...]) -> bool:
+    return len(shape) > 1 and trellis.serves(*shape[:2])
+
+
+def _turned(values: AnyIntegers, shape: tuple[int, ...]) -> Integers:
+    """Values of a matrix, columns first; of no matrix as they are."""
+    found = values.reshape(shape).T if len(shape) == 2 else values
+    return np.ascontiguousarray(found, np.int64).ravel()
 
 
 def decode_integers(reader: StreamReader, shape: tuple[int, ...], count: int) -> AnyIntegers:
     """Inverse of `encode_integers`; `count` is the product of `shape`."""
-    model = reader.parameters.number(_BYTES, _PREDICTED)
+    model = reader.parameters.number(_BYTES, _TURNED)
+    if model == _DEPENDENT:
+        return _decode_rows(reader, shape, count)
+    if model == _TURNED:
+        if len(shape) != 2:
+            raise ModelError("the packed model turns a tensor that is no matrix; the file is damaged")
+        return _turned(_decode_rows(reader, shape[::-1], count), shape[::-1])
     if model == _BYTES:
         return np.frombuffer(reader.plain.take(count), np.uint8).astype(np.int64)
     if model == _SCALED:
@@ -52,6 +94,15 @@ def decode_integers(reader: StreamReader, shape: tuple[int, ...], count: int) ->
     low = reader.parameters.number(-_LIMIT, _LIMIT)
     alphabet = reader.parameters.number(1, _MAX_ALPHABET)
     return moved(reader.alike(count, histogram_weights(reader.parameters.take(alphabet))), low)
+
+
+def _decode_rows(reader: StreamReader, shape: tuple[int, ...], count: int) -> AnyIntegers:
+    """What a trellis made."""
+    if not _are_rows(shape) or not count:
+        raise ModelError("the packed model has rows of a tensor without such; the file is damaged")
+    if reader.parameters.number(_SCALED, _PREDICTED) == _SCALED:
+        return scaled.decode(reader, shape, count, dependent=True)
+    return predicted.decode(reader, shape, dependent=True)
 
 
 def entropy(values: Integers) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from tensmith.backend.packed import scaled
 from tensmith.backend.packed.compiled import KernelPlan
 from tensmith.backend.packed.elements import AnyIntegers, Integers, moved
 from tensmith.backend.packed.frequency import (
+    CONTEXTS,
     DEGREES,
     FARTHEST,
     LEVELS,
@@ -38,6 +39,7 @@ from tensmith.backend.packed.rans import Contexts, batch_of, counted, numbered
 from tensmith.backend.packed.scaled import SpreadShape
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 from tensmith.errors import ModelError
+from tensmith.trellis import Truths
 
 MAX_TAPS = 64
 _NEAR = 8  # earlier taps that a mean rests on
@@ -135,9 +137,20 @@ def _inverse_spreads() -> Floats:
     return (PARTS * (1 << 12) / scales).astype(np.float32)
 
 
-def _table(shape: SpreadShape, contexts: Integers, low: int, high: int) -> Integers:
-    """Frequencies [contexts, alphabet]."""
-    return shape.frequencies(contexts // MEANS + MIN_LEVEL, low, high, context_shifts()[contexts])
+def _table(
+    shape: SpreadShape, contexts: Integers, low: int, high: int, odd: Integers | None = None
+) -> Integers:
+    """Frequencies [contexts, alphabet]; odd: the quantizer of each."""
+    return shape.frequencies(contexts // MEANS + MIN_LEVEL, low, high, context_shifts()[contexts], odd)
+
+
+def _present(contexts: Contexts, odd: Truths | None) -> tuple[Integers, Integers | None, Contexts]:
+    """The distinct contexts, their quantizers if there are such, and the index of each element's."""
+    if odd is None:
+        present, index = numbered(contexts.ravel())
+        return present, None, index
+    present, index = numbered((contexts + CONTEXTS * odd).ravel())
+    return present % CONTEXTS, present // CONTEXTS, index
 
 
 def _layout(shape: tuple[int, ...]) -> tuple[int, int] | None:
@@ -158,14 +171,17 @@ def _nearest(window: tuple[int, ...]) -> Integers:
     return near
 
 
-def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTensor | None:
+def encode(
+    values: Integers, shape: tuple[int, ...], most: float, odd: Truths | None = None
+) -> EncodedTensor | None:
     """`values` (1-D, the row-major elements of `shape`); None without taps, or where it gains nothing.
 
-    most: bits of the best that is known.
+    most: bits of the best that is known. odd: the quantizer of each, where a trellis made them.
     """
     if (layout := _layout(shape)) is None:
         return None
-    center = int(np.median(values))
+    center = int(np.median(values)) if odd is None else 0
+    quantizers = None if odd is None else np.ascontiguousarray(odd.reshape(layout).T)
     planes = np.ascontiguousarray((values - center).reshape(layout).T)
     low, high = int(planes.min()), int(planes.max())
     near = _nearest(shape[2:])
@@ -176,7 +192,8 @@ def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTens
     base = int(np.median(rows))
     grid = scaled.level_grid(rows - base, columns, base)
     sampled = np.ascontiguousarray(planes[:, ::stride])
-    model, fitted, bits = _fit(sampled, near, grid.ravel()[::stride], weights, flat, low, high)
+    own = None if quantizers is None else quantizers[:, ::stride]
+    model, fitted, bits = _fit(sampled, own, near, grid.ravel()[::stride], weights, flat, low, high)
     header = [center, low, high, base, fitted.tail, *fitted.corrections, _PRIORS.index(model.prior)]
     head = (
         EncodedTensor(b"".join(map(number, [*header, model.turn])))
@@ -187,14 +204,17 @@ def encode(values: Integers, shape: tuple[int, ...], most: float) -> EncodedTens
     if bits * planes.shape[1] / sampled.shape[1] + head.bits >= most:
         return None
     contexts = _KernelContexts(model, grid).at(_ALL, *_foretold(model, near, planes))
-    present, index = numbered(contexts.ravel())
-    table = _table(fitted, present, low, high)
-    batches = [batch_of(plane - low, own, table) for plane, own in zip(planes, index.reshape(planes.shape))]
+    present, of, index = _present(contexts, quantizers)
+    table = _table(fitted, present, low, high, of)
+    runs = (len(planes) * (1 if odd is None else shape[0]), -1)
+    batches = [
+        batch_of(run - low, places, table) for run, places in zip(planes.reshape(runs), index.reshape(runs))
+    ]
     return head + EncodedTensor(batches=tuple(batches))
 
 
-def decode(reader: StreamReader, shape: tuple[int, ...]) -> AnyIntegers:
-    """Inverse of `encode`."""
+def decode(reader: StreamReader, shape: tuple[int, ...], dependent: bool = False) -> AnyIntegers:
+    """Inverse of `encode`. dependent: whether a trellis made them."""
     take = reader.parameters.number
     center, low, high, base, fitted = scaled.read_shape(reader)
     prior = _PRIORS[take(0, len(_PRIORS) - 1)]
@@ -211,7 +231,8 @@ def decode(reader: StreamReader, shape: tuple[int, ...]) -> AnyIntegers:
     model = _Model(weights, np.concatenate([[0], coded[: taps - 1]]), prior, turn)
     grid = scaled.level_grid(rows, columns, base)
     if reader.compiled is not None:
-        read = reader.compiled.kernels(fitted.density(low, high), _plan(model, grid, near))
+        run = shape[1] if dependent else 0
+        read = reader.compiled.kernels(fitted.density(low, high, dependent), _plan(model, grid, near, run))
         return moved(read.ravel(), center)
     planes = np.zeros((taps, kernels), np.int64)
     contexts, factors = _KernelContexts(model, grid), _rest_factors(model)
@@ -219,13 +240,17 @@ def decode(reader: StreamReader, shape: tuple[int, ...]) -> AnyIntegers:
     for tap in range(taps):
         means = _means(weights, near, planes, tap)
         present, index = numbered(contexts.at(slice(tap, tap + 1), means, learned).ravel())
-        planes[tap] = reader.symbols(index, _table(fitted, present, low, high)) + low
+        if dependent:
+            table = scaled.both_quantizers(partial(_table, fitted, present, low, high), present.size)
+            planes[tap] = scaled.read_rows(reader, index.reshape(shape[:2]), table, low).ravel()
+        else:
+            planes[tap] = reader.symbols(index, _table(fitted, present, low, high)) + low
         learned += _learned(factors[tap], planes[tap], means)
     return planes.T.ravel() + center
 
 
-def _plan(model: _Model, grid: Integers, near: Integers) -> KernelPlan:
-    """What the compiled decoder computes contexts with."""
+def _plan(model: _Model, grid: Integers, near: Integers, run: int) -> KernelPlan:
+    """What the compiled decoder computes contexts with. run: kernels of a row, where a trellis made them."""
     taps = np.arange(len(near))
     return KernelPlan(
         rests=_first_rests(model, grid),
@@ -238,6 +263,7 @@ def _plan(model: _Model, grid: Integers, near: Integers) -> KernelPlan:
         quarters=_QUARTERS,
         most_rest=_MOST_REST,
         most_added=_MOST_ADDED,
+        run=run,
     )
 
 
@@ -265,6 +291,7 @@ def _weights(planes: Integers, near: Integers) -> Integers:
 
 def _fit(
     planes: Integers,
+    odd: Truths | None,
     near: Integers,
     grid: Integers,
     weights: Integers,
@@ -278,19 +305,19 @@ def _fit(
     taps = np.clip(np.rint(4 * np.log2(sizes / sizes[0])), -scaled.REACH, scaled.REACH).astype(np.int64)
     first = _Model(weights, taps, _PRIORS[2])
     foretold = _foretold(first, near, planes)  # the same for every prior and turn
-    known: dict[tuple[int, int], tuple[Integers, Integers]] = {}
+    known: dict[tuple[int, int], tuple[Integers, Integers | None, Integers]] = {}
 
-    def counts(model: _Model) -> tuple[Integers, Integers]:
+    def counts(model: _Model) -> tuple[Integers, Integers | None, Integers]:
         key = (model.prior, model.turn)
         if key not in known:
-            present, index = numbered(_KernelContexts(model, grid).at(_ALL, *foretold).ravel())
-            known[key] = present, counted((planes - low).ravel(), index, present.size, high - low + 1)
+            present, of, index = _present(_KernelContexts(model, grid).at(_ALL, *foretold), odd)
+            known[key] = present, of, counted((planes - low).ravel(), index, present.size, high - low + 1)
         return known[key]
 
     @cache
     def cost(model: _Model, shape: SpreadShape) -> float:
-        present, table = counts(model)
-        return scaled.code_length(table, _table(shape, present, low, high), shape)
+        present, of, table = counts(model)
+        return scaled.code_length(table, _table(shape, present, low, high, of), shape)
 
     model, shape = first, start
     turns = [replace(model, turn=model.turn + turn) for turn in (0, -2, -1, 1)]
@@ -299,8 +326,8 @@ def _fit(
     model = min(priors, key=lambda each: cost(each, shape))
     tails = range(max(0, shape.tail - 2), min(len(DEGREES), shape.tail + 3))
     shape = min((replace(shape, tail=tail) for tail in tails), key=lambda each: cost(model, each))
-    present, table = counts(model)
-    expected = _table(shape, present, low, high)
+    present, of, table = counts(model)
+    expected = _table(shape, present, low, high, of)
     moved = scaled.corrected(shape, table, expected, magnitude_bins(low, high))
     shape = min(shape, moved, key=lambda each: cost(model, each))
     return model, shape, cost(model, shape)

@@ -130,6 +130,25 @@ def _encoded_in_turn(batches: Sequence[SymbolBatch], lanes: int) -> bytes:
     return np.array(states, "<u4").tobytes() + np.array(words, "<u2").tobytes()
 
 
+class Table(NamedTuple):
+    """Frequencies [contexts, alphabet] in a row, and where each one's interval starts: in its context, and
+    after those of all contexts before.
+    """
+
+    alphabet: int
+    frequencies: Integers
+    starts: Integers
+    intervals: Integers
+
+    @staticmethod
+    def of(frequencies: Integers) -> Table:
+        """For batches that are read by the same ones."""
+        alphabet = frequencies.shape[1]
+        starts = (np.cumsum(frequencies, axis=1) - frequencies).ravel()
+        intervals = starts + (np.arange(len(frequencies)) << PRECISION).repeat(alphabet)
+        return Table(alphabet, frequencies.ravel(), starts, intervals)
+
+
 def no_words() -> ModelError:
     """The error where symbols need words beyond the last one."""
     return ModelError("the packed model's symbols end early; the file is damaged, fetch it again")
@@ -154,13 +173,11 @@ class Decoder:
         if self._left <= 0:
             raise ModelError("the packed model has too few lanes for its symbols; the file is damaged")
 
-    def read(self, contexts: Contexts, frequencies: Integers) -> Integers:
+    def read(self, contexts: Contexts, frequencies: Integers | Table) -> Integers:
         """One symbol for each context: inverse of `encode` on `batch_of(symbols, contexts, frequencies)`."""
         self.expect(contexts.size)
-        alphabet = frequencies.shape[1]
-        flat = frequencies.ravel()
-        starts = (np.cumsum(frequencies, axis=1) - frequencies).ravel()
-        intervals = starts + (np.arange(len(frequencies)) << PRECISION).repeat(alphabet)
+        table = frequencies if isinstance(frequencies, Table) else Table.of(frequencies)
+        alphabet, flat, starts, intervals = table
         if self._states.size <= _FEW_LANES:
             found = self._in_turn(contexts.tolist(), flat.tolist(), starts.tolist(), intervals.tolist())
             symbols: Integers = np.array(found, np.int64) - contexts.astype(np.int64) * alphabet

@@ -14,7 +14,7 @@ import zstandard
 from tensmith.backend.packed.compiled import CompiledDecoder
 from tensmith.backend.packed.elements import AnyIntegers, Integers
 from tensmith.backend.packed.frequency import normalise
-from tensmith.backend.packed.rans import Contexts, Decoder, SymbolBatch
+from tensmith.backend.packed.rans import Contexts, Decoder, SymbolBatch, Table
 from tensmith.errors import ModelError
 
 
@@ -99,7 +99,7 @@ class StreamReader:
         """What reads whole tensors at once, if that is at hand."""
         return self._decoder if isinstance(self._decoder, CompiledDecoder) else None
 
-    def symbols(self, contexts: Contexts, frequencies: Integers) -> Integers:
+    def symbols(self, contexts: Contexts, frequencies: Integers | Table) -> Integers:
         """One symbol (0..alphabet - 1) for each context, by `frequencies` [contexts, alphabet]."""
         return self._decoder.read(contexts, frequencies)
 

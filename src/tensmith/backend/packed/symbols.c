@@ -14,7 +14,7 @@
 
 enum {
     PRECISION = 15, TOTAL = 1 << PRECISION, LOW = 1 << 16, WORD = 16, NODE = 16,
-    LEVELS = 53, MEANS = 19, MIDDLE = 9, NEAR = 8, MOST_TAPS = 64, MOST_SYMBOLS = 2048, BLOCK = 1024,
+    LEVELS = 53, MEANS = 19, CONTEXTS = LEVELS * MEANS, MIDDLE = 9, NEAR = 8, MOST_TAPS = 64, MOST_SYMBOLS = 2048, BLOCK = 1024,
 };
 
 /* A symbol stream: all its words, how many were read, the state of each lane, and whose turn it is. */
@@ -31,10 +31,10 @@ typedef struct {
     int32_t low, alphabet;
     int32_t power;           /* of the density: half the degrees of freedom, rounded up */
     const float *squares;    /* [LEVELS] */
-    const float *factors;    /* [alphabet] */
-    const int32_t *shifts;   /* [LEVELS * MEANS] */
-    int16_t *rows;           /* [LEVELS * MEANS][row] */
-    uint8_t *known;          /* [LEVELS * MEANS]: whether the row is there */
+    const float *factors;    /* [quantizers][alphabet] */
+    const int32_t *shifts;   /* [CONTEXTS] */
+    int16_t *rows;           /* [quantizers][CONTEXTS][row] */
+    uint8_t *known;          /* [quantizers][CONTEXTS]: whether the row is there */
     int64_t row, first;      /* int16 of a row, and of it before the nodes */
 } Shape;
 
@@ -94,15 +94,16 @@ static void build(const Shape *t, int context)
 {
     float ratios[MOST_SYMBOLS], density[MOST_SYMBOLS];
     int32_t weights[MOST_SYMBOLS], shares[MOST_SYMBOLS];
-    int n = t->alphabet, low = t->low, shift = t->shifts[context];
-    float squared = t->squares[context / MEANS];
+    int n = t->alphabet, low = t->low, shift = t->shifts[context % CONTEXTS];
+    float squared = t->squares[context % CONTEXTS / MEANS];
+    const float *factors = t->factors + context / CONTEXTS * n;
     for (int k = 0; k < n; k++) {
         float away = (float)((low + k) * 256 - shift);
         density[k] = ratios[k] = 1.0f / (1.0f + away * away / squared);
     }
     for (int i = 1; i < t->power; i++)
         for (int k = 0; k < n; k++) density[k] *= ratios[k];
-    for (int k = 0; k < n; k++) weights[k] = (int32_t)(density[k] * t->factors[k]);
+    for (int k = 0; k < n; k++) weights[k] = (int32_t)(density[k] * factors[k]);
     normalise(weights, shares, n);
     lay(t, context, shares);
 }
@@ -176,30 +177,48 @@ static int take_in(Stream *s, const Shape *t, const uint16_t *contexts, int n, i
     return take(s, t, contexts, n, out);
 }
 
-/* Symbols [rows, columns, inner] whose level, counted from the lowest, is `base` and the row's and column's. */
+/* n symbols of a row that a trellis made: as trellis.py and scaled.read_rows. The quantizer of each is that of
+   its state, which follows. */
+static int take_row(Stream *s, const Shape *t, uint16_t *contexts, uint8_t *states, int n, int16_t *out)
+{
+    for (int i = 0; i < n; i++) contexts[i] = (uint16_t)(contexts[i] + (states[i] >> 1) * CONTEXTS);
+    if (take_in(s, t, contexts, n, out)) return 1;
+    for (int i = 0; i < n; i++) {
+        int size = out[i] < 0 ? -out[i] : out[i], odd = states[i] >> 1, parity = (size + odd) >> 1;
+        states[i] = (uint8_t)(((parity ^ states[i]) & 1) << 1 | odd);
+    }
+    return 0;
+}
+
+/* Symbols [rows, columns, inner] whose level, counted from the lowest, is `base` and the row's and column's.
+   states [columns, inner]: all 0, where a trellis made them. */
 EXPORTED int packed_grid(Stream *s, const Shape *t, const int32_t *rows, int64_t row_count, const int32_t *columns,
-        int64_t column_count, int32_t base, int64_t inner, int16_t *out)
+        int64_t column_count, int32_t base, int64_t inner, uint8_t *states, int16_t *out)
 {
     uint16_t levels[BLOCK], contexts[BLOCK];
     s->lane = 0;
-    for (int64_t o = 0; o < row_count; o++)
+    for (int64_t o = 0; o < row_count; o++) {
+        uint8_t *own = states;
+        if (states) s->lane = 0;
         for (int64_t begin = 0; begin < column_count; begin += BLOCK) {
             int n = column_count - begin < BLOCK ? (int)(column_count - begin) : BLOCK, filled = 0;
             for (int i = 0; i < n; i++)
                 levels[i] = (uint16_t)(clipped(rows[o] + columns[begin + i] + base, 0, LEVELS - 1) * MEANS + MIDDLE);
             if (inner == 1) {
-                if (take_in(s, t, levels, n, out)) return 1;
-                out += n;
+                if (own ? take_row(s, t, levels, own, n, out) : take_in(s, t, levels, n, out)) return 1;
+                out += n, own += own ? n : 0;
                 continue;
             }
             for (int i = 0; i < n; i++)
                 for (int64_t r = 0; r < inner; r++) {
                     contexts[filled++] = levels[i];
                     if (filled < BLOCK && (i < n - 1 || r < inner - 1)) continue;
-                    if (take_in(s, t, contexts, filled, out)) return 1;
-                    out += filled, filled = 0;
+                    if (own ? take_row(s, t, contexts, own, filled, out) : take_in(s, t, contexts, filled, out))
+                        return 1;
+                    out += filled, own += own ? filled : 0, filled = 0;
                 }
         }
+    }
     return 0;
 }
 
@@ -216,6 +235,8 @@ typedef struct {
     const int32_t *weights;    /* [taps][NEAR] */
     int32_t *rests;            /* [count] */
     int16_t *known;            /* [taps][count] */
+    int64_t run;               /* kernels of a row, where a trellis made them, else 0 */
+    uint8_t *states;           /* [run] */
 } Kernels;
 
 /* Means and contexts of kernels begin .. begin + n - 1 at a tap. */
@@ -267,12 +288,19 @@ EXPORTED int packed_kernels(Stream *s, const Shape *t, const Kernels *k, int16_t
     int32_t means[BLOCK];
     uint16_t contexts[BLOCK];
     for (int tap = 0; tap < k->taps; tap++) {
-        s->lane = 0;
-        for (int64_t begin = 0; begin < k->count; begin += BLOCK) {
-            int n = k->count - begin < BLOCK ? (int)(k->count - begin) : BLOCK;
-            foretell(k, tap, begin, n, means, contexts);
-            if (take_in(s, t, contexts, n, k->known + tap * k->count + begin)) return 1;
-            learn(k, tap, begin, n, means);
+        int64_t run = k->run ? k->run : k->count;
+        for (int64_t i = 0; i < k->run; i++) k->states[i] = 0;
+        for (int64_t row = 0; row < k->count; row += run) {
+            s->lane = 0;
+            for (int64_t at = 0; at < run; at += BLOCK) {
+                int64_t begin = row + at;
+                int n = run - at < BLOCK ? (int)(run - at) : BLOCK;
+                int16_t *out = k->known + tap * k->count + begin;
+                foretell(k, tap, begin, n, means, contexts);
+                if (k->run ? take_row(s, t, contexts, k->states + at, n, out) : take_in(s, t, contexts, n, out))
+                    return 1;
+                learn(k, tap, begin, n, means);
+            }
         }
     }
     for (int64_t i = 0; i < k->count; i++)

@@ -13,7 +13,7 @@ a weight is worth its bits where step^2 = 6 price / ln 2 (Gish & Pierce 1968).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +43,7 @@ class CodeLengths:
         that says is told of the layer as a whole.
         """
         magnitudes = np.abs(codes)
-        mean = np.maximum(_means(magnitudes, taps), _LEAST_MEAN)
+        mean = np.maximum(means(magnitudes, taps), _LEAST_MEAN)
         theta = (np.sqrt(1 + mean**2) - 1) / mean
         zero = (1 - theta) / (1 + theta)
         seen = [np.count_nonzero(magnitudes == level) + 0.5 for level in (0, 1)]
@@ -68,7 +68,7 @@ class CodeLengths:
         return np.asarray(np.copysign(best, values))
 
 
-def _means(magnitudes: Array, taps: int) -> Array:
+def means(magnitudes: Array, taps: int) -> Array:
     """Mean magnitudes [groups, rows, d], each the product of what its row and its channel have."""
     groups, rows, d = magnitudes.shape
     mean = max(float(magnitudes.mean()), 1e-9)
@@ -76,6 +76,72 @@ def _means(magnitudes: Array, taps: int) -> Array:
     row = (by_channel.sum(axis=(1, 2)) + _PRIOR * mean) / (d + _PRIOR)
     channel = (by_channel.sum(axis=(0, 2)) + _PRIOR * mean) / (groups * rows * taps + _PRIOR)
     return np.outer(row, np.repeat(channel, taps)).reshape(magnitudes.shape) / mean
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Rows [groups, rows, d] in units of scales [groups, rows].
+
+    prices: of a bit at each weight, in squares of these units. parts: how the columns of each group make up
+    for one another; none: they do not.
+    """
+
+    rows: Array
+    scales: Array
+    prices: Array
+    parts: Sequence[Compensation]
+    taps: int
+    top: int
+
+    def treated(self, group: int, treat: TreatColumn) -> Array:
+        """The rows of a group with every column treated."""
+        rows = self.rows[group]
+        if self.parts:
+            return self.parts[group].applied(rows, lambda *_: treat)
+        return np.stack([treat(column, index) for index, column in enumerate(rows.T)], axis=1)
+
+    def codes(self) -> Array:
+        """Those of least error and bits."""
+        codes = np.clip(np.rint(self.rows), -self.top, self.top)
+        for _ in range(_ROUNDS):
+            lengths = CodeLengths.of(codes, self.taps)
+            if self.parts:
+                codes = np.stack(
+                    [self.treated(group, self._by(lengths, group)) for group in range(len(codes))]
+                )
+            else:
+                codes = lengths.cheapest(self.rows, self.prices, self.top)
+        return codes
+
+    def _by(self, lengths: CodeLengths, group: int) -> TreatColumn:
+        """What chooses the codes of a group's columns; zeros stay."""
+        zeros = self.rows[group] == 0
+
+        def treat(column: Array, index: int) -> Array:
+            codes = lengths.column(group, index).cheapest(column, self.prices[group, :, index], self.top)
+            return np.where(zeros[:, index], 0.0, codes)
+
+        return treat
+
+
+def coded_layer(
+    rows: Array,
+    second: Array,
+    price: float,
+    taps: int,
+    top: int,
+    *,
+    finer: float = 1.0,
+    compensating: bool = True,
+) -> Layer:
+    """What `coded` rounds. finer: the step, as a share of the best uniform one."""
+    parts = [Compensation.of(h) for h in second] if compensating else []
+    worth = np.stack([part.costs for part in parts] or [np.diag(damped(h)) for h in second])
+    step = finer * math.sqrt(6 * price / math.log(2) / float(worth.mean()))
+    scales = np.maximum(step, np.maximum(np.abs(rows).max(axis=2), _TINY) / top)
+    scales = scales.astype(np.float32).astype(np.float64)
+    prices = price / (scales[..., None] ** 2 * worth[:, None, :])
+    return Layer(rows / scales[..., None], scales, prices, parts, taps, top)
 
 
 def coded(
@@ -86,35 +152,5 @@ def coded(
     price: of a bit, in squared output error. Columns are `taps` to a channel. Without `compensating`, each
     weight stands for itself.
     """
-    parts = [Compensation.of(h) for h in second] if compensating else []
-    worth = np.stack([part.costs for part in parts] or [np.diag(damped(h)) for h in second])
-    step = math.sqrt(6 * price / math.log(2) / float(worth.mean()))
-    scales = np.maximum(step, np.maximum(np.abs(rows).max(axis=2), _TINY) / top)
-    scales = scales.astype(np.float32).astype(np.float64)
-    scaled = rows / scales[..., None]
-    prices = price / (scales[..., None] ** 2 * worth[:, None, :])
-    codes = np.clip(np.rint(scaled), -top, top)
-    for _ in range(_ROUNDS):
-        lengths = CodeLengths.of(codes, taps)
-        if not compensating:
-            codes = lengths.cheapest(scaled, prices, top)
-            continue
-        codes = np.stack(
-            [
-                part.applied(own, _treating(lengths, prices[group], own == 0, group, top))
-                for group, (part, own) in enumerate(zip(parts, scaled))
-            ]
-        )
-    return codes, scales
-
-
-def _treating(
-    lengths: CodeLengths, prices: Array, zeros: Array, group: int, top: int
-) -> Callable[[Array, Array, Array], TreatColumn]:
-    """What chooses the codes of a group's columns; zeros stay."""
-
-    def treat(column: Array, index: int) -> Array:
-        codes = lengths.column(group, index).cheapest(column, prices[:, index], top)
-        return np.where(zeros[:, index], 0.0, codes)
-
-    return lambda *_: treat
+    layer = coded_layer(rows, second, price, taps, top, compensating=compensating)
+    return layer.codes(), layer.scales

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,8 +16,12 @@ from tensmith.rewrite.calibration import MOST_MOMENT_BYTES, Calibration
 from tensmith.rewrite.lossy.bias_correction import LayerInputs, layer_inputs
 from tensmith.rewrite.lossy.coded import coded
 from tensmith.rewrite.lossy.compensation import compensated_rounding
+from tensmith.rewrite.lossy.dependent import dependent
+from tensmith.rewrite.lossy.parameters import ROUNDINGS
 from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer, is_table
 
+# What rounds for an entropy coder.
+_SHORT_CODES = {"coded": coded, "dependent": dependent}
 # The grid on which a search finds out how sensitive a layer is.
 PROBE_BITS = 4
 
@@ -67,19 +71,20 @@ def on_grid(
 ) -> QuantizedWeights:
     """The weights of a layer as codes within +-(2**(bits-1) - 1) and scales.
 
-    params["rounding"]: "nearest", "compensated" (later columns make up for the error), or "coded" (codes are
-    small, too, see `coded`): a megabyte is worth params["price"] nats, and rounding the layer to the nearest
-    of PROBE_BITS costs params["worth"][site] nats. params["scales"]: "max" (the largest weight is
-    representable) or "mse" (least error, inputs weighed by their energy); "coded" finds its own. Nothing
-    makes up for errors in rows of a table, which stand for themselves (as well), in recurrent layers, in
-    layers too wide for moments, whose codes are the nearest, and in those that params["plain"] names.
+    params["rounding"]: "nearest", "compensated" (later columns make up for the error), "coded" (codes are
+    small, too, see `coded`) or "dependent" (so are they, by a trellis, see `dependent`). For the latter two a
+    megabyte is worth params["price"] nats, and rounding the layer to the nearest of PROBE_BITS costs
+    params["worth"][site] nats. params["scales"]: "max" (the largest weight is representable) or "mse" (least
+    error, inputs weighed by their energy); these two find their own. Nothing makes up for errors in rows of a
+    table, which stand for themselves (as well), in recurrent layers, in layers too wide for moments, whose
+    codes are the nearest, and in those that params["plain"] names.
     """
     top = largest_code(bits)
     rounding, choice = params.get("rounding", "nearest"), params.get("scales", "max")
-    if rounding not in ("nearest", "compensated", "coded") or choice not in ("max", "mse"):
+    if rounding not in ROUNDINGS or choice not in ("max", "mse"):
         raise ProgramError(f"unknown rounding '{rounding}' or scales '{choice}'")
-    if rounding == "coded" and not _too_wide(layer):
-        return _coded(program, layer, top, params, calibration)
+    if rounding in _SHORT_CODES and not _too_wide(layer):
+        return _coded(program, layer, _SHORT_CODES[rounding], top, params, calibration)
     if not _makes_up(program, layer, params):
         rounding = "nearest"
     if (rounding, choice) == ("nearest", "max") and (len(layer.shape) == 2 or not layer.transposed):
@@ -155,7 +160,12 @@ def _quantized(
 
 
 def _coded(
-    program: Program, layer: StoredWeights, top: int, params: Mapping[str, Any], calibration: Calibration
+    program: Program,
+    layer: StoredWeights,
+    made: Callable[..., tuple[Array, Array]],
+    top: int,
+    params: Mapping[str, Any],
+    calibration: Calibration,
 ) -> QuantizedWeights:
     rows = layer.rows(layer.stored(program))
     plain = _second(program, layer, calibration)
@@ -166,7 +176,7 @@ def _coded(
     price = _price(rows, plain, params, layer.site)
     with np.errstate(over="ignore", invalid="ignore"):
         making_up = _makes_up(program, layer, params)
-        codes, scales = coded(rows, inputs.second, price, taps, top, compensating=making_up)
+        codes, scales = made(rows, inputs.second, price, taps, top, compensating=making_up)
     if not np.isfinite(scales).all():
         raise ProgramError(
             f"at the price of {params['price']} '{layer.site}' has no scales; give a lower one"
@@ -183,7 +193,7 @@ def _price(rows: Array, second: Array, params: Mapping[str, Any], site: str) -> 
     """
     price, worth = params.get("price"), params.get("worth", {})
     if price is None or not worth:
-        raise ProgramError("rounding 'coded' needs price, and worth by layer")
+        raise ProgramError(f"rounding '{params.get('rounding')}' needs price, and worth by layer")
     nats = max(float(worth.get(site, max(worth.values()))), _TINY)
     scales = _scales(rows, largest_code(PROBE_BITS), None)
     probe = np.rint(rows / scales[..., None]) * scales[..., None] - rows

@@ -8,6 +8,10 @@ from typing import Any
 
 from tensmith.errors import ProgramError, nearest
 
+# How weights come onto their grids; the priced ones are for an entropy coder.
+_PRICED = ("coded", "dependent")
+ROUNDINGS = ("nearest", "compensated", *_PRICED)
+
 
 class Parameters:
     """Takes parameters by name; `done` refuses the ones nobody took."""
@@ -74,14 +78,14 @@ class Parameters:
             raise self.wrong(f"bits is {bits!r}; give whole numbers by layer")
         self.count("default_bits")
         self.choice("scales", "max", "mse")
-        rounding = self.choice("rounding", "nearest", "compensated", "coded")
+        rounding = self.choice("rounding", *ROUNDINGS)
         if self.layers("plain") and rounding == "nearest":
-            raise self.wrong("plain goes with rounding 'compensated' or 'coded'")
+            raise self.wrong("plain goes with the other roundings than 'nearest'")
         price, worth = self.number("price", low=0, high=math.inf), self._take("worth", {})
         if not isinstance(worth, Mapping) or not all(map(_positive, worth.values())):
             raise self.wrong(f"worth is {worth!r}; give positive numbers by layer")
-        if (rounding == "coded") != (price is not None) or bool(worth) != (price is not None):
-            raise self.wrong("price and worth go with rounding 'coded', and it with them")
+        if (rounding in _PRICED) != (price is not None) or bool(worth) != (price is not None):
+            raise self.wrong("price and worth go with rounding 'coded' or 'dependent', and they with these")
         return self.layers("skip")
 
     def done(self) -> None:
