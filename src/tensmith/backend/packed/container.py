@@ -12,9 +12,9 @@
 Sizes are checked against the stored bytes before anything is allocated. Symbols are a uint32 state a lane,
 then uint16 words that all lanes share (`rans`). Which table a symbol has follows from what was read before
 it: one of the tensor (`frequency.histogram_weights`), the level of its row and column (`scaled`), or the
-level and mean that a kernel's earlier taps foretell (`predicted`); at most 53 levels and 19 means. A
-context's table is `frequency.student`: float32 operations one at a time, then integers, so that every
-machine has the same.
+level and mean that a kernel's earlier taps foretell (`predicted`); at most 53 levels and 19 means, and where
+a tensor's numbers are of a `trellis`, two quantizers. A context's table is `frequency.student`: float32
+operations one at a time, then integers, so that every machine has the same.
 """
 
 from __future__ import annotations

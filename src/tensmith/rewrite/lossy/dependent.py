@@ -1,8 +1,7 @@
 """Weights rounded for an entropy coder, those of a column by the quantizers of a trellis.
 
-As `coded`, on a grid nearly twice as fine, of which a `trellis` offers each weight every second number. In
-each column it is the way through the states that costs least, error and bits together (Viterbi 1967). At an
-equal error that takes some 5 % off the packed codes of a ResNet-20.
+As `coded`, on a grid that is nearly twice as fine, of which a `trellis` offers each weight every second number.
+In each column it is the way through the states that costs least, error and bits together (Viterbi 1967).
 """
 
 from __future__ import annotations
@@ -27,8 +26,9 @@ _FIRST = np.array([0, 2, 3, 1])[:, None]
 _ODD = np.array([0, 0, 1, 1])
 _HOLDS_0 = np.array([True, False, True, False])[:, None]
 _APART = 4
-# By quantizer: how many more codes are beside 0 than without a trellis, and how much farther they reach.
-_BESIDE_PLAIN = ((0.8, 0.5), (4.5, 1.0))
+# By quantizer: from the odds against 0 of codes without a trellis, so many times them and so many more; and
+# how much farther they reach.
+_ODDS, _REACH = ((0.8, 0.0), (2.0, 1.5)), (0.7, 0.9)
 _TINY = 1e-3
 
 
@@ -52,12 +52,13 @@ class _Lengths:
         local = local / local.mean()
         beside = magnitudes[magnitudes > 0]
         count = beside.size + 0.5
-        odds = count / (codes.size - beside.size + 0.5) * local
-        reach = (float(beside.sum()) - beside.size + _TINY) / count * local
+        odds = count / (codes.size - beside.size + 0.5)
+        reach = (float(beside.sum()) - beside.size + _TINY) / count
         found = []
-        for more, farther in _BESIDE_PLAIN:
-            zero, ends = np.log2(1 + more * odds), np.log2(1 + farther * reach)
-            found.append((zero, zero + 1 - np.log2(more * odds) + ends, ends - np.log2(farther * reach)))
+        for (times, more), farther in zip(_ODDS, _REACH):
+            beside_0, beyond = (times * odds + more) * local, farther * reach * local
+            zero, ends = np.log2(1 + beside_0), np.log2(1 + beyond)
+            found.append((zero, zero + 1 - np.log2(beside_0) + ends, ends - np.log2(beyond)))
         return _Lengths(*(np.stack(each) for each in zip(*found)))
 
     def column(self, group: int, index: int) -> _Lengths:

@@ -65,9 +65,9 @@ WEIGHT_SUFFIX = ".weight"
 @lossy("int8", stage=NUMBERS, promise="8-bit weights and activations, scales from calibration data")
 class Int8(Method):
     """params: calibration (minmax, percentile, mse, entropy), percentile; bits {site: 2..8}, default_bits;
-    scales (max, mse); rounding (nearest, compensated, coded with price and worth, see `grid`); plain [sites
-    where nothing makes up for errors of rounding]; weight_only [sites that open codes and multiply floats];
-    skip [sites that stay in float]."""
+    scales (max, mse); rounding (nearest, compensated; coded or dependent with price and worth, see `grid`);
+    plain [sites where nothing makes up for errors of rounding]; weight_only [sites that open codes and
+    multiply floats]; skip [sites that stay in float]."""
 
     graded = True
     acts_on = (StoredWeights,)
