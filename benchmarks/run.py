@@ -183,7 +183,7 @@ BENCHES = (
     Bench("rules_on_programs", "rules.on_programs", 15, (), ("--count", "1"), readme=False),
     Bench("differences", "trust.differences", 15, (), ("--mutants", "2"), readme=False),
     Bench("packed_mutants", "trust.packed_mutants", 20, (), ("--mutants", "6000"), readme=False),
-    Bench("trellis", "compress.trellis", 25, (), ("--models", "resnet20_cifar10"), readme=False),
+    Bench("trellis", "compress.trellis", 25, (), ("--models", "resnet20_cifar10"), readme=False, models=True),
     Bench("packed_sizes", "compress.packed_sizes", 4, (), ("--only", "digits"), readme=False),
     Bench("forge", "trust.forge", 27, (), ("--every", "50"), readme=False),
     Bench("fuzz_importer", "trust.fuzz_importer", 10, (), ("250",), readme=False),

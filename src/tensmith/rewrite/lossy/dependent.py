@@ -1,7 +1,7 @@
 """Weights rounded for an entropy coder, those of a column by the quantizers of a trellis.
 
-As `coded`, on a grid that is nearly twice as fine, of which a `trellis` offers each weight every second number.
-In each column it is the way through the states that costs least, error and bits together (Viterbi 1967).
+As `coded`, on a grid nearly twice as fine, of which a `trellis` offers each weight every second number. Of
+each column it is the way through the states that costs least, error and bits together (Viterbi 1967).
 """
 
 from __future__ import annotations
