@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
@@ -110,6 +111,14 @@ def test_no_plan_is_tried_twice_and_the_walk_is_the_same_every_time() -> None:
 def test_without_time_only_the_first_seeds_are_tried() -> None:
     safest = [[step.rule for step in tried.plan.steps] for tried in run(in_time=False)]
     assert safest == [[], [], ["half"], ["int8"]]
+
+
+def test_of_many_weights_codes_are_of_no_trellis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensmith.search.space._MOST_ON_TRELLIS", 2 * 64 * 64 - 1)
+    space = Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
+    seed = next(idea for idea in space.seeds() if idea.family == "int8")
+    (step,) = next(space.moves(seed, simulated(seed.plan))).plan.steps
+    assert step.params["rounding"] == "coded"
 
 
 def test_a_line_begins_where_little_should_be_lost_and_says_what_each_layer_is_worth() -> None:

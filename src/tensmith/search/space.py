@@ -8,6 +8,7 @@ search walks the same way and finds its candidates in the checkpoint.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -37,6 +38,9 @@ _LEVELS = range(-20, 41)
 _SMALL_DIVERGENCE = 0.004
 # A layer that showed no damage counts as one with so much.
 _LEAST_WORTH = 1e-9
+# Codes of a trellis save some per cent of a file; of more weights than these, finding them would take seconds
+# of each candidate's time.
+_MOST_ON_TRELLIS = 1_000_000
 # Exact offers come after what methods of an order below say, and before the others.
 _OFFERS = 25
 # Exact steps at single places that are tried next to an exact plan.
@@ -231,12 +235,14 @@ class Space:
 
     def _at_level(self, idea: Idea, step: Step, level: float) -> Idea:
         skip, found = set(step.params.get("skip", ())), self._sensitivities
-        sites = [each.site for each in stored_weights(self.prospect.program) if each.site not in skip]
+        layers = [each for each in stored_weights(self.prospect.program) if each.site not in skip]
+        few = sum(math.prod(layer.shape) for layer in layers) <= _MOST_ON_TRELLIS
+        sites = [layer.site for layer in layers]
         plain = [site for site in sites if found[site].plain]
         params = {
             **{name: value for name, value in step.params.items() if name not in ("bits", "scales")},
             **({"plain": plain} if plain else {}),
-            "rounding": "dependent",
+            "rounding": "dependent" if few else "coded",
             "price": price(level),
             "worth": {site: float(f"{max(found[site].divergence, _LEAST_WORTH):.4g}") for site in sites},
         }
