@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packed_samples import model_of, on_trellis, tensor
 
-from tensmith.backend.packed import integers, pack, unpack
+from tensmith.backend.packed import integers, pack, scaled, unpack
+from tensmith.backend.packed.frequency import magnitude_bins
 from tensmith.backend.packed.integers import decode_integers, encode_integers
-from tensmith.backend.packed.rans import Decoder, encode, lanes_for
+from tensmith.backend.packed.rans import TOTAL, Decoder, encode, lanes_for
+from tensmith.backend.packed.scaled import SpreadShape
 from tensmith.backend.packed.streams import Cursor, EncodedTensor, StreamReader, number
 from tensmith.errors import ModelError
 from tensmith.trellis import quantizers
@@ -83,3 +85,21 @@ def test_a_file_that_has_them_where_they_cannot_be_is_refused(model: str, shape:
 def test_zeros_alone_are_of_no_trellis() -> None:
     assert model_number(encoded(np.zeros((64, 16), np.int64))) < integers._DEPENDENT
     assert quantizers(np.zeros((64, 16), np.int64)) is not None
+
+
+class _Falling(scaled._Choice):
+    """Costs less the lower the base is."""
+
+    def __init__(self) -> None:
+        self.counts = np.ones((1, 3), np.int64)
+
+    def table(self, shape: SpreadShape) -> np.ndarray:
+        return np.full((1, 3), TOTAL // 3)
+
+    def cost(self, shape: SpreadShape) -> float:
+        return shape.base
+
+
+def test_no_base_is_written_that_a_reader_refuses() -> None:
+    found = scaled._fit(_Falling(), SpreadShape(-40, (0, 0, 0)), magnitude_bins(-1, 1))
+    assert found.base == scaled._BASES[0]

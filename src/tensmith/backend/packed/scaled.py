@@ -39,6 +39,7 @@ from tensmith.trellis import Truths, following, has_odd
 _MAX_VALUE = 2047
 _LIMIT = 1 << 41
 REACH = 32  # a row's or column's level lies within this of the tensor's
+_BASES = range(MIN_LEVEL - REACH, MAX_LEVEL + REACH + 1)
 _SPREADS = range(MIN_LEVEL, 4 * 4)  # of levels themselves
 _CORRECTION_BITS = 6  # what one costs, about
 _SAMPLE = 1 << 18  # elements that a distribution is fitted to
@@ -154,7 +155,7 @@ def read_shape(reader: StreamReader) -> tuple[int, int, int, int, SpreadShape]:
     center = take(-_LIMIT, _LIMIT)
     low = take(-_MAX_VALUE, 0)
     high = take(0, _MAX_VALUE + low)
-    base, tail = take(MIN_LEVEL - REACH, MAX_LEVEL + REACH), take(0, len(DEGREES) - 1)
+    base, tail = take(_BASES[0], _BASES[-1]), take(0, len(DEGREES) - 1)
     bins = int(magnitude_bins(low, high).max()) + 1
     return (
         center,
@@ -264,7 +265,8 @@ def _fit(choice: _Choice, start: SpreadShape, bins: Integers) -> SpreadShape:
         before = best
         tails = [tail for tail in range(best.tail - 2, best.tail + 3) if 0 <= tail < len(DEGREES)]
         best = min((replace(best, tail=tail) for tail in tails), key=choice.cost)
-        best = min((replace(best, base=best.base + move) for move in (0, -1, 1)), key=choice.cost)
+        bases = (base for base in (best.base, best.base - 1, best.base + 1) if base in _BASES)
+        best = min((replace(best, base=base) for base in bases), key=choice.cost)
         best = min(best, corrected(best, choice.counts, choice.table(best), bins), key=choice.cost)
     return best
 
