@@ -3,8 +3,8 @@
     python -m benchmarks.compress.trellis [--models resnet20_cifar10] [--output FILE]
 
 A part is a model. coded, dependent: by level of the price of memory, bytes of model.packed and the divergence
-from the original (nats a sample of the search split), by the same sensitivities of layers, where it is between
-LEAST and MOST. saved: per cent of bytes, at equal divergences.
+from the original (nats a sample of the search split), by the same sensitivities of layers, where it is
+between LEAST and MOST. saved: per cent of bytes, at equal divergences.
 """
 
 from __future__ import annotations
