@@ -21,7 +21,7 @@ Truths: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 STATES = 4
 # Fewer rows gain nothing, for each column begins in state 0 anew; of more, or of narrow ones, a reader that
 # takes a row at a time would be slow.
-_ROWS, _LEAST_COLUMNS = range(16, 4097), 8
+_ROWS, _LEAST_COLUMNS = range(16, 4097), 32
 
 
 def serves(rows: int, columns: int) -> bool:

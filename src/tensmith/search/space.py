@@ -236,13 +236,15 @@ class Space:
     def _at_level(self, idea: Idea, step: Step, level: float) -> Idea:
         skip, found = set(step.params.get("skip", ())), self._sensitivities
         layers = [each for each in stored_weights(self.prospect.program) if each.site not in skip]
+        # Floats of a trellis show it to no file whose rows have scales of their own.
         few = sum(math.prod(layer.shape) for layer in layers) <= _MOST_ON_TRELLIS
+        on_trellis = few and step.params.get("stored") != "floats"
         sites = [layer.site for layer in layers]
         plain = [site for site in sites if found[site].plain]
         params = {
             **{name: value for name, value in step.params.items() if name not in ("bits", "scales")},
             **({"plain": plain} if plain else {}),
-            "rounding": "dependent" if few else "coded",
+            "rounding": "dependent" if on_trellis else "coded",
             "price": price(level),
             "worth": {site: float(f"{max(found[site].divergence, _LEAST_WORTH):.4g}") for site in sites},
         }

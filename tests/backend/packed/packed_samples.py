@@ -40,11 +40,12 @@ def varied_model(seed: int = 0) -> bytes:
         0, 0.7, (32, 16, 1, 1)
     )
     halves = rng.normal(8, 1, (2, 40, 60)).round().clip(0, 15).astype(np.int64)
+    near_zero = rng.normal(size=(2, 20, 32, 3, 3)).round().astype(np.int64)
     tensors = [
         tensor("q", steps),
         tensor("smooth", smooth.round().clip(-127, 127).astype(np.int8)),
-        tensor("dependent", on_trellis(steps.astype(np.int64) // 4).astype(np.int8)),
-        tensor("turned", on_trellis(rng.normal(size=(40, 30)).round().astype(np.int64)).T.astype(np.int8)),
+        tensor("dependent", on_trellis(near_zero[0]).astype(np.int8)),
+        tensor("turned", on_trellis(near_zero[1, ..., 0, 0]).T.astype(np.int8)),
         tensor("q_scale", scales.ravel()),
         tensor("x_scale", step),
         tensor("b_scale", scales.ravel() * step),

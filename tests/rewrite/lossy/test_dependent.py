@@ -20,9 +20,9 @@ from tensmith.trellis import quantizers
 
 def layer(groups: int = 1, rows: int = 64) -> tuple[Array, Array]:
     """Rows, and moments of inputs like neighbouring pixels."""
-    place = np.arange(90)
+    place = np.arange(288)
     second = np.asarray(0.9 ** np.abs(place[:, None] - place[None]))
-    return np.random.default_rng(3).normal(size=(groups, rows, 90)), np.stack([second] * groups)
+    return np.random.default_rng(3).normal(size=(groups, rows, 288)), np.stack([second] * groups)
 
 
 def error(numbers: Array, scales: Array, rows: Array, second: Array) -> float:
@@ -51,7 +51,7 @@ def test_at_an_equal_error_they_take_fewer_bits(price: float) -> None:
 def test_each_column_is_of_one_trellis_through_all_groups(compensating: bool) -> None:
     rows, second = layer(groups=2, rows=16)
     numbers, _ = dependent(rows, second, 0.1, 9, 127, compensating=compensating)
-    found = quantizers(numbers.reshape(32, 90).astype(np.int64))
+    found = quantizers(numbers.reshape(32, 288).astype(np.int64))
     assert found is not None and found.any()
 
 
@@ -106,6 +106,12 @@ def test_zeros_stay_and_the_grid_is_kept() -> None:
 def test_few_rows_and_narrow_grids_have_codes_without_a_trellis(rows: int, top: int) -> None:
     given, second = layer(rows=rows)
     for one, other in zip(dependent(given, second, 0.1, 9, top), coded(given, second, 0.1, 9, top)):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_where_rows_reach_the_end_of_the_grid_it_is_not_made_finer() -> None:
+    rows, second = layer()
+    for one, other in zip(dependent(rows, second, 1e-9, 9, 127), coded(rows, second, 1e-9, 9, 127)):
         np.testing.assert_array_equal(one, other)
 
 

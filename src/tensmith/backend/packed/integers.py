@@ -59,8 +59,8 @@ def _encode_weights(
 
 
 def _quantizers(values: Integers, shape: tuple[int, ...]) -> Truths | None:
-    """Of each value, where a trellis made them."""
-    if not _are_rows(shape):
+    """Of each value, where a trellis made them; 0 is among what these may be."""
+    if not _are_rows(shape) or not values.min() <= 0 <= values.max():
         return None
     odd = trellis.quantizers(values.reshape(shape[0], -1))
     return odd.ravel() if odd is not None and odd.any() else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,23 +131,21 @@ def _encoded_in_turn(batches: Sequence[SymbolBatch], lanes: int) -> bytes:
     return np.array(states, "<u4").tobytes() + np.array(words, "<u2").tobytes()
 
 
-class Table(NamedTuple):
+class Table:
     """Frequencies [contexts, alphabet] in a row, and where each one's interval starts: in its context, and
-    after those of all contexts before.
+    after those of all contexts before. Made once for batches that are read by the same ones.
     """
 
-    alphabet: int
-    frequencies: Integers
-    starts: Integers
-    intervals: Integers
+    def __init__(self, frequencies: Integers) -> None:
+        self.contexts, self.alphabet = frequencies.shape
+        self.frequencies = frequencies.ravel()
+        self.starts = (np.cumsum(frequencies, axis=1) - frequencies).ravel()
+        self.intervals = self.starts + (np.arange(self.contexts) << PRECISION).repeat(self.alphabet)
 
-    @staticmethod
-    def of(frequencies: Integers) -> Table:
-        """For batches that are read by the same ones."""
-        alphabet = frequencies.shape[1]
-        starts = (np.cumsum(frequencies, axis=1) - frequencies).ravel()
-        intervals = starts + (np.arange(len(frequencies)) << PRECISION).repeat(alphabet)
-        return Table(alphabet, frequencies.ravel(), starts, intervals)
+    @cached_property
+    def lists(self) -> tuple[list[int], list[int], list[int]]:
+        """The three as Python's integers."""
+        return self.frequencies.tolist(), self.starts.tolist(), self.intervals.tolist()
 
 
 def no_words() -> ModelError:
@@ -176,13 +175,17 @@ class Decoder:
     def read(self, contexts: Contexts, frequencies: Integers | Table) -> Integers:
         """One symbol for each context: inverse of `encode` on `batch_of(symbols, contexts, frequencies)`."""
         self.expect(contexts.size)
-        table = frequencies if isinstance(frequencies, Table) else Table.of(frequencies)
-        alphabet, flat, starts, intervals = table
+        table = frequencies if isinstance(frequencies, Table) else Table(frequencies)
+        alphabet, flat, starts, intervals = table.alphabet, table.frequencies, table.starts, table.intervals
         if self._states.size <= _FEW_LANES:
-            found = self._in_turn(contexts.tolist(), flat.tolist(), starts.tolist(), intervals.tolist())
+            found = self._in_turn(contexts.tolist(), *table.lists)
             symbols: Integers = np.array(found, np.int64) - contexts.astype(np.int64) * alphabet
             return symbols
-        slots = np.repeat(np.arange(flat.size, dtype=np.int32), flat) if contexts.size > flat.sum() else None
+        slots = (
+            np.repeat(np.arange(flat.size, dtype=np.int32), flat)
+            if contexts.size > table.contexts << PRECISION
+            else None
+        )
         rows = contexts.astype(np.int64)
         keys = rows << PRECISION
         out = np.empty(contexts.size, np.int64)

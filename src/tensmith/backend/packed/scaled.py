@@ -141,7 +141,7 @@ def read_rows(reader: StreamReader, contexts: Contexts, table: Integers, low: in
     table: of these in quantizer 0, then in quantizer 1, [2 * contexts, alphabet].
     """
     states, found = np.zeros(contexts.shape[1], np.int64), np.empty(contexts.shape, np.int64)
-    second, prepared = len(table) // 2, Table.of(table)
+    second, prepared = len(table) // 2, Table(table)
     for row, own in enumerate(contexts):
         places = (own + second * has_odd(states)).astype(np.uint16)
         found[row] = reader.symbols(places, prepared) + low

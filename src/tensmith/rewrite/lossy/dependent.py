@@ -18,8 +18,8 @@ from tensmith.rewrite.lossy.compensation import TreatColumn
 
 # The grid's step, as a share of the one that codes without a trellis have at the same price.
 FINER = 0.58
-# A narrower grid is not made finer.
-_LEAST_TOP = 31
+# A narrower grid is not made finer; nor is one that most rows reach the end of.
+_LEAST_TOP, _FINE = 31, 0.8
 # Ways to lead on: quantizer 0's even and odd codes, quantizer 1's even and odd ones. Numbers of a way are
 # four apart; 0 is among the even codes of both.
 _FIRST = np.array([0, 2, 3, 1])[:, None]
@@ -72,7 +72,7 @@ def dependent(
 ) -> tuple[Array, Array]:
     """Numbers within +-top and scales, as `coded.coded` has codes.
 
-    A column of all groups is of one trellis. Where none serves, or the grid is narrow, they are codes.
+    A column of all groups is of one trellis. Where none serves, or the grid cannot be finer, they are codes.
     """
     plain = coded_layer(rows, second, price, taps, top, compensating=compensating)
     codes = plain.codes()
@@ -80,6 +80,8 @@ def dependent(
     if not trellis.serves(groups * count, depth // taps) or top < _LEAST_TOP:
         return codes, plain.scales
     layer = coded_layer(rows, second, price, taps, top, finer=FINER, compensating=compensating)
+    if np.median(layer.scales / plain.scales) > _FINE:
+        return codes, plain.scales
     ways = _Ways(layer, _Lengths.like(codes, taps))
     return np.stack([layer.treated(group, ways.treat(group)) for group in range(groups)]), layer.scales
 
