@@ -40,21 +40,22 @@ def encode_integers(values: Integers, shape: tuple[int, ...]) -> EncodedTensor |
     if low >= 0 and high < 256:
         candidates.append(EncodedTensor(number(_BYTES), values.astype(np.uint8).tobytes()))
     if low < high and skewed.batches[0].bits < _SKEWED * values.size * math.log2(high - low + 1):
-        turned, shape_turned = _turned(values, shape), shape[::-1]
-        if (odd := _quantizers(values, shape)) is not None:
-            candidates += _encode_weights(EncodedTensor(number(_DEPENDENT)), values, shape, odd)
-        elif (odd := _quantizers(turned, shape_turned)) is not None:
-            candidates += _encode_weights(EncodedTensor(number(_TURNED)), turned, shape_turned, odd)
-        else:
-            candidates += _encode_weights(EncodedTensor(), values, shape)
+        head, odd = EncodedTensor(), _quantizers(values, shape)
+        if odd is not None:
+            head = EncodedTensor(number(_DEPENDENT))
+        elif len(shape) == 2 and (odd := _quantizers(_turned(values, shape), shape[::-1])) is not None:
+            head, values, shape = EncodedTensor(number(_TURNED)), _turned(values, shape), shape[::-1]
+        most = min(candidate.bits for candidate in candidates)
+        candidates += _encode_weights(head, values, shape, most, odd)
     return min(candidates, key=lambda candidate: candidate.bits)
 
 
 def _encode_weights(
-    head: EncodedTensor, values: Integers, shape: tuple[int, ...], odd: Truths | None = None
+    head: EncodedTensor, values: Integers, shape: tuple[int, ...], most: float, odd: Truths | None
 ) -> list[EncodedTensor]:
+    """By `scaled`, and where that is cheaper, and than `most` bits, by `predicted`. odd: see these."""
     plain = head + EncodedTensor(number(_SCALED)) + scaled.encode(values, shape, odd)
-    foretold = predicted.encode(values, shape, plain.bits, odd)
+    foretold = predicted.encode(values, shape, min(most, plain.bits), odd)
     return [plain] if foretold is None else [plain, head + EncodedTensor(number(_PREDICTED)) + foretold]
 
 
@@ -71,9 +72,8 @@ def _are_rows(shape: tuple[int, ...]) -> bool:
 
 
 def _turned(values: AnyIntegers, shape: tuple[int, ...]) -> Integers:
-    """Values of a matrix, columns first; of no matrix as they are."""
-    found = values.reshape(shape).T if len(shape) == 2 else values
-    return np.ascontiguousarray(found, np.int64).ravel()
+    """Values of a matrix, columns first."""
+    return np.ascontiguousarray(values.reshape(shape).T, np.int64).ravel()
 
 
 def decode_integers(reader: StreamReader, shape: tuple[int, ...], count: int) -> AnyIntegers:

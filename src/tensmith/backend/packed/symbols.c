@@ -14,7 +14,8 @@
 
 enum {
     PRECISION = 15, TOTAL = 1 << PRECISION, LOW = 1 << 16, WORD = 16, NODE = 16,
-    LEVELS = 53, MEANS = 19, CONTEXTS = LEVELS * MEANS, MIDDLE = 9, NEAR = 8, MOST_TAPS = 64, MOST_SYMBOLS = 2048, BLOCK = 1024,
+    LEVELS = 53, MEANS = 19, CONTEXTS = LEVELS * MEANS, MIDDLE = 9,
+    NEAR = 8, MOST_TAPS = 64, MOST_SYMBOLS = 2048, BLOCK = 1024,
 };
 
 /* A symbol stream: all its words, how many were read, the state of each lane, and whose turn it is. */
