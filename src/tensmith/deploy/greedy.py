@@ -89,12 +89,9 @@ def _counted(array: Array, most: int) -> tuple[_Field, Array]:
 def _library() -> Any:
     """The function of greedy.c, from the cache or compiled now; TensmithError where that cannot be."""
     from tensmith.kernel.isa import host_isa
-    from tensmith.kernel.toolchain import compile_library
+    from tensmith.kernel.toolchain import load_library
 
     isa = host_isa()
-    try:
-        library = ctypes.CDLL(str(compile_library(f"{isa.prelude}\n{_SOURCE.read_text()}", isa)))
-    except OSError as error:
-        raise EngineError(f"cannot load what was compiled: {error}") from error
+    library = load_library(f"{isa.prelude}\n{_SOURCE.read_text()}", isa)
     library.greedy.restype, library.greedy.argtypes = _L, [_P, _P, _P, _L, _L, _L, _L, _P]
     return library.greedy

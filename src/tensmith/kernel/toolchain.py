@@ -9,6 +9,7 @@ none.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import importlib.util
 import os
@@ -143,6 +144,14 @@ def compile_library(text: str, isa: Isa, *, room: Path | None = None, longest: f
     if room is not None:
         return cache.fetch(room, of, make) / _LIBRARY
     return cache.cached(cache.user_cache("native"), of, make, _MOST_BYTES) / _LIBRARY
+
+
+def load_library(text: str, isa: Isa) -> ctypes.CDLL:
+    """C `text` for this machine as functions to call; EngineError where it does not compile or load."""
+    try:
+        return ctypes.CDLL(str(compile_library(text, isa)))
+    except OSError as error:
+        raise EngineError(f"cannot load what was compiled: {error}") from error
 
 
 def kept_library(text: str, isa: Isa) -> Path | None:

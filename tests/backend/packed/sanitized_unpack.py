@@ -5,6 +5,7 @@ python sanitized_unpack.py LIBRARY FOLDER
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tensmith.errors import TensmithError
 
 def main(library: str, folder: str) -> None:
     """Prints how many of them were refused."""
-    bound = bind(Path(library))
+    bound = bind(ctypes.CDLL(library))
     model.compiled_library = lambda elements: bound
     refused = 0
     for file in sorted(Path(folder).glob("*.packed")):

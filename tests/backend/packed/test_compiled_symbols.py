@@ -22,7 +22,7 @@ from tensmith.backend.packed.rans import TOTAL, Decoder, batch_of, encode
 from tensmith.children import run
 from tensmith.errors import MissingExtra, ModelError, TensmithError
 from tensmith.kernel import host_isa, isa_named
-from tensmith.kernel.toolchain import OPTIMIZED, compile_library, find_compiler, has_compiler
+from tensmith.kernel.toolchain import OPTIMIZED, find_compiler, has_compiler, load_library
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="no C compiler")
 
@@ -80,7 +80,7 @@ def test_code_for_any_processor_reads_the_same(packed: bytes, monkeypatch: pytes
     """Without the vectors that this machine has."""
     if host_isa().architecture != "x86_64":
         pytest.skip("generic code is made for x86-64")
-    generic = bind(compile_library(text(), isa_named("generic")))
+    generic = bind(load_library(text(), isa_named("generic")))
     monkeypatch.setattr(model, "compiled_library", lambda elements: generic)
     assert unpack(packed, compiled=True) == MODEL
 

@@ -10,8 +10,9 @@ import pytest
 from lossy_samples import Interpreted, chain
 from tensmith.backend.packed.integers import encode_integers
 from tensmith.formula.arith import Array
+from tensmith.kernel.toolchain import has_compiler
 from tensmith.rewrite.lossy.coded import coded
-from tensmith.rewrite.lossy.dependent import _cheapest, _Lengths, _way, dependent
+from tensmith.rewrite.lossy.dependent import _cheapest, _compiled, _Lengths, _way, _way_in_python, dependent
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import apply_lossy, independent
 from tensmith.rewrite.rule import EVERYWHERE, Step
@@ -77,6 +78,19 @@ def test_the_way_taken_is_the_cheapest_of_all() -> None:
         numbers = sizes[taken, np.arange(5)].astype(np.int64)
         if state == 0:
             assert quantizers(numbers[:, None]) is not None
+
+
+@pytest.mark.skipif(not has_compiler(), reason="there is no C compiler")
+def test_the_way_is_the_same_in_c() -> None:
+    assert _compiled() is not None
+    generator = np.random.default_rng(4)
+    for rows in (1, 2, 5, 64, 333):
+        # Many ways cost the same, and some cannot be taken: what a row of zeros may not be.
+        costs = generator.integers(0, 4, (4, rows)) / 4.0
+        costs[np.ix_([1, 3], generator.random(rows) < 0.2)] = np.inf
+        for state in range(4):
+            (taken, last), (plain, at_last) = _way(costs, state), _way_in_python(costs, state)
+            assert last == at_last and (taken == plain).all()
 
 
 def test_numbers_are_the_cheapest_of_their_way() -> None:

@@ -70,9 +70,8 @@ _Kernels = _structure(
 )  # fmt: skip
 
 
-def bind(path: Path) -> ctypes.CDLL:
-    """The library of symbols.c at `path`."""
-    library = ctypes.CDLL(str(path))
+def bind(library: ctypes.CDLL) -> ctypes.CDLL:
+    """The library of symbols.c with its functions' types."""
     library.packed_alike.argtypes = [_P, _P, _P, _L, _P]
     library.packed_grid.argtypes = [_P, _P, _P, _L, _P, _L, _I, _L, _P, _P]
     library.packed_kernels.argtypes = [_P, _P, _P, _P]
@@ -96,13 +95,13 @@ def compiled_library(elements: int) -> ctypes.CDLL | None:
 def _loaded() -> ctypes.CDLL | None:
     """From the cache or compiled now; None where that cannot be."""
     from tensmith.kernel.isa import host_isa
-    from tensmith.kernel.toolchain import compile_library
+    from tensmith.kernel.toolchain import load_library
 
     if sys.byteorder != "little":
         return None
     try:
-        return bind(compile_library(text(), host_isa()))
-    except (TensmithError, OSError):
+        return bind(load_library(text(), host_isa()))
+    except TensmithError:
         return None
 
 

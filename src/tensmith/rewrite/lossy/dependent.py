@@ -6,12 +6,17 @@ each column it is the way through the states that costs least, error and bits to
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import math
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tensmith import trellis
+from tensmith.errors import TensmithError
 from tensmith.formula.arith import Array
 from tensmith.rewrite.lossy.coded import Layer, coded_layer, means
 from tensmith.rewrite.lossy.compensation import TreatColumn
@@ -30,6 +35,7 @@ _APART = 4
 # how much farther they reach.
 _ODDS, _REACH = ((0.8, 0.0), (2.0, 1.5)), (0.7, 0.9)
 _TINY = 1e-3
+_SOURCE = Path(__file__).with_name("way.c")
 
 
 @dataclass(frozen=True)
@@ -124,8 +130,33 @@ def _cheapest(values: Array, lengths: _Lengths, price: Array, top: int, zeros: A
     return best * ~zeros, np.where(zeros, np.where(_HOLDS_0, price * lengths.zero, np.inf), least)
 
 
-def _way(costs: Array, state: int) -> tuple[list[int], int]:
+def _way(costs: Array, state: int) -> tuple[Array, int]:
     """How each row leads on, on the cheapest way from a state; and the state at its end. costs: [4, rows]."""
+    compiled = _compiled()
+    if compiled is None:
+        return _way_in_python(costs, state)
+    costs = np.ascontiguousarray(costs, np.float64)
+    taken = np.empty(costs.shape[1], np.uint8)
+    last = int(compiled(costs.ctypes.data, taken.size, state, taken.ctypes.data))
+    return taken, last
+
+
+@functools.cache
+def _compiled() -> Any:
+    """The function of way.c; None where nothing compiles it."""
+    from tensmith.kernel.isa import host_isa
+    from tensmith.kernel.toolchain import load_library
+
+    try:
+        found = load_library(_SOURCE.read_text(encoding="utf-8"), host_isa()).cheapest_way
+    except TensmithError:
+        return None
+    pointer = ctypes.c_void_p
+    found.argtypes, found.restype = [pointer, ctypes.c_int64, ctypes.c_int32, pointer], ctypes.c_int32
+    return found
+
+
+def _way_in_python(costs: Array, state: int) -> tuple[Array, int]:
     at = [math.inf] * trellis.STATES
     at[state] = 0.0
     zero, one, two, three = at
@@ -142,7 +173,7 @@ def _way(costs: Array, state: int) -> tuple[list[int], int]:
     for lower in reversed(came):
         here, way = _BACK[here][lower[here]]
         taken.append(way)
-    return taken[::-1], last
+    return np.array(taken[::-1], np.uint8), last
 
 
 # By state, and whether it was come to from the lower one of two: that state, and the way taken there.
