@@ -22,6 +22,7 @@ class Integers:
     taps: str
     put: str
     bytes: str
+    maximum: str
     narrow: str = "return dot(sums, x, w);"
 
     def prelude(self, lanes: int, offset: int) -> str:
@@ -67,7 +68,10 @@ static inline vi taps(const uint8_t *p)
 {{
     {taps}
 }}
-static inline vb bmax(vb a, vb b) {{ return (a & (vb)(a > b)) | (b & ~(vb)(a > b)); }}
+static inline vb bmax(vb a, vb b)
+{{
+    {maximum}
+}}
 /* clamp(x + zero, low, high) of the first n <= 4 of a, b, c, d, one byte a lane, one after the other. */
 static inline __attribute__((always_inline))
 void put(uint8_t *y, int n, vi a, vi b, vi c, vi d, vi zero, vi low, vi high)
@@ -103,6 +107,7 @@ vi all[4] = {a, b, c, d};
     for (int k = 0; k < n; k++)
         ((vb *)y)[k] = __builtin_convertvector(iclamp(all[k] + zero, low, high), vb);""",
     bytes="*(vb *)p = __builtin_convertvector(__builtin_convertvector(x, vi), vb);",
+    maximum="return (a & (vb)(a > b)) | (b & ~(vb)(a > b));",
 )
 
 _AVX2_DOT = """\
@@ -144,6 +149,10 @@ __m256i offset = _mm256_packs_epi32((__m256i)zero, (__m256i)zero);
 __m256i codes = _mm256_cvtps_epi32((__m256)x);
     __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
     _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words, words));""",
+    maximum="""\
+__m128i p = _mm_loadl_epi64((const __m128i *)&a), q = _mm_loadl_epi64((const __m128i *)&b);
+    _mm_storel_epi64((__m128i *)&a, _mm_max_epu8(p, q));
+    return a;""",
     narrow=_AVX2_NARROW_DOT,
 )
 
@@ -172,6 +181,7 @@ __m512i offset = _mm512_packs_epi32((__m512i)zero, (__m512i)zero);
     if (n == 1) _mm_storeu_si128((__m128i *)y, _mm512_castsi512_si128(bytes));
     if (n == 3) _mm_storeu_si128((__m128i *)(y + 32), _mm512_extracti32x4_epi32(bytes, 2));""",
     bytes="_mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32((__m512)x)));",
+    maximum="return (vb)_mm_max_epu8((__m128i)a, (__m128i)b);",
     narrow=_AVX2_NARROW_DOT.replace("256", "512"),
 )
 
@@ -205,6 +215,13 @@ int16x8_t offset = vdupq_n_s16((int16_t)zero[0]);
 uint16x4_t words = vmovn_u32(vcvtq_u32_f32((float32x4_t)x));
     uint8x8_t bytes = vmovn_u16(vcombine_u16(words, words));
     memcpy(p, &bytes, 4);""",
+    maximum="""\
+uint8x8_t p = {0}, q = {0};
+    memcpy(&p, &a, 4);
+    memcpy(&q, &b, 4);
+    p = vmax_u8(p, q);
+    memcpy(&a, &p, 4);
+    return a;""",
 )
 
 _OWN = {"avx512": _AVX512, "avx2": _AVX2, "neon": _NEON}

@@ -40,7 +40,7 @@ _SMALL_DIVERGENCE = 0.004
 _LEAST_WORTH = 1e-9
 # Codes of a trellis save some per cent of a file; of more weights than these, finding them would take seconds
 # of each candidate's time.
-_MOST_ON_TRELLIS = 1_000_000
+_MOST_ON_TRELLIS = 2_000_000
 # Exact offers come after what methods of an order below say, and before the others.
 _OFFERS = 25
 # Exact steps at single places that are tried next to an exact plan.
