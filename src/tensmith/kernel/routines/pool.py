@@ -8,6 +8,8 @@ from typing import Literal
 
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
+from tensmith.kernel.grid_code import numbers_of
+from tensmith.kernel.quantized import QuantizationParameters
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.plane_pool import Windows, plane_maximum
 
@@ -103,32 +105,41 @@ class PoolRoutine(Routine):
 
 @dataclass(frozen=True)
 class GlobalPoolRoutine(Routine):
-    """y[c] = the maximum or mean of x over all positions."""
+    """y[c] = the maximum or mean of x over all positions.
+
+    grid: of x where that is of bytes; y is of the numbers that these stand for.
+    """
 
     kind: Kind
     lanes: int
+    grid: QuantizationParameters | None = None
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Rows are summed apart, so that rounding grows with their length and not with the image's."""
         (source,) = sources
         combine = "vmaximum({0}, {1})" if self.kind == "max" else "{0} + {1}"
         start = "splat(-INFINITY)" if self.kind == "max" else "splat(0)"
-        scale = "" if self.kind == "max" else f" * {literal(1 / (source.height * source.width))}"
-        read = f"load(x + i * {source.row} + j * {self.lanes})"
+        found = "all" if self.kind == "max" else f"all * {literal(1 / (source.height * source.width))}"
+        load, ctype = ("widen", "uint8_t") if self.grid else ("load", "float")
+        read = f"{load}(x + i * {source.row} + j * {self.lanes})"
         body = f"""\
     for (int b = 0; b < {source.blocks}; b++) {{
-        const float *x = in[0] + {source.address(0, 0, 0)} + b * {source.plane};
+        const {ctype} *x = (const {ctype} *)in[0] + {source.address(0, 0, 0)} + b * {source.plane};
         vf all = {start};
         for (int i = 0; i < {source.height}; i++) {{
             vf row = {start};
             for (int j = 0; j < {source.width}; j++) row = {combine.format("row", read)};
             all = {combine.format("all", "row")};
         }}
-        store(out + {target.address(0, 0, 0)} + b * {target.plane}, all{scale});
+        all = {found};
+        store(out + {target.address(0, 0, 0)} + b * {target.plane}, {self._numbers("all")});
     }}
 """
         image = f"{source.channels}x{source.height}x{source.width}"
         return self.function(name, f"{self.kind} of each channel of {image}.", body)
+
+    def _numbers(self, codes: str) -> str:
+        return numbers_of(codes, self.grid) if self.grid else codes
 
 
 def _taps_before(first: str, step: int, taps: int, end: int) -> str:

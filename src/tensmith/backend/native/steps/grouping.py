@@ -19,7 +19,7 @@ from tensmith.backend.native.steps.norms import normalization
 from tensmith.backend.native.steps.parts import cuts, padded_slice, pads, part_of_input
 from tensmith.backend.native.steps.recurrence import recurrence
 from tensmith.backend.native.steps.requantization import integer_layer
-from tensmith.backend.native.steps.single import over_images, over_tensors
+from tensmith.backend.native.steps.single import over_images, over_tensors, pooled_codes
 from tensmith.backend.native.steps.step import Encode, Heavy, Rename, Step, reads
 from tensmith.errors import EngineError
 from tensmith.ir import Node
@@ -159,6 +159,12 @@ class _Grouping:
         if made is not None:
             self.place(made[1], made[0])
 
+    def pooled_codes(self, node: Node) -> None:
+        """A pool of whole images that reads codes, if it is one."""
+        made = pooled_codes(self.graph, node) if node not in self.graph.tensors else None
+        if made is not None and made[1] in self.free(node):
+            self.place([made[1], node], made[0])
+
     def elementwise(self, root: Node) -> None:
         """The tree of elementwise nodes that ends in `root`, or a concatenation of such, if it is one."""
         joined = root in self.graph.tensors and root.traits.joins
@@ -208,6 +214,7 @@ _PASSES: tuple[tuple[_Look, bool], ...] = (
     (_Grouping.encoded_input, False),
     (_Grouping.attention, False),
     (_Grouping.normalization, False),
+    (_Grouping.pooled_codes, False),
     (_Grouping.elementwise, True),
     (_Grouping.part, True),
     (_Grouping.recurrence, False),
