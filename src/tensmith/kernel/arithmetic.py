@@ -19,9 +19,9 @@ class Arithmetic:
 
     `element` is the C of those elements at pointer {0} and offset {1}, of the type `taken`. C types:
     `x_type` and `w_type` are what pointers point to, `sums` and `weights` vectors in registers. A vector of
-    sums has `wide` times as many lanes as one of floats. An x_type or w_type holds `unit` numbers. `fetches`
-    if weights that no cache keeps are asked for ahead; a `hint` to the compiler stands before each product,
-    whose pointer t goes along.
+    sums has `wide` times as many lanes as one of floats; `half` is the product of the first half of them. An
+    x_type or w_type holds `unit` numbers. `fetches` if weights that no cache keeps are asked for ahead; a
+    `hint` to the compiler stands before each product, whose pointer t goes along.
     """
 
     together: int
@@ -34,6 +34,7 @@ class Arithmetic:
     weights: str = "vf"
     load: str = "load({0} + {1})"
     product: str = "{0} += {1} * {2}"
+    half: str = ""
     zero: str = "splat(0)"
     wide: int = 1
     unit: int = 1
@@ -52,7 +53,7 @@ ARITHMETICS: Mapping[str, Arithmetic] = {
     ),
     "u8": Arithmetic(
         4, np.int8, "uint8_t", "vi", "isplat(*(const quad *)({0} + {1}))", "int8_t", "vi", "vi",
-        "iload({0} + {1})", "{0} = dot({0}, {1}, {2})", fetches=False,
+        "iload({0} + {1})", "{0} = dot({0}, {1}, {2})", "{0} = dot_half({0}, {1}, {2})", fetches=False,
         # Else elements are kept for later, and registers spilled for them.
         hint='__asm__("" : "+r"(t));',
     ),

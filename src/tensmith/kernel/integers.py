@@ -24,6 +24,7 @@ class Integers:
     bytes: str
     maximum: str
     narrow: str = "return dot(sums, x, w);"
+    half: str = "return dot(sums, x, w);"
 
     def prelude(self, lanes: int, offset: int) -> str:
         """C text; needs the types vf and vi."""
@@ -59,6 +60,11 @@ static inline vi dot(vi sums, vi x, vi w)
 static inline vi dot_narrow(vi sums, vi x, vi w)
 {{
     {narrow}
+}}
+/* The same of the first half of the lanes; the others hold anything. */
+static inline vi dot_half(vi sums, vi x, vi w)
+{{
+    {half}
 }}
 /* x rounded, halves to even, as floats and as integers; what is beyond 2^22 stays that large at least. */
 static inline vf rint_f(vf x) {{ {round} }}
@@ -247,6 +253,14 @@ x ^= (int32_t)0x80808080;
 }
 
 
+# Half a register is multiplied in half the time where whole ones are taken in two halves.
+_HALF_PRODUCTS = {
+    "avx512_vnni": """\
+return (vi)_mm512_castsi256_si512(_mm256_dpbusd_epi32(_mm512_castsi512_si256((__m512i)sums),
+        _mm512_castsi512_si256((__m512i)x), _mm512_castsi512_si256((__m512i)w)));""",
+}
+
+
 def integer_functions(name: str, lanes: int, offset: int, feature: str | None) -> str:
     """The functions for an instruction set by name; `feature` has an instruction for the dot product.
 
@@ -255,4 +269,5 @@ def integer_functions(name: str, lanes: int, offset: int, feature: str | None) -
     own = _OWN.get(name, _GENERIC)
     if feature is not None:
         own = replace(own, dot=_DOT_PRODUCTS[feature], narrow=Integers.narrow)
+        own = replace(own, half=_HALF_PRODUCTS.get(feature, Integers.half))
     return own.prelude(lanes, offset)

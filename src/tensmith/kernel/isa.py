@@ -108,6 +108,11 @@ class Isa:
         return not (self.has_dot or (narrow and self.has_narrow_dot))
 
     @property
+    def has_half_dot(self) -> bool:
+        """Whether the products of half a vector take less time than those of a whole one."""
+        return self._feature("dot") == "avx512_vnni"
+
+    @property
     def has_halves(self) -> bool:
         """Whether vectors of 16-bit floats are multiplied."""
         return self._feature("halves") is not None

@@ -14,7 +14,7 @@ read: what is proved of it then holds for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
@@ -34,7 +34,7 @@ class Ragged(NamedTuple):
 
 @dataclass(frozen=True)
 class Axis:
-    """var = 0 .. extent - 1, as often unrolled as the macro `unroll` says. Printed extents are numbers.
+    """var = first .. extent - 1, as often unrolled as the macro `unroll` says. Printed extents are numbers.
 
     An axis that `joins` others runs over all of their values, the last one innermost.
     """
@@ -44,6 +44,7 @@ class Axis:
     unroll: str = ""
     ragged: Ragged | None = None
     joins: tuple[Axis, ...] = ()
+    first: int = 0
 
     @property
     def poly(self) -> Poly:
@@ -57,7 +58,7 @@ class Axis:
             outer, full, rest = self.ragged
             rounds = f"({outer} < {full} ? {rounds} : {rest})" if full else str(rest)
         unroll = f"{self.unroll} " if self.unroll else ""
-        return f"{unroll}for (int {self.var} = 0; {self.var} < {rounds}; {self.var}++{moves})"
+        return f"{unroll}for (int {self.var} = {self.first}; {self.var} < {rounds}; {self.var}++{moves})"
 
 
 def apart(var: str, extent: int) -> Axis:
@@ -112,13 +113,17 @@ class Registers:
 
 @dataclass(frozen=True)
 class MultiplyAdd:
-    """a[axes] += sum(e < together; left * right): `text`, of the sums {0}, left {1} and right {2}."""
+    """a[axes] += sum(e < together; left * right): `text`, of the sums {0}, left {1} and right {2}.
+
+    The last round of the last axis, which its loop runs over, may have a `last` text of its own.
+    """
 
     axes: tuple[Axis, ...]
     left: Fetched | Registers
     right: Fetched | Registers
     text: str = "{0} += {1} * {2}"
     together: int = 1
+    last: str = ""
 
 
 @dataclass(frozen=True)
@@ -211,11 +216,12 @@ def _lines(steps: Sequence[Step], scope: _Scope) -> list[str]:
                 for limits in step.peeled:
                     found += _loop(step, replace(scope, limits={**scope.limits, **limits}))
                 continue
-            case ForEach(axes, inner):
-                body = _lines(inner, scope.inside(axes))
-                one = len(body) == 1
-                found += [f"{scope.pad}{_heads(axes)} {body[0].strip() if one else '{'}"]
-                found += [] if one else [*body, scope.pad + "}"]
+            case ForEach():
+                for head, inner in _rounds(step):
+                    body = _lines(inner, scope.inside(step.axes))
+                    one = len(body) == 1
+                    found += [f"{scope.pad}{head} {body[0].strip() if one else '{'}"]
+                    found += [] if one else [*body, scope.pad + "}"]
                 continue
             case Based(name, operand):
                 pointer, offset = scope.place(operand)
@@ -226,7 +232,7 @@ def _lines(steps: Sequence[Step], scope: _Scope) -> list[str]:
                 text = f"{_heads(axes)} FETCH({pointer} + {offset} + {further});"
             case Registers():
                 text = f"\n{scope.pad}".join(_kept(step, scope.inside(step.axes)))
-            case MultiplyAdd(axes, left, right, template, _):
+            case MultiplyAdd(axes, left, right, template):
                 text = template.format(_element("a", axes), scope.value(left), scope.value(right)) + ";"
             case Verbatim(text):
                 pass
@@ -263,6 +269,22 @@ def _kept(kept: Registers, scope: _Scope) -> list[str]:
         f"{heads} {name} = {value};",
         f"{{ enum {{ {last.var} = {whole} }}; {name} = {rest}; }}",
     ]
+
+
+def _rounds(step: ForEach) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    """(what stands before its steps, steps): twice where a product ends in another text."""
+    (*others, last), inner = step.axes, step.steps
+    ends = tuple(
+        replace(each, text=each.last) if isinstance(each, MultiplyAdd) and each.last else each
+        for each in inner
+    )
+    if ends == inner:
+        yield _heads(step.axes), inner
+        return
+    assert isinstance(last.extent, int)
+    if last.extent > 1:
+        yield _heads([*others, replace(last, extent=last.extent - 1)]), inner
+    yield _heads([*others, replace(last, first=last.extent - 1)]), ends
 
 
 def _heads(axes: Sequence[Axis]) -> str:

@@ -16,7 +16,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, tiles
+from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tiles, vector_chunks
 
 # A tile must keep the multiply-add units busy for their latency, and its loop and stores cost cycles too.
 _LATENCY = 8
@@ -57,8 +57,17 @@ class RegisterTiles(Kernel):
     def vector(self) -> int:
         """Filters in a vector."""
 
+    @property
+    def halves(self) -> bool:
+        """Whether half a vector's products are spared where no more filters than that are left."""
+        return False
+
+    def ends_in_half(self, last: int) -> bool:
+        """Whether half of a vector is computed, of which `last` filters exist."""
+        return self.halves and last <= self.vector // 2
+
     def tile_cycles(
-        self, steps: int, step: Callable[[int, int], float], finish: Callable[[Extent, int], float]
+        self, steps: int, step: Callable[[int, float], float], finish: Callable[[Extent, int], float]
     ) -> float:
         """Cycles of every tile, those at the ends with fewer positions or blocks included.
 
@@ -68,9 +77,10 @@ class RegisterTiles(Kernel):
         groups, _, filters = wide_groups(self.problem, self.vector)
         image = output_extent(self.problem, self.problem.pointwise)
         cycles = 0.0
-        for blocks, times in chunks(-(-filters // self.vector), self.blocks):
+        for blocks, times, last in vector_chunks(filters, self.blocks, self.vector, self.halves):
+            computed = blocks - self.ends_in_half(last) / 2
             for tile, count in tiles(image, self.positions):
-                each = max(step(math.prod(tile), blocks), _LATENCY)
+                each = max(step(math.prod(tile), computed), _LATENCY)
                 cycles += times * count * (steps * each + finish(tile, blocks) + _TILE_OVERHEAD)
         return groups * cycles
 

@@ -157,6 +157,11 @@ class SpatialPack(RegisterTiles):
         return self._how.wide * self.isa.lanes
 
     @property
+    def halves(self) -> bool:
+        """Bytes only, of processors that multiply half a vector in half the time."""
+        return bool(self._how.half) and self.isa.has_half_dot
+
+    @property
     def _in_runs(self) -> bool:
         """Whether a row of the window is read as one run of bytes."""
         return self.problem.dtype == "u8" and self.block != self.isa.lanes
@@ -281,8 +286,8 @@ class SpatialPack(RegisterTiles):
         strides = (memory.plane, memory.row, memory.block, 1) if memory else ()
         return Operand("x", index, strides, how.x_type, how.unit)
 
-    def _nest(self, tile: Extent, blocks: int, memory: Buffer | None = None) -> SumOver:
-        """The sums of one tile: a[i][j][k] of vectors of filters."""
+    def _nest(self, tile: Extent, blocks: int, memory: Buffer | None = None, half: bool = False) -> SumOver:
+        """The sums of one tile: a[i][j][k] of vectors of filters; of the last one `half` only."""
         how = self._how
         i, j, k = apart("i", tile[0]), apart("j", tile[1]), apart("k", blocks)
         cb, u, v, c, peeled = self._sums
@@ -296,7 +301,8 @@ class SpatialPack(RegisterTiles):
         if how.wide > 1:  # a vector of x at once, whose lanes are picked
             element = replace(element, axes=(i, j), lane=c.var)
         begin, end = self._prefetches(tile, (i, j), k, x, w, memory) if memory else ((), ())
-        times = ForEach((k,), (MultiplyAdd((i, j, k), element, weights, how.product, how.together),))
+        ends = how.half if half else ""
+        times = ForEach((k,), (MultiplyAdd((i, j, k), element, weights, how.product, how.together, ends),))
         each = ForEach((i, j), (times,) if element.axes else (element, times))
         products = SumOver(c, (weights, *end, each), (w,))
         if how.hint:
@@ -356,7 +362,7 @@ class SpatialPack(RegisterTiles):
         filters, lanes, wide = wide_groups(self.problem, self.vector)[2], self.isa.lanes, self._how.wide
         depth = self._steps * self.vector * self._how.together // self._how.unit
         if wide == 1:
-            found = vector_chunks(filters, self.blocks, lanes, target.block != lanes)
+            found = vector_chunks(filters, self.blocks, lanes, target.block != lanes or self.halves)
             return [Chunk(blocks, times, last, blocks * depth, blocks) for blocks, times, last in found]
         stored = chunks(-(-filters // lanes), wide * self.blocks)
         return [
@@ -397,7 +403,7 @@ static void {name}_{rows}x{columns}x{blocks}_{last}(const {how.x_type} *restrict
     {unused}
     UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
         UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] = {zero};
-{printed(self._nest(tile, blocks, read), 4)}
+{printed(self._nest(tile, blocks, read, self.ends_in_half(last)), 4)}
 {end}}}
 """
 
