@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.parts import load_code, store_code
-from tensmith.kernel.quantized import FIELDS, finish_code
+from tensmith.kernel.quantized import FIELDS, finish_code, put_code, rounding
 from tensmith.kernel.register_tiles import vector_step
 from tensmith.kernel.tiles import Extent
 
@@ -33,14 +33,14 @@ def finish_vectors(
         return f"{over}\n        UNROLL for (int j = 0; j < {columns}; j++) store({at}, {value});\n"
     if epilogue.activation is not None:
         value = f"({value}) * h[3]"
+    count = f"j + 4 <= {columns} ? 4 : {columns} - j"
     return f"""\
 {over} {{
         vi q[{columns + -columns % 4}];
-        UNROLL for (int j = 0; j < {columns}; j++) q[j] = rint_i({value});
+        UNROLL for (int j = 0; j < {columns}; j++) q[j] = {rounding(epilogue)}({value});
         UNROLL for (int j = {columns}; j < {columns + -columns % 4}; j++) q[j] = q[{columns - 1}];
         UNROLL for (int j = 0; j < {columns}; j += 4)
-            put({at}, j + 4 <= {columns} ? 4 : {columns} - j, q[j], q[j + 1], q[j + 2], q[j + 3],
-                isplat(g[0]), isplat(g[1]), isplat(g[2]));
+            {put_code(at, count, "q[j], q[j + 1], q[j + 2], q[j + 3]", epilogue)}
     }}
 """
 
@@ -60,11 +60,11 @@ def finish_rows(
                            _read(other, kept.dtype, count, lanes), lanes)  # fmt: skip
 
     at = f"y + j * {target.block} + k * {lanes}"
-    store = _store_bytes(at, blocks, last, lanes)
+    store = _store_bytes(at, blocks, last, lanes, epilogue)
     done, rest = (store_code(at, value(count), count, lanes) for count in (lanes, last))
     if target.dtype == "u8":
         unit = " * h[3]" if epilogue.activation is not None else ""
-        done, rest = (f"q[k] = rint_i(({value(count)}){unit})" for count in (lanes, last))
+        done, rest = (f"q[k] = {rounding(epilogue)}(({value(count)}){unit})" for count in (lanes, last))
     lines = [f"        UNROLL for (int k = 0; k < {whole}; k++) {done};"]
     if whole < blocks:
         lines.append(f"        {{ enum {{ k = {whole} }}; {rest}; }}")
@@ -73,7 +73,7 @@ def finish_rows(
     return "\n".join([f"    UNROLL for (int j = 0; j < {columns}; j++) {{", *lines, "    }", ""])
 
 
-def _store_bytes(at: str, blocks: int, last: int, lanes: int) -> list[str]:
+def _store_bytes(at: str, blocks: int, last: int, lanes: int, epilogue: Epilogue) -> list[str]:
     """Lines of C that pack the vectors q four at a time; what is behind the row stays as it is."""
     lines = [
         f"        UNROLL for (int k = {blocks}; k < {blocks + -blocks % 4}; k++) q[k] = q[{blocks - 1}];"
@@ -85,7 +85,7 @@ def _store_bytes(at: str, blocks: int, last: int, lanes: int) -> list[str]:
         {{
             enum {{ k = {first} }};
             uint8_t t[{4 * lanes}];
-            put(t, {count}, q[k], q[k + 1], q[k + 2], q[k + 3], isplat(g[0]), isplat(g[1]), isplat(g[2]));
+            {put_code("t", str(count), "q[k], q[k + 1], q[k + 2], q[k + 3]", epilogue)}
             memcpy({at}, t, {bytes_});
         }}""")
     return lines

@@ -27,7 +27,8 @@ class Epilogue:
     """What a kernel does to its sums: whether it adds a `bias`; how the `residual` lies, if it adds one.
 
     `inner` if sums of 8-bit products, with the bias unless it is `late`, are rounded onto a grid of their own
-    before anything else.
+    before anything else. Bytes are `shifted` by a zero point, and `bounded` more narrowly than bytes are, but
+    where it is known that they are not.
     """
 
     bias: bool = False
@@ -35,6 +36,8 @@ class Epilogue:
     activation: Activation | None = None
     inner: bool = False
     late: bool = False
+    shifted: bool = True
+    bounded: bool = True
 
     def apply(self, sums: str, bias: str, residual: str) -> str:
         """The C expression of the finished vector, from those of its three inputs."""

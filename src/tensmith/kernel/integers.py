@@ -17,6 +17,7 @@ class Integers:
 
     dot: str
     rint: str
+    within: str
     round: str
     widen: str
     taps: str
@@ -69,6 +70,8 @@ static inline vi dot_half(vi sums, vi x, vi w)
 /* x rounded, halves to even, as floats and as integers; what is beyond 2^22 stays that large at least. */
 static inline vf rint_f(vf x) {{ {round} }}
 static inline vi rint_i(vf x) {{ {rint} }}
+/* The same of numbers within 2^31. */
+static inline vi rint_within(vf x) {{ {within} }}
 /* Lane c: the bytes p[c], p[{lanes} + c], p[2 * {lanes} + c], p[3 * {lanes} + c], lowest first. */
 static inline vi taps(const uint8_t *p)
 {{
@@ -78,10 +81,12 @@ static inline vb bmax(vb a, vb b)
 {{
     {maximum}
 }}
-/* clamp(x + zero, low, high) of the first n <= 4 of a, b, c, d, one byte a lane, one after the other. */
+/* clamp(x + zero, low, high) of the first n <= 4 of a, b, c, d, one byte a lane, one after the other. zero is
+   0 but where they are `shifted`, low and high are those of bytes but where they are `bounded`. */
 static inline __attribute__((always_inline))
-void put(uint8_t *y, int n, vi a, vi b, vi c, vi d, vi zero, vi low, vi high)
+void put(uint8_t *y, int n, vi a, vi b, vi c, vi d, vi zero, vi low, vi high, int shifted, int bounded)
 {{
+    (void)zero; (void)low; (void)high; (void)shifted; (void)bounded;
     {put}
 }}
 /* The first n codes of x, which are floats in 0..255, as bytes: each `step` after the one before. */
@@ -102,6 +107,7 @@ _GENERIC = Integers(
 for (int k = 0; k < 4; k++) sums += ((x >> 8 * k) & 255) * ((w << (24 - 8 * k)) >> 24);
     return sums;""",
     rint="return __builtin_convertvector(rint_f(x), vi);",
+    within="return rint_i(x);",
     round="return (vmin(splat(0x1p22f), vmax(splat(-0x1p22f), x)) + 0x1.8p23f) - 0x1.8p23f;",
     widen="return __builtin_convertvector(*(const vb *)p, vf);",
     taps="""\
@@ -132,6 +138,7 @@ __m256i pairs = _mm256_maddubs_epi16((__m256i)x, (__m256i)w);
 _AVX2 = Integers(
     dot=_AVX2_DOT,
     rint="return (vi)_mm256_cvtps_epi32((__m256)vmin(splat(0x1p30f), x));",
+    within="return (vi)_mm256_cvtps_epi32((__m256)x);",
     round="return (vf)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);",
     widen="return (vf)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));",
     taps="""\
@@ -142,11 +149,12 @@ __m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     return (vi)_mm256_shuffle_epi8(t, turn);""",
     put="""\
 __m256i offset = _mm256_packs_epi32((__m256i)zero, (__m256i)zero);
-    __m256i p = _mm256_adds_epi16(_mm256_packs_epi32((__m256i)a, (__m256i)b), offset);
-    __m256i q = _mm256_adds_epi16(_mm256_packs_epi32((__m256i)c, (__m256i)d), offset);
+    __m256i p = _mm256_packs_epi32((__m256i)a, (__m256i)b), q = _mm256_packs_epi32((__m256i)c, (__m256i)d);
+    if (shifted) p = _mm256_adds_epi16(p, offset), q = _mm256_adds_epi16(q, offset);
     __m256i bytes = _mm256_packus_epi16(p, q), order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     __m256i least = (__m256i)(low * 0x01010101), most = (__m256i)(high * 0x01010101);
-    bytes = _mm256_min_epu8(_mm256_max_epu8(_mm256_permutevar8x32_epi32(bytes, order), least), most);
+    bytes = _mm256_permutevar8x32_epi32(bytes, order);
+    if (bounded) bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, least), most);
     if (n == 4) _mm256_storeu_si256((__m256i *)y, bytes);
     if (n == 2 || n == 3) _mm_storeu_si128((__m128i *)y, _mm256_castsi256_si128(bytes));
     if (n == 1) _mm_storel_epi64((__m128i *)y, _mm256_castsi256_si128(bytes));
@@ -167,6 +175,7 @@ _AVX512_DOT = _AVX2_DOT.replace("256", "512")
 _AVX512 = Integers(
     dot=_AVX512_DOT,
     rint="return (vi)_mm512_cvtps_epi32((__m512)vmin(splat(0x1p30f), x));",
+    within="return (vi)_mm512_cvtps_epi32((__m512)x);",
     round="return (vf)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);",
     widen="return (vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));",
     taps="""\
@@ -176,12 +185,12 @@ __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 
     return (vi)_mm512_shuffle_epi8(_mm512_permutexvar_epi32(order, _mm512_loadu_si512(p)), turn);""",
     put="""\
 __m512i offset = _mm512_packs_epi32((__m512i)zero, (__m512i)zero);
-    __m512i p = _mm512_adds_epi16(_mm512_packs_epi32((__m512i)a, (__m512i)b), offset);
-    __m512i q = _mm512_adds_epi16(_mm512_packs_epi32((__m512i)c, (__m512i)d), offset);
+    __m512i p = _mm512_packs_epi32((__m512i)a, (__m512i)b), q = _mm512_packs_epi32((__m512i)c, (__m512i)d);
+    if (shifted) p = _mm512_adds_epi16(p, offset), q = _mm512_adds_epi16(q, offset);
     __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     __m512i least = (__m512i)(low * 0x01010101), most = (__m512i)(high * 0x01010101);
     __m512i bytes = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(p, q));
-    bytes = _mm512_min_epu8(_mm512_max_epu8(bytes, least), most);
+    if (bounded) bytes = _mm512_min_epu8(_mm512_max_epu8(bytes, least), most);
     if (n == 4) _mm512_storeu_si512(y, bytes);
     if (n == 2 || n == 3) _mm256_storeu_si256((__m256i *)y, _mm512_castsi512_si256(bytes));
     if (n == 1) _mm_storeu_si128((__m128i *)y, _mm512_castsi512_si128(bytes));
@@ -200,6 +209,7 @@ int8x16_t signs = (int8x16_t)(x ^ (int32_t)0x80808080);
 _NEON = Integers(
     dot=_NEON_DOT,
     rint="return (vi)vcvtnq_s32_f32((float32x4_t)x);",
+    within="return rint_i(x);",
     round="return (vf)vrndnq_f32((float32x4_t)x);",
     widen="""\
 uint32_t four;

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensmith.errors import EngineError
-from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.epilogue import Activation, Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 
@@ -37,6 +37,8 @@ HEADER = 16
 # Words of each filter: start, factor, offset.
 FIELDS = 3
 _LARGEST = 2.0**31
+# The numbers of a kernel are off by four roundings of 2^-24.
+_ROUNDED = 1 - 2.0**-20
 
 
 class QuantizationParameters(NamedTuple):
@@ -74,6 +76,19 @@ class Requantization:
     residual: QuantizationParameters | None = None
     late: bool = False
 
+    def epilogue(self, activation: Activation | None, isa: Isa) -> Epilogue:
+        """What a kernel does to its sums, before a residual. For processors of little memory it is the same
+        text whatever the bytes' bounds are, so that layers alike are one function."""
+        zero, *bounds = (self.target or QuantizationParameters(1, 0))[1:]
+        general = not isa.hosted
+        return Epilogue(
+            activation=activation,
+            inner=self.inner is not None,
+            late=self.late,
+            shifted=general or zero != 0,
+            bounded=general or bounds != [0, 255],
+        )
+
 
 def constants(
     problem: ConvolutionProblem, isa: Isa, weights: Array, how: Requantization, curved: bool
@@ -107,7 +122,7 @@ def fields(
     if how.bias is not None:
         offset = how.bias.astype(np.float64) * (unit if how.late else first)
     most = abs(start) + 255 * abs(flat).sum(1)
-    if np.any(most >= _LARGEST) or np.any(most * factor + abs(offset) >= _LARGEST):
+    if np.any(most >= _LARGEST) or np.any(most * factor + abs(offset) >= _LARGEST * _ROUNDED):
         raise EngineError(f"the sums of a {problem} with these weights and scales do not fit 32 bits")
     return start, factor, offset
 
@@ -129,6 +144,18 @@ def _header(how: Requantization, unit: float) -> Array:
     words[7] = residual.scale * unit if residual else unit
     words[8] = -residual.scale * residual.zero_point * unit if residual else 0
     return words
+
+
+def put_code(at: str, count: str, sums: str, epilogue: Epilogue) -> str:
+    """The C that writes `count` of four vectors of rounded numbers as bytes."""
+    known = f"{int(epilogue.shifted)}, {int(epilogue.bounded)}"
+    return f"put({at}, {count}, {sums}, isplat(g[0]), isplat(g[1]), isplat(g[2]), {known});"
+
+
+def rounding(epilogue: Epilogue) -> str:
+    """What rounds the numbers of `finish_code`: sums and a bias alone fit 32 bits, as `fields` demands."""
+    plain = not (epilogue.inner or epilogue.residual) and epilogue.activation is None
+    return "rint_within" if plain else "rint_i"
 
 
 def finish_code(

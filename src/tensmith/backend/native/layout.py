@@ -18,7 +18,7 @@ from tensmith.backend.native.images import Images, PositionWindow
 from tensmith.backend.native.steps import Array, Dense, Encode, Heavy, Join, Light, Look, Rename, Step
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer, Halo
-from tensmith.kernel.epilogue import Activation
+from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.quantized import QuantizationParameters, constants
 from tensmith.kernel.routine import Routine
@@ -26,12 +26,14 @@ from tensmith.kernel.routines.copy import Copy
 from tensmith.kernel.routines.quantize import Quantize
 from tensmith.kernel.routines.transpose import TransposeRoutine
 
+_PLAIN_SUMS = Epilogue()
+
 
 @dataclass(frozen=True, eq=False)
 class Action:
     """One call of a kernel or routine. `weights` are packed, `constants` a bias or a routine's tables.
 
-    A kernel's residual is the second value it reads; how it lies is settled when all halos are known. Its
+    A kernel's residual is the second value it reads; how it lies is known when all halos are. Its
     constants may be a `table` that another action makes. What is done `beside` the action before it may be
     done at the same time.
     """
@@ -39,11 +41,9 @@ class Action:
     work: Kernel | Routine
     reads: tuple[str, ...]
     writes: str
-    activation: Activation | None = None
     weights: Array | None = None
     constants: Array | None = None
-    inner: bool = False
-    late: bool = False
+    epilogue: Epilogue = _PLAIN_SUMS
     beside: bool = False
     table: str | None = None
 
@@ -286,14 +286,14 @@ def _action(
     if step.bias is not None:
         bias[: len(step.bias)] = step.bias
     numbers = bias if step.bias is not None else None
-    inner, late = False, False
+    epilogue = Epilogue(activation=step.activation)
     if step.requantization is not None:
-        curved = step.activation is not None
+        epilogue = step.requantization.epilogue(step.activation, isa)
         if step.table is None:
+            curved = step.activation is not None
             numbers = constants(step.problem, isa, step.weights, step.requantization, curved)
-        inner, late = step.requantization.inner is not None, step.requantization.late
-    weights = kernel.pack(step.weights)
-    return Action(kernel, reads, writes, step.activation, weights, numbers, inner, late, beside, step.table)
+    epilogue = replace(epilogue, bias=numbers is not None or step.table is not None)
+    return Action(kernel, reads, writes, kernel.pack(step.weights), numbers, epilogue, beside, step.table)
 
 
 # The block of a value that is not written before somebody wants it.

@@ -28,7 +28,7 @@ from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quads import quad_functions
-from tensmith.kernel.quantized import FIELDS, finish_code
+from tensmith.kernel.quantized import FIELDS, finish_code, put_code, rounding
 from tensmith.kernel.runs import copy_bytes
 from tensmith.kernel.sparse_stream import pack_quads
 from tensmith.kernel.stream_kernel import StreamKernel
@@ -229,8 +229,8 @@ static void {name}_{rows}x{columns}(const uint8_t *x, {name}_stream *stream, int
         return f"""\
 {before}{over} {{
             vi z[4];
-            UNROLL for (int q = 0; q < 4; q++) z[q] = rint_i({value});
-            put({put} + n * {size}, 4, z[0], z[1], z[2], z[3], isplat(g[0]), isplat(g[1]), isplat(g[2]));
+            UNROLL for (int q = 0; q < 4; q++) z[q] = {rounding(epilogue)}({value});
+            {put_code(f"{put} + n * {size}", "4", "z[0], z[1], z[2], z[3]", epilogue)}
         }}
 {after}"""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tensmith.backend.native.layout import Action
 from tensmith.backend.native.plan import NativePlan
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import ELEMENT_BYTES, NO_HALO
-from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.toolchain import OPTIMIZED
 
 ENTRY, PART_ENTRY = "tensmith_run", "tensmith_run_part"
@@ -151,9 +151,7 @@ def _code(plan: NativePlan, action: Action) -> str:
     target = plan.layout.buffer(action.writes)
     if isinstance(action.work, Kernel):
         residual = sources[1] if len(sources) > 1 else None
-        biased = action.constants is not None or action.table is not None
-        epilogue = Epilogue(biased, residual, action.activation, action.inner, action.late)
-        return action.work.code(_NAME, sources[0], target, epilogue)
+        return action.work.code(_NAME, sources[0], target, replace(action.epilogue, residual=residual))
     return action.work.code(_NAME, sources, target)
 
 
