@@ -22,6 +22,7 @@ from tensmith.errors import EngineError
 from tensmith.ir import Node, Program, TensorType, interpret, make_node
 from tensmith.kernel import Isa, host_isa, isa_named
 from tensmith.kernel.routines.pointwise import Pointwise
+from tensmith.kernel.routines.pool import GlobalPoolRoutine
 
 Array = np.ndarray[Any, Any]
 
@@ -132,6 +133,23 @@ def pruned_and_pooled(net: Net) -> str:
     return net.pair(pruned(y, 18, 40), 2**-3, 127)
 
 
+def rectified_by_halves(net: Net) -> str:
+    """40 filters are two vectors and a half; bytes from 0 on take no shift and no bounds."""
+    y = net.pair(net.add("relu", net.conv(net.pair("x", 2**-4, 113), 40, 3)), 2**-3, 0)
+    y = net.pair(net.add("relu", net.conv(y, 20, 40)), 2**-1, 0)
+    return net.pair(net.conv(y, 40, 20, 1), 1.0, 120)
+
+
+def averaged(net: Net) -> str:
+    y = net.pair(net.conv(net.pair("x", 2**-4, 113), 20, 3), 2**-3, 100)
+    return net.add("global_average_pool", y)
+
+
+def greatest(net: Net) -> str:
+    y = net.pair(net.conv(net.pair("x", 2**-4, -7, np.int8), 20, 3), 2**-3, 5, np.int8)
+    return net.add("global_max_pool", y)
+
+
 def classified(net: Net) -> str:
     x = net.pair(net.conv(net.pair("x", 2**-4, 113), 20, 3, strides=(2, 2)), 2**-3, 128)
     flat = net.pair(net.add("flatten", x, axis=1), 2**-3, 128)
@@ -191,6 +209,35 @@ def test_answers_are_equal_to_the_bit(form: Callable[[Net], str], isa: Isa, tmp_
     answer = run(plan, x, tmp_path / "model")
     assert len(np.unique(truth)) > 15, "the test says nothing if everything saturates"
     assert np.array_equal(answer, truth)
+
+
+# Images at least as wide as a vector, of which the last one of a row overlaps its neighbour.
+WIDE = [
+    *((form, (1, 3, 5, 19)) for form in (rectified, signed_bytes, rectified_by_halves)),
+    *((form, (2, 3, 4, 32)) for form in (rectified_by_halves, averaged, greatest)),
+]
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize(("form", "shape"), WIDE, ids=lambda each: getattr(each, "__name__", None))
+def test_wide_images_are_equal_to_the_bit(
+    form: Callable[[Net], str], shape: tuple[int, ...], isa: Isa, tmp_path: Path
+) -> None:
+    net = Net(shape)
+    program = net.program(form(net))
+    x = (np.random.default_rng(1).integers(-96, 96, net.shape) / 16).astype(np.float32)
+    answer = run(make_plan(program, isa), x, tmp_path / "model")
+    truth = interpret(program, {"x": x})[program.outputs[0]]
+    assert len(np.unique(truth)) > 15, "the test says nothing if everything saturates"
+    assert np.array_equal(answer, truth)
+
+
+def test_a_pool_of_whole_images_reads_codes() -> None:
+    for form in (averaged, greatest):
+        net = Net((1, 3, 9, 11))
+        plan = make_plan(net.program(form(net)), host_isa())
+        assert sum(isinstance(action.work, GlobalPoolRoutine) for action in plan.actions) == 1
+        assert not any(isinstance(action.work, Pointwise) for action in plan.actions)
 
 
 def read_at_once(net: Net) -> str:
