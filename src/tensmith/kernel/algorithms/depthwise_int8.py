@@ -4,7 +4,8 @@
 
 Four positions of a block lie side by side in memory; two shuffles put the four bytes of each channel into its
 lane, where one instruction multiplies them by four weights and sums. A row of inputs is shuffled once for all
-the rows of outputs that read it.
+the rows of outputs that read it, and for all columns whose windows lie within the same positions: there are
+weights for each place of a window among them.
 """
 
 from __future__ import annotations
@@ -71,6 +72,11 @@ class DepthwiseInt8(Kernel):
         return -(-self.problem.window[1] // 4)
 
     @property
+    def _shared(self) -> int:
+        """Columns whose windows lie within the positions of the first one's groups."""
+        return 4 * self._quads - self.problem.window[1] + 1 if self.problem.strides[1] == 1 else 1
+
+    @property
     def source(self) -> Buffer:
         """Blocks of one vector; the halo holds the rest of the last four positions."""
         p = self.problem
@@ -92,7 +98,7 @@ class DepthwiseInt8(Kernel):
         for top, bottom, rows in spans(height, min(self.rows, height)):
             for left, right, columns in spans(width, min(self.columns, width)):
                 count = (bottom - top) // rows * ((right - left) // columns)
-                loads = self._input_rows(rows) * columns * self._quads * _SHUFFLED
+                loads = self._input_rows(rows) * -(-columns // self._shared) * self._quads * _SHUFFLED
                 products = rows * columns * tall * self._quads * product
                 finish = rows * (columns + -columns % 4) * _FINISH
                 cycles += count * (loads + products + finish + _TILE_OVERHEAD)
@@ -103,12 +109,13 @@ class DepthwiseInt8(Kernel):
         return (rows - 1) * p.strides[0] + (p.window[0] - 1) * p.dilations[0] + 1
 
     def pack(self, weights: Array) -> Array:
-        """[block][row of the window][four positions][lane][position]."""
-        p, lanes = self.problem, self.isa.lanes
-        full = np.zeros((self.target.blocks * lanes, p.window[0], 4 * self._quads), np.int8)
-        full[: p.filters, :, : p.window[1]] = weights[:, 0]
-        split = full.reshape(-1, lanes, p.window[0], self._quads, 4)
-        return split.transpose(0, 2, 3, 1, 4).reshape(-1)
+        """[block][place of the window][row of the window][four positions][lane][position]."""
+        p, lanes, shared = self.problem, self.isa.lanes, self._shared
+        full = np.zeros((self.target.blocks * lanes, shared, p.window[0], 4 * self._quads), np.int8)
+        for place in range(shared):
+            full[: p.filters, place, :, place : place + p.window[1]] = weights[:, 0]
+        split = full.reshape(-1, lanes, shared, p.window[0], self._quads, 4)
+        return split.transpose(0, 2, 3, 4, 1, 5).reshape(-1)
 
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """One function for each shape of tile, and one that walks over blocks and positions."""
@@ -129,7 +136,7 @@ class DepthwiseInt8(Kernel):
 {self.begun(name, source, target, epilogue, "int8_t")}
     for (int block = 0; block < {target.blocks}; block++) {{
 {over_extents(image, tile, call, 8)}
-        x += {source.plane}; w += {p.window[0] * self._quads * 4 * lanes}; b += {FIELDS * lanes};
+        x += {source.plane}; w += {self._shared * p.window[0] * self._quads * 4 * lanes}; b += {FIELDS * lanes};
         y += {target.plane}; r += {kept.plane if epilogue.residual else 0};
     }}
 }}
@@ -139,12 +146,12 @@ class DepthwiseInt8(Kernel):
     def _tile(self, name: str, tile: Extent, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         p, lanes = self.problem, self.isa.lanes
         rows, columns = tile
-        tall, quads = p.window[0], self._quads
+        tall, quads, shared = p.window[0], self._quads, self._shared
         kept = epilogue.residual or target
         finish = finish_vectors(tile, 1, target, kept, epilogue, lanes)
         read = f"x + s * {source.row} + j * {p.strides[1] * lanes} + v * {4 * lanes}"
         dot = "dot_narrow" if p.narrow else "dot"
-        weight = f"w + (u / {p.dilations[0]} * {quads} + v) * {4 * lanes}"
+        weight = f"w + ((c * {tall} + u / {p.dilations[0]}) * {quads} + v) * {4 * lanes}"
         return f"""\
 static inline void {name}_{rows}x{columns}(const uint8_t *restrict x, const int8_t *restrict w,
         const float *h, const float *b, const {kept.c_type} *r, {target.c_type} *y)
@@ -154,12 +161,12 @@ static inline void {name}_{rows}x{columns}(const uint8_t *restrict x, const int8
     (void)g; (void)r;
     UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) a[i][j][0] = iload(b);
     UNROLL for (int v = 0; v < {quads}; v++) UNROLL for (int s = 0; s < {self._input_rows(rows)}; s++)
-        UNROLL for (int j = 0; j < {columns}; j++) {{
+        UNROLL for (int j = 0; j < {columns}; j += {shared}) {{
             vi t = taps({read});
-            UNROLL for (int i = 0; i < {rows}; i++) {{
+            UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int c = 0; c < {shared}; c++) {{
                 int u = s - i * {p.strides[0]};
-                if (u >= 0 && u % {p.dilations[0]} == 0 && u / {p.dilations[0]} < {tall})
-                    a[i][j][0] = {dot}(a[i][j][0], t, iload({weight}));
+                if (j + c < {columns} && u >= 0 && u % {p.dilations[0]} == 0 && u / {p.dilations[0]} < {tall})
+                    a[i][j + c][0] = {dot}(a[i][j + c][0], t, iload({weight}));
             }}
         }}
 {finish}}}
