@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 
 from lossy_samples import Interpreted, Net, inputs_of, run, transformer
 from tensmith.backend.onnx import write_onnx
@@ -29,6 +30,18 @@ def test_a_dead_channel_keeps_its_bias() -> None:
     (codes,) = (array for array in treated.constants.values() if array.dtype == np.int32 and array.any())
     assert np.abs(codes.astype(np.int64)).max() <= 2**30
     np.testing.assert_allclose(run(treated)[:, 3], 1.5, rtol=0.02)
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "compensated", "coded"])
+def test_a_bias_of_rows_stays_one(rounding: str) -> None:
+    """As many as there are columns: each is added to all of its row."""
+    net = Net(image=(6,))
+    hidden = net.op("gemm", "x", net.weights(6, 16), net.constant(10 * net.random.normal(size=(16, 1))))
+    program = net.program(net.op("matmul", net.op("relu", hidden), net.weights(16, 5)))
+    priced = {"price": 1e-4, "worth": {hidden: 0.01}} if rounding == "coded" else {}
+    step = Step("int8", EVERYWHERE, {"rounding": rounding, **priced}, "lossy")
+    before, after = run(program), run(apply_lossy(program, step, Interpreted()))
+    assert np.linalg.norm(after - before) < 0.05 * np.linalg.norm(before)
 
 
 def test_a_bias_behind_a_product_is_added_before_anything_is_rounded(tmp_path: Path) -> None:

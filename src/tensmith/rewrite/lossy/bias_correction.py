@@ -24,8 +24,13 @@ def takes_bias(program: Program, layer: WeightedLayer) -> bool:
     attrs = layer.node.attrs
     if not layer.product.biased or attrs.get("alpha", 1) != 1 or attrs.get("beta", 1) != 1:
         return False
+    return not layer.bias or of_channels(layer, program.constants[layer.bias])
+
+
+def of_channels(layer: WeightedLayer, bias: Array) -> bool:
+    """Whether a bias has a number for each output channel, as no column of one for each row has."""
     rows = layer.shape[1] if layer.transposed else layer.shape[0]
-    return not layer.bias or program.constants[layer.bias].size == rows
+    return rows == bias.size == np.atleast_1d(bias).shape[-1]
 
 
 def shifted_bias(program: Program, layer: WeightedLayer, shift: Array) -> Array:

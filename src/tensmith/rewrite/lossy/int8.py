@@ -23,7 +23,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration, Histogram
-from tensmith.rewrite.lossy.bias_correction import with_bias_shifts
+from tensmith.rewrite.lossy.bias_correction import of_channels, with_bias_shifts
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.placement import Placement, place
@@ -190,7 +190,7 @@ class _Writer:
 
     def write_weights(self, layer: WeightedLayer, grid: QuantizedWeights) -> None:
         """Constants and dequantizations of a layer's weights and bias."""
-        bias = self._bias_in_codes(layer, grid)
+        bias = self._bias_in_codes(layer)
         if bias is not None:
             # A channel of hardly any weights has a scale in which its bias fits no 32 bits.
             least = np.abs(bias) / (self.grids[layer.node.inputs[0]].scale * _LARGEST_BIAS)
@@ -211,10 +211,10 @@ class _Writer:
             inputs.append(layer.bias)
         self.operands[layer.site] = tuple(inputs)
 
-    def _bias_in_codes(self, layer: WeightedLayer, grid: QuantizedWeights) -> Array | None:
+    def _bias_in_codes(self, layer: WeightedLayer) -> Array | None:
         """A bias [rows] that can be stored on the grid of its products; None without one."""
         bias = self.program.constants.get(layer.bias) if layer.bias else None
-        if bias is None or bias.reshape(-1).shape != grid.scales.shape or not np.isfinite(bias).all():
+        if bias is None or not of_channels(layer, bias) or not np.isfinite(bias).all():
             return None
         return bias.reshape(-1).astype(np.float64)
 
