@@ -8,6 +8,7 @@ import tarfile
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -188,3 +189,11 @@ def test_links_that_lead_back_up_end(tmp_path: Path) -> None:
     folder(tmp_path, {"a/1.png": png((1, 1, 1))})
     (tmp_path / "a" / "up").symlink_to(tmp_path, target_is_directory=True)
     assert len(open_dataset(f"imagefolder:{tmp_path}").part("all")) == 1
+
+
+def test_grey_of_16_bits_keeps_its_shades(tmp_path: Path) -> None:
+    shades = np.arange(256, dtype=np.uint16).reshape(16, 16)
+    file = io.BytesIO()
+    Image.fromarray(shades * 257).save(file, "PNG")
+    part = open_dataset(f"imagefolder:{folder(tmp_path, {'grey/1.png': file.getvalue()})}").part("all")
+    np.testing.assert_array_equal(part.inputs([0])[0], np.stack([shades] * 3))

@@ -117,6 +117,8 @@ def decoded_image(data: bytes, where: str) -> Image.Image:
             raise DataError(
                 f"{where} is {image.width}x{image.height} pixels, past the limit of {PIXEL_LIMIT}; scale it"
             )
+        if image.mode.startswith("I"):  # 16 bits of grey, which Pillow would cut off at 255
+            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
         return image.convert("RGB")
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(
