@@ -197,3 +197,14 @@ def test_grey_of_16_bits_keeps_its_shades(tmp_path: Path) -> None:
     Image.fromarray(shades * 257).save(file, "PNG")
     part = open_dataset(f"imagefolder:{folder(tmp_path, {'grey/1.png': file.getvalue()})}").part("all")
     np.testing.assert_array_equal(part.inputs([0])[0], np.stack([shades] * 3))
+
+
+@pytest.mark.parametrize("damage", ["cut off", "changed"])
+def test_a_tar_whose_later_headers_are_damaged(tmp_path: Path, damage: str) -> None:
+    """No shorter dataset: an image, its header and its one block of pixels, is two blocks."""
+    whole = tar(tmp_path / "whole.tar").read_bytes()
+    after = 2 * 512
+    broken = whole[: after + 100] if damage == "cut off" else whole[:after] + b"?" + whole[after + 1 :]
+    (tmp_path / "broken.tar").write_bytes(broken)
+    with pytest.raises(DataError, match="no header at byte 1024"):
+        open_dataset(f"imagefolder:{tmp_path / 'broken.tar'}")

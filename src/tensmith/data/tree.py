@@ -128,6 +128,10 @@ def _tar(path: Path) -> FileTree:
                 name = PurePosixPath(member.name).as_posix()
                 if member.isreg() and not member.issparse() and _visible(name):
                     members[name] = (member.offset_data, member.size)
+            # Past the first member, tarfile takes what is no header for the end, which is zeros.
+            after = file.read_at(archive.offset, min(tarfile.BLOCKSIZE, max(0, file.size - archive.offset)))
+            if after.strip(b"\0"):
+                raise tarfile.ReadError(f"there is no header at byte {archive.offset}")
     except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
         raise DataError(f"{path} is not a readable tar file ({error}); get it again") from error
 
