@@ -11,7 +11,7 @@ import pytest
 from lossy_samples import Interpreted, Net, residual
 from tensmith.deploy.layers import treatment
 from tensmith.errors import ProgramError
-from tensmith.ir import Program, interpret
+from tensmith.ir import Program, TensorType, interpret
 from tensmith.ir.ops.quantization import decodes, encodes
 from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import LOSSY, apply_lossy
@@ -100,3 +100,15 @@ def test_the_report_tells_and_what_is_no_layer_is_refused() -> None:
         treated(program, weight_only=4)
     with pytest.raises(ProgramError, match="nothing is left to quantize"):
         treated(program, weight_only=[own.site for own in stored_weights(program)])
+
+
+def test_a_program_of_halves_answers_in_halves() -> None:
+    net = Net(image=(6,))
+    net.input = TensorType("f16", net.input.shape)
+    weights = [net.constant(net.random.normal(size=shape), np.float16) for shape in ((6, 8), (8, 4))]
+    hidden = net.op("relu", net.op("matmul", "x", weights[0]))
+    program = net.program(net.op("matmul", hidden, weights[1]))
+    x = {"x": np.random.default_rng(1).normal(size=(5, 6)).astype(np.float16)}
+    (before,), (after,) = (interpret(p, x).values() for p in (program, treated(program)))
+    assert after.dtype == before.dtype == np.float16
+    assert np.linalg.norm((after - before).astype(float)) < 0.1 * np.linalg.norm(before.astype(float))

@@ -30,7 +30,7 @@ def takes_bias(program: Program, layer: WeightedLayer) -> bool:
 def of_channels(layer: WeightedLayer, bias: Array) -> bool:
     """Whether a bias has a number for each output channel, as no column of one for each row has."""
     rows = layer.shape[1] if layer.transposed else layer.shape[0]
-    return rows == bias.size == np.atleast_1d(bias).shape[-1]
+    return bool(bias.size == rows == np.atleast_1d(bias).shape[-1])
 
 
 def shifted_bias(program: Program, layer: WeightedLayer, shift: Array) -> Array:

@@ -22,6 +22,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.rewrite.calibration import Calibration, Histogram
 from tensmith.rewrite.lossy.bias_correction import of_channels, with_bias_shifts
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
@@ -118,6 +119,7 @@ class Int8(Method):
         if unknown:
             raise ProgramError(f"'{min(unknown)}' is not a layer of the program")
         spared = skip | weight_only
+        types = _output_types(program)
         placement = place(program, spared)
         if not placement.values:
             raise ProgramError("nothing is left to quantize: every layer is skipped")
@@ -140,7 +142,35 @@ class Int8(Method):
         program = looked_up_as_codes(writer.program_with_pairs(), writer.tables)
         for layer in in_floats:
             program = in_codes(program, layer, weights[layer.site])
-        return without_unused(beside_layers_in_codes(program, params, skip, calibration))
+        quantized = without_unused(beside_layers_in_codes(program, params, skip, calibration))
+        return _with_output_types(quantized, types)
+
+
+def _output_types(program: Program) -> dict[str, str]:
+    """The element types of the outputs, as far as they are known."""
+    found = {name: program.facts[name].type for name in program.outputs}
+    return {name: type_.dtype for name, type_ in found.items() if type_ is not None}
+
+
+def _with_output_types(program: Program, types: Mapping[str, str]) -> Program:
+    """The program with outputs of these element types: layers on grids give floats of 32 bits."""
+    made = _output_types(program)
+    wide = {
+        name: program.unused(f"{name}.wide") for name in types if made.get(name) not in (None, types[name])
+    }
+    nodes = [
+        replace(
+            node,
+            inputs=tuple(wide.get(name, name) for name in node.inputs),
+            outputs=tuple(wide.get(name, name) for name in node.outputs),
+        )
+        for node in program.nodes
+    ]
+    nodes += [
+        make_node("cast", (found,), (name,), {"to": ELEMENT_CODES[types[name]]})
+        for name, found in wide.items()
+    ]
+    return replace(program, nodes=tuple(nodes)) if wide else program
 
 
 @dataclass(frozen=True)
