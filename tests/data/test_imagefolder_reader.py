@@ -208,3 +208,12 @@ def test_a_tar_whose_later_headers_are_damaged(tmp_path: Path, damage: str) -> N
     (tmp_path / "broken.tar").write_bytes(broken)
     with pytest.raises(DataError, match="no header at byte 1024"):
         open_dataset(f"imagefolder:{tmp_path / 'broken.tar'}")
+
+
+def test_a_class_of_another_format_does_not_renumber_the_others(tmp_path: Path) -> None:
+    files = {"train/bee/1.png": FILES["val/ant/2.PNG"], "train/cow/2.png": FILES["val/zebra/1.png"]}
+    root = folder(tmp_path, {**files, "train/ant/3.webp": b"", "train/bee/4.webp": b"", "about/5.gif": b""})
+    with pytest.raises(DataError, match="class 'ant'"):
+        open_dataset(f"imagefolder:{root}")
+    (root / "classes.txt").write_text("ant\nbee\ncow\n")
+    assert shown(open_dataset(f"imagefolder:{root}")) == {"train": [(1, [0, 255, 0]), (2, [255, 0, 0])]}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
+_UNREAD = (".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")
 ORDER_FILES = ("synsets.txt", "wnids.txt", "classes.txt")
 PIXEL_LIMIT = 64_000_000
 SIZE_LIMIT = 8192
@@ -49,7 +50,7 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
         raise DataError(
             f"no image in {tree.root} lies in a folder of its class; expected [val/]CLASS/IMAGE.jpg"
         )
-    class_names = _class_order(tree) or sorted({label for _, label in described.values()})
+    class_names = _class_order(tree) or _in_alphabet(tree, set(described.values()))
     numbers = {name: number for number, name in enumerate(class_names)}
     parts: dict[str, list[tuple[str, int]]] = {}
     for name in filter(described.__contains__, images):
@@ -67,6 +68,18 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
         "image",
         tuple(class_names),
     )
+
+
+def _in_alphabet(tree: FileTree, found: set[tuple[str, str]]) -> list[str]:
+    """The classes of (part, class) in order; DataError where one is missed, which would renumber others."""
+    names, parts = {label for _, label in found}, {part for part, _ in found}
+    for name, (part, label) in by_folder(tree.having(*SUFFIXES, *_UNREAD)).items():
+        if part in parts and label not in names:
+            raise DataError(
+                f"class '{label}' in {tree.root} has no .jpg or .png image, but {name}; convert its images, "
+                "or move the folder away if it is no class"
+            )
+    return sorted(names)
 
 
 def _class_order(tree: FileTree) -> list[str]:
