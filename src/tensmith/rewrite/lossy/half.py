@@ -35,7 +35,8 @@ class Half(Method):
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All weights, in float16 where that holds them: the safest of all, and so the first."""
         if stored := _stored(prospect.program):
-            fits = all(np.abs(array).max() <= _MOST for array in stored.values())
+            finite = (array[np.isfinite(array)] for array in stored.values())
+            fits = all(np.abs(array).max(initial=0.0) <= _MOST for array in finite)
             yield Form((self.step(type="float16" if fits else "bfloat16"),), self.name, order=5)
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
@@ -57,13 +58,20 @@ class Half(Method):
         dtype = DTYPES[_SHORT[name]]
         chosen = _stored(program)
         named = {key: program.unused(f"{key}.half") for key in chosen}
-        halves = {named[key]: array.astype(dtype) for key, array in chosen.items()}
-        overflown = [key for key in chosen if not np.isfinite(halves[named[key]].astype(np.float32)).all()]
+        with np.errstate(over="ignore"):
+            halves = {named[key]: array.astype(dtype) for key, array in chosen.items()}
+        overflown = [key for key, array in chosen.items() if _overflows(array, halves[named[key]])]
         if overflown:
-            raise ProgramError(f"constant '{overflown[0]}' does not fit into {name}; use bfloat16")
+            wider = "; use bfloat16" if name == "float16" else ""
+            raise ProgramError(f"constant '{overflown[0]}' does not fit into {name}{wider}")
         casts: list[Node] = [make_node("cast", (named[key],), (key,), {"to": 1}) for key in chosen]
         kept = {key: array for key, array in program.constants.items() if key not in chosen}
         return replace(program, nodes=(*casts, *program.nodes), constants={**kept, **halves})
+
+
+def _overflows(array: Array, half: Array) -> bool:
+    """Whether numbers became infinite; a mask's infinities were so before."""
+    return bool((np.isfinite(array) & ~np.isfinite(half.astype(np.float32))).any())
 
 
 def _stored(program: Program) -> dict[str, Array]:
