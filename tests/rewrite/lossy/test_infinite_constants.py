@@ -34,3 +34,13 @@ def test_a_mask_of_infinities_is_stored_in_halves() -> None:
 def test_what_fits_into_no_half_is_told(type_: str, message: str) -> None:
     with pytest.raises(ProgramError, match=message):
         apply_lossy(masked(float(np.finfo(np.float32).min)), LOSSY["half"].step(type=type_), Interpreted())
+
+
+def test_infinite_weights_have_no_factors() -> None:
+    net = Net(image=(16,))
+    weights = net.weights(16, 16)
+    net.constants[weights][3, 4] = np.inf
+    site = net.op("matmul", "x", weights)
+    step = LOSSY["low_rank"].step(site, rank=2, criterion="weights")
+    with pytest.raises(ProgramError, match="infinite"):
+        apply_lossy(net.program(site), step, Interpreted())

@@ -119,6 +119,8 @@ class _Factoring:
     def __init__(self, program: Program, layer: WeightedLayer, calibration: Calibration | None) -> None:
         self._program, self._layer = program, layer
         self.rows = layer.rows(program.constants[layer.weight])
+        if not np.isfinite(self.rows).all():
+            raise ProgramError(f"weights of '{layer.site}' are infinite; they have no factors")
         groups, _, d = self.rows.shape
         self.taps = int(np.prod(layer.shape[2:]))
         self._first = None
