@@ -132,6 +132,25 @@ def test_what_is_not_traced_comes_back(function: Any) -> None:
         assert tensmith.optimize(function, example_inputs=(np.ones(3),)) is function
 
 
+def any_number(*parts):
+    return sum(parts)
+
+
+def by_name(x, *, k=2.0):
+    return x * k
+
+
+def others(x, **named):
+    return x, named
+
+
+@pytest.mark.parametrize("function", [any_number, by_name, others])
+def test_parameters_by_stars_are_left_to_the_function(function: Any) -> None:
+    with pytest.warns(OptimizeWarning, match="by \\* or \\*\\*"):
+        found = tensmith.optimize(function)
+    assert found is function
+
+
 def test_a_decorated_function_learns_the_kinds_it_is_called_with() -> None:
     @tensmith.optimize(seconds=1.0)
     def twice(x, k=2.0):

@@ -7,6 +7,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from inspect import Parameter
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
@@ -18,6 +19,7 @@ from tensmith.superoptimize.pipeline import Optimization, superoptimize
 from tensmith.superoptimize.trace import NotTraceable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 # Kinds of arguments that one function is optimized for.
 _MOST_KINDS = 8
 
@@ -70,6 +72,8 @@ def optimize(
     if function is None:
         return functools.partial(optimize, example_inputs=example_inputs, domain=domain, seconds=seconds)
     made = _Learning(function, domain, seconds)
+    if not made.by_place:
+        return function
     if example_inputs is not None:
         example = made.positional(tuple(example_inputs), {})
         made.learn(tuple(map(kind_of, example)), example)
@@ -102,6 +106,9 @@ class _Learning(Dispatcher):
         except NotTraceable as error:
             self.admitted = error
             super().__init__(function, {}, promises)
+        self.by_place = all(each.kind in _BY_PLACE for each in self.signature.parameters.values())
+        if not self.by_place:
+            self.report(Optimization(self.name, reason="it has parameters by * or **"))
 
     def learn(self, kinds: Kinds, arguments: tuple[Any, ...]) -> None:
         """Optimizes for arguments of these kinds; what failed once is not tried again."""
