@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
@@ -71,6 +72,67 @@ def test_a_number_that_has_changed_is_the_functions_business(monkeypatch: pytest
     assert found(a, b) == 36.0
 
 
+def scaled_by(k):
+    def scaled(x):
+        return np.exp(x) * k + np.exp(x)
+
+    def change(to):
+        nonlocal k
+        k = to
+
+    return scaled, change
+
+
+def test_so_is_a_number_of_the_function_around() -> None:
+    scaled, change = scaled_by(2.0)
+    found = tensmith.optimize(scaled, example_inputs=(np.zeros(3),), seconds=1.0)
+    assert found(np.zeros(3)).tolist() == [3.0] * 3
+    change(4.0)
+    assert found(np.zeros(3)).tolist() == [5.0] * 3
+
+
+def test_a_number_that_is_not_there_yet_is_waited_for() -> None:
+    @tensmith.optimize(seconds=1.0)
+    def late(x):
+        return x * k
+
+    k = 2.0
+    with pytest.warns(OptimizeWarning, match="'k', which has no value yet"):
+        assert late(np.ones(2)).tolist() == [2.0, 2.0]
+
+
+x = np.ones(2)
+
+
+def test_globals_by_the_name_of_a_parameter_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tensmith.optimize(logged, example_inputs=(np.ones(3),), domain={"x": "positive"}, seconds=1.0)
+    monkeypatch.setitem(globals(), "x", np.ones(3))
+    monkeypatch.setattr(found.__closure__[0].cell_contents, "original", None)
+    np.testing.assert_allclose(found(np.ones(3)), 2.0)
+
+
+def plus_one(function):
+    @functools.wraps(function)
+    def added(*given):
+        return function(*given) + 1
+
+    return added
+
+
+@plus_one
+def helping(y):
+    return y * 2.0
+
+
+def helped(y):
+    return helping(y) + helping(y)
+
+
+def test_what_a_decorator_makes_of_a_helper_is_not_known() -> None:
+    with pytest.warns(OptimizeWarning, match="a decorator changes what 'helping' does"):
+        assert tensmith.optimize(helped, example_inputs=(np.ones(3),), seconds=1.0) is helped
+
+
 def logged(x):
     return np.exp(np.log(x)) + 1.0
 
@@ -115,6 +177,23 @@ def test_loops_are_lifted() -> None:
     assert found(x, 2.0) == pytest.approx(polynomial(x, 2.0)) and type(found(x, 2.0)) is type(
         polynomial(x, 2.0)
     )
+
+
+def of_rate(x):
+    total = 0.0
+    i = 0
+    while i < len(x):
+        total = total + RATE * x[i]
+        i += 1
+    return total
+
+
+def test_a_number_that_loops_read_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.ones(100)
+    found = tensmith.optimize(of_rate, example_inputs=(x,), seconds=1.0)
+    assert "lifted" in found.reports[0].proof and found(x) == 200.0
+    monkeypatch.setitem(globals(), "RATE", 3.0)
+    assert found(x) == 300.0
 
 
 def decides(x):

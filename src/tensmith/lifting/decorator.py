@@ -183,9 +183,15 @@ def module_of(function: Callable[..., Any]) -> Module:
     """A function's source with the helpers, constants and imports that it reaches, as they are now."""
     from tensmith.lifting.source.python.module import Module
 
-    found = _Reached()
+    file = inspect.getsourcefile(_plain(function)) or "<source>"
+    found = reached(function)
+    return Module(file, found.functions, found.constants, found.imports, opaque=frozenset(found.opaque))
+
+
+def reached(function: Callable[..., Any]) -> Reached:
+    """What the names in a function and its helpers mean now."""
+    found = Reached()
     waiting = [_plain(function)]
-    file = inspect.getsourcefile(waiting[0]) or "<source>"
     while waiting:
         current = waiting.pop()
         node = _definition(current)
@@ -197,11 +203,11 @@ def module_of(function: Callable[..., Any]) -> Module:
             helper = found.add(name, space[name], node, current.__module__)
             if helper is not None and helper.__name__ not in found.functions:
                 waiting.append(helper)
-    return Module(file, found.functions, found.constants, found.imports, opaque=frozenset(found.opaque))
+    return found
 
 
 @dataclass
-class _Reached:
+class Reached:
     """What names mean in a function and its helpers; opaque: those of which that cannot be told."""
 
     functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = field(default_factory=dict)

@@ -72,13 +72,17 @@ def admit(function: Callable[..., Any]) -> AdmittedFunction:
         raise NotTraceable("only functions made by def are optimized, and no wrappers of them")
     found: dict[str, ast.FunctionDef] = {}
     space: dict[str, Any] = {}
+    around = _cells(function)
     waiting = [function]
     while waiting:
         current = waiting.pop()
         node = _definition(current)
         found[node.name] = node
-        outside = {**current.__globals__, **inspect.getclosurevars(current).nonlocals}
-        for name in _read(node) & outside.keys():
+        own = _cells(current)
+        if any(around.get(name) is not cell for name, cell in own.items()):
+            raise NotTraceable(f"its helper '{node.name}' reads what is local to another function")
+        outside = {**current.__globals__, **{name: cell.cell_contents for name, cell in own.items()}}
+        for name in read_outside(node) & outside.keys():
             value = outside[name]
             if space.setdefault(name, value) is not value:
                 raise NotTraceable(f"'{name}' is one thing to it and another to its helper")
@@ -103,14 +107,27 @@ def admit_file(file: Path, name: str) -> AdmittedFunction:
     space = _constants(tree)
     wanted, waiting = {name: functions[name]}, [name]
     while waiting:
-        for other in _read(functions[waiting.pop()]) & functions.keys():
+        for other in read_outside(functions[waiting.pop()]) & functions.keys():
             if other not in wanted:
                 wanted[other] = functions[other]
                 waiting.append(other)
     return _admitted(name, wanted, space, None)
 
 
+def _cells(function: types.FunctionType) -> dict[str, types.CellType]:
+    """What a function reads of the functions around it, by name; NotTraceable where that is not there yet."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    for name, cell in cells.items():
+        try:
+            cell.cell_contents  # noqa: B018 - for its error
+        except ValueError as error:
+            raise NotTraceable(f"it reads '{name}', which has no value yet") from error
+    return cells
+
+
 def _definition(function: types.FunctionType) -> ast.FunctionDef:
+    if hasattr(function, "__wrapped__"):
+        raise NotTraceable(f"a decorator changes what '{function.__name__}' does")
     try:
         node = ast.parse(inspect.cleandoc("\n" + inspect.getsource(function))).body[0]
     except (OSError, TypeError, SyntaxError) as error:
@@ -120,8 +137,22 @@ def _definition(function: types.FunctionType) -> ast.FunctionDef:
     return node
 
 
-def _read(node: ast.FunctionDef) -> set[str]:
-    return {part.id for part in _inside(node) if isinstance(part, ast.Name)}
+def read_outside(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The names that a function reads, but for its own; those of comprehensions may be outside, too."""
+    return {part.id for part in _inside(node) if isinstance(part, ast.Name)} - _own(node)
+
+
+def _own(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The names of a function's parameters and variables, without those of comprehensions."""
+    inner = {
+        id(part)
+        for each in _inside(node)
+        if isinstance(each, ast.comprehension)
+        for part in ast.walk(each.target)
+    }
+    stored = (part for part in _inside(node) if isinstance(part, ast.Name) and not _loads(part))
+    parameters = (*node.args.posonlyargs, *node.args.args)
+    return {part.id for part in stored if id(part) not in inner} | {each.arg for each in parameters}
 
 
 def _constants(tree: ast.Module) -> dict[str, Any]:
@@ -157,7 +188,7 @@ def _admitted(
                 argument.annotation = None
     tree = ast.fix_missing_locations(ast.Module([*found.values()], []))
     code = compile(tree, f"<{name}, admitted>", "exec")
-    reads = {each: space[each] for node in found.values() for each in _read(node) & space.keys()}
+    reads = {each: space[each] for node in found.values() for each in read_outside(node) & space.keys()}
     spaces: list[dict[str, Any]] = []
     for traced in (True, False):
         # NumPy itself imports by the builtins of who calls it; the text cannot name what is not listed.
@@ -214,7 +245,7 @@ def _check(root: ast.FunctionDef, found: Mapping[str, Any], space: Mapping[str, 
             _check_attribute(node, local, space, where)
 
 
-def _inside(root: ast.FunctionDef) -> Iterator[ast.AST]:
+def _inside(root: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
     """All that a function does; annotations and decorators are not run."""
     waiting: list[ast.AST] = [*root.body]
     while waiting:

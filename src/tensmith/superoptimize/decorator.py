@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 from tensmith.superoptimize.admit import AdmittedFunction, admit
 from tensmith.superoptimize.dispatch import Dispatcher, Kinds, kind_of
 from tensmith.superoptimize.domain import read_domain
-from tensmith.superoptimize.loops import lift_loops
+from tensmith.superoptimize.loops import lift_loops, read_by_loops
 from tensmith.superoptimize.pipeline import Optimization, superoptimize
 from tensmith.superoptimize.trace import NotTraceable
 
@@ -115,7 +115,7 @@ class _Learning(Dispatcher):
         if None in kinds and not self.reports:
             place = self.parameters[kinds.index(None)]
             self.report(Optimization(self.name, reason=f"'{place}' is no aligned array and no plain number"))
-        elif self.room and None not in kinds:
+        elif self.room and None not in kinds and self.as_it_was():
             self.room -= 1
             found = self.optimized(arguments)
             self.programs[kinds] = found.program
@@ -130,8 +130,10 @@ class _Learning(Dispatcher):
             found = Optimization(self.name, reason=str(self.admitted))
         if found.speedup is None and isinstance(self.original, FunctionType):
             lifted = lift_loops(self.original, self.parameters, arguments, self.domain, self.seconds)
-            reason = f"{found.reason}, and {lifted.reason}"
-            found = lifted if lifted.speedup is not None else replace(found, reason=reason)
+            if lifted.speedup is None:
+                return replace(found, reason=f"{found.reason}, and {lifted.reason}")
+            self.watch(read_by_loops(self.original))
+            return lifted
         return found
 
     def report(self, found: Optimization) -> None:

@@ -37,7 +37,21 @@ class Dispatcher:
         self.parameters = tuple(self.signature.parameters)
         self.programs: dict[Kinds, Callable[..., Any] | None] = {}
         self.space = getattr(original, "__globals__", {})
-        self.reads = [(name, value) for name, value in reads.items() if name in self.space]
+        names = getattr(getattr(original, "__code__", None), "co_freevars", ())
+        self.around = dict(zip(names, getattr(original, "__closure__", None) or ()))
+        self.watch(reads)
+
+    def watch(self, reads: Mapping[str, Any]) -> None:
+        """What programs are made for: names outside, and what they were."""
+        around, space = self.around, self.space
+        self.cells = [(around[name], value) for name, value in reads.items() if name in around]
+        self.reads = [(name, v) for name, v in reads.items() if name in space and name not in around]
+
+    def as_it_was(self) -> bool:
+        """Whether everything that is read outside is still what it was."""
+        return all(self.space.get(name) is value for name, value in self.reads) and all(
+            cell.cell_contents is value for cell, value in self.cells
+        )
 
     def positional(self, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments by position, defaults filled in. TypeError where Python would raise it."""
@@ -49,7 +63,7 @@ class Dispatcher:
 
     def answer(self, arguments: tuple[Any, ...], program: Callable[..., Any]) -> Any:
         """The program's answer, or the original's where something is not as it was, or is an error."""
-        if self.reads and any(self.space.get(name) is not value for name, value in self.reads):
+        if (self.reads or self.cells) and not self.as_it_was():
             return self.original(*arguments)
         if self.domain and self.checked and not holds(self.domain, dict(zip(self.parameters, arguments))):
             return self.original(*arguments)

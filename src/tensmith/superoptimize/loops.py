@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.decorator import LiftWarning, lifted_form
+from tensmith.lifting.decorator import LiftWarning, lifted_form, reached
+from tensmith.superoptimize.admit import read_outside
 from tensmith.superoptimize.compiled import agree
 from tensmith.superoptimize.domain import Domain
 from tensmith.superoptimize.pipeline import Optimization, example_samples, settled
@@ -47,10 +48,25 @@ def lift_loops(
             worst = max(worst, gap)
     if not calls:
         return Optimization(function.__name__, reason=f"its loops are not lifted: {'; '.join(reasons)}")
-    found = settled(function, calls, named, domain, {}, seconds)
+    reads = read_by_loops(function)
+    if changing := [name for name, value in reads.items() if not _is_fixed(value)]:
+        return Optimization(function.__name__, reason=f"it reads '{changing[0]}', whose elements may change")
+    found = settled(function, calls, named, domain, reads, seconds)
     proof = "its loops are lifted, and proved for all sizes"
     spent = time.monotonic() - began
     return replace(found, proof=proof, difference=worst, samples=len(samples), seconds=spent)
+
+
+def read_by_loops(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """What a function and its helpers read outside, as a lift takes it: names, and what they are."""
+    found = reached(function)
+    names = {name for node in found.functions.values() for name in read_outside(node)}
+    return {name: value for name, value in found.values.items() if name in names}
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether a value is the same as long as its name means it: no list, and no tuple that holds one."""
+    return all(map(_is_fixed, value)) if isinstance(value, tuple) else not isinstance(value, list)
 
 
 def _form(function: Callable[..., Any], named: Mapping[str, Any], target: str) -> Callable[..., Any]:
