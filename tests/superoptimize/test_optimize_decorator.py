@@ -246,6 +246,21 @@ def test_a_decorated_function_learns_the_kinds_it_is_called_with() -> None:
     assert twice(1.0) == 4.0
 
 
+def scaled_by_first(x, factors):
+    return x * factors[0] + x
+
+
+def test_tuples_are_alike_by_the_types_of_their_parts() -> None:
+    found = tensmith.optimize(scaled_by_first, seconds=1.0)
+    x = np.arange(3)
+    for factors in ((2,), (2.0,), (True,), ([2.0],), (np.ones(3),)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected, result = scaled_by_first(x, factors), found(x, factors)
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(result, expected)
+
+
 def spread_of(x):
     y = np.sort(x)
     return y[-1] - y[0] + np.sum(y)

@@ -17,10 +17,20 @@ def kind_of(value: Any) -> Hashable:
     """Arrays are alike by element type and shape, floats always, other numbers by value."""
     if type(value) is np.ndarray:
         return (value.dtype, value.shape) if value.flags.aligned else None
-    kind: type[Any] = type(value)
-    if kind in (float, np.float64, np.float32):
-        return kind.__name__
-    return (kind, value) if kind in (int, bool, str, type(None), tuple) else None
+    if type(value) in (float, np.float64, np.float32):
+        return type(value).__name__
+    return _by_value(value)
+
+
+def _by_value(value: Any) -> Hashable:
+    """A number, a text or a tuple of such; None for what is none."""
+    kind = type(value)
+    if kind is tuple:
+        parts = tuple(map(_by_value, value))
+        return None if None in parts else (kind, parts)
+    if kind is float:
+        return kind, repr(value)  # 0.0 is not -0.0, and nan is one value
+    return (kind, value) if kind in (int, bool, str, type(None)) else None
 
 
 class Dispatcher:
