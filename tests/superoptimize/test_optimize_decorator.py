@@ -147,6 +147,16 @@ def test_a_promise_is_checked_in_every_call() -> None:
         assert np.isnan(found(-x)).all()
 
 
+def test_what_is_cheap_for_one_kind_is_not_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "_cheap", lambda original, domain, named: named["x"].size > 3)
+    found = tensmith.optimize(logged, domain={"x": "positive"}, seconds=1.0)
+    found(np.ones(50)), found(np.ones(3))
+    large, small = found.reports
+    assert large.checked and not small.checked and large.program and small.program
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(found(-np.ones(50))).all()
+
+
 def test_without_a_promise_what_is_undefined_stays_so() -> None:
     x = np.linspace(1, 2, 50)
     found = tensmith.optimize(logged, example_inputs=(x,), seconds=1.0)

@@ -118,8 +118,7 @@ class _Learning(Dispatcher):
         elif self.room and None not in kinds and self.as_it_was():
             self.room -= 1
             found = self.optimized(arguments)
-            self.programs[kinds] = found.program
-            self.checked = found.checked
+            self.take(kinds, found.program, found.checked)
             self.report(found)
 
     def optimized(self, arguments: tuple[Any, ...]) -> Optimization:

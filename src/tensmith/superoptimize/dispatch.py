@@ -36,16 +36,15 @@ def _by_value(value: Any) -> Hashable:
 class Dispatcher:
     """A function that calls optimized programs where arguments are of their kinds and as promised.
 
-    checked: whether promises are looked at; else they are the caller's.
+    assumed: kinds for which promises are not looked at, but are the caller's.
     """
 
-    def __init__(
-        self, original: Callable[..., Any], reads: Mapping[str, Any], domain: Domain, checked: bool = True
-    ) -> None:
-        self.original, self.domain, self.checked = original, domain, checked
+    def __init__(self, original: Callable[..., Any], reads: Mapping[str, Any], domain: Domain) -> None:
+        self.original, self.domain = original, domain
         self.signature = inspect.signature(original)
         self.parameters = tuple(self.signature.parameters)
         self.programs: dict[Kinds, Callable[..., Any] | None] = {}
+        self.assumed: set[Kinds] = set()
         self.space = getattr(original, "__globals__", {})
         names = getattr(getattr(original, "__code__", None), "co_freevars", ())
         self.around = dict(zip(names, getattr(original, "__closure__", None) or ()))
@@ -71,11 +70,18 @@ class Dispatcher:
         bound.apply_defaults()
         return tuple(bound.arguments.values())
 
-    def answer(self, arguments: tuple[Any, ...], program: Callable[..., Any]) -> Any:
+    def take(self, kinds: Kinds, program: Callable[..., Any] | None, checked: bool) -> None:
+        """A program for arguments of some kinds, or that there is none; whether promises are looked at."""
+        self.programs[kinds] = program
+        if not checked:
+            self.assumed.add(kinds)
+
+    def answer(self, arguments: tuple[Any, ...], kinds: Kinds, program: Callable[..., Any]) -> Any:
         """The program's answer, or the original's where something is not as it was, or is an error."""
         if (self.reads or self.cells) and not self.as_it_was():
             return self.original(*arguments)
-        if self.domain and self.checked and not holds(self.domain, dict(zip(self.parameters, arguments))):
+        asked = {} if kinds in self.assumed else self.domain
+        if asked and not holds(asked, dict(zip(self.parameters, arguments))):
             return self.original(*arguments)
         try:
             return program(*arguments)
@@ -91,4 +97,4 @@ class Dispatcher:
         if kinds not in self.programs:
             self.learn(kinds, arguments)
         program = self.programs.get(kinds)
-        return self.original(*arguments) if program is None else self.answer(arguments, program)
+        return self.original(*arguments) if program is None else self.answer(arguments, kinds, program)

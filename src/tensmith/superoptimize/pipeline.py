@@ -188,8 +188,8 @@ def settled(
     arguments = tuple(named.values())
     best = _fastest(calls, arguments)
     checked = _cheap(original, domain, named)
-    called = Dispatcher(original, reads, domain, checked)
-    called.programs[tuple(map(kind_of, arguments))] = best
+    called = Dispatcher(original, reads, domain)
+    called.take(tuple(map(kind_of, arguments)), best, checked)
     speedup = _race(original, called, arguments, _RACE * seconds)
     faster = speedup.low > 1
     return Optimization(
