@@ -206,6 +206,36 @@ def test_a_number_that_loops_read_may_change(monkeypatch: pytest.MonkeyPatch) ->
     assert found(x) == 300.0
 
 
+@tensmith.optimize(seconds=1.0)
+def decorated_loop(x):
+    total = 0.0
+    i = 0
+    while i < len(x):
+        total = total + 2.0 * x[i]
+        i += 1
+    return total
+
+
+def test_loops_under_the_decorator_are_lifted() -> None:
+    assert decorated_loop(np.ones(100)) == 200.0
+    assert "lifted" in decorated_loop.reports[0].proof
+
+
+SEEN = []
+
+
+def tells(x):
+    SEEN.append(len(x))
+    return x
+
+
+def test_what_has_effects_has_them_once() -> None:
+    found = tensmith.optimize(tells)
+    with pytest.warns(OptimizeWarning, match="not lifted"):
+        found(np.ones(3))
+    assert SEEN == [3]
+
+
 def decides(x):
     return x if x.sum() > 0 else -x
 

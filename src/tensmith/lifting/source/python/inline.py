@@ -20,7 +20,7 @@ from tensmith.lifting.source.python.scope import (
 )
 
 _DEEPEST = 12
-_DECORATORS = ("lift", "jit", "njit")
+_DECORATORS = ("lift", "optimize", "jit", "njit")
 
 
 def inline(scope: PythonScope, node: ast.Call, name: str) -> Value:
