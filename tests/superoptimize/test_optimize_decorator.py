@@ -13,6 +13,8 @@ import tensmith
 from tensmith.report.metric import spread
 from tensmith.superoptimize import pipeline
 from tensmith.superoptimize.decorator import OptimizeWarning
+from tensmith.superoptimize.domain import PROMISES, holds, read_domain
+from tensmith.superoptimize.examples import example_arguments
 
 RATE = 2.0
 
@@ -299,6 +301,16 @@ def test_tuples_are_alike_by_the_types_of_their_parts() -> None:
             expected, result = scaled_by_first(x, factors), found(x, factors)
         assert result.dtype == expected.dtype
         np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("word", PROMISES)
+@pytest.mark.parametrize("x", [np.arange(1, 50), np.linspace(1, 2, 50, dtype=np.float32), 1.5])
+def test_whatever_is_promised_holds_for_samples(word: str, x: Any) -> None:
+    domain = read_domain({"x": word}, ("x",))
+    samples = pipeline.example_samples({"x": x}, domain)
+    assert all(holds(domain, {"x": each}) for (each,) in samples)
+    (drawn,) = example_arguments(["x=i64[9]"], ["x"], domain)
+    assert holds(domain, {"x": drawn})
 
 
 def spread_of(x):

@@ -28,20 +28,24 @@ class Promise:
 
 
 def _least(x: Array) -> float:
-    return float(np.min(x, initial=np.inf))
+    return float(np.min(x)) if x.size else np.inf
+
+
+def _positive(x: Array) -> Array:
+    return np.asarray(np.abs(x) + (0.1 if x.dtype.kind == "f" else 1), x.dtype)
 
 
 PROMISES = {
     promise.name: promise
     for promise in (
-        Promise("positive", lambda x: _least(x) > 0, lambda x: np.abs(x) + np.asarray(0.1, x.dtype), True),
-        Promise("nonnegative", lambda x: _least(x) >= 0, np.abs, True),
+        Promise("positive", lambda x: _least(x) > 0, _positive, absolute=True),
+        Promise("nonnegative", lambda x: _least(x) >= 0, np.abs, absolute=True),
         Promise("nonzero", lambda x: bool(np.all(x)), lambda x: np.where(x == 0, np.asarray(1, x.dtype), x)),
         Promise("finite", lambda x: bool(np.all(np.isfinite(x))), lambda x: x),
         Promise(
             "sorted",
-            lambda x: bool(np.all(x[..., 1:] >= x[..., :-1])),
-            lambda x: np.sort(x, axis=-1),
+            lambda x: x.ndim == 0 or bool(np.all(x[..., 1:] >= x[..., :-1])),
+            lambda x: np.sort(x, axis=-1) if x.ndim else x,
             ordered=True,
         ),
     )
@@ -73,14 +77,12 @@ def holds(domain: Domain, arguments: Mapping[str, Any]) -> bool:
 def sample(domain: Domain, name: str, example: Any, rng: np.random.Generator, plain: bool) -> Any:
     """Another argument of the same type: values near the example's if `plain`, else of both signs, some 0."""
     array = np.asarray(example)
-    if array.dtype.kind != "f":
-        return (
-            example
-            if array.dtype.kind == "b" or not plain
-            else rng.permutation(array.reshape(-1)).reshape(array.shape)
-        )
+    if array.dtype.kind == "b" or (array.dtype.kind != "f" and not plain):
+        return example
     if plain:
-        made = rng.permutation(array.reshape(-1)).reshape(array.shape) * rng.uniform(0.9, 1.1, array.shape)
+        made = rng.permutation(array.reshape(-1)).reshape(array.shape)
+        if array.dtype.kind == "f":
+            made = made * rng.uniform(0.9, 1.1, array.shape)
     else:
         made = rng.standard_normal(array.shape) * 2
         made = np.where(rng.random(array.shape) < 0.02, 0.0, made)
