@@ -58,6 +58,28 @@ def test_forms_are_equal_and_the_first_is_the_cheapest() -> None:
         assert isinstance(gap, float), gap
 
 
+def byte_scaled(x, k):
+    return np.exp(x) * k
+
+
+def test_a_number_without_sign_is_passed_to_kernels() -> None:
+    arguments = (np.ones(3), np.array(3, np.uint8))
+    found = trace(admit(byte_scaled), dict(zip("xk", arguments)), {})
+    gap = agree(byte_scaled, load(fused_text(found.program, found.wanted)), [arguments])
+    assert isinstance(gap, float), gap
+
+
+def same(x, y):
+    return x == y
+
+
+def test_whole_numbers_are_not_compared_as_floats() -> None:
+    unsigned = np.array([2**53], np.uint64)
+    assert not same(unsigned + np.uint64(1), np.array([2**53]))
+    with pytest.raises(NotTraceable, match="with and without sign"):
+        trace(admit(same), {"x": unsigned, "y": np.array([2**53])}, {})
+
+
 def decides(x):
     return x if x.sum() > 0 else -x
 

@@ -162,7 +162,7 @@ def callee(library: ctypes.CDLL, name: str, part: Program) -> Callable[..., Any]
     entry.argtypes = [
         ctypes.py_object if t.dims else np.ctypeslib.as_ctypes_type(DTYPES[t.dtype]) for t in types
     ] + [ctypes.py_object] * len(made)
-    plain = {"f": float, "i": int, "b": bool}
+    plain = {"f": float, "i": int, "u": int, "b": bool}
     convert = [np.ascontiguousarray if t.dims else plain[t.dtype[0]] for t in types]
     alone = len(made) == 1
 

@@ -117,7 +117,10 @@ def _exp2(t: Trace, out: Any, x: Any) -> str:
 def _relation(op: str, negated: bool = False) -> Callable[..., str]:
     def build(t: Trace, out: Any, x: Any, y: Any) -> str:
         given = [part if type(part) in (int, float, bool) else np.asarray(part) for part in unwrapped((x, y))]
-        dtype = dtype_name(np.result_type(*given))
+        common = np.result_type(*given)
+        if common.kind == "f" and all(np.asarray(part).dtype.kind in "iub" for part in given):
+            raise NotTraceable("it compares whole numbers with and without sign")
+        dtype = dtype_name(common)
         found = t.node(op, t.operand(x, dtype), t.operand(y, dtype))
         return t.node("not", found) if negated else found
 
