@@ -85,3 +85,35 @@ def test_of_a_file_numbers_and_helpers_are_taken(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.plain(np.ones(2)), 2 * np.e + np.pi)
     with pytest.raises(UsageError, match="no function 'h'; its functions: g, f"):
         admit_file(file, "h")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "K = float(K)",
+        "K += 1",
+        "if True:\n    K = 3",
+        "for K in (3,):\n    pass",
+        "import os as K",
+        "K, J = 3, 4",
+    ],
+)
+def test_of_a_file_only_numbers_that_stay_are_taken(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    text = f"import numpy as np\nimport numpy.linalg\nK = 2\n{line}\ndef f(x):\n    return np.exp(x) * K\n"
+    file.write_text(text)
+    with pytest.raises(NotTraceable, match="it reads 'K' \\(not known\\)"):
+        admit_file(file, "f")
+    file.write_text(f"{text}K = 5\n")
+    assert admit_file(file, "f").plain(0.0) == 5
+
+
+def test_of_a_file_decorators_count(tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    file.write_text(
+        "import tensmith\n@tensmith.optimize(seconds=1)\ndef f(x):\n    return x\n"
+        "@twice\ndef g(x):\n    return x\n"
+    )
+    assert admit_file(file, "f").plain(3) == 3
+    with pytest.raises(NotTraceable, match="a decorator changes what 'g' does"):
+        admit_file(file, "g")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import inspect
 import math
 import types
@@ -111,6 +112,11 @@ def admit_file(file: Path, name: str) -> AdmittedFunction:
             if other not in wanted:
                 wanted[other] = functions[other]
                 waiting.append(other)
+    for node in wanted.values():
+        for made in node.decorator_list:
+            called = ast.unparse(made.func if isinstance(made, ast.Call) else made)
+            if called.rpartition(".")[2] not in ("optimize", "lift"):
+                raise NotTraceable(f"a decorator changes what '{node.name}' does")
     return _admitted(name, wanted, space, None)
 
 
@@ -158,23 +164,37 @@ def _own(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 def _constants(tree: ast.Module) -> dict[str, Any]:
     """A file's own numbers, and what it imports of NumPy and math."""
     space: dict[str, Any] = {}
+    homes = {"numpy": np, "math": math}
     for node in tree.body:
+        for name in _bound(node):
+            space.pop(name, None)
         match node:
             case ast.Import(names):
-                homes = {"numpy": np, "math": math}
-                space |= {
-                    alias.asname or alias.name: homes[alias.name] for alias in names if alias.name in homes
-                }
+                for alias in names:
+                    meant = alias.name if alias.asname else alias.name.partition(".")[0]
+                    if meant in homes:
+                        space[alias.asname or meant] = homes[meant]
             case ast.ImportFrom(module="numpy" | "math" as home, names=names):
-                module = np if home == "numpy" else math
-                given = {alias.asname or alias.name: getattr(module, alias.name, None) for alias in names}
+                given = {
+                    alias.asname or alias.name: getattr(homes[home], alias.name, None) for alias in names
+                }
                 space |= {name: value for name, value in given.items() if _is_ours(value)}
             case ast.Assign([ast.Name(name)], value):
-                try:
+                with contextlib.suppress(ValueError, TypeError, SyntaxError, MemoryError):
                     space[name] = ast.literal_eval(value)
-                except (ValueError, TypeError, SyntaxError, MemoryError):
-                    continue
     return space
+
+
+def _bound(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement of a file may give a meaning."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+        return
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and not _loads(part):
+            yield part.id
+        elif isinstance(part, ast.alias):
+            yield part.asname or part.name.partition(".")[0]
 
 
 def _admitted(
