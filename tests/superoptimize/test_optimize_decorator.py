@@ -135,6 +135,19 @@ def test_what_a_decorator_makes_of_a_helper_is_not_known() -> None:
         assert tensmith.optimize(helped, example_inputs=(np.ones(3),), seconds=1.0) is helped
 
 
+def of_factors(x):
+    return np.sum(np.linalg.cholesky(x)) + np.sum(np.linalg.cholesky(x))
+
+
+def test_only_what_was_compared_is_counted() -> None:
+    found = tensmith.optimize(of_factors, example_inputs=(np.eye(4) + 1,), seconds=1.0)
+    (report,) = found.reports
+    assert report.samples == 1  # others are not positive definite
+    with pytest.raises(np.linalg.LinAlgError):
+        found(-np.eye(4))
+    assert "between are finite" in report.assumes[0]
+
+
 def logged(x):
     return np.exp(np.log(x)) + 1.0
 

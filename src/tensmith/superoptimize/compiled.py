@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from collections.abc import Callable, Sequence
@@ -44,6 +45,16 @@ def difference(expected: Any, found: Any) -> float | str:
     return apart.share if math.isfinite(apart.most) else "it is undefined, or infinite, in other places"
 
 
+def answered(original: Callable[..., Any], samples: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The arguments for which the original does not raise: where it does, it is what is called."""
+    found = []
+    for arguments in samples:
+        with np.errstate(all="ignore"), contextlib.suppress(Exception):
+            original(*copy.deepcopy(arguments))
+            found.append(arguments)
+    return found
+
+
 def agree(
     original: Callable[..., Any], found: Callable[..., Any], samples: Sequence[tuple[Any, ...]]
 ) -> float | str:
@@ -51,10 +62,7 @@ def agree(
     worst = 0.0
     for arguments in samples:
         with np.errstate(all="ignore"):
-            try:
-                expected = original(*copy.deepcopy(arguments))
-            except Exception:  # where the original raises it is called
-                continue
+            expected = original(*copy.deepcopy(arguments))
             try:
                 got = found(*arguments)
             except Exception as error:

@@ -14,7 +14,7 @@ import numpy as np
 from tensmith.errors import TensmithError
 from tensmith.lifting.decorator import LiftWarning, lifted_form, reached
 from tensmith.superoptimize.admit import read_outside
-from tensmith.superoptimize.compiled import agree
+from tensmith.superoptimize.compiled import agree, answered
 from tensmith.superoptimize.domain import Domain
 from tensmith.superoptimize.pipeline import Optimization, example_samples, settled
 
@@ -30,13 +30,14 @@ def lift_loops(
 ) -> Optimization:
     """The fastest lifted form of a function; it must not write to its arguments."""
     began, named = time.monotonic(), dict(zip(parameters, arguments))
-    samples = example_samples(named, domain)
+    samples: list[tuple[Any, ...]] = []
     calls: list[Callable[..., Any]] = []
     reasons: dict[str, None] = {}
     worst = 0.0
     for target in _TARGETS:
         try:
             call = _form(function, named, target)
+            samples = samples or answered(function, example_samples(named, domain))
             gap = agree(function, call, samples)
         except (TensmithError, ValueError, TypeError, ImportError) as error:
             reasons[str(error)] = None

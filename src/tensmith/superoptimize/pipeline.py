@@ -20,7 +20,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.report.metric import Metric, spread
 from tensmith.rewrite.rule import Step
 from tensmith.superoptimize.admit import AdmittedFunction, bounded
-from tensmith.superoptimize.compiled import agree, load
+from tensmith.superoptimize.compiled import agree, answered, load
 from tensmith.superoptimize.dispatch import Dispatcher, kind_of
 from tensmith.superoptimize.domain import Domain, holds, sample
 from tensmith.superoptimize.forms import EqualForm, forms
@@ -32,7 +32,10 @@ _SEARCH, _WRITE, _RACE = 0.4, 0.7, 0.12
 _CONTENDERS, _TRIALS = 6, 5
 # A look at promises that takes up to one part in so many of what the original takes is cheap.
 _CHEAP = 20
-_ASSUMED = "finite arguments and results; floats are rounded in another order than the original's"
+_ASSUMED = (
+    "arguments, results and what is computed between are finite, and whole numbers fit in 64 bits; "
+    "floats are rounded in another order than the original's"
+)
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,9 @@ def _optimized(
     traced = trace(function, named, domain)
     if not written(traced.program):
         raise NotTraceable("there is no text for one of its operations")
-    samples = example_samples(named, domain)
+    samples = answered(function.plain, example_samples(named, domain))
+    if not samples:
+        raise NotTraceable("it raises an error for these arguments")
     found = forms(traced.program, _SEARCH * seconds)
     until = began + _WRITE * seconds
     made, left_out = _contenders(found, traced.wanted, _absolute(domain), function.plain, samples, until)
