@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensmith.discovery import selection
 from tensmith.discovery.enumeration import Enumeration
 from tensmith.discovery.selection import Discovery, Sieve, discover, ranked
 from tensmith.discovery.vocabulary import VOCABULARIES, Vocabulary, of_ops, simple
-from tensmith.discovery.written import written
+from tensmith.discovery.written import lines, written
 from tensmith.errors import UsageError
 from tensmith.ir import Program
 from tensmith.ir.text_parser import parse_program
@@ -20,8 +21,8 @@ X, Y = Var("x"), Var("y")
 
 def test_equal_terms_are_met_and_the_cheaper_one_is_on_the_right() -> None:
     found = Enumeration(of_ops(("neg", "abs", "add")), 2, 60.0).candidates()
-    lines = {f"{show(c.left.term)} = {show(c.right.term)}" for c in found}
-    assert {"-(-x) = x", "abs(-x) = abs(x)", "abs(abs(x)) = abs(x)"} <= lines
+    shown = {f"{show(c.left.term)} = {show(c.right.term)}" for c in found}
+    assert {"-(-x) = x", "abs(-x) = abs(x)", "abs(abs(x)) = abs(x)"} <= shown
     assert all(c.left.cost > c.right.cost for c in found)
 
 
@@ -59,6 +60,22 @@ def test_a_law_is_printed_as_a_line_that_declares_it() -> None:
     axes = np.array([1])
     of = Discovery(reduced, ops.reduce_l1(-X, axes, attrs={"keepdims": 1}), X, Y, "", 0.0)
     assert 'x="M N"' in written(of) and "np.array([1]), attrs={'keepdims': 1}" in written(of)
+
+
+def test_laws_of_one_file_have_names_of_their_own() -> None:
+    of = VOCABULARIES["choices"]
+    found = [
+        Discovery(of, ops.less(0, X + X), ops.less(0, X), ops.less(X, 0), "", 0.0),
+        Discovery(of, ops.less(X + X, 0), ops.less(X, 0), ops.less(0, X), "", 0.0),
+    ]
+    assert [line.split('"')[1] for line in lines(found)] == ["less_add_x_x", "less_add_x_x_2"]
+
+
+def test_vocabularies_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+    monkeypatch.setattr(selection, "discover", lambda of, size, seconds: given.append(seconds))
+    list(selection.discover_each([*VOCABULARIES.values()], 2, 70.0))
+    assert given[0] == pytest.approx(10.0, rel=0.01) and len(given) == 7
 
 
 def test_laws_are_ranked_by_what_they_save_in_models() -> None:

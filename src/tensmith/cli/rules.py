@@ -55,9 +55,9 @@ def rules(
 
 def _discovered(models: list[Path], name: str | None, ops: str | None, size: int, budget: str) -> Answer:
     from tensmith.config import parse_seconds
-    from tensmith.discovery.selection import discover, ranked
+    from tensmith.discovery.selection import discover_each, ranked
     from tensmith.discovery.vocabulary import VOCABULARIES, of_ops
-    from tensmith.discovery.written import written
+    from tensmith.discovery.written import lines
     from tensmith.errors import UsageError
     from tensmith.evaluate.count import node_seconds
     from tensmith.frontend.model import read_model
@@ -72,13 +72,12 @@ def _discovered(models: list[Path], name: str | None, ops: str | None, size: int
     seconds = parse_seconds(budget)
     with progress("reading the models") as tell:
         programs = [simplify(read_model(model)).program for model in models]
-        searched = []
-        for each in chosen:
-            tell(f"terms of the vocabulary {each.name}")
-            searched.append(discover(each, size, seconds))
+        tell(f"terms of {', '.join(each.name for each in chosen)}")
+        searched = list(discover_each(chosen, size, seconds))
         tell("ranking")
         found = [law for one in searched for law in one.kept]
         rows = ranked(found, programs, node_seconds(load_target("host"))) if programs else found
+    texts = lines(rows)
     document = {
         "searched": [
             {"vocabulary": s.vocabulary, "terms": s.terms, "candidates": s.candidates, "implied": s.implied,
@@ -86,10 +85,10 @@ def _discovered(models: list[Path], name: str | None, ops: str | None, size: int
             for s in searched
         ],
         "found": [
-            {"statement": row.statement, "law": written(row), "vocabulary": row.vocabulary.name,
+            {"statement": row.statement, "law": text, "vocabulary": row.vocabulary.name,
              "proved": row.how, "saved": row.saved, "sites": row.sites, "saves": row.saves}
-            for row in rows
+            for row, text in zip(rows, texts)
         ],
     }  # fmt: skip
-    shown = [written(row) + (f"  # {row.sites} sites" if row.sites else "") for row in rows]
+    shown = [text + (f"  # {row.sites} sites" if row.sites else "") for row, text in zip(rows, texts)]
     return Answer(document, [*shown, "", *(one.sentence for one in searched)])

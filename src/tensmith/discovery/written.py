@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import keyword
+from collections import Counter
+from collections.abc import Iterable
 
 from tensmith.discovery.selection import Discovery
 from tensmith.discovery.vocabulary import variables_of
@@ -11,14 +13,26 @@ from tensmith.rewrite.term import Const, Number, Term, Use, Var, parts
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@"}
 
 
-def written(found: Discovery) -> str:
+def lines(found: Iterable[Discovery]) -> list[str]:
+    """Laws that stand in one file: those of the same name are numbered."""
+    met: Counter[str] = Counter()
+    texts = []
+    for each in found:
+        name = _name(each.left)
+        met[name] += 1
+        texts.append(written(each, name if met[name] == 1 else f"{name}_{met[name]}"))
+    return texts
+
+
+def written(found: Discovery, name: str = "") -> str:
     """law("name", left, right, wrong=..., ...), with variables in capital letters."""
     shapes = [f'{name}="{words}"' for name, words in found.vocabulary.conditions(found.left).items()]
     instance = found.vocabulary.instance
     used = set(variables_of(found.left))
     types = {name: dtype for name, dtype in instance.dtypes.items() if name in used}
     given = f", given=[Instance({instance.name!r}, {dict(instance.shapes)}, dtypes={types})]"
-    told = [f'"{_name(found.left)}"', _text(found.left), _text(found.right), f"wrong={_text(found.wrong)}"]
+    sides = _text(found.left), _text(found.right), f"wrong={_text(found.wrong)}"
+    told = [f'"{name or _name(found.left)}"', *sides]
     return f"law({', '.join([*told, *shapes])}{given if types else ''}, found='enumeration')"
 
 
