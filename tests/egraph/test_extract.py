@@ -77,6 +77,22 @@ CIRCLE = EGraph(
 )
 
 
+def test_what_needs_no_solver_is_taken_too() -> None:
+    """Reductions alone find the optimum here, after a greedy start that costs more."""
+    graph = EGraph(
+        (
+            (ENode("shared", 2, ()),),
+            (ENode("own", 3, ()), ENode("of shared", 2, (0,))),
+            (ENode("dear", 3, (3, 4)), ENode("of shared", 2, (0,))),
+            (ENode("first", 2, ()), ENode("of itself", 2, (3,))),
+            (ENode("second", 2, ()), ENode("of itself", 2, (4, 1))),
+        ),
+        (1, 2),
+    )
+    found = extract(graph)
+    assert found.cost == best_of_all(graph) == 6 and found.optimal
+
+
 def test_a_circle_that_proves_itself_is_no_program() -> None:
     found = extract(CIRCLE)
     assert (found.cost, found.bound, found.optimal, found.gap) == (9, 9, True, 0)

@@ -124,6 +124,7 @@ class _Search:
 
     def _decide(self, selection: Selection) -> None:
         """Solves what is left in whole numbers, until a solution holds no unfounded set that is new."""
+        self._offer(selection, greedy(selection))  # all there is where nothing is left open
         while self._left > 0 and not self._closed:
             found = solved(selection, self.unfounded, self._left)
             self._learn(selection, found)
