@@ -256,6 +256,10 @@ MANY_ALIASES = "c0: &c0 [x, x]\n" + "".join(f"c{n}: &c{n} [*c{n - 1}, *c{n - 1}]
         ("model: tiny.onnx\ndata: npz:tiny.npz\noutput: elsewhere", "there is no option 'output'"),
         ("!!python/object/apply:os.system ['true']", "is no YAML"),
         (MANY_ALIASES, "stands for more than"),
+        ("model: tiny.onnx\nmax_drop: 0.5\nmax_drop: 5", "line 3 has 'max_drop' for the second time"),
+        ("model: tiny.onnx\nthreads: !!int ''", "a tag (!!) does not fit"),
+        ("model: tiny.onnx\nseed: !!timestamp abc", "a tag (!!) does not fit"),
+        ("model: tiny.onnx\nrecover: yes", "bad.yaml:2: recover: true and false are for hardware alone"),
         ("data: npz:tiny.npz", "no model is given"),
     ],
 )

@@ -108,6 +108,8 @@ def _parsed(path: Path) -> tuple[Any, Any]:
             loader.dispose()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no YAML: {error}") from error
+    except (LookupError, AttributeError) as error:  # how the loader says that a tag does not fit its value
+        raise UsageError(f"{path} is no YAML: a tag (!!) does not fit what it is of; leave it out") from error
 
 
 def _told(error: Any, form: type[BaseModel], parts: Mapping[str, type[BaseModel]]) -> str:
@@ -138,7 +140,7 @@ def _line(node: Any, place: Sequence[Any]) -> int:
 
 
 def _demand_bounded(root: Any) -> None:
-    """ValueError where a tree has too many entries once each alias is what it stands for."""
+    """ValueError where a tree has too many entries once each alias is what it stands for, or one twice."""
     waiting, count = [root], 0
     while waiting:
         node, count = waiting.pop(), count + 1
@@ -146,5 +148,17 @@ def _demand_bounded(root: Any) -> None:
             raise ValueError(f"it stands for more than {_MOST_ENTRIES} entries")
         if isinstance(node, yaml.MappingNode):
             waiting += [part for pair in node.value for part in pair]
+            _demand_once(node)
         elif isinstance(node, yaml.SequenceNode):
             waiting += node.value
+
+
+def _demand_once(node: yaml.MappingNode) -> None:
+    """ValueError where an entry stands twice, of which the loader would take the last."""
+    seen = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            if (key.tag, key.value) in seen:
+                line = key.start_mark.line + 1
+                raise ValueError(f"line {line} has '{key.value}' for the second time; leave out one of them")
+            seen.add((key.tag, key.value))
