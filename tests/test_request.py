@@ -11,7 +11,7 @@ import pytest
 from command_line import images, tiny_model
 from tensmith import compress
 from tensmith.config import make_config
-from tensmith.errors import DataError
+from tensmith.errors import DataError, UsageError
 from tensmith.evaluate.task import Task
 from tensmith.request import judged_by, read_request
 
@@ -51,3 +51,11 @@ def test_labels_that_the_model_guesses_are_said(tmp_path: Path) -> None:
     assert front.points
     report = (tmp_path / "out" / "report.json").read_text()
     assert "always the same answer would find" in report
+
+
+def test_training_that_a_file_asks_for_is_left_out_by_0() -> None:
+    found = [make_config(model="m", recover=words).recover for words in ("0", " 0s", "2m")]
+    assert found == [0, 0, 120]
+    for words in ("-1", "0x", ""):
+        with pytest.raises(UsageError, match=r"recover: .* is not a time"):
+            make_config(model="m", recover=words)

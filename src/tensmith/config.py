@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from tensmith.errors import UsageError, nearest
 from tensmith.yaml_text import faulty, yaml_document
@@ -32,6 +41,12 @@ _SIZE_UNITS = {
 
 def _seconds(value: Any) -> Any:
     return _parsed(parse_seconds, value) if isinstance(value, str) else value
+
+
+def _seconds_or_none(value: Any) -> Any:
+    """Seconds of what may be left out, as by "0"."""
+    none = isinstance(value, str) and re.fullmatch("0+[smh]?", value.strip())
+    return 0.0 if none else _seconds(value)
 
 
 def _bytes(value: Any) -> Any:
@@ -103,13 +118,21 @@ class Config(BaseModel):
     plan: Annotated[str, BeforeValidator(_path)] = ""
     hardware: bool = True
     time_budget: Annotated[float, BeforeValidator(_seconds)] = Field(600.0, gt=0)
-    recover: Annotated[float, BeforeValidator(_seconds)] = Field(0.0, ge=0)
+    recover: Annotated[float, BeforeValidator(_seconds_or_none)] = Field(0.0, ge=0)
     calibration_samples: int = Field(256, ge=1)
     search_samples: int = Field(2000, ge=1)
     held_out_samples: int | None = Field(None, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)
     workers: int = Field(1, ge=1, le=256)
     ray: str = ""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth(cls, value: Any, info: ValidationInfo) -> Any:
+        """What YAML reads where a file says yes or on: as a number it would be 1."""
+        if isinstance(value, bool) and info.field_name != "hardware":
+            raise ValueError("true and false are for hardware alone")
+        return value
 
     def to_yaml(self) -> str:
         """The configuration as YAML, every default spelled out."""
