@@ -72,6 +72,9 @@ def test_what_an_option_does_not_concern_is_said(tmp_path: Path, tiny: Path) -> 
         (("init", model, "--look", "no/such"), "is no folder"),
         (("diff", model, model, "--seed", "-1"), "--seed is a whole number"),
         (("diff", model, model, "--tolerance", "nan"), "--tolerance is a number"),
+        (("bench", model, "--sizes", f"n={'9' * 5000}"), "is no size"),
+        (("bench", model, "--sizes", "n=1,n=2"), "--sizes names 'n' twice"),
+        (("cache", "."), ". gives DST no name"),
     ):
         refused(tensmith(*arguments, folder=tmp_path), 2, words)
 
@@ -152,6 +155,14 @@ def test_verify_the_best_point_and_refuse_a_changed_one(copy: Path, tiny: Path) 
     model = copy / "best" / "model.onnx"
     model.write_bytes(model.read_bytes() + b"\n")
     refused(tensmith(*arguments, folder=copy.parent), 1, "model.onnx", "SHA-256")
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])
+def test_verify_takes_time_that_is_a_number(finished: Path, seconds: str) -> None:
+    best = finished / "best"
+    refused(
+        tensmith("verify", best, "--seconds", seconds, folder=finished), 2, "--seconds is a number from 0"
+    )
 
 
 def test_what_is_packed_can_be_looked_at_and_unpacked(tmp_path: Path, tiny: Path) -> None:

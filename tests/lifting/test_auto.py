@@ -48,7 +48,7 @@ def lifted(name):
 
 def test_sizes_are_read_and_refused():
     assert parse_sizes("n=10, a=2x3") == {"n": (10,), "a": (2, 3)} and parse_sizes("") == {}
-    for text in ("n", "n=", "n=x", "n=-1", "=3x"):
+    for text in ("n", "n=", "n=x", "n=-1", "=3x", "n=\N{SUPERSCRIPT TWO}", f"n={'9' * 5000}"):
         with pytest.raises(UsageError, match="--sizes"):
             parse_sizes(text)
 

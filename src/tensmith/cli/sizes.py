@@ -12,14 +12,19 @@ if TYPE_CHECKING:
     from tensmith.engine.signature import TensorSpec
     from tensmith.ir import Program
 
+# Of the largest size that any tensor has.
+_DIGITS = 18
+
 
 def parse_sizes(words: str | None) -> dict[str, int]:
     """{name: size} of "NAME=N,NAME=N"; UsageError where it is not that."""
     sizes: dict[str, int] = {}
     for part in filter(None, map(str.strip, (words or "").split(","))):
         name, _, size = part.rpartition("=")
-        if not name or not size.isdecimal():
+        if not name or not size.isdecimal() or len(size) > _DIGITS:
             raise UsageError(f"'{part}' is no size; write --sizes NAME=N,NAME=N, as height=224,width=224")
+        if name in sizes:
+            raise UsageError(f"--sizes names '{name}' twice; leave out one of them")
         sizes[name] = int(size)
     return sizes
 

@@ -6,6 +6,7 @@ function.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -89,6 +90,8 @@ def verify(
         return _signed(lambda: _lift(folder, source, by, run is not False), folder / _LIFT, key)
     if source is not None:
         raise UsageError(f"{folder} is of a front point; give its model with --original, not --source")
+    if seconds is not None and not 0 <= seconds < math.inf:
+        raise UsageError(f"--seconds is a number from 0, not {seconds:g}")
     if solver is not None or run is not None:
         raise UsageError(f"{folder} is of a front point; --solver and --run are for lifted functions")
     if strict and original is None:

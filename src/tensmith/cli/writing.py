@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from tensmith.errors import OutputError
+from tensmith.errors import OutputError, UsageError
 from tensmith.files import sha256_bytes, sha256_file, write_bytes
 
 PackedFile: TypeAlias = Annotated[Path, typer.Argument(metavar="SRC", help="The .packed file.")]
@@ -15,7 +15,10 @@ Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace DST if 
 
 
 def place_of(source: Path, target: Path | None, suffix: str) -> Path:
-    """Where a file made of `source` goes: beside it, into a folder, or to the very target."""
+    """Where a file made of `source` goes: beside it, into a folder, or to the very target. UsageError where
+    neither gives it a name."""
+    if not source.name and (target is None or target.is_dir()):
+        raise UsageError(f"{source} gives DST no name; name it, as model{suffix}")
     place = source.with_suffix(suffix) if target is None else target
     if place.is_dir():
         place = place / f"{source.stem}{suffix}"

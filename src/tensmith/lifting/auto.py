@@ -30,6 +30,7 @@ from tensmith.progress import Progress, silent
 CANDIDATES = ("numpy", "torch", "c", "onnx", "jax", "tensorflow", "mlx")
 _DEFAULTS = (1000, 300, 100, 30)
 _MOST_ELEMENTS = 30_000_000
+_DIGITS = 18  # of the largest size that any array has
 _SECONDS = 0.5  # for one target
 _HOPELESS = 10  # times slower than the fastest
 
@@ -77,10 +78,14 @@ def parse_sizes(text: str) -> dict[str, tuple[int, ...]]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = part.partition("=")
         extents = value.split("x")
-        if not equals or not all(extent.strip().isdigit() for extent in extents):
+        if not equals or not all(_is_size(extent.strip()) for extent in extents):
             raise UsageError(f"--sizes has {part!r}; write it as n=1000,m=1000, or a=200x300 for an array")
         found[name.strip()] = tuple(map(int, extents))
     return found
+
+
+def _is_size(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _DIGITS
 
 
 def choose(
