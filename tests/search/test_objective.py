@@ -36,6 +36,16 @@ def test_a_budget_is_broken_by_its_figure(tight: Objective, loose: Objective, sa
     assert tight.over_budget({}) is None
 
 
+def test_no_rounding_hides_what_is_over_a_budget() -> None:
+    objective = Objective(max_drop=0.5, max_latency_ms=2)
+    assert objective.standing({}, exact(0.504, "pt"))[1] == "loses 0.504 pt, more than 0.5"
+    assert objective.standing({}, exact(0.3, "pt"), 64, 0.5001)[1].endswith("at most 0.5001 with 99%")
+    assert objective.over_budget({"latency_ms": exact(2.0003, "ms")}) == "takes 2.0003 ms, more than 2"
+    assert (
+        Objective(max_drop=0.1234567).standing({}, exact(0.1234568, "pt"))[1].endswith("more than 0.1234567")
+    )
+
+
 def test_a_drop_over_its_budget_is_beyond_it_up_to_the_reach() -> None:
     objective = Objective(max_drop=0.5, max_bytes=2000)
     standing = [objective.standing(METRICS, exact(lost, "pt"))[0] for lost in (-1.0, 0.5, 0.51, 2.0, 2.01)]

@@ -60,6 +60,13 @@ def value_parts(name: str, value: float, unit: str) -> tuple[str, str]:
     return significant(value, 4 if name == "accuracy" else 3), f" {unit}" if unit else ""
 
 
+def limit_text(name: str, limit: float, unit: str) -> str:
+    """A budget as it was given, where rounding would tell another; bytes to three digits."""
+    number, unit = value_parts(name, limit, unit)
+    rounded = name.endswith("_bytes") or float(number) == limit
+    return f"{number if rounded else f'{limit:.12g}'}{unit}"
+
+
 def is_percent(unit: str) -> bool:
     """Whether differences in `unit` are called points."""
     return unit in ("%", "percent", "per cent")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from tensmith.evaluate.statistics import Z_95
 from tensmith.report.metric import CONFIDENCE, Metric
@@ -23,9 +24,9 @@ _BEYOND, _WITHOUT_BUDGET = 4.0, 1.0
 LOST_OF_CHANGED = 1 / 8
 _BROKEN = {
     "packed_bytes": "ships {:.0f} bytes, more than {:.0f}",
-    "latency_ms": "takes {:.3g} ms, more than {:g}",
+    "latency_ms": "takes {} ms, more than {:.12g}",
     "peak_bytes": "takes {:.0f} bytes of memory, more than {:.0f}",
-    "energy_mj": "takes {:.3g} mJ, more than {:g}",
+    "energy_mj": "takes {} mJ, more than {:.12g}",
 }
 
 
@@ -74,7 +75,8 @@ class Objective:
         for name, sentence in _BROKEN.items():
             most = self.limits.get(name, math.inf)
             if name in metrics and metrics[name].value > most:
-                return sentence.format(metrics[name].value, most)
+                value = metrics[name].value
+                return sentence.format(value if "bytes" in sentence else _told(value, most, "g"), most)
         return None
 
     def standing(
@@ -98,13 +100,14 @@ class Objective:
         if most <= self.max_drop:
             return "accepted", ""
         seen = f" on {samples:,} samples" if samples else ""
-        lost = f"loses {drop.value:.2f} {drop.unit}{seen}"
+        lost = f"loses {_told(drop.value, self.max_drop)} {drop.unit}{seen}"
         expected = expected_drop(drop, changed)
         if expected <= self.max_drop:
-            return "unsure", f"{lost}, at most {most:.2f} with {100 * CONFIDENCE:g}%"
+            return "unsure", f"{lost}, at most {_told(most, self.max_drop)} with {100 * CONFIDENCE:g}%"
         if expected > drop.value:
-            lost += f", but changes {changed:.1f}% of the answers: expected are {expected:.2f}"
-        return "beyond" if expected <= self.reach else "rejected", f"{lost}, more than {self.max_drop:g}"
+            told = _told(expected, self.max_drop)
+            lost += f", but changes {changed:.1f}% of the answers: expected are {told}"
+        return "beyond" if expected <= self.reach else "rejected", f"{lost}, more than {self.max_drop:.12g}"
 
     def settles(self, drop: Metric) -> bool:
         """Whether a drop that lies between its bounds surely holds the budget, or surely breaks it."""
@@ -122,6 +125,15 @@ class Objective:
         size = max(original_bytes / max(candidate.bytes, 1.0), 1e-9)
         retention = 1 - min(max(used, 0.0), 1.0)
         return self.alpha * retention + self.beta * (math.log2(speed) + math.log2(size)) / 2
+
+
+def _told(value: float, most: float, form: Literal["f", "g"] = "f") -> str:
+    """A figure in two decimals ("f") or three digits ("g"), or in as many more as show it over `most`."""
+    for digits in range(2 if form == "f" else 3, 17):
+        told = f"{value:.{digits}{form}}"
+        if value <= most or float(told) > most:
+            break
+    return told
 
 
 def expected_drop(drop: Metric, changed: float | None) -> float:
