@@ -11,7 +11,7 @@ from report_sample import metric, sample
 
 from tensmith.errors import MissingExtra, OutputError
 from tensmith.report.figure import save_figure
-from tensmith.report.text import front_text
+from tensmith.report.text import front_text, run_lines
 
 GOLDEN = """\
                                      speed-up  size ratio          accuracy         accuracy lost            latency  file shipped      peak memory     energy
@@ -35,6 +35,18 @@ def test_terminal_table() -> None:
     front["points"] = [front["points"][number] for number in (6, 3, 1)]
     squeezed = [" ".join(line.split()) for line in front_text(front, chosen="088").strip().splitlines()]
     assert squeezed == [" ".join(line.split()) for line in GOLDEN.splitlines()]
+
+
+@pytest.mark.parametrize(("budget", "shown"), [(0.125, "0.125"), (0.004, "0.004"), (1.0, "1.00")])
+def test_a_budget_is_shown_as_it_was_given(budget: float, shown: str) -> None:
+    front = sample()["front"]
+    front["budget"] = {"accuracy_drop": budget}
+    assert f"≤ {shown} points" in front_text(front)
+
+
+def test_a_sentence_that_must_not_be_missed_is_shown_whole() -> None:
+    note = f"take care: {'much is to be said, ' * 20}and this above all"
+    assert note in run_lines({**sample(), "notes": [note]})
 
 
 def test_what_a_search_saw_of_the_part_that_is_judged_by_is_said() -> None:

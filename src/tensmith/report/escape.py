@@ -6,6 +6,9 @@ import html
 import json
 from typing import Any
 
+# Characters of a sentence that a reader must not miss.
+MOST_OF_A_NOTE = 1000
+
 
 def printable(text: str, limit: int = 200) -> str:
     """`text` with every unprintable character (controls, direction marks, lone surrogates) spelled out.

@@ -18,7 +18,7 @@ import plotly.offline
 from tensmith.files import write_text
 from tensmith.report import tables
 from tensmith.report.document import Report
-from tensmith.report.escape import html_text, script_json
+from tensmith.report.escape import MOST_OF_A_NOTE, html_text, script_json
 from tensmith.report.headline import headline
 from tensmith.report.metric import KINDS, OF_PEAKS
 from tensmith.report.plots import AXES, front_plot
@@ -58,7 +58,7 @@ def render(report: Report) -> str:
     plotly_js = plotly.offline.get_plotlyjs().replace("\r\n", "\n").replace("\r", "\n")
     context = report["context"]
     model = html_text(context["model"])
-    notes = "".join(f"<li>{html_text(note, 1000)}</li>" for note in report["notes"])
+    notes = "".join(f"<li>{html_text(note, MOST_OF_A_NOTE)}</li>" for note in report["notes"])
     timed = sum("speedup" in each["metrics"] for each in report["tried"])
     body = string.Template(asset("template.html")).substitute(
         plot=script_json(front_plot(report)),

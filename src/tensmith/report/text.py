@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tensmith.report.document import FrontDocument, Metrics, PointRow, Report, marks_of, metric_of
-from tensmith.report.escape import printable
+from tensmith.report.escape import MOST_OF_A_NOTE, printable
 from tensmith.report.headline import headline
 from tensmith.report.metric import KINDS, OF_PEAKS
 from tensmith.report.plots import AXES, start_metrics
-from tensmith.report.quantity import quantity, value_parts
+from tensmith.report.quantity import limit_text, quantity
 
 
 def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Table:
@@ -62,7 +62,7 @@ def run_lines(report: Report) -> list[Table | str]:
     """A run in a terminal: the front, what was chosen in a sentence, and what else is to be known."""
     context = report["context"]
     front = front_table(report["front"], context["chosen"], printable(context["accuracy_name"], 40))
-    return [front, "", headline(report), *map(printable, report["notes"])]
+    return [front, "", headline(report), *(printable(note, MOST_OF_A_NOTE) for note in report["notes"])]
 
 
 def front_text(front: FrontDocument, chosen: str = "", measure: str = "", width: int = 160) -> str:
@@ -111,7 +111,7 @@ def _budget(front: FrontDocument, columns: dict[str, str]) -> list[Text]:
     for name in columns:
         limit, metrics = front["budget"].get(name), front["points"][0]["metrics"]
         unit = metric_of(metrics, name).unit if name in metrics else ""
-        cells.append(Text("" if limit is None else f"≤ {''.join(value_parts(name, limit, unit))}"))
+        cells.append(Text("" if limit is None else f"≤ {limit_text(name, limit, unit)}"))
     return cells
 
 
