@@ -49,7 +49,6 @@ class FrontPoint:
         if name not in self.files:
             raise OutputError(f"point {self.id} has no {name}; it has {', '.join(self.files)}")
         source = self._measured(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
         if name == "model.packed":
             with atomic_path(target) as temporary:
                 shutil.copyfile(source, temporary)

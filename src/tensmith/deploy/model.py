@@ -21,7 +21,7 @@ from tensmith.deploy.publish import BEST, FRONT
 from tensmith.deploy.slots import SlotDecoders
 from tensmith.engine.base import BASELINE_ENGINE, ENGINES, Session, compilers
 from tensmith.engine.compiled import NATIVE
-from tensmith.errors import ModelError, TensmithError, UsageError
+from tensmith.errors import DataError, ModelError, OutputError, TensmithError, UsageError, first_line
 from tensmith.evaluate.accuracy import Model as Answering
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, write_bytes
@@ -110,8 +110,12 @@ class Model:
 
     def __call__(self, inputs: np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]) -> Any:
         """One inference on any number of samples."""
-        given = inputs if isinstance(inputs, dict) else np.asarray(inputs)
-        outputs = self._answers(given)
+        try:
+            each = inputs if isinstance(inputs, dict) else {"": inputs}
+            arrays = {name: np.asarray(array) for name, array in each.items()}
+        except ValueError as error:  # rows of several lengths
+            raise DataError(f"the inputs are no arrays: {first_line(error)}") from error
+        outputs = self._answers(arrays if isinstance(inputs, dict) else arrays[""])
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
     def generate(
@@ -195,7 +199,11 @@ class Model:
 
     def save(self, path: str | Path) -> Path:
         """Writes the ONNX file to `path`; weights that lie beside it, and large ones of a .gguf file, to
-        `path`.data."""
+        `path`.data. OutputError for a .packed `path`, which would be none."""
+        if Path(path).suffix == _PACKED_SUFFIX:
+            raise OutputError(
+                f"{path} would be an ONNX file; call it .onnx, and tensmith pack makes one of it"
+            )
         if self._gguf or self.path.suffix == _PACKED_SUFFIX:
             refuse_own(self.path, Path(path))
         if self._gguf:
@@ -228,6 +236,8 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     engine: by default what a front point was compiled to, elsewhere ONNX Runtime. Nothing of a folder with
     a certificate is used unless it has the hash that is stated there; VerificationError if it has not.
     """
+    if not isinstance(threads, int) or threads < 1:
+        raise UsageError(f"threads is a whole number from 1, not {threads!r}")
     path = point_folder(Path(path))
     made_for = next((name for name, by in compilers().items() if (path / by.entry).is_file()), None)
     compiled = path if made_for and engine in (None, made_for) else None

@@ -1,0 +1,50 @@
+"""A model that was loaded: what it takes, and where it is saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from command_line import tiny_model
+from tensmith.deploy.front import FrontPoint
+from tensmith.deploy.model import Model, load
+from tensmith.errors import DataError, OutputError, UsageError
+from tensmith.files import sha256_file
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    onnx.save(tiny_model(), tmp_path / "m.onnx")
+    return load(tmp_path / "m.onnx")
+
+
+def test_lists_are_arrays_by_name_too(model: Model) -> None:
+    (spec,) = model.session.inputs
+    x = np.random.default_rng(0).random((2, *spec.shape[1:])).astype(np.float32)
+    assert (model({spec.name: x.tolist()}) == model(x)).all()
+    for ragged in ([[1.0], [1.0, 2.0]], {spec.name: [[1.0], [1.0, 2.0]]}):
+        with pytest.raises(DataError, match="the inputs are no arrays"):
+            model(ragged)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2"])
+def test_threads_are_a_whole_number(model: Model, threads: object) -> None:
+    with pytest.raises(UsageError, match="threads is a whole number from 1"):
+        load(model.path, threads=threads)  # type: ignore[arg-type]
+
+
+def test_an_onnx_file_is_not_called_packed(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"small\.packed would be an ONNX file"):
+        model.save(tmp_path / "small.packed")
+    assert not (tmp_path / "small.packed").exists()
+
+
+def test_a_point_is_not_saved_under_a_file(model: Model, tmp_path: Path) -> None:
+    files = {"model.onnx": sha256_file(model.path.rename(tmp_path / "model.onnx"))}
+    point = FrontPoint("c1", True, "onnxruntime", {}, (), files, tmp_path)
+    with pytest.raises(OutputError, match="cannot write"):
+        point.save(tmp_path / "model.onnx" / "deeper.onnx")
+    assert point.save(tmp_path / "new" / "deeper.onnx").is_file()
