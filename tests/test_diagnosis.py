@@ -12,7 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from command_line import refused, tensmith
-from tensmith.diagnosis import largest_difference
+from tensmith.cli.diagnose import _compared
+from tensmith.diagnosis import Fixed, largest_difference
 from tensmith.engine.base import available
 from tensmith.engine.engines.onnxruntime import _events
 from tensmith.engine.profile import StepTime, mean_steps, profile
@@ -195,3 +196,9 @@ def test_settings_of_one_engine_are_told_apart(tiny: Path, tmp_path: Path) -> No
 )
 def test_what_is_wrong_is_one_sentence(tiny: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
     refused(tensmith("diagnose", "tiny.onnx", *arguments, folder=tiny), code, said)
+
+
+def test_answers_that_no_difference_tells_apart_are_the_same_numbers() -> None:
+    """And not the same bits: -0 and 0 are no way apart."""
+    (said,) = _compared(Fixed(Path("simpler.onnx"), 2, 0.0, {}))
+    assert said.endswith("answers to random inputs are the same numbers.")

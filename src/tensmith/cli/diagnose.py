@@ -67,7 +67,7 @@ def diagnose(
 
 def _compared(fixed: Fixed) -> Iterator[str]:
     apart = f"apart by at most {fixed.apart:.1e} of the largest number"
-    same = "the same to the bit" if fixed.apart == 0 else apart
+    same = "the same numbers" if fixed.apart == 0 else apart
     yield f"{fixed.file}: {fixed.steps} exact steps; answers to random inputs are {same}."
     for engine, ratio in fixed.speedups.items():
         yield f"  {engine}: {with_interval(ratio, 'x')} as fast as before"
