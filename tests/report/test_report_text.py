@@ -44,6 +44,14 @@ def test_a_budget_is_shown_as_it_was_given(budget: float, shown: str) -> None:
     assert f"≤ {shown} points" in front_text(front)
 
 
+def test_the_range_of_an_estimate_is_not_called_an_interval_of_95() -> None:
+    front = sample()["front"]
+    assert "of estimated energy" not in front_text(front)
+    front["points"][1]["metrics"]["energy_mj"] |= {"low": 0.1, "high": 100.0}
+    words = " ".join(front_text(front, width=200).split())
+    assert "of estimated energy from all bytes in the cache to all in memory" in words
+
+
 def test_a_sentence_that_must_not_be_missed_is_shown_whole() -> None:
     note = f"take care: {'much is to be said, ' * 20}and this above all"
     assert note in run_lines({**sample(), "notes": [note]})

@@ -43,13 +43,16 @@ KINDS: dict[str, MetricKind] = {
 
 # What an interval of peak memory is, of which so few samples are taken.
 OF_PEAKS = "the least and the most of a few processes"
+# And of energy that a target's table says (evaluate.energy).
+OF_ESTIMATES = "from all bytes in the cache to all in memory"
 
 
 @dataclass(frozen=True)
 class Metric:
     """`value` with its 95% interval `low`..`high`, in `unit`, and the kind of `evidence` behind it.
 
-    An exact number has low = value = high; a peak of memory has the lowest and the highest that was seen.
+    An exact number has low = value = high; a peak of memory has the lowest and the highest that was seen,
+    estimated energy what it is with all bytes in the cache and with all in memory.
     """
 
     value: float

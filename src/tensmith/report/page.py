@@ -20,7 +20,7 @@ from tensmith.report import tables
 from tensmith.report.document import Report
 from tensmith.report.escape import MOST_OF_A_NOTE, html_text, script_json
 from tensmith.report.headline import headline
-from tensmith.report.metric import KINDS, OF_PEAKS
+from tensmith.report.metric import KINDS, OF_ESTIMATES, OF_PEAKS
 from tensmith.report.plots import AXES, front_plot
 from tensmith.report.schema import validate_front
 
@@ -63,6 +63,7 @@ def render(report: Report) -> str:
     body = string.Template(asset("template.html")).substitute(
         plot=script_json(front_plot(report)),
         of_peaks=OF_PEAKS,
+        of_estimates=OF_ESTIMATES,
         model=model,
         setting=html_text(
             f"{context['target']}, {context['threads']} thread{'' if context['threads'] == 1 else 's'}, "

@@ -11,7 +11,7 @@ from rich.text import Text
 from tensmith.report.document import FrontDocument, Metrics, PointRow, Report, marks_of, metric_of
 from tensmith.report.escape import MOST_OF_A_NOTE, printable
 from tensmith.report.headline import headline
-from tensmith.report.metric import KINDS, OF_PEAKS
+from tensmith.report.metric import KINDS, OF_ESTIMATES, OF_PEAKS
 from tensmith.report.plots import AXES, start_metrics
 from tensmith.report.quantity import limit_text, quantity
 
@@ -51,8 +51,8 @@ def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Ta
     beside = f"; the search saw {searched:,} others of that part of the data" if searched else ""
     name = labels["accuracy"].capitalize()
     judged = f" {name} is of {samples:,} held-out samples{beside}." if samples else ""
-    peaks = (metric_of(metrics, "peak_bytes") for metrics in everything if "peak_bytes" in metrics)
-    ranges = f", of peak memory {OF_PEAKS}" if any(peak.low < peak.high for peak in peaks) else ""
+    ranges = f", of peak memory {OF_PEAKS}" if _varies(everything, "peak_bytes") else ""
+    ranges += f", of estimated energy {OF_ESTIMATES}" if _varies(everything, "energy_mj", "estimated") else ""
     caption = f"Intervals are 95%{ranges}.{judged} Speed-ups are over the original on {baseline}."
     table.caption, table.caption_justify = Text(caption, style="dim"), "left"
     return table
@@ -75,6 +75,12 @@ def front_text(front: FrontDocument, chosen: str = "", measure: str = "", width:
 
 def _known(everything: list[Metrics], name: str) -> bool:
     return any(name in metrics for metrics in everything[1:])
+
+
+def _varies(everything: list[Metrics], name: str, evidence: str = "") -> bool:
+    """Whether a metric has an interval somewhere, with that word for its evidence if one is given."""
+    found = (metric_of(metrics, name) for metrics in everything if name in metrics)
+    return any(each.low < each.high and evidence in ("", each.evidence) for each in found)
 
 
 def _shared_word(everything: list[Metrics], name: str) -> str:
