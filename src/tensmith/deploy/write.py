@@ -18,6 +18,7 @@ from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
 from tensmith.engine.base import BASELINE_ENGINE, ENGINES
+from tensmith.evaluate.task import Task
 from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
@@ -227,7 +228,6 @@ def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Stor
     config, task = story.config, run.task
     original = finalized.original["accuracy"]
     engines = {name: ENGINES[name].version() for name in run.engines}
-    repeated = shlex.quote(str(run.folder.parent / CONFIG_FILE))
     return {
         "model": run.source.name,
         "data": story.data,
@@ -235,7 +235,7 @@ def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Stor
         "threads": run.threads,
         "batch": samples_at_once(run.program),
         "seed": run.seed,
-        "command": f"tensmith compress --config {repeated} --output NEW",
+        "command": repeating(run.folder.parent / CONFIG_FILE, config, task),
         "versions": {"tensmith": __version__, "python": sys.version.split()[0], **engines},
         "chosen": chosen,
         "prefer": config.prefer,
@@ -243,3 +243,13 @@ def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Stor
         "accuracy_better": task.better,
         "accuracy_limit": task.worst(original.value, config.max_drop),
     }
+
+
+def repeating(file: Path, config: Config, task: Task) -> str:
+    """How a run is made again: by the command line, unless it was given what no configuration holds."""
+    own = {"data": not config.data, "evaluation": task.evaluation is not None}
+    if given := [name for name, is_own in own.items() if is_own]:
+        return (
+            f"tensmith.compress(...) in Python with its {' and its '.join(given)}, which {file} does not hold"
+        )
+    return f"tensmith compress --config {shlex.quote(str(file))} --output NEW"
