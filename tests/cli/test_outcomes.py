@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 
 import pytest
 
@@ -49,3 +50,15 @@ def test_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == '{\n "a": [\n  1\n ]\n}\n'
     assert _outcome(lambda: answer, False, False, "") == 3
     assert capsys.readouterr().out == f"a long line: {'x' * 300}\n[bold]not markup[/bold]\n"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_streams_that_were_closed_are_told_nothing(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert _outcome(lambda: Answer({}, ["done"]), as_json, False, "") == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "stderr", None)
+    assert _outcome(failing(UsageError("no")), as_json, False, "") == 2  # type: ignore[arg-type]
+    assert capsys.readouterr().out == ""

@@ -1,7 +1,8 @@
 """The one printer: whatever a command says to a terminal goes through here, and shows what names hide.
 
 Names, messages and figures come from strangers' files. Control characters, direction marks and lone
-surrogates are spelled out (`report.escape.printable`), so that no name can colour, move or forge a line.
+surrogates are spelled out (`report.escape.printable`), so that no name can colour, move or forge a line. What
+was closed before the command began is told nothing.
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ def visible(text: str) -> str:
 
 def complain(text: str) -> None:
     """Prints lines on stderr, each of them visible."""
+    if sys.stderr is None:  # print would take stdout for it
+        return
     _tolerant(sys.stderr)
     print("\n".join(map(visible, text.split("\n"))), file=sys.stderr)
 
 
 def show(items: Iterable[Any]) -> None:
     """Prints sentences and rich renderables on stdout; a sentence is one line, whatever it holds."""
+    if sys.stdout is None:
+        return
     from rich.console import Console
 
     _tolerant(sys.stdout)
@@ -49,8 +54,9 @@ def show(items: Iterable[Any]) -> None:
 
 def show_json(document: Any) -> None:
     """Prints one JSON document in ASCII on stdout; numbers that JSON does not have are null."""
-    print(json.dumps(_plain(document), indent=1, default=str, allow_nan=False))
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        print(json.dumps(_plain(document), indent=1, default=str, allow_nan=False))
+        sys.stdout.flush()
 
 
 def table(
