@@ -132,11 +132,12 @@ class DepthwiseInt8(Kernel):
             for _, _, rows in spans(image[0], tile[0])
             for _, _, columns in spans(image[1], tile[1])
         ]
+        weights = self._shared * p.window[0] * self._quads * 4 * lanes
         text.append(f"""\
 {self.begun(name, source, target, epilogue, "int8_t")}
     for (int block = 0; block < {target.blocks}; block++) {{
 {over_extents(image, tile, call, 8)}
-        x += {source.plane}; w += {self._shared * p.window[0] * self._quads * 4 * lanes}; b += {FIELDS * lanes};
+        x += {source.plane}; w += {weights}; b += {FIELDS * lanes};
         y += {target.plane}; r += {kept.plane if epilogue.residual else 0};
     }}
 }}
