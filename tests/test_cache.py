@@ -51,11 +51,13 @@ def test_an_entry_is_made_once_for_what_it_is_made_of(tmp_path: Path, make: Make
         lambda entry: (entry / "library.so").write_bytes(b"other code"),
         lambda entry: (entry / "library.so").unlink(),
         lambda entry: (entry / "added").write_text(""),
+        lambda entry: (entry / "added").mkdir(),
+        lambda entry: (entry / "added").symlink_to("nothing"),  # as a file that goes while it is looked at
         lambda entry: (entry / cache.RECORD).unlink(),
         lambda entry: (entry / cache.RECORD).write_text("[" * 100),
         lambda entry: (entry / cache.RECORD).write_text('{"of": {}, "files": {}}'),
     ],
-    ids=["replaced", "removed", "added", "no record", "broken record", "another record"],
+    ids=["replaced", "removed", "added", "a folder", "gone", "no record", "broken record", "another record"],
 )
 def test_what_is_not_as_it_was_written_is_made_again(
     tmp_path: Path, make: Maker, damage: Callable[[Path], object]

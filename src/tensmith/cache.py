@@ -169,7 +169,7 @@ def _whole(entry: Path, of: Mapping[str, str]) -> bool:
         record = json.loads((entry / RECORD).read_text(encoding="utf-8"))
         files = {path.name: sha256_file(path) for path in files_of(entry)}
         return bool(record == {"of": dict(of), "files": files})
-    except (OSError, ValueError):
+    except (OSError, OutputError, ValueError):  # as where another process is removing it
         return False
 
 
