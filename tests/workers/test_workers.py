@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from sample_jobs import RUNNER
 from command_line import refused, tensmith
 from tensmith.config import make_config
 from tensmith.deploy.identity import run_identity
+from tensmith.engine import module_worker
 from tensmith.errors import DataError, EngineError
 from tensmith.workers.base import Job, Workers, WorkersLost
 from tensmith.workers.choice import choose_workers
@@ -77,6 +79,24 @@ def test_an_interrupt_ends_what_hangs_and_workers_begin_anew(three: Workers, tmp
     with pytest.raises(KeyboardInterrupt):
         three.map([job("hang", folder=str(tmp_path)), *(job("square", number=n) for n in range(5))])
     assert len(three.map([job("square", number=n) for n in range(9)])) == 9
+
+
+def test_an_interrupt_ends_workers_that_are_just_starting(
+    three: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starting, start = threading.Event(), module_worker.start_module
+
+    def slowly(*words: Any, **how: Any) -> Any:
+        starting.set()
+        time.sleep(1.0)
+        return start(*words, **how)
+
+    monkeypatch.setattr(module_worker, "start_module", slowly)
+    when(starting.is_set, lambda: os.kill(os.getpid(), signal.SIGINT))
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        three.map([job("square", number=n, seconds=60.0) for n in range(5)])
+    assert time.monotonic() - began < 50
 
 
 def test_workers_that_answer_otherwise_are_left_out(three: Workers) -> None:

@@ -126,21 +126,24 @@ class Workers(Ending):
     def _each(self, work: Callable[[Worker], object], stop: Callable[[], None] = lambda: None) -> None:
         """Calls `work` with each worker at once; who interrupts that stops them all."""
         threads = [threading.Thread(target=work, args=(worker,)) for worker in self._workers]
-        for thread in threads:
-            thread.start()
         try:
             for thread in threads:
-                while thread.is_alive():  # a library may have made waiting deaf to signals (SA_RESTART)
-                    thread.join(_GLANCE_SECONDS)
+                thread.start()
+            _wait(threads)
         except BaseException:
             stop()
-            for worker in list(self._workers):
-                worker.kill()
-            for thread in threads:
-                thread.join()
+            _wait(threads, lambda: [worker.kill() for worker in list(self._workers)])
             for worker in self._workers:
                 worker.end()  # what was killed between two jobs is not the next one's loss
             raise
+
+
+def _wait(threads: Sequence[threading.Thread], meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Until threads that were started have ended; calls `meanwhile` again and again."""
+    for thread in threads:
+        while thread.is_alive():  # a library may have made waiting deaf to signals (SA_RESTART)
+            meanwhile()
+            thread.join(_GLANCE_SECONDS)
 
 
 class _Queue:
