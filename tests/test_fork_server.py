@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -168,6 +169,21 @@ def test_threads_share_a_server(folder: Path) -> None:
             pool.map(lambda n: run_module("told", ("exit", str(n)), (), 60.0, Limits()).code, range(40))
         )
     assert codes == list(range(40))
+
+
+def test_threads_whose_server_dies_share_the_next_one(folder: Path) -> None:
+    server = fork_server("told", ())
+    with start("exit", "1") as child:
+        child.wait(60)
+    assert server._process is not None
+    dying = server._process.pid
+    os.killpg(dying, signal.SIGSTOP)
+    threading.Timer(0.5, os.killpg, (dying, signal.SIGKILL)).start()
+    with ThreadPoolExecutor(6) as pool:
+        children = list(pool.map(lambda _: start("sleep"), range(6)))
+    assert all(child.stdout and int(child.stdout.readline()) == child.pid for child in children)
+    for child in children:
+        child.end()
 
 
 def test_a_fresh_module_is_a_program(folder: Path) -> None:

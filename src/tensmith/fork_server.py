@@ -112,7 +112,8 @@ class ForkServer:
             with contextlib.ExitStack() as theirs:
                 theirs.callback(yours.close)
                 ends = [_ends(wanted, theirs, written=not place) for place, wanted in enumerate(streams)]
-                sent = self._sent(json.dumps(request).encode(), [yours.fileno(), *(end for _, end in ends)])
+                handed = [yours.fileno(), *(end for _, end in ends)]
+                line, sent = self._sent(json.dumps(request).encode(), handed)
             mine.settimeout(_PATIENCE)
             with contextlib.suppress(OSError):
                 told = mine.recv(64) if sent else b""
@@ -122,7 +123,7 @@ class ForkServer:
             for pipe, _ in ends:
                 if pipe is not None:
                     pipe.close()
-            self.end()
+            self._end(line)
         self._broken = True
         return None
 
@@ -132,18 +133,26 @@ class ForkServer:
 
     def end(self) -> None:
         """Ends the server, and with it all of its children; the next request starts another one."""
+        self._end(self._line)
+
+    def _end(self, line: socket.socket | None) -> None:
+        """Ends the server on a line, unless another thread has: there may be another one by now."""
         with self._starting:
-            line, process, self._line, self._process = self._line, self._process, None, None
-        if line is not None:
-            line.close()
+            if line is None or line is not self._line:
+                return
+            process, self._line, self._process = self._process, None, None
+        line.close()
         if process is not None:
             process.end()
 
-    def _sent(self, request: bytes, handed: Sequence[int]) -> bool:
+    def _sent(self, request: bytes, handed: Sequence[int]) -> tuple[socket.socket | None, bool]:
+        """The line to the server, if it could be started, and whether it took the request."""
+        line = None
         with contextlib.suppress(OSError):
-            socket.send_fds(self._started(), [request], handed)
-            return True
-        return False
+            line = self._started()
+            socket.send_fds(line, [request], handed)
+            return line, True
+        return line, False
 
     def _started(self) -> socket.socket:
         with self._starting:
