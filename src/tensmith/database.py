@@ -11,6 +11,14 @@ from typing import Any
 from tensmith import gate
 from tensmith.errors import OutputError
 
+_UNWRITABLE = "make it and its folder writable, and go on"
+# What to do about errors of SQLite.
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: "let the process that writes it end, and go on",
+    sqlite3.SQLITE_READONLY: _UNWRITABLE,
+    sqlite3.SQLITE_CANTOPEN: _UNWRITABLE,
+}
+
 
 class Database:
     """The tables of a file, which is made if there is none; `tables` are statements that may be repeated.
@@ -70,9 +78,9 @@ class Database:
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise OutputError(
-                f"cannot write {self.path}: {error}; what it held is kept: free some space, and go on"
-            ) from error
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_FULL) & 0xFF
+            advice = _ADVICE.get(code, "free some space, and go on")
+            raise OutputError(f"cannot write {self.path}: {error}; what it held is kept: {advice}") from error
         except sqlite3.Error as error:
             raise self.damaged(error) from error
 

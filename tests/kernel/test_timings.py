@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,6 +160,32 @@ def test_a_full_disk_loses_no_entry(path: Path, kernel: Kernel) -> None:
             made.add(kernel, memory, 1e-6)
     made.close()
     assert Timings(path).known([kernel], 0) == {kernel: 1e-6}
+
+
+def test_one_in_a_folder_that_cannot_be_written_is_read(
+    path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Timings(path)) as made:
+        made.add(kernel, 0, 1e-6)
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+    read = Timings(path)
+    assert read.known([kernel], 0) == {kernel: 1e-6}
+    assert list(path.parent.iterdir()) == [path]
+    with pytest.raises(OutputError, match=r"readonly.*make it and its folder writable"):
+        read.add(kernel, 1, 1e-6)
+
+
+def test_who_writes_is_waited_for_and_named(
+    path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timings, "_PATIENCE_SECONDS", 0.1)
+    made = Timings(path)
+    made.add(kernel, 0, 1e-6)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(OutputError, match=r"locked.*let the process that writes it end"):
+            made.add(kernel, 1, 1e-6)
 
 
 def test_processes_share_it(path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -43,8 +44,9 @@ CREATE TABLE IF NOT EXISTS settled (
 class Timings:
     """The database at `path`; it is created by the first `add`, an OutputError if it is damaged or full.
 
-    Who only reads takes a damaged or foreign one for none, with a CacheWarning; who is `writing` too is told
-    at once. `cpu` is the model that kernels run on: this machine's if not said.
+    Who only reads takes a damaged or foreign one for none, with a CacheWarning, and one in a folder that
+    cannot be written as it is; who is `writing` too is told at once. `cpu` is the model that kernels run on:
+    this machine's if not said.
     """
 
     def __init__(self, path: Path | None = None, cpu: str | None = None, *, writing: bool = False) -> None:
@@ -54,7 +56,7 @@ class Timings:
         self._unusable: OutputError | None = None
         if self.path.exists():
             try:
-                self._open()
+                self._open(looked_at=not writing and not os.access(self.path.parent, os.W_OK))
             except OutputError as error:
                 if writing:
                     raise
@@ -137,14 +139,14 @@ class Timings:
             raise self._unusable
         (self._db or self._open()).write(statement, values)
 
-    def _open(self) -> Database:
+    def _open(self, looked_at: bool = False) -> Database:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(
                 f"cannot use {self.path}: {error.strerror or error}; free some space"
             ) from error
-        self._db = Database(self.path, gate.KEPT, _TABLE, _VERSION, _PATIENCE_SECONDS)
+        self._db = Database(self.path, gate.KEPT, _TABLE, _VERSION, _PATIENCE_SECONDS, looked_at)
         return self._db
 
     def _rows(self, statement: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
