@@ -37,6 +37,20 @@ def test_a_killed_process_leaves_nothing_for_long(tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_forked_copy_leaves_it_there() -> None:
+    script = (
+        "import os, sys\n"
+        "from tensmith.files import TemporaryFolder\n"
+        "folder = TemporaryFolder()\n"
+        "if os.fork() == 0:\n"
+        "    sys.exit()\n"
+        "os.wait()\n"
+        "print(os.path.exists(folder.name))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def test_a_pipe_of_anybodys_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_YOUNG_SECONDS", -1)
     files._sweep.cache_clear()

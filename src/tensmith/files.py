@@ -13,6 +13,7 @@ import shutil
 import stat
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -46,7 +47,7 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
     """A folder that goes away with its process: what a killed one left is swept when the next is made.
 
     It lies among other temporary files, or beside what it becomes: `prefix` and `folder` as in tempfile. A
-    lock tells the living from the dead, whoever shares the place.
+    lock tells the living from the dead, whoever shares the place. Forked copies of the process leave it be.
     """
 
     def __init__(self, prefix: str = "tensmith-", folder: Path | None = None) -> None:
@@ -55,11 +56,24 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
         self._owner = (Path(self.name) / _OWNER).open("wb")
         if fcntl is not None:
             fcntl.flock(self._owner, fcntl.LOCK_EX)
+        _OWN.add(self)
 
     def cleanup(self) -> None:
         """Removes the folder."""
         self._owner.close()
         super().cleanup()
+
+
+_OWN: weakref.WeakSet[TemporaryFolder] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for folder in list(_OWN):
+        folder._finalizer.detach()  # type: ignore[attr-defined]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 @functools.cache
