@@ -12,7 +12,7 @@ import pytest
 
 from tensmith import files
 from tensmith.errors import OutputError
-from tensmith.files import TemporaryFolder, atomic_path
+from tensmith.files import TemporaryFolder, atomic_path, locked
 
 KILLED = """
 import os, signal, sys
@@ -35,6 +35,22 @@ def test_a_killed_process_leaves_nothing_for_long(tmp_path: Path, monkeypatch: p
         with TemporaryFolder(folder=tmp_path):  # the living keep theirs
             assert Path(mine).is_dir()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_locks_is_told_from_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with locked(tmp_path), pytest.raises(OutputError, match="another run is working"):
+        locked(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
+    with pytest.raises(OutputError, match=r"cannot lock .*: Function not implemented; .*with locks"):
+        locked(tmp_path)
+    with TemporaryFolder(folder=tmp_path) as mine:
+        assert Path(mine).is_dir()
 
 
 def test_a_forked_copy_leaves_it_there() -> None:

@@ -55,7 +55,8 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
         super().__init__(prefix=prefix, dir=folder)
         self._owner = (Path(self.name) / _OWNER).open("wb")
         if fcntl is not None:
-            fcntl.flock(self._owner, fcntl.LOCK_EX)
+            with contextlib.suppress(OSError):  # where nothing can be locked, nobody sweeps either
+                fcntl.flock(self._owner, fcntl.LOCK_EX)
         _OWN.add(self)
 
     def cleanup(self) -> None:
@@ -106,10 +107,15 @@ def locked(folder: Path) -> IO[str]:
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BlockingIOError as error:
         file.close()
         raise OutputError(
             f"another run is working in {folder}; wait for it or choose another --output"
+        ) from error
+    except OSError as error:
+        file.close()
+        raise OutputError(
+            f"cannot lock {folder}: {error.strerror}; choose an --output on a file system with locks"
         ) from error
     return file
 
