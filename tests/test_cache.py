@@ -147,6 +147,16 @@ def test_the_cache_is_this_user_s_alone(tmp_path: Path, monkeypatch: pytest.Monk
     assert user_cache("native").parent.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("place", ["", "cache"])
+def test_a_place_that_depends_on_the_folder_is_none(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", place)
+    assert user_cache("native") == tmp_path / "home" / ".cache" / "tensmith" / "native"
+
+
 @pytest.mark.parametrize(
     ("open_up", "reason"),
     [

@@ -32,14 +32,15 @@ class CacheWarning(UserWarning):
 
 
 def user_cache(name: str) -> Path:
-    """Where a thing of that name is kept for this user (XDG Base Directory Specification).
+    """Where a thing of that name is kept for this user (XDG Base Directory Specification, which has an
+    XDG_CACHE_HOME that is not absolute ignored).
 
     A cache that others can write to, or that is another user's, is not used but a folder that goes with this
     process; a CacheWarning says so.
     """
-    base = os.environ.get("XDG_CACHE_HOME")
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
-        home = Path(base) if base else Path.home() / ".cache"
+        home = base if base.is_absolute() else Path.home() / ".cache"
     except RuntimeError:
         return _instead(Path("~/.cache/tensmith"), "this user has no home folder; set XDG_CACHE_HOME") / name
     return _private(home / "tensmith") / name
