@@ -17,7 +17,7 @@ from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.engine import ENGINES, compiled
 from tensmith.engine.compiled import NATIVE, CompileOptions, code_revision, compiled_folder
 from tensmith.engine.engines.native import loaded
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, OutputError, is_of_disk
 from tensmith.kernel import ConvolutionProblem, candidates, host_isa
 from tensmith.kernel.timings import Timings
 from tensmith.kernel.toolchain import find_compiler
@@ -50,6 +50,22 @@ def test_another_compiler_compiles_anew(model: Path, monkeypatch: pytest.MonkeyP
     first = compiled_folder(model, {}, PLAIN)
     monkeypatch.setenv("CC", f"{find_compiler().command[0]} -fno-plt")
     assert compiled_folder(model, {}, PLAIN) != first
+
+
+def test_a_full_disk_is_not_the_model_s_fault(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = model.parent / "full"
+    script.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in *--version) echo full 1; exit;; esac\n'
+        'echo "unit0.c:1: fatal error: error writing to unit0.o: No space left on device" >&2; exit 1\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+    with pytest.raises(
+        OutputError, match=r"cannot compile .*model.onnx: .*No space left.*free some space"
+    ) as full:
+        compiled_folder(model, {}, PLAIN)
+    assert is_of_disk(full.value)
 
 
 def test_a_compiler_in_another_s_place_compiles_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
     python -m tensmith.engine.compile MODULE NAME MODEL FOLDER '{"settings": {}, "sizes": {}, "threads": 1}'
 
-MODULE registers engine NAME. An error is one line on standard error, and exit code 1.
+MODULE registers engine NAME. An error is one line on standard error, and exit code 1; UNWRITTEN where the
+system would not write.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import sys
 from pathlib import Path
 
 from tensmith.backend.onnx import write_onnx
-from tensmith.engine.compiled import NATIVE, compiling
-from tensmith.errors import TensmithError
+from tensmith.engine.compiled import NATIVE, UNWRITTEN, compiling
+from tensmith.errors import TensmithError, is_of_disk
 from tensmith.files import TemporaryFolder
 from tensmith.ir import Program, TensorType, make_node
 
@@ -29,7 +30,7 @@ def main() -> int:
         by.compile(Path(model), Path(folder), how["sizes"], how["threads"], **how["settings"])
     except TensmithError as error:
         print(error, file=sys.stderr)
-        return 1
+        return UNWRITTEN if is_of_disk(error) else 1
     return 0
 
 

@@ -34,6 +34,9 @@ from tensmith.rewrite.proved import plugin_files
 # The engine that compiles whole models, which some things are asked of by name.
 NATIVE = "native"
 
+# How the process that compiles ends where the system would not write (sysexits.h: EX_CANTCREAT).
+UNWRITTEN = 73
+
 _LONGEST_SECONDS = 1200.0
 _MOST_BYTES = 4 << 30
 # What decides what is compiled, and the endings of its files.
@@ -76,7 +79,10 @@ def compiled_folder(path: Path, sizes: Mapping[str, int], options: CompileOption
 
 
 def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], options: CompileOptions) -> None:
-    """Compiles an ONNX file into a folder that is not there yet; EngineError if it cannot be compiled."""
+    """Compiles an ONNX file into a folder that is not there yet; EngineError if it cannot be compiled.
+
+    OutputError where there is no space for that, which is not the file's fault.
+    """
     asked = {"settings": dict(options.settings), "sizes": dict(sizes), "threads": options.threads}
     by = compiling(options.engine)
     module = type(by).__module__
@@ -89,6 +95,9 @@ def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], options: Co
         ) from error
     except OSError as error:
         raise OutputError(f"{options.engine} cannot start its compiler: {error.strerror}") from error
+    if done.code == UNWRITTEN:
+        reason = first_line(RuntimeError(done.stderr))
+        raise OutputError(f"{options.engine} cannot compile {path}: {reason}") from OSError(reason)
     if done.code != 0:
         silent = done.code < 0 or not done.stderr
         reason = f"the compiler {done.ending}" if silent else first_line(RuntimeError(done.stderr))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import importlib.util
 import os
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from tensmith import cache
 from tensmith.children import Limits, ProcessResult, run
-from tensmith.errors import EngineError, MissingExtra
+from tensmith.errors import EngineError, MissingExtra, OutputError, system_advice
 from tensmith.files import TemporaryFolder, sha256_bytes
 from tensmith.kernel.isa import Isa
 
@@ -264,7 +265,7 @@ def run_compiler(command: tuple[str, ...], folder: str, longest: float = LONGEST
     """Standard output of a compiler's command run in `folder`, where zig keeps its own caches too.
 
     It has `longest` seconds and MOST_MEMORY, and ends with this process. EngineError with its first complaint
-    if it fails, dies or takes more.
+    if it fails, dies or takes more; OutputError if that is of no space.
     """
     shared = str(cache.user_cache("zig"))
     settings = {"ZIG_LOCAL_CACHE_DIR": folder, "ZIG_GLOBAL_CACHE_DIR": shared}
@@ -276,7 +277,12 @@ def run_compiler(command: tuple[str, ...], folder: str, longest: float = LONGEST
     except OSError as error:
         raise EngineError(f"the C compiler {command[0]} cannot be started: {error.strerror}") from error
     if done.code != 0:
-        raise EngineError(f"the C compiler {command[0]} {_complaint(done)}")
+        complaint = f"the C compiler {command[0]} {_complaint(done)}"
+        for number in (errno.ENOSPC, errno.EDQUOT):
+            if (reason := os.strerror(number)) in done.stderr:
+                full = OSError(number, reason)
+                raise OutputError(f"{complaint}; {system_advice(full, '')}") from full
+        raise EngineError(complaint)
     return done.stdout
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, TensmithError
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.kernel.toolchain import find_compiler, has_compiler, run_compiler
@@ -99,7 +99,7 @@ class LiftedLibrary:
         command = (*find_compiler().command, *_COMPILE, f"{name}.c", "-o", str(library), "-lm")
         try:
             run_compiler(command, str(folder))
-        except EngineError:
+        except TensmithError:
             self._removed()
             raise
         declared = re.search(r"^int (\w+)\(", files[f"{name}.h"].decode(), re.MULTILINE)

@@ -31,7 +31,7 @@ _GLANCE_SECONDS, _LOOK_SECONDS = 0.06, 0.12
 _TURNS, _MOST_FINALISTS = 2, 3
 # Trials in a row without a gain that end a search; what counts as a gain; what still is near the best.
 _PATIENCE, _GAIN, _NEAR = 8, 0.99, 1.06
-# So many failures in a row are the machine's, as a full disk's.
+# So many failures in a row are the machine's, as of one without memory.
 _MOST_FAILURES = 20
 
 
