@@ -16,8 +16,10 @@ import tensmith
 from command_line import refused
 from command_line import tensmith as command
 from own_cache import own_cache
+from tensmith import compression
 from tensmith.backend.native.choose.precision import refusal
 from tensmith.backend.native.emit import loader
+from tensmith.cache import user_cache
 from tensmith.deploy.again import verify_point
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
@@ -135,6 +137,25 @@ def test_where_onnx_runtime_is_off_the_interpreter_decides(
     claim = found["libmodel.so computes what model.onnx does, but for rounding"]
     assert claim.outcome == outcome, claim.detail
     assert ("ONNX Runtime" in claim.detail) == (meant is not _refused)
+
+
+def test_a_point_is_delivered_where_the_cache_was_emptied_meanwhile(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_cache(tmp_path / "cache", monkeypatch)
+    write = compression.write_run
+
+    def emptied(*words: Any) -> None:
+        shutil.rmtree(user_cache("models"))
+        write(*words)
+
+    monkeypatch.setattr(compression, "write_run", emptied)
+    made = tensmith.compress(
+        tiny / "tiny.onnx", f"npz:{tiny / 'tiny.npz'}", output=tmp_path / "out", engines=(NATIVE,),
+        time_budget=1, preprocess="raw", prefer="latency",
+    )  # fmt: skip
+    assert NATIVE in {point.engine for point in made.points}
+    assert (tmp_path / "out" / "best" / loader.LIBRARY).is_file()
 
 
 def test_a_native_run_is_resumed(

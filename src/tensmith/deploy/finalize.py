@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tensmith import cache
 from tensmith.data import Subset
 from tensmith.deploy.schedule import Schedule
 from tensmith.engine.base import stock
@@ -106,7 +108,7 @@ def finalize(
         try:
             built = builder.built(candidate.plan)
             sizes = built.sizes()
-            compiled = contender.compiled(run.example, run.threads)
+            compiled = _kept(contender.compiled(run.example, run.threads), run.folder / candidate.id)
             figures = run.taken(contender, built.program, processes, schedule.a_contender)
         except TensmithError as error:
             if candidate.plan == UNTOUCHED or is_of_disk(error):
@@ -157,6 +159,19 @@ def finalize(
         hearing.samples,
         any(latency.busy for latency in timed.values()),
     )
+
+
+def _kept(compiled: Path | None, place: Path) -> Path | None:
+    """What was compiled, where it stays as it is: of the user's cache others make room, or empty it."""
+    if compiled is None:
+        return None
+    place.mkdir()
+    for file in cache.files_of(compiled):
+        try:
+            (place / file.name).hardlink_to(file)
+        except OSError:  # on another file system, or one without links
+            shutil.copy2(file, place / file.name)
+    return place
 
 
 @dataclass
