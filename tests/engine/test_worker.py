@@ -180,6 +180,24 @@ def _announced(shape: tuple[int, ...], descr: str = "<f4") -> bytes:
     return stream.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("header", "block"),
+    [
+        (b"[]", b""),
+        (b'{"arrays": 3}', b""),
+        (b'{"arrays": [[]]}', b""),
+        (b"[" * 100_000, b""),
+        (b'{"arrays": ["x"]}', b"\x93NUMPY\1\0\x12\0{'descr': '<f4', (  "),
+        (b'{"arrays": ["x"]}', b"\x93NUMPY\1\0\x04\0{01}"),
+    ],
+    ids=["no object", "no list", "no name", "deep", "cut", "no literal"],
+)
+def test_what_is_no_frame_is_refused(header: bytes, block: bytes) -> None:
+    """Whoever asks a worker takes a ValueError for its end, and other errors for faults of ours."""
+    with pytest.raises(ValueError):
+        read_frame(io.BytesIO(len(header).to_bytes(4, "little") + header + block))
+
+
 def test_a_frame_is_bounded_and_never_unpickled() -> None:
     with pytest.raises(ValueError, match="a header of"):
         read_frame(io.BytesIO(b"\xff\xff\xff\xff"))

@@ -17,6 +17,7 @@ import signal
 import struct
 import sys
 from collections.abc import Callable, Mapping
+from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -66,10 +67,16 @@ def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, Array]]:
     text = stream.read(length)
     if len(text) < length:
         raise EOFError
-    header: dict[str, Any] = json.loads(text)
+    try:
+        header = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("a header of too many levels") from error
+    names = header.pop("arrays", []) if isinstance(header, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("a header of another form")
     arrays: dict[str, Array] = {}
     left = memory_bytes()
-    for name in header.pop("arrays", []):
+    for name in names:
         arrays[name] = _read_array(stream, left)
         left -= arrays[name].nbytes
     return header, arrays
@@ -79,7 +86,10 @@ def _read_array(stream: BinaryIO, most: int) -> Array:
     """The array of one .npy block; ValueError where it holds objects, or is larger than `most` bytes."""
     if np.lib.format.read_magic(stream) != _NPY_VERSION:
         raise ValueError("an array in another format")
-    shape, in_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+    try:
+        shape, in_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+    except (RecursionError, SyntaxError, TokenError, TypeError) as error:  # of NumPy's for what is no header
+        raise ValueError("an array without a header") from error
     size = math.prod(shape) * dtype.itemsize
     if dtype.hasobject or min(shape, default=0) < 0 or size > most:
         raise ValueError(f"an array of {size} bytes of {dtype}")
