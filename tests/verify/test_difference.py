@@ -96,6 +96,22 @@ def test_a_name_that_both_use_for_other_values_is_no_trap() -> None:
     assert canonical(right).digest == canonical(read_onnx(model())).digest
 
 
+def test_a_weight_that_is_an_output_too() -> None:
+    """Its name stays, as that of every output."""
+
+    def weighted(value: float) -> onnx.ModelProto:
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "y", "c")]
+        weight = numpy_helper.from_array(np.full(2, value, "f4"), "c")
+        graph = helper.make_graph(
+            [helper.make_node("Add", ["x", "c"], ["y"])], "g", ends[:1], ends[1:], [weight]
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+    mine = read_onnx(weighted(1.0))
+    assert compare_models(mine, read_onnx(weighted(1.0))).evidence == "proved"
+    assert compare_models(mine, read_onnx(weighted(2.0))).verdict == "different"
+
+
 def test_the_command(tmp_path: Path) -> None:
     onnx.save(model(), tmp_path / "a.onnx")
     onnx.save(model(bias=1e-6), tmp_path / "b.onnx")

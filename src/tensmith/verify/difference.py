@@ -291,7 +291,7 @@ def canonical(program: Program) -> Program:
             continue
         node = program.producers.get(name)
         if node is None:
-            names[name] = f"constant {len(constants)}"
+            names[name] = name if name in outputs else f"constant {len(constants)}"
             constants[names[name]] = program.constants[name]
         elif entered:
             for output in filter(None, node.outputs):
