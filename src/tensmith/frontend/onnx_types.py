@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import onnx
 
 from tensmith.formula.poly import Dim, Poly
 from tensmith.frontend.onnx_passes import with_shapes
-from tensmith.ir.names import take
+from tensmith.ir.names import size_symbol, take
 from tensmith.ir.onnx_schema import ELEMENT_TYPES
 from tensmith.ir.ops.sizes import stated_size
 from tensmith.ir.types import TensorType
@@ -29,8 +28,7 @@ class Symbols:
     def named(self, param: str) -> Poly:
         """The variable of a dim_param, whose name is made an identifier."""
         if param not in self._of_param:
-            base = re.sub(r"[^\w.]", "_", param, flags=re.ASCII)
-            self._of_param[param] = self._free(base if base[0].isalpha() or base[0] == "_" else f"d{base}")
+            self._of_param[param] = self._free(size_symbol(param))
         return Poly.symbol(self._of_param[param])
 
     def fresh(self) -> Poly:

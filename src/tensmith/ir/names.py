@@ -1,6 +1,14 @@
-"""Names that nothing else has."""
+"""Names that nothing else has, and names of sizes."""
 
 from __future__ import annotations
+
+import re
+
+
+def size_symbol(name: str) -> str:
+    """The variable of a size that a file calls `name`: that name as an identifier."""
+    base = re.sub(r"[^\w.]", "_", name, flags=re.ASCII)
+    return base if base[0].isalpha() or base[0] == "_" else f"d{base}"
 
 
 def take(base: str, taken: set[str], first: int = 2) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from native_programs import answers, compile_folder, steps_of
+from onnx import TensorProto, helper
 
 from nets import NETS, Net, residual_block
 from tensmith.backend.native.emit.loader import Model
@@ -71,6 +72,15 @@ def test_a_bound_call_repeats_itself(tmp_path: Path) -> None:
         step()
     for name, array in outputs.items():
         np.testing.assert_array_equal(array, first[name])
+
+
+def test_sizes_go_by_the_file_s_names() -> None:
+    """Exporters write sums of sizes as names."""
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch size", "past + 1"]) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    program = fixed(read_onnx(model), {"batch size": 2, "past + 1": 3})
+    assert program.inputs["x"].static == (2, 3)
 
 
 @pytest.mark.data

@@ -22,6 +22,7 @@ from tensmith.backend.native.steps.placement import placed
 from tensmith.backend.native.steps.step import Array, reads
 from tensmith.errors import EngineError
 from tensmith.ir import Program, TensorType
+from tensmith.ir.names import size_symbol
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import ELEMENT_BYTES
 from tensmith.kernel.isa import Isa
@@ -85,7 +86,11 @@ class NativePlan:
 
 
 def fixed(program: Program, sizes: dict[str, int]) -> Program:
-    """The program at fixed sizes of its symbols; EngineError where one is not among `sizes`."""
+    """The program at fixed sizes of its symbols; EngineError where one is not among `sizes`.
+
+    `sizes` has names of the program or of the file it was read from.
+    """
+    sizes = {size_symbol(name): size for name, size in sizes.items()}
     named = {symbol for type_ in program.inputs.values() for dim in type_.shape or ()
              if not isinstance(dim, int) for symbol in dim.symbols()}  # fmt: skip
     if missing := sorted(named - sizes.keys()):
