@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from command_line import refused, tensmith
 
@@ -26,6 +29,20 @@ def test_sizes_that_are_not_open_are_refused(tiny: Path, tmp_path: Path) -> None
     words = ("compile", str(tiny / "tiny.onnx"), "--sizes")
     refused(tensmith(*words, "depth=3", folder=tmp_path), 2, "no input leaves a size 'depth' open")
     refused(tensmith(*words, "depth", folder=tmp_path), 2, "write --sizes NAME=N")
+
+
+def test_a_size_that_was_guessed_wrong_is_named(tmp_path: Path) -> None:
+    """A table of 16 positions, and text of any length."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "length"]) for name in "xy"]
+    table = numpy_helper.from_array(np.ones(16, np.float32), "positions")
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "positions"], ["y"])], "g", ends[:1], ends[1:], [table]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "text.onnx")
+    told = "sizes left open were taken as batch=1, length=128; --sizes says otherwise"
+    refused(tensmith("compile", "text.onnx", folder=tmp_path), 1, told)
+    assert tensmith("compile", "text.onnx", "--sizes", "length=16", folder=tmp_path).returncode == 0
 
 
 def test_a_device_without_a_cpu_is_refused(tiny: Path, tmp_path: Path) -> None:

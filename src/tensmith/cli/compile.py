@@ -65,7 +65,7 @@ def compile(
     from tensmith.backend.native.choose.precision import in_precision, refusal
     from tensmith.backend.native.emit.loader import MOST_THREADS
     from tensmith.backend.native.prepare.codes import in_codes
-    from tensmith.cli.sizes import assumed, parse_sizes, with_batch
+    from tensmith.cli.sizes import assumed, guesses_named, parse_sizes, with_batch
     from tensmith.config import parse_bytes
     from tensmith.errors import UsageError
     from tensmith.hardware import load_target
@@ -94,14 +94,14 @@ def compile(
             parse_bytes(ram) if ram else device.ram_bytes,
             parse_bytes(flash) if flash else device.flash_bytes,
         )
-        with progress("compiling"):
+        with progress("compiling"), guesses_named(model, batch, given):
             program = with_batch(model, batch, given)
             program = in_codes(program) if codes else program
             answer = _freestanding(program, device, isa, chooser, folder, budget)
         return replace(answer, shown=[*answer.shown, *filter(None, [assumed([model], batch, given)])])
     if ram or flash or codes:
         raise UsageError(f"--ram, --flash and --codes are for microcontrollers, and '{device.name}' is none")
-    with progress("compiling"):
+    with progress("compiling"), guesses_named(model, batch, given):
         program = with_batch(model, batch, given)
         plans = (
             _mixed(program, isa, chooser, folder)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tensmith.errors import UsageError
+from tensmith.errors import ProgramError, UsageError
 
 if TYPE_CHECKING:
     from tensmith.engine.signature import TensorSpec
@@ -42,6 +43,18 @@ def assumed(models: Sequence[Path], batch: int, sizes: Mapping[str, int]) -> str
             continue
     guessed = [f"{name}={size}" for name, size in found.items() if name not in sizes]
     return f"Sizes left open were taken as {', '.join(guessed)}; --sizes says otherwise." if guessed else None
+
+
+@contextmanager
+def guesses_named(model: Path, batch: int, sizes: Mapping[str, int]) -> Iterator[None]:
+    """A program that is wrong at its sizes is an error that says which of them were guessed."""
+    try:
+        yield
+    except ProgramError as error:
+        told = assumed([model], batch, sizes)
+        if told is None:
+            raise
+        raise ProgramError(f"{error}; s{told[1:].removesuffix('.')}") from error
 
 
 def with_batch(model: Path, batch: int, sizes: Mapping[str, int] | None = None) -> Program:
