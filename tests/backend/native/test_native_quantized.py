@@ -173,9 +173,16 @@ def seen_as_one_channel(net: Net) -> str:
     return net.pair(net.conv(net.pair(net.add("reshape", "x", shape), 2**-4, 113), 20, 1), 2**-4, 120)
 
 
+def made_of_tensors(net: Net) -> str:
+    """What a convolution reads as bytes is computed over tensors, and what adds it to the answer is, too."""
+    highest = net.add("reduce_max", "x", net.constant(np.array([1])), keepdims=1)
+    x = net.pair(net.add("sub", "x", highest), 2**-4, 240)
+    return net.pair(net.add("add", x, net.pair(net.conv(x, 3, 3), 2**-2, 100)), 2**-2, 130)
+
+
 FORMS: list[Callable[[Net], str]] = [
     rectified, residual, residual_without_own_grid, clipped_between_pairs, signed_bytes, pooled_and_joined,
-    classified, added_without_products, shuffled, channels_last, seen_as_one_channel,
+    classified, added_without_products, shuffled, channels_last, seen_as_one_channel, made_of_tensors,
 ]  # fmt: skip
 ISAS = [host_isa(), *([isa_named("avx2")] if "avx2" in host_isa().features else [])]
 

@@ -80,8 +80,10 @@ class _Tree:
                     waiting.append((read, times * function.count(places)))
 
     def _fits(self, node: Node) -> bool:
-        """Whether a node can be part of a tree, and no step reads what it makes but the tree."""
-        read = node.output != self.value and self.graph.names[node.output] in self.read
+        """Whether a node can be part of a tree, and no step, of images or tensors, reads what it makes but
+        the tree."""
+        names = {node.output, self.graph.names[node.output]}
+        read = node.output != self.value and not names.isdisjoint(self.read)
         return node in self.free and not read and is_elementwise(self.graph, node)
 
     def repeated(self, node: Node | None) -> bool:
