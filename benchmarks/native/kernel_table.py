@@ -1,11 +1,12 @@
 """Makes src/tensmith/kernel/tables/ISA.json: the fastest kernels of well-known networks on this machine.
 
-    python -m benchmarks.native.kernel_table [--budget 600] [--only resnet18,...]
+    python -m benchmarks.native.kernel_table [--budget 600] [--only resnet18,...] [--dtype u8]
 
 Tunes the networks of networks.py in fp32 and those of networks_int8.py, as `tensmith tune` does, for at most
 `--budget` seconds each; what is in the database of timings already is not timed again, and with --budget 0
 the table is written of what is known. An entry names the fastest kernel and the first guess, or the guess
-alone where nothing else gains 2 %.
+alone where nothing else gains 2 %. With --dtype layers of one element type alone are tuned: entries of others
+stay as they are.
 """
 
 from __future__ import annotations
@@ -39,10 +40,19 @@ from tensmith.tune.timer import Timer
 GAIN = 0.98
 
 
-def files(names: list[str]) -> Iterator[Path]:
-    """Each network in fp32 and in 8 bits, made where it is missing."""
+def files(names: list[str], dtype: str) -> Iterator[Path]:
+    """Each network in fp32 and in 8 bits, or one of them, made where it is missing."""
     for name in names:
-        yield from (file_of(name), quantized(file_of(name), cache()))
+        if dtype != "u8":
+            yield file_of(name)
+        if dtype != "f32":
+            yield quantized(file_of(name), cache())
+
+
+def kept(table: Path, dtype: str) -> list[ShippedEntry]:
+    """The entries of other element types."""
+    entries = Document.model_validate_json(table.read_bytes()).entries if dtype else ()
+    return [each for each in entries if each.problem.dtype != dtype]
 
 
 def entry(task: TuningTask, memory: int) -> ShippedEntry | None:
@@ -66,12 +76,17 @@ def main() -> None:
         default=[*REAL, *BUILT],
         help="networks to tune, as A,B; the table has these",
     )
+    parser.add_argument("--dtype", choices=("f32", "u8"), default="", help="of the layers to tune")
     arguments = parser.parse_args()
-    isa, timings, found = host_isa(), Timings(), {}
+    isa, timings, dtype = host_isa(), Timings(), arguments.dtype
+    table = Path(tensmith.__file__).parent / "kernel" / "tables" / f"{isa.name}.json"
+    found = {(each.problem, each.memory): each for each in kept(table, dtype)}
     with Timer() as timer:
-        for path in files(arguments.only):
+        for path in files(arguments.only, dtype):
             program = fixed(read_onnx(path), sizes_of(read_signature(path).inputs, inputs_of(path)))
-            search = TuningSearch(*tasks_of(program, isa), timings, timer.seconds)
+            tasks, memory = tasks_of(program, isa)
+            wanted = [task for task in tasks if dtype in ("", task.problem.dtype)]
+            search = TuningSearch(wanted, memory, timings, timer.seconds)
             search.run(Budget(arguments.budget))
             made = {(task.problem, search.memory): entry(task, search.memory) for task in search.tasks}
             found |= {key: one for key, one in made.items() if one is not None}
@@ -81,7 +96,6 @@ def main() -> None:
         version=1, isa=isa.name, needs=tuple(sorted(isa.needs)), cpu=cpu.model, cache_bytes=cpu.cache_bytes,
         compiler=find_compiler().version, entries=tuple(found.values()),
     )  # fmt: skip
-    table = Path(tensmith.__file__).parent / "kernel" / "tables" / f"{isa.name}.json"
     write_text(table, document.text())
     print(f"{table}: {len(document.entries)} entries, {table.stat().st_size:,} bytes")
 
