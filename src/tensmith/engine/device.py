@@ -30,7 +30,7 @@ class LoadedPlan(ABC):
         self.plan = plan
         self._lock = threading.Lock()
 
-    def __call__(self, **inputs: Array) -> dict[str, Array]:
+    def __call__(self, /, **inputs: Array) -> dict[str, Array]:
         """One inference."""
         step, outputs = self.bind(inputs)
         step()

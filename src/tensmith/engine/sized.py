@@ -14,7 +14,7 @@ from tensmith.engine.signature import ModelSignature
 class CompiledModel(Protocol):
     """A model of fixed sizes, ready to run, by several threads at once too."""
 
-    def __call__(self, **inputs: Array) -> dict[str, Array]:
+    def __call__(self, /, **inputs: Array) -> dict[str, Array]:
         """One inference."""
 
     def bind(self, inputs: dict[str, Array]) -> tuple[Callable[[], object], dict[str, Array]]:

@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from native_programs import Net, compile_folder
+from onnx import TensorProto, helper, numpy_helper
 
 from tensmith.backend.native.emit import loader
 from tensmith.backend.native.emit.folder import write_folder
@@ -148,6 +150,22 @@ def test_a_name_cannot_leave_its_comment(name: str, tmp_path: Path) -> None:
     folder = compile_folder(program, tmp_path)
     assert "escaped" in (folder / "model.c").read_text()
     assert Model(folder)(x=np.zeros((1, 3, 6, 6), np.float32))[name].shape == (1, 4, 6, 6)
+
+
+@pytest.mark.parametrize("engine", ["native", "mixed"])
+def test_an_input_may_have_any_name(engine: str, tmp_path: Path) -> None:
+    weights = numpy_helper.from_array(np.eye(4, 3, dtype=np.float32), "w")
+    node = helper.make_node("MatMul", ["self", "w"], ["lambda"])
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("self", [2, 4]), ("lambda", [2, 3]))
+    ]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "net.onnx")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    found = ENGINES[engine].prepare(tmp_path / "net.onnx", 1).run({"self": x})
+    np.testing.assert_array_equal(found["lambda"], x[:, :3])
 
 
 def test_a_model_that_took_the_place_of_another_answers_for_itself(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class _Loaded:
     def __init__(self, session: OnnxRuntimeSession) -> None:
         self._session = session
 
-    def __call__(self, **inputs: Array) -> dict[str, Array]:
+    def __call__(self, /, **inputs: Array) -> dict[str, Array]:
         return self._session.run(inputs)
 
     def bind(self, inputs: dict[str, Array]) -> tuple[Callable[[], object], dict[str, Array]]:

@@ -91,7 +91,7 @@ class Model:
         self.outputs: list[dict[str, Any]] = self.manifest["outputs"]
         self._takes, self._gives = _arrays(self.inputs), _arrays(self.outputs)
 
-    def __call__(self, **inputs: Any) -> dict[str, Any]:
+    def __call__(self, /, **inputs: Any) -> dict[str, Any]:
         """One inference. Arrays are converted to the model's element types and must have its shapes."""
         given = self._fitting(inputs)
         results = {name: np.empty(shape, dtype) for name, (shape, dtype) in self._gives.items()}
