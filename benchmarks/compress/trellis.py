@@ -104,7 +104,7 @@ def measured(name: str) -> parts.Found:
 def main() -> int:
     """1 where nothing was saved, or a part failed."""
     parser = parts.arguments_at_once(__doc__)
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), metavar="NAME")
+    parser.add_argument("--models", nargs="+", choices=list(CASES), default=list(MODELS), metavar="NAME")
     options = parser.parse_args()
     settings = {"bench": "trellis", "format": 2, "divergences": [LEAST, MOST]}
     return parts.main(options.models, measured, options.output, settings, options.at_once)
