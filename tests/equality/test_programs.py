@@ -47,6 +47,18 @@ def test_a_simplified_network_equals_the_network() -> None:
     assert found.equal and found.error_probability < 1e-8 and found.sizes == {"batch": 1}
 
 
+@pytest.mark.parametrize("code", [127, 126])
+def test_a_rounded_constant_is_its_code(code: int) -> None:
+    """What quantized a constant, and the code that simplifying left of it."""
+    numbers = {"s": np.float32(2.0**-20).reshape(()), "z": np.uint8(0).reshape(())}
+    rest = (make_node("dequantize_linear", ("q", "s", "z"), ("d",)), make_node("add", ("x", "d"), ("y",)))
+    quantize = make_node("quantize_linear", ("c", "s", "z"), ("q",))
+    left = small((quantize, *rest), c=np.full(4, 127 * 2.0**-20, np.float32), **numbers)
+    right = small(rest, q=np.full(4, code, np.uint8), **numbers)
+    found = compare_programs(left, right)
+    assert found.equal == (code == 127)
+
+
 def test_distributing_a_product_is_equal_and_its_degree_is_reported() -> None:
     w = np.arange(16, dtype=np.float32).reshape(4, 4)
     left = small(

@@ -103,7 +103,7 @@ def compare_programs(
     reason = _mismatch(left, right)
     if reason:
         return FieldCheck("different", reason=reason, seed=seed)
-    left, right = without_dead(left), without_dead(right)
+    left, right = _prepared(left), _prepared(right)
     for program in (left, right):
         for node in program.nodes:
             if node.opaque is not None:
@@ -130,7 +130,7 @@ def restated(
 ) -> FieldCheck | None:
     """What a test that programs passed has to say of itself, computed again without running it: its primes,
     degree and probability. None where no test has these sizes or as many cuts."""
-    left, right = without_dead(left), without_dead(right)
+    left, right = _prepared(left), _prepared(right)
     if cuts:
         halves = cut(left, right)
         if halves is None or halves[2] != cuts:
@@ -141,6 +141,20 @@ def restated(
             with contextlib.suppress(ProgramError):  # these sizes suit no window
                 return replace(_Comparison(left, right, small, large, seed).passed(primes), cuts=cuts)
     return None
+
+
+def _prepared(program: Program) -> Program:
+    """What its outputs need, with constants that are rounded to whole numbers as these: a field knows nothing
+    of rounding."""
+    program = without_dead(program)
+    rounded: dict[str, Array] = {}
+    for node in program.nodes:
+        values = [program.facts[name].value for name in node.outputs] if node.traits.rounds else [None]
+        rounded |= {name: v for name, v in zip(node.outputs, values) if v is not None and v.dtype != object}
+    if not rounded:
+        return program
+    nodes = tuple(node for node in program.nodes if rounded.keys().isdisjoint(node.outputs))
+    return without_dead(replace(program, nodes=nodes, constants={**program.constants, **rounded}))
 
 
 def _assignments(program: Program, seed: int) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
