@@ -188,9 +188,9 @@ def module_of(function: Callable[..., Any]) -> Module:
     return Module(file, found.functions, found.constants, found.imports, opaque=frozenset(found.opaque))
 
 
-def reached(function: Callable[..., Any]) -> Reached:
+def reached(function: Callable[..., Any]) -> Surroundings:
     """What the names in a function and its helpers mean now."""
-    found = Reached()
+    found = Surroundings()
     waiting = [_plain(function)]
     while waiting:
         current = waiting.pop()
@@ -207,7 +207,7 @@ def reached(function: Callable[..., Any]) -> Reached:
 
 
 @dataclass
-class Reached:
+class Surroundings:
     """What names mean in a function and its helpers; opaque: those of which that cannot be told."""
 
     functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = field(default_factory=dict)

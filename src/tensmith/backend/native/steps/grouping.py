@@ -23,7 +23,7 @@ from tensmith.backend.native.steps.single import over_images, over_tensors, pool
 from tensmith.backend.native.steps.step import Encode, Heavy, Rename, Step, reads
 from tensmith.errors import EngineError
 from tensmith.ir import Node
-from tensmith.ir.ops.quantization import encodes
+from tensmith.ir.ops.quantization import decodes, encodes
 
 
 def group(graph: StepGraph) -> list[Step]:
@@ -161,9 +161,13 @@ class _Grouping:
 
     def pooled_codes(self, node: Node) -> None:
         """A pool of whole images that reads codes, if it is one."""
-        made = pooled_codes(self.graph, node) if node not in self.graph.tensors else None
-        if made is not None and made[1] in self.free(node):
-            self.place([made[1], node], made[0])
+        maker = self.graph.program.producers.get(node.inputs[0]) if node.inputs else None
+        if maker is None or not decodes(maker) or node in self.graph.tensors:
+            return
+        lone = maker in self.free(node) and self.graph.program.uses(maker.output) == 1
+        step = pooled_codes(self.graph, node, maker) if lone else None
+        if step is not None:
+            self.place([maker, node], step)
 
     def elementwise(self, root: Node) -> None:
         """The tree of elementwise nodes that ends in `root`, or a concatenation of such, if it is one."""

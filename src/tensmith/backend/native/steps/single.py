@@ -19,7 +19,6 @@ from tensmith.formula.types import MachineType
 from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.pooling import GlobalPool, Pool, Window
-from tensmith.ir.ops.quantization import decodes
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.resize import repeats_elements
 from tensmith.ir.ops.sizes import as_ints
@@ -79,16 +78,13 @@ def _whole(graph: StepGraph, node: Node) -> Routine | None:
     return GlobalPoolRoutine(kind, graph.isa.lanes) if kind else None
 
 
-def pooled_codes(graph: StepGraph, node: Node) -> tuple[Light, Node] | None:
-    """A pool of whole images that reads codes, and what decodes these for it alone; None if it is none."""
-    maker = graph.program.producers.get(node.inputs[0]) if node.inputs else None
-    if maker is None or not decodes(maker) or graph.program.uses(maker.output) > 1:
-        return None
+def pooled_codes(graph: StepGraph, node: Node, maker: Node) -> Step | None:
+    """A pool of whole images that reads the codes that `maker` decodes for it alone; None if it is none."""
     make, grid = _of_images.find(node), graph.parameters.get(maker)
     routine = make(graph, node) if make and maker.inputs[0] in graph.images else None
     if grid is None or not isinstance(routine, GlobalPoolRoutine):
         return None
-    return Light(replace(routine, grid=grid), maker.inputs[:1], node.output), maker
+    return Light(replace(routine, grid=grid), maker.inputs[:1], node.output)
 
 
 @_of_images(Reduction)
