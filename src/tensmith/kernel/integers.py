@@ -264,7 +264,7 @@ x ^= (int32_t)0x80808080;
 
 
 # Half a register is multiplied in half the time where whole ones are taken in two halves.
-_HALF_PRODUCTS = {
+HALF_PRODUCTS = {
     "avx512_vnni": """\
 return (vi)_mm512_castsi256_si512(_mm256_dpbusd_epi32(_mm512_castsi512_si256((__m512i)sums),
         _mm512_castsi512_si256((__m512i)x), _mm512_castsi512_si256((__m512i)w)));""",
@@ -279,5 +279,5 @@ def integer_functions(name: str, lanes: int, offset: int, feature: str | None) -
     own = _OWN.get(name, _GENERIC)
     if feature is not None:
         own = replace(own, dot=_DOT_PRODUCTS[feature], narrow=Integers.narrow)
-        own = replace(own, half=_HALF_PRODUCTS.get(feature, Integers.half))
+        own = replace(own, half=HALF_PRODUCTS.get(feature, Integers.half))
     return own.prelude(lanes, offset)

@@ -17,7 +17,7 @@ from tensmith.kernel.bfloat import BFLOATS
 from tensmith.kernel.codes import code_functions
 from tensmith.kernel.functions import FUNCTIONS
 from tensmith.kernel.halves import HALVES
-from tensmith.kernel.integers import integer_functions
+from tensmith.kernel.integers import HALF_PRODUCTS, integer_functions
 from tensmith.kernel.parts import part_functions
 
 # What kernels compute in one instruction where they can: the features that have it, the best first, by
@@ -110,7 +110,7 @@ class Isa:
     @property
     def has_half_dot(self) -> bool:
         """Whether the products of half a vector take less time than those of a whole one."""
-        return self._feature("dot") == "avx512_vnni"
+        return self._feature("dot") in HALF_PRODUCTS
 
     @property
     def has_halves(self) -> bool:

@@ -120,6 +120,7 @@ class GlobalPoolRoutine(Routine):
         combine = "vmaximum({0}, {1})" if self.kind == "max" else "{0} + {1}"
         start = "splat(-INFINITY)" if self.kind == "max" else "splat(0)"
         found = "all" if self.kind == "max" else f"all * {literal(1 / (source.height * source.width))}"
+        found = numbers_of(found, self.grid) if self.grid else found
         load, ctype = ("widen", "uint8_t") if self.grid else ("load", "float")
         read = f"{load}(x + i * {source.row} + j * {self.lanes})"
         body = f"""\
@@ -131,15 +132,11 @@ class GlobalPoolRoutine(Routine):
             for (int j = 0; j < {source.width}; j++) row = {combine.format("row", read)};
             all = {combine.format("all", "row")};
         }}
-        all = {found};
-        store(out + {target.address(0, 0, 0)} + b * {target.plane}, {self._numbers("all")});
+        store(out + {target.address(0, 0, 0)} + b * {target.plane}, {found});
     }}
 """
         image = f"{source.channels}x{source.height}x{source.width}"
         return self.function(name, f"{self.kind} of each channel of {image}.", body)
-
-    def _numbers(self, codes: str) -> str:
-        return numbers_of(codes, self.grid) if self.grid else codes
 
 
 def _taps_before(first: str, step: int, taps: int, end: int) -> str:
