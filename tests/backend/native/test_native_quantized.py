@@ -261,10 +261,11 @@ def grown(net: Net) -> str:
 
 @pytest.mark.parametrize("isa", [host_isa(), isa_named("generic")], ids=lambda isa: isa.name)
 @pytest.mark.parametrize("form", [read_at_once, read_from_blocks, grown], ids=lambda form: form.__name__)
+@pytest.mark.parametrize("width", [7, 19])
 def test_numbers_beyond_32_bits_become_the_last_code(
-    form: Callable[[Net], str], isa: Isa, tmp_path: Path
+    width: int, form: Callable[[Net], str], isa: Isa, tmp_path: Path
 ) -> None:
-    net = Net((1, 3, 5, 7))
+    net = Net((1, 3, 5, width))
     program = net.program(net.conv(form(net), 20, 3, 1))
     x = (np.random.default_rng(1).integers(-96, 96, net.shape) / 16).astype(np.float32)
     x[0, 0, :, 2] = np.inf, 1e30, -1e30, -np.inf, 2.0**28
