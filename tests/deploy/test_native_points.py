@@ -20,8 +20,9 @@ from tensmith import compression
 from tensmith.backend.native.choose.precision import refusal
 from tensmith.backend.native.emit import loader
 from tensmith.cache import user_cache
+from tensmith.deploy import finalize
 from tensmith.deploy.again import verify_point
-from tensmith.engine import ENGINES
+from tensmith.engine import ENGINES, compiled, tunable
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError, ProgramError, VerificationError
@@ -156,6 +157,28 @@ def test_a_point_is_delivered_where_the_cache_was_emptied_meanwhile(
     )  # fmt: skip
     assert NATIVE in {point.engine for point in made.points}
     assert (tmp_path / "out" / "best" / loader.LIBRARY).is_file()
+
+
+def test_a_point_is_what_was_timed_though_kernels_are_timed_meanwhile(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_cache(tmp_path / "cache", monkeypatch)
+    compare = finalize.compare
+
+    def refuse(*words: Any) -> None:
+        raise EngineError("compiled anew")
+
+    def tuned_meanwhile(*words: Any, **more: Any) -> Any:
+        monkeypatch.setattr(tunable, "timings_revision", lambda _: "another")
+        monkeypatch.setattr(compiled, "compile_anew", refuse)
+        return compare(*words, **more)
+
+    monkeypatch.setattr(finalize, "compare", tuned_meanwhile)
+    made = tensmith.compress(
+        tiny / "tiny.onnx", f"npz:{tiny / 'tiny.npz'}", output=tmp_path / "out", engines=(NATIVE,),
+        time_budget=1, preprocess="raw", prefer="latency",
+    )  # fmt: skip
+    assert NATIVE in {point.engine for point in made.points}
 
 
 def test_a_native_run_is_resumed(

@@ -96,11 +96,11 @@ def finalize(
 
     kept, lost = _through_the_gate(builder, hearing, candidates, run.objective, progress, until)
     peers = _judged_peers(run, builder, hearing, candidates, progress, until(kept))
-    standing = {_contender(builder, c): c for c in [untouched, *kept]}
+    standing = _settled(run, builder, [untouched, *kept], lost)
     timed, refused = _timed(run, standing, peers, progress, schedule)
     progress("memory and energy of all points")
     processes = schedule.processes(list(standing.values()))
-    taken: dict[Contender, tuple[Built, Path | None, dict[str, Metric]]] = {}
+    taken: dict[Contender, tuple[Built, dict[str, Metric]]] = {}
     for contender, candidate in standing.items():
         if contender in refused:
             lost.append(_fallen(candidate, refused[contender]))
@@ -108,14 +108,13 @@ def finalize(
         try:
             built = builder.built(candidate.plan)
             sizes = built.sizes()
-            compiled = _kept(contender.compiled(run.example, run.threads), run.folder / candidate.id)
             figures = run.taken(contender, built.program, processes, schedule.a_contender)
         except TensmithError as error:
             if candidate.plan == UNTOUCHED or is_of_disk(error):
                 raise
             lost.append(_fallen(candidate, str(error)))
             continue
-        taken[contender] = built, compiled, figures
+        taken[contender] = built, figures
         # A plan that was built anew may have become another file, with other libraries for instance.
         standing[contender] = replace(candidate, metrics={**candidate.metrics, **sizes})
     left = [standing[contender] for contender in taken]
@@ -135,8 +134,8 @@ def finalize(
         }
 
     measured: list[Point] = []
-    for contender, (built, compiled, figures) in taken.items():
-        candidate = standing[contender]
+    for contender, (built, figures) in taken.items():
+        candidate, compiled = standing[contender], contender.folder
         if more and candidate.plan != UNTOUCHED:
             candidate = _gated(candidate, hearing.drop(contender), run.objective)
             if candidate.status == "rejected":
@@ -161,8 +160,27 @@ def finalize(
     )
 
 
+def _settled(
+    run: RunDescription, builder: Builder, candidates: Iterable[Candidate], lost: list[Candidate]
+) -> dict[Contender, Candidate]:
+    """Candidates by what is measured and shipped of them; those that cannot be compiled are lost."""
+    found: dict[Contender, Candidate] = {}
+    for candidate in candidates:
+        contender = _contender(builder, candidate)
+        try:
+            compiled = contender.compiled(run.example, run.threads)
+            found[replace(contender, folder=_kept(compiled, run.folder / candidate.id))] = candidate
+        except TensmithError as error:
+            if candidate.plan == UNTOUCHED or is_of_disk(error):
+                raise
+            lost.append(_fallen(candidate, str(error)))
+    return found
+
+
 def _kept(compiled: Path | None, place: Path) -> Path | None:
-    """What was compiled, where it stays as it is: of the user's cache others make room, or empty it."""
+    """What was compiled, where it stays as it is: others make room in the user's cache, empty it, or time
+    kernels, after which it would be compiled anew.
+    """
     if compiled is None:
         return None
     place.mkdir()

@@ -48,9 +48,10 @@ class SessionWorker(Session, Ending):
         sizes: Mapping[str, int] | None = None,
         timeout: float = 120.0,
         fresh: bool = False,
+        compiled: Path | None = None,
         **settings: str,
     ) -> None:
-        """Starts the process and loads the file; EngineError if either fails.
+        """Starts the process and loads the file, or what it was `compiled` to; EngineError if either fails.
 
         fresh: see fork_server.start_module.
         """
@@ -63,7 +64,7 @@ class SessionWorker(Session, Ending):
             answer, _ = self._ask(
                 "load",
                 "loading",
-                path=str(path.absolute()),
+                path=str((compiled or path).absolute()),
                 threads=threads,
                 sizes=dict(sizes or {}),
                 settings=settings,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tensmith.engine.base import Arrays, compiler, sizes_in
@@ -14,11 +14,15 @@ _JUDGING_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Contender:
-    """An engine with a file: one of those compared."""
+    """An engine with a file: one of those compared.
+
+    folder: what it was compiled to, where that is settled; the cache knows it until kernels are timed anew.
+    """
 
     engine: str
     path: Path
     settings: tuple[tuple[str, str], ...] = ()
+    folder: Path | None = field(default=None, compare=False)
 
     @property
     def engine_name(self) -> str:
@@ -37,8 +41,8 @@ class Contender:
 
         fresh: see fork_server.start_module.
         """
-        self.compiled(inputs, threads)
-        worker = self._worker(threads, self.sizes(inputs), timeout, fresh)
+        compiled = self.compiled(inputs, threads)
+        worker = self._worker(threads, self.sizes(inputs), timeout, fresh, compiled)
         try:
             worker.feed(inputs)
         except BaseException:
@@ -56,11 +60,22 @@ class Contender:
         return self._worker(used, sizes, _JUDGING_SECONDS)
 
     def _worker(
-        self, threads: int, sizes: dict[str, int] | None, timeout: float, fresh: bool = False
+        self,
+        threads: int,
+        sizes: dict[str, int] | None,
+        timeout: float,
+        fresh: bool = False,
+        compiled: Path | None = None,
     ) -> SessionWorker:
-        settings = dict(self.settings)
         return SessionWorker(
-            self.engine, self.path, threads, sizes=sizes, timeout=timeout, fresh=fresh, **settings
+            self.engine,
+            self.path,
+            threads,
+            sizes=sizes,
+            timeout=timeout,
+            fresh=fresh,
+            compiled=compiled,
+            **dict(self.settings),
         )
 
     def judging(
@@ -76,7 +91,7 @@ class Contender:
 
     def compiled(self, inputs: Arrays, threads: int) -> Path | None:
         """The folder it is compiled to for the sizes of `inputs`; None where nothing is compiled."""
-        if not compiler(self.engine):
-            return None
+        if self.folder is not None or not compiler(self.engine):
+            return self.folder
         options = CompileOptions.of(self.engine, dict(self.settings), threads)
         return compiled_folder(self.path, sizes_in(self.path, inputs), options)
