@@ -28,9 +28,19 @@ _SYSTEM_ADVICE = {
 }
 
 
+# What a disk says that takes nothing more.
+_OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
 def system_advice(error: OSError, otherwise: str) -> str:
     """What to do about what the system refused."""
     return _SYSTEM_ADVICE.get(error.errno or 0, otherwise)
+
+
+def system_sentence(error: OSError, otherwise: str) -> str:
+    """What the system refused, where, and what to do about it."""
+    where = f" ({error.filename})" if error.filename else ""
+    return f"the system refused{where}: {error.strerror or error}; {system_advice(error, otherwise)}"
 
 
 class TensmithError(Exception):
@@ -75,6 +85,15 @@ class OutputError(TensmithError):
 def is_of_disk(error: TensmithError) -> bool:
     """Whether the system would not write: the fault of no candidate, and of all that come."""
     return isinstance(error, OutputError) and isinstance(error.__cause__, OSError)
+
+
+def of_disk(error: OSError) -> OutputError | None:
+    """What `is_of_disk` knows of a disk that takes nothing more; None of whatever else the system refused."""
+    if error.errno not in _OF_DISK:
+        return None
+    found = OutputError(system_sentence(error, "choose another place"))
+    found.__cause__ = error
+    return found
 
 
 @contextmanager

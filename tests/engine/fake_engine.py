@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -13,7 +14,7 @@ import numpy as np
 
 from tensmith.engine.base import Arrays, Engine, Session, engine
 from tensmith.engine.signature import TensorSpec
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, OutputError
 
 
 class FakeSession(Session):
@@ -67,6 +68,10 @@ class FakeEngine(Engine):
     ) -> Session:
         if behaviour == "refuse":
             raise EngineError(f"fake cannot load {path}: it does not want to")
+        if behaviour == "full":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/full/scratch")
+        if behaviour == "unwritten":
+            raise OutputError("cannot write /full/made") from OSError(errno.EROFS, os.strerror(errno.EROFS))
         if behaviour == "exit":
             os._exit(3)
         return FakeSession(behaviour)

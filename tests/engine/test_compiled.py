@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,6 +18,7 @@ from tensmith import cache, registry
 from tensmith.backend.native.choose.choosers import in_family
 from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.engine import ENGINES, compiled
+from tensmith.engine.compile import main as compile_main
 from tensmith.engine.compiled import NATIVE, CompileOptions, code_revision, compiled_folder
 from tensmith.engine.engines.native import loaded
 from tensmith.errors import EngineError, OutputError, is_of_disk
@@ -66,6 +70,21 @@ def test_a_full_disk_is_not_the_model_s_fault(model: Path, monkeypatch: pytest.M
     ) as full:
         compiled_folder(model, {}, PLAIN)
     assert is_of_disk(full.value)
+
+
+def test_what_the_system_says_while_compiling_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*words: Any, **more: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/full/scratch")
+
+    monkeypatch.setattr(type(ENGINES[NATIVE]), "compile", full)
+    asked = '{"settings": {}, "sizes": {}, "threads": 1}'
+    monkeypatch.setattr(sys, "argv", ["", type(ENGINES[NATIVE]).__module__, NATIVE, "m", "made", asked])
+    assert compile_main() == compiled.UNWRITTEN
+    assert capsys.readouterr().err == (
+        "the system refused (/full/scratch): No space left on device; free some space\n"
+    )
 
 
 def test_a_compiler_in_another_s_place_compiles_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tensmith.engine import ENGINES, SessionWorker, available
 from tensmith.engine.frame import read_frame, write_frame
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, OutputError, is_of_disk
 
 X = {"x": np.arange(3, dtype=np.float32)}
 PATH = Path("model.fake")
@@ -70,6 +70,19 @@ def test_a_crash_while_loading_is_an_error() -> None:
 def test_an_engine_s_own_error_passes_through_unchanged() -> None:
     with pytest.raises(EngineError, match=r"^fake cannot load .*model.fake: it does not want to$"):
         SessionWorker("fake", PATH, behaviour="refuse")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "words"),
+    [
+        ("full", r"^the system refused \(/full/scratch\): No space left on device; free some space$"),
+        ("unwritten", "^cannot write /full/made$"),
+    ],
+)
+def test_a_full_disk_is_no_engine_s_refusal(behaviour: str, words: str) -> None:
+    with pytest.raises(OutputError, match=words) as full:
+        SessionWorker("fake", PATH, behaviour=behaviour)
+    assert is_of_disk(full.value)
 
 
 def test_a_worker_survives_an_error() -> None:

@@ -40,6 +40,7 @@ class Sample:
         deaths = len(list(Path(request["folder"]).iterdir()))
         if deaths < request["times"]:
             (Path(request["folder"]) / str(deaths)).touch()
+            os.write(2, b"it was told to\n")
             os.kill(os.getpid(), signal.SIGKILL)
         return {"deaths": deaths}, {}
 

@@ -64,7 +64,7 @@ def test_a_job_is_done_again_where_its_worker_died(three: Workers, tmp_path: Pat
 
 
 def test_a_job_of_which_every_worker_dies_is_an_error(three: Workers, tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="its worker died, 3 times"):
+    with pytest.raises(EngineError, match="its worker died, 3 times: it was told to"):
         three.map([job("die", times=9, folder=str(tmp_path))])
     assert three.map([job("square", number=1)])[0][0] == {"number": 1}
 

@@ -19,7 +19,7 @@ import typer
 from tensmith import __version__
 from tensmith.cache import CacheWarning
 from tensmith.cli.terminal import complain, show, show_json
-from tensmith.errors import TensmithError, first_line, system_advice
+from tensmith.errors import TensmithError, first_line, system_sentence
 
 INTERRUPTED = 130
 
@@ -147,18 +147,13 @@ def _sentence(error: BaseException, aborted: str) -> str:
     if isinstance(error, KeyboardInterrupt):
         return f"interrupted; {error if error.args else aborted}"
     if isinstance(error, OSError):
-        return _system_sentence(error)
+        otherwise = "check the path" if error.errno == errno.ENOENT else "see why with --debug"
+        return system_sentence(error, otherwise)
     if isinstance(error, MemoryError):
         return "there is not enough memory; close other programs or use a smaller model"
     return (
         f"tensmith failed ({type(error).__name__}: {first_line(error)}); see why with --debug, and report it"
     )
-
-
-def _system_sentence(error: OSError) -> str:
-    where = f" ({error.filename})" if error.filename else ""
-    otherwise = "check the path" if error.errno == errno.ENOENT else "see why with --debug"
-    return f"the system refused{where}: {error.strerror or error}; {system_advice(error, otherwise)}"
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tensmith.backend.onnx import write_onnx
 from tensmith.engine.compiled import NATIVE, UNWRITTEN, compiling
-from tensmith.errors import TensmithError, is_of_disk
+from tensmith.errors import TensmithError, is_of_disk, of_disk, system_sentence
 from tensmith.files import TemporaryFolder
 from tensmith.ir import Program, TensorType, make_node
 
@@ -31,6 +31,9 @@ def main() -> int:
     except TensmithError as error:
         print(error, file=sys.stderr)
         return UNWRITTEN if is_of_disk(error) else 1
+    except OSError as error:
+        print(system_sentence(error, "check the path"), file=sys.stderr)
+        return UNWRITTEN if of_disk(error) else 1
     return 0
 
 

@@ -24,7 +24,7 @@ from tensmith import cache
 from tensmith.backend.native.emit import loader
 from tensmith.children import Limits, memory_bytes
 from tensmith.engine.base import CompilingEngine, compiler, first_line
-from tensmith.errors import EngineError, ModelError, OutputError
+from tensmith.errors import EngineError, ModelError, OutputError, system_sentence
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.fork_server import run_module
 from tensmith.frontend.model_files import file_identity
@@ -94,7 +94,8 @@ def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], options: Co
             f"{options.engine} cannot load {path}: compiling took over {_LONGEST_SECONDS:g} s"
         ) from error
     except OSError as error:
-        raise OutputError(f"{options.engine} cannot start its compiler: {error.strerror}") from error
+        reason = system_sentence(error, "free some space")
+        raise OutputError(f"{options.engine} cannot start its compiler: {reason}") from error
     if done.code == UNWRITTEN:
         reason = first_line(RuntimeError(done.stderr))
         raise OutputError(f"{options.engine} cannot compile {path}: {reason}") from OSError(reason)

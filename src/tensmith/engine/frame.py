@@ -23,7 +23,16 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from tensmith.children import memory_bytes
-from tensmith.errors import DataError, EngineError, ModelError, OutputError, TensmithError, UsageError
+from tensmith.errors import (
+    DataError,
+    EngineError,
+    ModelError,
+    OutputError,
+    TensmithError,
+    UsageError,
+    is_of_disk,
+    of_disk,
+)
 
 _LENGTH = struct.Struct("<I")
 _LONGEST_HEADER = 1 << 24
@@ -115,15 +124,19 @@ def answered(answer: Callable[..., Answer], *asked: Any) -> Answer:
     try:
         return answer(*asked)
     except Exception as error:
-        says = str(error) if isinstance(error, TensmithError) else f"{type(error).__name__}: {error}"
-        return {"error": type(error).__name__, "says": says}, {}
+        raised = (of_disk(error) if isinstance(error, OSError) else None) or error
+        kind = type(raised).__name__
+        says = str(raised) if isinstance(raised, TensmithError) else f"{kind}: {raised}"
+        disk = isinstance(raised, TensmithError) and is_of_disk(raised)
+        return {"error": kind, "says": says, "disk": disk}, {}
 
 
 def checked(answer: Answer) -> Answer:
     """An answer as it came; raises the error that it holds."""
     found, _ = answer
     if "error" in found:
-        raise _ERRORS.get(found["error"], EngineError)(found["says"])
+        told = _ERRORS.get(found["error"], EngineError)(found["says"])
+        raise told from (OSError(found["says"]) if found.get("disk") else None)
     return answer
 
 

@@ -30,6 +30,11 @@ class WorkerEnded(EngineError):
         super().__init__(how)
         self.expired, self.ending, self.last = expired, ending, last
 
+    @property
+    def last_words(self) -> str:
+        """How a sentence about it goes on."""
+        return f": {self.last}" if self.last else ""
+
 
 class ModuleWorker(Ending):
     """`python -m ARGUMENTS`, started when it is first asked; see engine.frame. Use as a context.

@@ -21,7 +21,7 @@ from tensmith.engine.frame import Answer
 from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
 from tensmith.engine.signature import TensorSpec
 from tensmith.engine.stopwatch import Turn, in_a_row
-from tensmith.errors import EngineError, TensmithError
+from tensmith.errors import EngineError, TensmithError, is_of_disk
 
 _ORPHAN_GRACE_S = 5
 # No request is to take longer, by what the inferences before it took.
@@ -51,7 +51,8 @@ class SessionWorker(Session, Ending):
         compiled: Path | None = None,
         **settings: str,
     ) -> None:
-        """Starts the process and loads the file, or what it was `compiled` to; EngineError if either fails.
+        """Starts the process and loads the file, or what it was `compiled` to; EngineError if either fails,
+        OutputError where a disk takes nothing more.
 
         fresh: see fork_server.start_module.
         """
@@ -139,6 +140,8 @@ class SessionWorker(Session, Ending):
                 self._over = self._epitaph(doing, ended)
                 raise EngineError(self._over) from ended
             except TensmithError as error:
+                if is_of_disk(error):
+                    raise
                 raise EngineError(str(error)) from error
             except BaseException:
                 self._over = self._closed
@@ -148,7 +151,7 @@ class SessionWorker(Session, Ending):
         what = f"{self.engine} {{}} while {doing} {self.path}"
         if ended.expired:
             return what.format(f"did not answer within {self._worker.patience:g} s") + "; it was stopped"
-        return what.format(f"died ({ended.ending})") + (f": {ended.last}" if ended.last else "")
+        return what.format(f"died ({ended.ending})") + ended.last_words
 
 
 def serving(engine: str, patience: float, *, fresh: bool = False) -> ModuleWorker:

@@ -115,7 +115,7 @@ class Workers(Ending):
             try:
                 queue.done(number, worker.ask(queue.jobs[number]))
             except WorkerEnded as error:
-                queue.lost(number, str(error))
+                queue.lost(number, error)
             except WorkerGone:
                 self._workers.remove(worker)
                 queue.give_back(number)
@@ -183,13 +183,13 @@ class _Queue:
         self._errors[number] = error
         self._returned()
 
-    def lost(self, number: int, how: str) -> None:
+    def lost(self, number: int, how: WorkerEnded) -> None:
         """The worker of a job was lost: it waits again, unless that happens all the time."""
         self._losses[number] += 1
         if self._losses[number] < _ATTEMPTS:
             self.give_back(number)
         else:
-            self.failed(number, EngineError(f"its worker {how}, {_ATTEMPTS} times"))
+            self.failed(number, EngineError(f"its worker {how}, {_ATTEMPTS} times{how.last_words}"))
 
     def give_back(self, number: int) -> None:
         """A job was not done, and that was not its fault."""
