@@ -99,6 +99,14 @@ def test_what_was_not_used_for_long_makes_room(tmp_path: Path, make: Maker) -> N
     assert set(tmp_path.iterdir()) == {entries[0], newest}
 
 
+def test_a_stray_file_is_no_entry_and_keeps_none(tmp_path: Path, make: Maker) -> None:
+    old = fetch(tmp_path, OF, make)
+    os.utime(old, (0, 0))
+    (tmp_path / "notes").write_text("somebody's")
+    newest = cached(tmp_path, OF | {"text": "newest"}, make, 1)
+    assert set(tmp_path.iterdir()) == {newest, tmp_path / "notes"}
+
+
 def test_a_room_that_cannot_be_written_is_read(
     tmp_path: Path, make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

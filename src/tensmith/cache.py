@@ -140,19 +140,27 @@ def _writable(room: Path) -> Path:
 
 
 def entries(room: Path) -> list[Path]:
-    """The entries of a room, whole or not."""
-    return [path for path in room.iterdir() if not path.name.startswith(".")] if room.is_dir() else []
+    """The entries of a room, whole or not; a file beside them is none."""
+    if not room.is_dir():
+        return []
+    return [path for path in room.iterdir() if not path.name.startswith(".") and path.is_dir()]
 
 
 def tidy(newest: Path, most_bytes: int) -> None:
-    """Removes the entries beside `newest` used least recently until all are small enough; never that one."""
-    with contextlib.suppress(OSError):  # another process tidies as well
-        found = sorted(entries(newest.parent), key=lambda folder: folder.stat().st_mtime, reverse=True)
-        total = 0
-        for folder in found:
-            total += sum(file.stat().st_size for file in folder.iterdir())
-            if total > most_bytes and folder != newest:
-                shutil.rmtree(folder)
+    """Removes the entries beside `newest` used least recently until all are small enough; never that one.
+
+    One that cannot be read or removed is passed over.
+    """
+    found: list[tuple[float, int, Path]] = []
+    for folder in entries(newest.parent):
+        with contextlib.suppress(OSError):  # another process tidies as well
+            size = sum(file.stat().st_size for file in folder.iterdir())
+            found.append((folder.stat().st_mtime, size, folder))
+    total = 0
+    for _, size, folder in sorted(found, reverse=True):
+        total += size
+        if total > most_bytes and folder != newest:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def files_of(entry: Path) -> list[Path]:
