@@ -20,6 +20,7 @@ from pydantic import (
     field_validator,
 )
 
+from tensmith.engine.base import MOST_THREADS
 from tensmith.errors import UsageError, nearest
 from tensmith.yaml_text import faulty, yaml_document
 
@@ -103,7 +104,7 @@ class Config(BaseModel):
     decode: str = ""
     target: str = "host"
     engines: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
-    threads: int = Field(1, ge=1, le=1024)
+    threads: int = Field(1, ge=1, le=MOST_THREADS)
     max_drop: float = Field(0.5, ge=0)
     max_size: Annotated[int | None, BeforeValidator(_bytes)] = Field(None, gt=0)
     max_latency: float | None = Field(None, gt=0)

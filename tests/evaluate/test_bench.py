@@ -126,7 +126,10 @@ def test_bad_usage_is_refused(linear: Path) -> None:
     with pytest.raises(UsageError, match="at least one model"):
         bench([])
     with pytest.raises(UsageError, match="at least one model"):
-        bench([linear], threads=0)
+        bench([linear], batch=0)
+    for threads in (0, 5000):
+        with pytest.raises(UsageError, match=f"threads is a whole number from 1 to 1024, not {threads}"):
+            bench([linear], threads=threads)
 
 
 def test_open_sizes_are_taken_as_given(linear: Path) -> None:

@@ -19,7 +19,7 @@ from tensmith.deploy.caching import cached_decoder
 from tensmith.deploy.generation import GREEDY, Sampling, TokenDecoder
 from tensmith.deploy.publish import BEST, FRONT
 from tensmith.deploy.slots import SlotDecoders
-from tensmith.engine.base import BASELINE_ENGINE, ENGINES, Session, compilers
+from tensmith.engine.base import BASELINE_ENGINE, ENGINES, Session, compilers, demand_threads
 from tensmith.engine.compiled import NATIVE
 from tensmith.errors import DataError, ModelError, OutputError, TensmithError, UsageError, first_line
 from tensmith.evaluate.accuracy import Model as Answering
@@ -236,8 +236,7 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     engine: by default what a front point was compiled to, elsewhere ONNX Runtime. Nothing of a folder with
     a certificate is used unless it has the hash that is stated there; VerificationError if it has not.
     """
-    if not isinstance(threads, int) or threads < 1:
-        raise UsageError(f"threads is a whole number from 1, not {threads!r}")
+    demand_threads(threads)
     path = point_folder(Path(path))
     made_for = next((name for name, by in compilers().items() if (path / by.entry).is_file()), None)
     compiled = path if made_for and engine in (None, made_for) else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from tensmith.engine.signature import TensorSpec, read_signature
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, UsageError
 from tensmith.registry import Registry
 
 if TYPE_CHECKING:
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 Sizes = Mapping[str, int]
+
+# Of an inference: more than machines have processors, and few enough for every engine to start.
+MOST_THREADS = 1024
+
+
+def demand_threads(threads: int) -> None:
+    """UsageError unless engines may be asked for so many."""
+    if not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+        raise UsageError(f"threads is a whole number from 1 to {MOST_THREADS}, not {threads!r}")
 
 
 class Session(ABC):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import ENGINES, Arrays, available, compiler, require
+from tensmith.engine.base import ENGINES, Arrays, available, compiler, demand_threads, require
 from tensmith.engine.signature import TensorSpec, read_signature
 from tensmith.engine.stopwatch import Turn
 from tensmith.engine.worker import SessionWorker
@@ -99,8 +99,9 @@ def bench(
     can run.
     """
     names = list(engines) if engines else list(available())
-    if not paths or not names or threads < 1 or batch < 1:
-        raise UsageError("bench needs at least one model, one engine, one thread and a batch of one")
+    demand_threads(threads)
+    if not paths or not names or batch < 1:
+        raise UsageError("bench needs at least one model, one engine and a batch of one")
     chosen = [_with_settings(name) for name in names]
     for name, _ in chosen:
         require(ENGINES[name])

@@ -27,6 +27,7 @@ from pydantic import (
 
 from tensmith.backend.native.choose.choosers import ANY, FAMILIES
 from tensmith.backend.native.choose.tuning import METASCHEDULE, TUNED, UNTUNED
+from tensmith.engine.base import MOST_THREADS
 from tensmith.errors import UsageError, nearest
 from tensmith.files import sha256_bytes
 from tensmith.hardware import target_names
@@ -261,7 +262,7 @@ def rung(name: str) -> tuple[str, int | None]:
 def _hardware(name: str) -> str:
     kind, _, what = name.partition(":")
     _one_of(("cpu", "estimated", *DEVICES), "hardware", kind)
-    if kind == "cpu" and not (what == "" or (what.isdigit() and 1 <= int(what) <= 1024)):
+    if kind == "cpu" and not (what == "" or (what.isdigit() and 1 <= int(what) <= MOST_THREADS)):
         raise ValueError(f"'{what}' is no number of threads")
     if kind == "estimated":
         _one_of(target_names(), "target", what)
