@@ -27,8 +27,8 @@ from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
 from tensmith.deploy.write import Story, write_run
-from tensmith.engine.base import BASELINE_ENGINE, Arrays, sizes_of, specs_of, stock
-from tensmith.errors import DataError, EngineError, ModelError, UsageError
+from tensmith.engine.base import BASELINE_ENGINE, sizes_of, specs_of, stock
+from tensmith.errors import DataError, ModelError, UsageError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_seconds
@@ -43,7 +43,6 @@ from tensmith.frontend.model_files import model_bytes
 from tensmith.hardware import detect_cpu
 from tensmith.hardware.target import HOST
 from tensmith.interrupt import postponed, unmissed
-from tensmith.ir import Program
 from tensmith.progress import Progress, silent
 from tensmith.recovery import demand_torch
 from tensmith.request import Request, judged_by, read_request
@@ -270,7 +269,7 @@ def _described(request: Request, config: Config, judge: Judge, folder: RunFolder
         task=judge.task,
         splits=request.splits,
         example=judge.example,
-        sizes=_sizes(request.program, judge.example),
+        sizes=sizes_of(specs_of(request.program.inputs), judge.example),
         target=request.target,
         engines=request.engines,
         objective=Objective(
@@ -289,18 +288,6 @@ def _described(request: Request, config: Config, judge: Judge, folder: RunFolder
         folder=folder.work,
         counter=rapl_counter() if request.target.name == HOST else None,
     )
-
-
-def _sizes(program: Program, example: Arrays) -> dict[str, int]:
-    """The symbolic sizes of the sample that latency is measured on; ModelError if it does not fit."""
-    try:
-        return sizes_of(specs_of(program.inputs), example)
-    except EngineError as error:
-        raise _unmeasurable(str(error)) from error
-
-
-def _unmeasurable(reason: str) -> ModelError:
-    return ModelError(f"the model as it is cannot be measured: {reason}")
 
 
 def _calibrator(run: RunDescription, kept: Path) -> Calibrator:
@@ -402,7 +389,7 @@ def _search(
         stopped = True
         voice.tell("the search was interrupted; more time may find better points (--resume)")
     if tried[0].status == "failed":
-        raise _unmeasurable(tried[0].reason)
+        raise ModelError(f"the model as it is cannot be measured: {tried[0].reason}")
     return stopped
 
 

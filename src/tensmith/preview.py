@@ -25,6 +25,7 @@ def preview(model: str | Path, data: Any = "", **options: Any) -> dict[str, Any]
     space = space_of(simplified, request.target, request.engines, {}, allowed=allowed, begun=begun)
     notes: list[str] = []
     task = judged_by(request, config, notes.append)
+    task.example(request.program, request.splits.search)  # DataError where the data does not fit
     return {
         "model": config.model,
         "nodes": {"read": len(request.program.nodes), "simplified": len(simplified.nodes)},

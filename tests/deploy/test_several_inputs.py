@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from tensmith import compress, load
 from tensmith.errors import DataError, UsageError
@@ -40,6 +42,21 @@ def test_data_that_does_not_name_the_inputs_is_refused(tmp_path: Path) -> None:
     for given, found in ((inputs["input_ids"], "one input"), (renamed, "ids, attention_mask")):
         with pytest.raises(DataError, match=f"takes input_ids, attention_mask, but the data has {found}"):
             preview(tmp_path / "masked.onnx", (given, labels))
+
+
+def test_a_dry_run_refuses_what_the_run_does(tmp_path: Path) -> None:
+    """An input without axes takes no sample of any data."""
+    x, scale = (helper.make_tensor_value_info(*each) for each in (("x", 1, ["n", 4]), ("scale", 1, [])))
+    y = helper.make_tensor_value_info("y", 1, ["n", 4])
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "scale"], ["y"])], "scaled", [x, scale], [y])
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "scaled.onnx")
+    data = {"x": np.ones((100, 4), np.float32), "scale": np.ones(100, np.float32)}, np.arange(100) % 4
+    words = r"the data does not fit the model: input 'scale' has shape \[1\], but the model takes \[\]"
+    with pytest.raises(DataError, match=words):
+        preview(tmp_path / "scaled.onnx", data)
+    with pytest.raises(DataError, match=words):
+        compress(tmp_path / "scaled.onnx", data, output=tmp_path / "out")
 
 
 def test_preprocessing_is_for_images(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tensmith.data import Dataset, ImageForm, Subset
-from tensmith.engine.base import Session
-from tensmith.errors import UsageError
+from tensmith.engine.base import Session, sizes_of, specs_of
+from tensmith.errors import DataError, EngineError, UsageError
 from tensmith.evaluate.accuracy import (
     Model,
     Preprocess,
@@ -82,15 +82,20 @@ class Task:
 
     def example(self, program: Program, view: Subset) -> dict[str, Array]:
         """One sample of the data as the model's input, as often as the model fixes: what latency is measured
-        on."""
+        on. DataError if it does not fit the model."""
         samples = next(iter(view.batches(1))).inputs
         if not isinstance(samples, Mapping):
             (name,) = program.inputs
             samples = {name: self.preprocess(samples) if self.preprocess else samples}
-        return {
+        found = {
             name: np.ascontiguousarray(_filled(samples[name], type_), dtype=type_.numpy)
             for name, type_ in program.inputs.items()
         }
+        try:
+            sizes_of(specs_of(program.inputs), found)
+        except EngineError as error:
+            raise DataError(f"the data does not fit the model: {error}") from error
+        return found
 
     def outcome(self, session: Session, view: Subset, original: Outcome | None) -> Outcome:
         """What `session` answers on `view`. Agreement is with `original`, or with itself where None."""
