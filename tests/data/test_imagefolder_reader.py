@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import struct
 import tarfile
 import zlib
@@ -183,6 +185,25 @@ def test_nothing_to_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(b"no tar" * 200)
     with pytest.raises(DataError, match="not a readable tar"):
         open_dataset(f"imagefolder:{tmp_path}")
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, scandir = folder(tmp_path / "data"), os.scandir
+    closed = [root / name for name in ("lost+found", ".trash", "train/ant")]
+    for each in closed:
+        each.mkdir(exist_ok=True)
+
+    def guarded(path: str) -> object:
+        if Path(path) in closed:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    words = f"cannot read the folder {closed[-1]}: Permission denied; check the permissions"
+    with pytest.raises(DataError, match=words):
+        open_dataset(f"imagefolder:{root}")
+    closed.pop()
+    assert set(open_dataset(f"imagefolder:{root}").parts) == {"train", "validation"}
 
 
 def test_links_that_lead_back_up_end(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ from pathlib import Path, PurePosixPath
 from tensmith import gate
 from tensmith.data.dataset import ALL, Array, part_name
 from tensmith.data.storage import open_random
-from tensmith.errors import DataError
+from tensmith.errors import DataError, system_advice
 
 FILE_LIMIT = 64 << 20
 TAR_SUFFIXES = (".tar", ".tar.xz", ".tar.gz", ".tgz")
+# At the top of a volume, and nobody's but the system's.
+_OF_THE_DISK = "lost+found"
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,17 @@ def _visible(name: str) -> bool:
     return not any(word.startswith(".") for word in PurePosixPath(name).parts)
 
 
+def _unread(error: OSError) -> None:
+    """DataError of a folder that cannot be listed: without what lies there the data would be other data."""
+    advice = system_advice(error, "check the disk")
+    raise DataError(f"cannot read the folder {error.filename}: {error.strerror}; {advice}") from error
+
+
 def _folder(root: Path) -> FileTree:
     names: list[str] = []
     seen: set[str] = set()
-    for folder, subfolders, files in os.walk(root, followlinks=True):
+    for folder, subfolders, files in os.walk(root, onerror=_unread, followlinks=True):
+        subfolders[:] = [name for name in subfolders if _visible(name) and name != _OF_THE_DISK]
         real = os.path.realpath(folder)
         if real in seen:  # a symbolic link back up
             subfolders.clear()
