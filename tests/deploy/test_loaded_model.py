@@ -11,7 +11,7 @@ import pytest
 from command_line import tiny_model
 from tensmith.deploy.front import FrontPoint
 from tensmith.deploy.model import Model, load
-from tensmith.errors import DataError, OutputError, UsageError
+from tensmith.errors import DataError, ModelError, OutputError, UsageError
 from tensmith.files import sha256_file
 
 
@@ -34,6 +34,14 @@ def test_lists_are_arrays_by_name_too(model: Model) -> None:
 def test_threads_are_a_whole_number(model: Model, threads: object) -> None:
     with pytest.raises(UsageError, match="threads is a whole number from 1 to 1024"):
         load(model.path, threads=threads)  # type: ignore[arg-type]
+
+
+def test_a_damaged_file_is_refused_when_it_is_loaded(model: Model, tmp_path: Path) -> None:
+    whole = model.path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"no model at all", b"GGUF and no more"):
+        (tmp_path / "d.onnx").write_bytes(damaged)
+        with pytest.raises(ModelError, match=r"d\.onnx"):
+            load(tmp_path / "d.onnx")
 
 
 def test_an_onnx_file_is_not_called_packed(model: Model, tmp_path: Path) -> None:

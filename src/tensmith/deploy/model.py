@@ -254,8 +254,13 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
         for file in (each for each in compiled.iterdir() if not each.is_dir()):
             gate.check(file, gate.COMPILED)
     model = Model(path, engine, threads, compiled)
+    # A damaged file is refused now, not at the first call.
     if path.suffix == _PACKED_SUFFIX:
-        _ = model.onnx_bytes  # a damaged file is refused now, not at the first call
+        _ = model.onnx_bytes
+    elif is_gguf(path):
+        _ = model.program
+    elif compiled is None:
+        check_model(path)
     return model
 
 
