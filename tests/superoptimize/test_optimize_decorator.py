@@ -99,8 +99,31 @@ def test_a_number_that_is_not_there_yet_is_waited_for() -> None:
         return x * k
 
     k = 2.0
-    with pytest.warns(OptimizeWarning, match="'k', which has no value yet"):
-        assert late(np.ones(2)).tolist() == [2.0, 2.0]
+    assert late(np.ones(2)).tolist() == [2.0, 2.0]
+    assert late.reports[0].program is not None
+    k = 3.0
+    assert late(np.ones(2)).tolist() == [3.0, 3.0]
+
+
+@tensmith.optimize(seconds=1.0)
+def early(a, b):
+    return below(a @ b)
+
+
+def lost(a):
+    return nowhere(a) + 1  # noqa: F821
+
+
+def below(y):
+    return np.trace(y)
+
+
+def test_so_is_a_helper_that_stands_below() -> None:
+    assert early(np.ones((4, 3)), np.ones((3, 4))) == 12.0
+    assert early.reports[0].program is not None
+    words = "it reads 'nowhere' in line 2, which has no value yet; define it above"
+    with pytest.warns(OptimizeWarning, match=words):
+        assert tensmith.optimize(lost, example_inputs=(np.ones(3),), seconds=1.0) is lost
 
 
 x = np.ones(2)

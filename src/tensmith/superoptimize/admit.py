@@ -53,6 +53,10 @@ _MOST_TURNS = 2000
 _MOST_ELEMENTS = 1 << 27
 
 
+class NotDefinedYet(NotTraceable):
+    """What a function reads may stand further below, and be there when it is called."""
+
+
 @dataclass(frozen=True)
 class AdmittedFunction:
     """A function whose text was admitted: `traced` runs on traced arrays, `plain` on NumPy's.
@@ -127,8 +131,12 @@ def _cells(function: types.FunctionType) -> dict[str, types.CellType]:
         try:
             cell.cell_contents  # noqa: B018 - for its error
         except ValueError as error:
-            raise NotTraceable(f"it reads '{name}', which has no value yet") from error
+            raise _undefined(name, "") from error
     return cells
+
+
+def _undefined(name: str, where: str) -> NotDefinedYet:
+    return NotDefinedYet(f"it reads '{name}'{where}, which has no value yet; define it above")
 
 
 def _definition(function: types.FunctionType) -> ast.FunctionDef:
@@ -201,7 +209,7 @@ def _admitted(
     name: str, found: Mapping[str, ast.FunctionDef], space: Mapping[str, Any], original: Any
 ) -> AdmittedFunction:
     for node in found.values():
-        _check(node, found, space)
+        _check(node, found, space, running=original is not None)
         node.decorator_list, node.returns = [], None
         for argument in ast.walk(node):
             if isinstance(argument, ast.arg):
@@ -242,8 +250,8 @@ def _range(*bounds: int) -> range:
     return found
 
 
-def _check(root: ast.FunctionDef, found: Mapping[str, Any], space: Mapping[str, Any]) -> None:
-    """NotTraceable at the first node that is not admitted."""
+def _check(root: ast.FunctionDef, found: Mapping[str, Any], space: Mapping[str, Any], running: bool) -> None:
+    """NotTraceable at the first node that is not admitted; running: of a program whose names are known."""
     arguments = root.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
         raise NotTraceable("it has parameters by * or **")
@@ -260,6 +268,8 @@ def _check(root: ast.FunctionDef, found: Mapping[str, Any], space: Mapping[str, 
         if isinstance(node, ast.Constant) and isinstance(node.value, bytes | complex):
             raise NotTraceable(f"'{node.value!r}'{where} is no real number")
         if isinstance(node, ast.Name) and _loads(node) and node.id not in local:
+            if running and node.id not in {*found, *space} and not hasattr(builtins, node.id):
+                raise _undefined(node.id, where)
             _check_name(node.id, found, space, where)
         if isinstance(node, ast.Attribute):
             _check_attribute(node, local, space, where)

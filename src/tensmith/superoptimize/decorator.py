@@ -11,7 +11,7 @@ from inspect import Parameter
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
-from tensmith.superoptimize.admit import AdmittedFunction, admit
+from tensmith.superoptimize.admit import AdmittedFunction, NotDefinedYet, admit
 from tensmith.superoptimize.dispatch import Dispatcher, Kinds, kind_of
 from tensmith.superoptimize.domain import read_domain
 from tensmith.superoptimize.loops import lift_loops, read_by_loops
@@ -99,19 +99,25 @@ class _Learning(Dispatcher):
         self.room, self.seconds = _MOST_KINDS, seconds
         self.name = getattr(function, "__name__", "the function")
         promises = read_domain(domain, tuple(inspect.signature(function).parameters))
+        super().__init__(function, {}, promises)
         self.admitted: AdmittedFunction | NotTraceable
-        try:
-            self.admitted = admit(function)
-            super().__init__(function, self.admitted.reads, promises)
-        except NotTraceable as error:
-            self.admitted = error
-            super().__init__(function, {}, promises)
+        self.admit()
         self.by_place = all(each.kind in _BY_PLACE for each in self.signature.parameters.values())
         if not self.by_place:
             self.report(Optimization(self.name, reason="it has parameters by * or **"))
 
+    def admit(self) -> None:
+        """Reads the function's text, and what that reads outside."""
+        try:
+            self.admitted = admit(self.original)
+            self.watch(self.admitted.reads)
+        except NotTraceable as error:
+            self.admitted = error
+
     def learn(self, kinds: Kinds, arguments: tuple[Any, ...]) -> None:
         """Optimizes for arguments of these kinds; what failed once is not tried again."""
+        if isinstance(self.admitted, NotDefinedYet):
+            self.admit()
         if None in kinds and not self.reports:
             place = self.parameters[kinds.index(None)]
             self.report(Optimization(self.name, reason=f"'{place}' is no aligned array and no plain number"))
