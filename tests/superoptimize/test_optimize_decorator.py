@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tensmith
+from tensmith.errors import UsageError
 from tensmith.report.metric import spread
 from tensmith.superoptimize import pipeline
 from tensmith.superoptimize.decorator import OptimizeWarning
@@ -46,6 +47,15 @@ def test_arguments_of_the_examples_kind_go_to_the_program() -> None:
     assert found(np.ones((2, 2)), np.ones((2, 2))) == 8.0  # the function itself
     with pytest.raises(ValueError, match="matmul"):
         found(a, a)
+
+
+def test_a_program_by_itself_takes_its_own_kind_alone() -> None:
+    a, b = np.ones((4, 3)), np.ones((3, 4))
+    (report,) = tensmith.optimize(product, example_inputs=(a, b), seconds=1.0).reports
+    assert report.program(a, b) == 24.0
+    for other in ((np.ones((2, 2)), np.ones((2, 2))), (a.astype(int), b), (a,)):
+        with pytest.raises(UsageError, match="'product' is for other shapes"):
+            report.program(*other)
 
 
 def of_names(x, of_x):

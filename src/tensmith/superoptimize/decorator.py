@@ -11,6 +11,7 @@ from inspect import Parameter
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
+from tensmith.errors import UsageError
 from tensmith.superoptimize.admit import AdmittedFunction, NotDefinedYet, admit
 from tensmith.superoptimize.dispatch import Dispatcher, Kinds, kind_of
 from tensmith.superoptimize.domain import read_domain
@@ -125,7 +126,7 @@ class _Learning(Dispatcher):
             self.room -= 1
             found = self.optimized(arguments)
             self.take(kinds, found.program, found.checked)
-            self.report(found)
+            self.report(_guarded(found, kinds))
 
     def optimized(self, arguments: tuple[Any, ...]) -> Optimization:
         """By tracing, or else by lifting its loops."""
@@ -147,3 +148,20 @@ class _Learning(Dispatcher):
             message = f"{found.name} runs as it was written: {found.reason}"
             warnings.warn(message, OptimizeWarning, stacklevel=4)
         self.reports.append(found)
+
+
+def _guarded(found: Optimization, kinds: Kinds) -> Optimization:
+    """What was found, its program for whoever calls it by itself: C that trusts sizes is behind it."""
+    program = found.tried
+    if program is None:
+        return found
+
+    def call(*given: Any) -> Any:
+        if tuple(map(kind_of, given)) != kinds:
+            raise UsageError(
+                f"this program of '{found.name}' is for other shapes, element types or numbers; call "
+                f"'{found.name}' itself"
+            )
+        return program(*given)
+
+    return replace(found, program=call if found.program is not None else None, tried=call)
