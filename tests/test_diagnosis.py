@@ -13,10 +13,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from command_line import refused, tensmith
 from tensmith.cli.diagnose import _compared
-from tensmith.diagnosis import Fixed, largest_difference
+from tensmith.diagnosis import Fixed, _of_program, largest_difference
 from tensmith.engine.base import available
 from tensmith.engine.engines.onnxruntime import _events
 from tensmith.engine.profile import StepTime, mean_steps, profile
+from tensmith.ir import Program, TensorType, make_node
+from tensmith.rewrite.trail import simplify
 
 WEIGHTS = np.random.default_rng(0).integers(-99, 99, (8, 8, 3, 3)).astype(np.int8)
 
@@ -39,6 +41,14 @@ def coded(x: str, y: str, scale: str = "s", zero: str = "z") -> list[onnx.NodePr
         helper.make_node("QuantizeLinear", [x, scale, zero], [f"{y}_codes"]),
         helper.make_node("DequantizeLinear", [f"{y}_codes", scale, zero], [y]),
     ]
+
+
+def test_operators_that_become_several_are_not_said_to_go() -> None:
+    three = {name: TensorType("f32", (2, 2)) for name in "abc"}
+    node = make_node("einsum", tuple("abc"), ("y",), {"equation": "ab,bc,ac->a"})
+    program = Program("sums", three, ("y",), (node,), {})
+    assert len(simplify(program).program.nodes) > 1
+    assert not list(_of_program(program))
 
 
 @pytest.fixture
