@@ -13,6 +13,7 @@ An op whose formula is missing is still typed, run and exported; rules cannot be
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -306,4 +307,6 @@ def _frozen(value: object) -> Hashable:
         return (str(value.dtype), value.shape, value.tobytes())
     if isinstance(value, Mapping):
         return tuple(sorted((key, _frozen(item)) for key, item in value.items()))
-    return value
+    if isinstance(value, tuple):
+        return tuple(map(_frozen, value))
+    return (value, math.copysign(1.0, value)) if isinstance(value, float) else value  # 0.0 is not -0.0

@@ -130,6 +130,19 @@ def test_negative_zero_is_another_constant() -> None:
     assert "%d" in after(body, "common_subexpressions")
 
 
+def test_negative_zero_is_another_attribute() -> None:
+    """1 / a and 1 / b are infinities of both signs, where x is negative."""
+    body = """
+        input %x: f32[1]
+        %a: f32[1] = leaky_relu(%x) {alpha = 0.0}
+        %b: f32[1] = leaky_relu(%x) {alpha = -0.0}
+        %c: f32[1] = reciprocal(%a)
+        %d: f32[1] = reciprocal(%b)
+        return %c, %d
+    """
+    assert after(body, "common_subexpressions") == block(body)
+
+
 def test_outputs_keep_their_names_when_what_makes_them_is_cut_out() -> None:
     body = """
         input %x: f32[n, 3]
