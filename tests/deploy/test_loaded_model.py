@@ -13,6 +13,7 @@ from tensmith.deploy.front import FrontPoint
 from tensmith.deploy.model import Model, load
 from tensmith.errors import DataError, ModelError, OutputError, UsageError
 from tensmith.files import sha256_file
+from tensmith.report.metric import Metric
 
 
 @pytest.fixture
@@ -48,6 +49,15 @@ def test_an_onnx_file_is_not_called_packed(model: Model, tmp_path: Path) -> None
     with pytest.raises(OutputError, match=r"small\.packed would be an ONNX file"):
         model.save(tmp_path / "small.packed")
     assert not (tmp_path / "small.packed").exists()
+
+
+def test_a_point_in_a_notebook_is_a_few_lines(tmp_path: Path) -> None:
+    metrics = {"speedup": Metric(2.0, 1.5, 2.5, "x", "measured")}
+    steps = 100 * ({"rule": "dead_code", "site": "*", "params": {}, "kind": "exact"},)
+    point = FrontPoint("c1", False, "native", metrics, steps, {}, tmp_path)
+    first, second = repr(point).splitlines()
+    assert first == "c1 on native, beyond the budget"
+    assert second.split() == ["speed-up", *str(metrics["speedup"]).split()]
 
 
 def test_a_point_is_not_saved_under_a_file(model: Model, tmp_path: Path) -> None:

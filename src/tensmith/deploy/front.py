@@ -12,7 +12,7 @@ from tensmith.deploy.publish import FRONT, point_folder
 from tensmith.errors import OutputError, UsageError, needing
 from tensmith.files import atomic_path, sha256_file
 from tensmith.report.document import FrontDocument
-from tensmith.report.metric import Metric, columns
+from tensmith.report.metric import KINDS, Metric, columns
 from tensmith.report.schema import read_front
 from tensmith.search.objective import PREFERENCES
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FrontPoint:
     """One model of the front and the folder that holds its files.
 
@@ -58,6 +58,12 @@ class FrontPoint:
             copy_model(source, target)
         return target
 
+    def __repr__(self) -> str:
+        """What it is, and a line a metric: what a notebook shows."""
+        beyond = "" if self.within_budget else ", beyond the budget"
+        lines = (f"{KINDS[name].label:16}{metric}" for name, metric in self.metrics.items())
+        return "\n    ".join((f"{self.id} on {self.engine}{beyond}", *lines))
+
     def _measured(self, name: str) -> Path:
         """One of its files; OutputError if it is not there, or not as it was."""
         source = self.folder / name
@@ -66,7 +72,7 @@ class FrontPoint:
         return source
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Front:
     """The Pareto front of a run. `document` is the content of front.json."""
 
@@ -125,7 +131,8 @@ class Front:
             [{name: getattr(each, name) for name in own} | columns(each.metrics) for each in self.points]
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        """The table that the command line shows; so does a notebook."""
         from tensmith.report.text import front_text
 
         return front_text(self.document)
