@@ -37,6 +37,17 @@ def test_terminal_table() -> None:
     assert squeezed == [" ".join(line.split()) for line in GOLDEN.splitlines()]
 
 
+def test_a_long_unit_stands_in_the_heading_and_nothing_is_minus_nothing() -> None:
+    front = sample()["front"]
+    for metrics in (front["baseline"]["metrics"], *(point["metrics"] for point in front["points"])):
+        metrics["accuracy"] = {**metrics["accuracy"], "unit": "nats/token"}
+        metrics["accuracy_drop"] = metric("accuracy_drop", -1e-4, 2e-4, unit="%")
+    words = " ".join(front_text(front, width=200).split())
+    assert words.count("nats/token") == 1
+    assert "-0.00" not in words and "0.00 to 0.00 %" in words
+    assert "nats/token" not in front_text(front, measure="nats a token", width=200)
+
+
 @pytest.mark.parametrize(("budget", "shown"), [(0.125, "0.125"), (0.004, "0.004"), (1.0, "1.00")])
 def test_a_budget_is_shown_as_it_was_given(budget: float, shown: str) -> None:
     front = sample()["front"]

@@ -51,12 +51,13 @@ def value_parts(name: str, value: float, unit: str) -> tuple[str, str]:
     if name.endswith("_bytes"):
         number, unit = byte_parts(value)
         return number, f" {unit}"
+    hundredths = f"{round(value, 2) + 0.0:.2f}"  # and no -0.00
     if name in ("speedup", "size_ratio"):
-        return f"{value:.2f}", "×"
+        return hundredths, "×"
     if is_percent(unit):
-        return f"{value:.2f}", " %"
+        return hundredths, " %"
     if name == "accuracy_drop" and unit == "pt":
-        return f"{value:.2f}", " points"
+        return hundredths, " points"
     return significant(value, 4 if name == "accuracy" else 3), f" {unit}" if unit else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
@@ -14,6 +15,9 @@ from tensmith.report.headline import headline
 from tensmith.report.metric import KINDS, OF_ESTIMATES, OF_PEAKS
 from tensmith.report.plots import AXES, start_metrics
 from tensmith.report.quantity import limit_text, quantity
+
+# Letters of a unit that stands beside each figure.
+_SHORT = 3
 
 
 def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Table:
@@ -34,6 +38,8 @@ def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Ta
     table.add_column("model", overflow="fold", min_width=12)
     labels = {name: kind.label for name, kind in KINDS.items()}
     labels |= {"accuracy": measure, "accuracy_drop": "lost"} if measure else {}
+    if unit := _long_unit(start, "accuracy"):
+        labels["accuracy"] = measure or f"accuracy, {unit}"
     for name, word in columns.items():
         table.add_column(f"{labels[name]}\n{word}", justify="right")
     table.add_row(
@@ -49,7 +55,7 @@ def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Ta
     samples = front.get("held_out_samples")
     searched = front.get("searched_samples")
     beside = f"; the search saw {searched:,} others of that part of the data" if searched else ""
-    name = labels["accuracy"].capitalize()
+    name = (measure or KINDS["accuracy"].label).capitalize()
     judged = f" {name} is of {samples:,} held-out samples{beside}." if samples else ""
     ranges = f", of peak memory {OF_PEAKS}" if _varies(everything, "peak_bytes") else ""
     ranges += f", of estimated energy {OF_ESTIMATES}" if _varies(everything, "energy_mj", "estimated") else ""
@@ -105,10 +111,17 @@ def _row(metrics: Metrics, columns: dict[str, str]) -> list[Text]:
         if name not in metrics:
             cells.append(Text("–"))
             continue
-        shown = quantity(name, metric_of(metrics, name))
+        metric = metric_of(metrics, name)
+        shown = quantity(name, replace(metric, unit="") if _long_unit(metrics, name) else metric)
         under = [shown.interval, "" if word else shown.evidence]
         cells.append(_cell(shown.value, ", ".join(filter(None, under))))
     return cells
+
+
+def _long_unit(metrics: Metrics, name: str) -> str:
+    """The unit of accuracy where figures have no room for it, and its heading says it."""
+    unit = metric_of(metrics, name).unit if name == "accuracy" and name in metrics else ""
+    return unit if len(unit) > _SHORT else ""
 
 
 def _budget(front: FrontDocument, columns: dict[str, str]) -> list[Text]:
