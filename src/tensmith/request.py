@@ -205,6 +205,11 @@ def _demand_classes(request: Request) -> None:
     known, program = request.dataset.classes or 0, request.program
     type_ = program.facts[program.outputs[0]].type
     last = type_.dims[-1] if type_ is not None and type_.shape is not None and len(type_.dims) == 2 else None
+    if last == 1:
+        raise DataError(
+            "the model's first output has one number a sample, which tells no classes apart; "
+            "use --measure fidelity, or give an evaluation function"
+        )
     if isinstance(last, int) and last < known:
         raise DataError(
             f"{request.title} has labels up to {known - 1}, and the model tells {last} classes apart; "

@@ -68,6 +68,16 @@ def test_images_are_named_for_fidelity(place: Path) -> None:
             compress(place / "t.onnx", f"npz:{place / 'i.npz'}", output=place / "out", measure=measure)
 
 
+def test_one_number_a_sample_is_no_class(place: Path) -> None:
+    model = onnx.load(place / "m.onnx")
+    model.graph.output.pop(0)  # leaves the norm
+    onnx.save(model, place / "norm.onnx")
+    x = np.random.default_rng(0).standard_normal((60, 12)).astype(np.float32)
+    with pytest.raises(DataError, match=r"one number a sample.*--measure fidelity"):
+        preview(place / "norm.onnx", (x, np.arange(60) % 2))
+    assert preview(place / "norm.onnx", (x, None))["measure"] == "fidelity"
+
+
 def test_more_classes_than_the_model_tells_apart_are_said_at_once(place: Path) -> None:
     onnx.save(tiny_model(), place / "t.onnx")
     labels = np.arange(60) % 5

@@ -70,7 +70,10 @@ def classify(
         _demand_one_answer(session.outputs[0].name, answers)
         scores = first_output(session, answers, batch.inputs).astype(np.float32, copy=False)
         if scores.shape[1] < 2:
-            raise DataError("the model's first output has one number a sample; give an evaluation function")
+            raise DataError(
+                "the model's first output has one number a sample, which tells no classes apart; "
+                "use --measure fidelity, or give an evaluation function"
+            )
         predicted.append(np.where(np.isnan(scores).any(axis=1), -1, scores.argmax(axis=1)))
         if batch.labels is not None:
             labels.append(_checked(batch.labels, (len(scores),), scores.shape[1]))
@@ -82,6 +85,11 @@ def classify(
 def answers_places(dims: Sequence[object]) -> bool:
     """Whether an output [n, ...] says something at each of several places: a pixel, a token."""
     return sum(size != 1 for size in dims[1:]) > 1
+
+
+def tells_classes(dims: Sequence[object]) -> bool:
+    """Whether an output [n, ...] has several numbers a sample, all at one place."""
+    return sum(size != 1 for size in dims[1:]) == 1
 
 
 def _demand_one_answer(name: str, answers: Mapping[str, Array]) -> None:

@@ -16,11 +16,11 @@ from tensmith.evaluate.accuracy import (
     Model,
     Preprocess,
     all_outputs,
-    answers_places,
     classify,
     detect,
     model_language,
     score,
+    tells_classes,
 )
 from tensmith.evaluate.heads import Head
 from tensmith.evaluate.outcome import Answers, Classification, Outcome, Outputs, decibels
@@ -141,14 +141,14 @@ def choose_measure(
 ) -> Measure:
     """The measure that fits the data; UsageError if `wanted` ("auto" or a name) does not.
 
-    Without labels answers are classes that agree, and where a model answers at several places of a sample
-    all its numbers.
+    Without labels answers are classes that agree, and where a model answers at several places of a sample,
+    or has one number a sample, all its numbers.
     """
     if evaluation is not None:
         return "score"
     first = program.facts[program.outputs[0]].type
     if wanted == "auto" and dataset.task == "unlabelled" and first is not None and first.shape is not None:
-        return "fidelity" if answers_places(first.shape) else "agreement"
+        return "agreement" if tells_classes(first.shape) else "fidelity"
     fitting: tuple[Measure, ...] = {
         "classification": ("accuracy", "agreement", "fidelity"),
         "detection": ("average-precision", "fidelity"),
