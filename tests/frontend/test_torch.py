@@ -70,6 +70,12 @@ def test_the_module_stays_as_it_was_and_logging_too() -> None:
     assert logging.getLogger("torch.onnx").level == level
 
 
+def test_why_a_module_cannot_be_exported_is_said_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ModelError, match=r"by torch.export: .*\[\d+, 7\] X \[6, 2\]; check that it takes"):
+        read_torch(torch.nn.Linear(6, 2), torch.ones(2, 7))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_what_cannot_be_exported_is_said() -> None:
     class Branches(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -77,5 +83,7 @@ def test_what_cannot_be_exported_is_said() -> None:
 
     with pytest.raises(ModelError, match="Branches cannot be exported"):
         read_torch(Branches(), torch.ones(2, 3))
+    with pytest.raises(ModelError, match="NumPy arrays; give tensors"):
+        read_torch(torch.nn.Linear(3, 2), np.ones((2, 3), np.float32))
     with pytest.raises(ModelError, match=r"expected a torch.nn.Module, not int"):
         read_torch(3, torch.ones(2, 3))

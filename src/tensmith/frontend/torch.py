@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tensmith.errors import ModelError, needing
 from tensmith.files import TemporaryFolder
 from tensmith.frontend.onnx import read_onnx
@@ -32,6 +34,8 @@ def read_torch(module: Any, example_inputs: Any, *, opset: int | None = None) ->
         raise ModelError(f"expected a torch.nn.Module, not {type(module).__name__}; pass the module itself")
     single = isinstance(example_inputs, torch.Tensor)
     inputs: Sequence[Any] = (example_inputs,) if single else tuple(example_inputs)
+    if isinstance(example_inputs, np.ndarray) or any(isinstance(item, np.ndarray) for item in inputs):
+        raise ModelError("example_inputs are NumPy arrays; give tensors, as by torch.from_numpy")
     batched = [isinstance(item, torch.Tensor) and item.dim() > 0 for item in inputs]
     open_inputs = tuple(_two_rows(item) if open_ else item for item, open_ in zip(inputs, batched))
     shapes = tuple({0: torch.export.Dim("batch")} if open_ else None for open_ in batched)
@@ -65,17 +69,18 @@ def _exported(module: Any, inputs: Sequence[Any], shapes: Any, opset: int | None
                 module, tuple(inputs), dynamo=True, dynamic_shapes=shapes, opset_version=opset, verbose=False
             )  # fmt: skip
     except Exception as error:  # the exporter raises whatever the module's own code raises
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        cause = error.__cause__ or error  # the exporter's own words name its steps, not the fault
+        reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0].rstrip(".")
         raise ModelError(
-            f"{type(module).__name__} cannot be exported by torch.export: {reason}; "
-            "remove control flow that depends on data"
+            f"{type(module).__name__} cannot be exported by torch.export: {reason}; check that it takes "
+            "example_inputs, and remove control flow that depends on data"
         ) from error
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """The exporter warns of packages it could use, and logs what it then raises."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    loggers = [logging.getLogger(name) for name in ("torch", "torch.onnx", "onnxscript")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
