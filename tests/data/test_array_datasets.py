@@ -20,6 +20,18 @@ def everything(dataset: Dataset, part: str = "all") -> np.ndarray:
     return dataset.part(part).inputs(np.arange(len(dataset.part(part))))
 
 
+@pytest.mark.parametrize("fault", [TypeError, RuntimeError])
+def test_a_tensor_that_is_no_array_is_refused(fault: type[Exception]) -> None:
+    """As PyTorch's are that need gradients (RuntimeError), lie on a GPU or hold bfloat16 (TypeError)."""
+
+    class Tensor:
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            raise fault("use .cpu()")
+
+    with pytest.raises(DataError, match=r"data is not readable as an array \(use .cpu\(\)\)"):
+        as_dataset((Tensor(), LABELS))
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_npz_images_become_nchw(tmp_path: Path, save) -> None:
     save(tmp_path / "d.npz", x=IMAGES, y=LABELS)

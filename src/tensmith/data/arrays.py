@@ -148,6 +148,9 @@ def _numeric(value: Any, where: str) -> Array:
         array = np.asarray(value)
     except ValueError as error:  # lists of different lengths
         raise DataError(f"{where} is no array ({error}); give samples of one shape") from error
+    except (TypeError, RuntimeError) as error:  # tensors with gradients, on a GPU, or in bfloat16
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{where} is not readable as an array ({reason}); give NumPy arrays") from error
     if array.dtype.kind not in "iufb":
         raise DataError(f"{where} holds {array.dtype} values; give numeric arrays")
     return array
