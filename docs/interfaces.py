@@ -17,6 +17,7 @@ import tensmith
 from tensmith import cli, errors
 from tensmith.backend.packed import container
 from tensmith.cli.command import app
+from tensmith.compression import Interrupted
 from tensmith.config import Config
 from tensmith.deploy.front import Front, FrontPoint
 from tensmith.deploy.generation import Sampling
@@ -105,7 +106,7 @@ def python_page() -> str:
         lines += [f"## {name}", "", document(kind), "", *_members(kind)]
     lines += ["## Errors and warnings", "", "Each error says what is wrong, where, and what to do.", ""]
     kinds = [k for k in vars(errors).values() if inspect.isclass(k) and issubclass(k, errors.TensmithError)]
-    for kind in (*kinds, LiftWarning, OptimizeWarning):
+    for kind in (*kinds, Interrupted, LiftWarning, OptimizeWarning):
         lines += [f"- `{kind.__module__}.{kind.__name__}`: {document(kind)}"]
     return "\n".join(lines)
 

@@ -80,7 +80,7 @@ _EXPLORING_SHARE, _AROUND_SHARE = 0.1, 0.1
 
 @dataclass
 class Interrupted(Exception):
-    """Ctrl-C: the search stopped early; what it had found was measured for good and written."""
+    """Ctrl-C: the search stopped early. What it had found was measured for good and written: its `front`."""
 
     front: Front
 
