@@ -12,7 +12,7 @@ import pytest
 
 from tensmith import files
 from tensmith.errors import OutputError
-from tensmith.files import TemporaryFolder, atomic_path, locked
+from tensmith.files import TemporaryFolder, at_home, atomic_path, locked
 
 KILLED = """
 import os, signal, sys
@@ -22,6 +22,15 @@ folder = TemporaryFolder(folder=Path(sys.argv[1]))
 print(folder.name, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+def test_what_begins_with_a_tilde_lies_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert at_home("~/a b.onnx") == tmp_path / "a b.onnx"
+    assert at_home(Path("~")) == tmp_path and at_home("x/~") == Path("x/~")
+    assert at_home("~nobody-of-this-name.onnx") == Path("~nobody-of-this-name.onnx")
 
 
 def test_a_killed_process_leaves_nothing_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

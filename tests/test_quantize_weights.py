@@ -218,3 +218,23 @@ def test_weights_that_are_no_numbers_are_refused(gpt2: Path, tmp_path: Path) -> 
     with pytest.raises(ModelError, match=r"'wte\.weight' holds NaN or infinity"):
         tensmith.quantize(tmp_path / "gpt2.onnx", tmp_path / "small.onnx")
     assert not (tmp_path / "small.onnx").exists()
+
+
+def test_paths_of_a_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell leaves `--output=~/x` as it is, and Python every ~: nothing makes a folder of that name."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    weights = np.random.default_rng(3).standard_normal((64, 64)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
+        [numpy_helper.from_array(weights, "w")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(model, tmp_path / "m.onnx")
+    tensmith.quantize("~/m.onnx", "~/q.onnx")
+    tensmith.load("~/q.onnx").save("~/again.onnx")
+    assert command("pack", "~/q.onnx", "~/q.packed", folder=tmp_path).returncode == 0
+    assert {"q.onnx", "again.onnx", "q.packed"} < {path.name for path in tmp_path.iterdir()}
+    assert not (tmp_path / "~").exists()

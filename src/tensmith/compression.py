@@ -38,7 +38,7 @@ from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.pace import ATTEMPT, CHECK, SAMPLE, Pace
 from tensmith.evaluate.sequential import FEWEST, Standard
 from tensmith.evaluate.sharing import shared
-from tensmith.files import write_bytes
+from tensmith.files import at_home, write_bytes
 from tensmith.frontend.model_files import model_bytes
 from tensmith.hardware import detect_cpu
 from tensmith.hardware.target import HOST
@@ -140,8 +140,9 @@ def compress(
     if model is None:
         raise UsageError("there is no model; give the path of an .onnx or .gguf file, or an nn.Module")
     module = None if isinstance(model, (str, os.PathLike)) else model
-    work = Path(output) / WORK
-    path = model if module is None else work / "model.onnx"
+    place = at_home(output)
+    work = place / WORK
+    path = at_home(model) if module is None else work / "model.onnx"
     config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
     strategy = STRATEGIES[config.search]
     strategy.demand()
@@ -154,7 +155,7 @@ def compress(
     identity = run_identity(config, request.identity, seen, evaluation)
     with (
         choose_workers(config.workers, config.ray) as workers,
-        RunFolder(Path(output), config, identity, resume) as folder,
+        RunFolder(place, config, identity, resume) as folder,
     ):
         request = request.on_disk(work)
         task = judged_by(request, config, voice.tell, evaluation)

@@ -32,6 +32,14 @@ _OWNER = ".owner"
 _YOUNG_SECONDS = 10.0
 
 
+def at_home(path: str | os.PathLike[str]) -> Path:
+    """What a user's words name: ~ is the home folder, as in a shell, which leaves `--output=~/x` as it is."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # no such user: a file whose name begins with ~
+        return Path(path)
+
+
 def sha256_bytes(data: bytes | memoryview) -> str:
     """Hex SHA-256 of `data`."""
     return hashlib.sha256(data).hexdigest()

@@ -23,6 +23,7 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.data.mapped import Shelf, let_go
 from tensmith.errors import ModelError, OutputError, UsageError
 from tensmith.evaluate.size import file_bytes
+from tensmith.files import at_home
 from tensmith.formula.arith import Array
 from tensmith.frontend.model import read_weights_open
 from tensmith.frontend.model_copy import refuse_own
@@ -129,17 +130,17 @@ def quantize(
         raise UsageError(f"weights take {' or '.join(map(str, BITS))} bits here, not {bits}")
     if block < 16 or block % 16:
         raise UsageError(f"a block is a multiple of 16, not {block}")
-    path, tell = Path(output), progress or silent
+    path, tell = at_home(output), progress or silent
     named = isinstance(model, (str, os.PathLike))
     if named:
-        refuse_own(Path(model), path)
+        refuse_own(at_home(model), path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}; choose another place") from error
     with Shelf(path.parent) as shelf:
         if named:
-            program = read_weights_open(Path(model), shelf.put)
+            program = read_weights_open(at_home(model), shelf.put)
         else:
             program = exported_module(model, example_inputs)
         rounding = _Rounding(program, shelf, Allowed(kept_sites(program, program, keep)), tell)

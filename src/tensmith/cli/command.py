@@ -12,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +21,7 @@ from tensmith import __version__
 from tensmith.cache import CacheWarning
 from tensmith.cli.terminal import complain, show, show_json
 from tensmith.errors import TensmithError, first_line, system_sentence
+from tensmith.files import at_home
 
 INTERRUPTED = 130
 
@@ -85,7 +87,8 @@ def command(
 
     def register(function: Callable[..., Answer]) -> Callable[..., Answer]:
         def run(*, json: bool, debug: bool, **options: Any) -> None:
-            raise typer.Exit(_outcome(lambda: function(**options), json, debug, aborted))
+            meant = {name: _meant(value) for name, value in options.items()}
+            raise typer.Exit(_outcome(lambda: function(**meant), json, debug, aborted))
 
         signature = inspect.signature(function, eval_str=True)
         parameters = [
@@ -103,6 +106,13 @@ def command(
         return function
 
     return register
+
+
+def _meant(value: Any) -> Any:
+    """An option's value, its paths as their user means them."""
+    if isinstance(value, list):
+        return [_meant(item) for item in value]
+    return at_home(value) if isinstance(value, Path) else value
 
 
 def _outcome(call: Callable[[], Answer], as_json: bool, debug: bool, aborted: str) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensmith.deploy.publish import FRONT, point_folder
 from tensmith.errors import OutputError, UsageError, needing
-from tensmith.files import atomic_path, sha256_file
+from tensmith.files import at_home, atomic_path, sha256_file
 from tensmith.report.document import FrontDocument
 from tensmith.report.metric import KINDS, Metric, columns
 from tensmith.report.schema import read_front
@@ -44,7 +44,7 @@ class FrontPoint:
         from tensmith.frontend.model_copy import copy_model
         from tensmith.frontend.model_files import model_files
 
-        target = Path(path)
+        target = at_home(path)
         name = "model.packed" if target.suffix == ".packed" else "model.onnx"
         if name not in self.files:
             raise OutputError(f"point {self.id} has no {name}; it has {', '.join(self.files)}")
@@ -83,7 +83,7 @@ class Front:
     @staticmethod
     def read(folder: str | Path) -> Front:
         """The front in the output folder of a run; OutputError if there is none or it is damaged."""
-        folder = Path(folder)
+        folder = at_home(folder)
         document = read_front(folder / FRONT)
         points = tuple(
             FrontPoint(

@@ -24,7 +24,7 @@ from tensmith.engine.compiled import NATIVE
 from tensmith.errors import DataError, ModelError, OutputError, TensmithError, UsageError, first_line
 from tensmith.evaluate.accuracy import Model as Answering
 from tensmith.evaluate.accuracy import as_model
-from tensmith.files import TemporaryFolder, write_bytes
+from tensmith.files import TemporaryFolder, at_home, write_bytes
 from tensmith.frontend.checked import check_model
 from tensmith.frontend.gguf import POSITION_TABLE
 from tensmith.frontend.model import read_model
@@ -200,19 +200,20 @@ class Model:
     def save(self, path: str | Path) -> Path:
         """Writes the ONNX file to `path`; weights that lie beside it, and large ones of a .gguf file, to
         `path`.data. OutputError for a .packed `path`, which would be none."""
-        if Path(path).suffix == _PACKED_SUFFIX:
+        path = at_home(path)
+        if path.suffix == _PACKED_SUFFIX:
             raise OutputError(
                 f"{path} would be an ONNX file; call it .onnx, and tensmith pack makes one of it"
             )
         if self._gguf or self.path.suffix == _PACKED_SUFFIX:
-            refuse_own(self.path, Path(path))
+            refuse_own(self.path, path)
         if self._gguf:
             write_onnx(self.program, path)
         elif self.path.suffix == _PACKED_SUFFIX:
-            write_bytes(Path(path), self.onnx_bytes)
+            write_bytes(path, self.onnx_bytes)
         else:
-            copy_model(self.path, Path(path))
-        return Path(path)
+            copy_model(self.path, path)
+        return path
 
     def __str__(self) -> str:
         return str(self.program)
@@ -237,7 +238,7 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     a certificate is used unless it has the hash that is stated there; VerificationError if it has not.
     """
     demand_threads(threads)
-    path = point_folder(Path(path))
+    path = point_folder(at_home(path))
     made_for = next((name for name, by in compilers().items() if (path / by.entry).is_file()), None)
     compiled = path if made_for and engine in (None, made_for) else None
     engine = engine or made_for or BASELINE_ENGINE
