@@ -150,6 +150,14 @@ def test_no_data_at_all(place: Path) -> None:
     refused(tensmith("compress", "tiny.onnx", folder=place), 2, "--data KIND:PATH")
 
 
+def test_a_configuration_of_a_run_on_data_from_python(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(place))
+    (place / "config.yaml").write_text("model: ~/tiny.onnx\ndata: ''\n")
+    run = ("compress", "--config", "config.yaml")
+    refused(tensmith(*run, folder=place), 2, "config.yaml names no data", "by tensmith.compress")
+    refused(tensmith(*run, "--data", "npz:none.npz", folder=place), 1, "none.npz does not exist")
+
+
 def test_an_unknown_kind_of_data(place: Path) -> None:
     refused(compress(place, data="pigeons:x"), 2, "pigeons", "npz")
 
