@@ -152,6 +152,8 @@ _FREESTANDING = """\
 #include <stddef.h>
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")
+#define sqrtf __builtin_sqrtf
+#define fabsf __builtin_fabsf
 #define ONE_BY_ONE __asm__ volatile("")
 __attribute__((weak)) void *memcpy(void *restrict to, const void *restrict from, size_t n)
 {

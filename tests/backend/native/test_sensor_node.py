@@ -102,10 +102,33 @@ def test_what_needs_a_library_is_refused_without_a_compiler_too(monkeypatch: pyt
         raise MissingExtra("compiling kernels without a C compiler on this machine", "native")
 
     monkeypatch.setattr("tensmith.backend.native.patches.make_image", none)
-    isa, net = isa_named("cortex-m"), Net((1, 3, 5, 5))
-    with pytest.raises(EngineError, match="needs sinf, and the device has no C library"):
-        fit(net.program(net.add("sin", "x")), isa, 1 << 20, None)
+    isa = isa_named("cortex-m")
     assert fit(made(quantized.residual)[0], isa, 1 << 20, None).image is None
+    test_what_needs_a_library_is_refused_by_a_sentence()
+
+
+def test_what_needs_a_library_is_refused_by_a_sentence() -> None:
+    net = Net((1, 3, 5, 5))
+    with pytest.raises(EngineError, match="needs sinf, and the device has no C library"):
+        fit(net.program(net.add("sin", "x")), isa_named("cortex-m"), 1 << 20, None)
+
+
+@needs_emulator
+def test_square_roots_and_absolute_values_are_instructions() -> None:
+    """As layers have them: of an element, of a row's variance, and where a sign is taken away."""
+    net = Net((2, 3, 4, 5))
+    root = net.add("sqrt", net.add("abs", "x"))
+    scale, shift = net.constant(np.ones(5, np.float32)), net.constant(np.zeros(5, np.float32))
+    program = net.program(net.add("layer_normalization", root, scale, shift, axis=-1, epsilon=1e-5))
+    x = np.random.default_rng(0).standard_normal(net.shape).astype(np.float32)
+    plan = make_plan(program, isa_named("cortex-m"))
+    (answer,) = Device(plan, image_of(plan)).run(x=x).values()
+    assert np.allclose(answer, interpret(program, {"x": x})[program.outputs[0]], atol=1e-5)
+    infinite = Net((2, 3))
+    program = infinite.program(infinite.add("isinf", "x", detect_negative=1, detect_positive=1))
+    plan = make_plan(program, isa_named("cortex-m"))
+    (found,) = Device(plan, image_of(plan)).run(x=np.array([[1, -np.inf, np.nan]] * 2, np.float32)).values()
+    assert found.tolist() == [[False, True, False]] * 2
 
 
 def test_a_folder_for_a_microcontroller(tiny: Path, tmp_path: Path) -> None:

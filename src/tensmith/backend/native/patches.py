@@ -6,6 +6,7 @@ whose memory fits the device, that with the fewest multiply-adds is taken.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -124,11 +125,10 @@ def fit(program: Program, isa: Isa, ram: int, flash: int | None, chooser: Choosi
 def _measured(plan: NativePlan) -> Fitted:
     """What a plan takes, code and stack too if there is a compiler; EngineError if it needs a C library."""
     text, image = print_freestanding(plan), None
-    try:
+    if name := called_library(text):
+        raise EngineError(f"the model needs {name}, and the device has no C library")
+    with contextlib.suppress(MissingExtra):
         image = make_image(text, plan.isa, FUNCTION)
-    except MissingExtra:
-        if name := called_library(text):
-            raise EngineError(f"the model needs {name}, and the device has no C library") from None
     return Fitted(plan, footprint(plan, image), image, plan.arena_bytes)
 
 
