@@ -149,6 +149,20 @@ def test_codes_are_the_model_behind_its_quantization() -> None:
         in_codes(plain.program(plain.conv("x", 4, 3)))
 
 
+def test_outputs_whose_codes_are_given_already_stay_numbers() -> None:
+    """Two outputs of the same codes, codes that are an output, an input that is, and codes on two grids."""
+    net = Net((1, 3, 9, 11))
+    y = net.pair(net.conv(net.pair("x", 2**-4, 113), 20, 3), 2**-3, 77)
+    maker = net.nodes[-1]
+    program = net.program(y, net.add("dequantize_linear", *maker.inputs))
+    assert in_codes(program).outputs == (maker.inputs[0], program.outputs[1])
+    for outputs in ((y, maker.inputs[0]), ("x", y)):
+        codes = in_codes(net.program(*outputs))
+        assert len(set(codes.outputs)) == 2 and codes.type(outputs[0]).dtype == "f32"
+    other = net.add("dequantize_linear", maker.inputs[0], net.constant(np.float32(0.5)), maker.inputs[2])
+    assert in_codes(net.program(other)).outputs == (other,)
+
+
 def test_the_command_tells_patches_and_codes(tmp_path: Path) -> None:
     pytest.importorskip("ziglang", reason="no ziglang: pip install ziglang")
     program = head_and_tail(codes=False)

@@ -14,12 +14,17 @@ from tensmith.ir.ops.quantization import decodes, encodes
 
 
 def in_codes(program: Program) -> Program:
-    """The program with bytes for every input and output that lies on one grid; EngineError if none does."""
-    inputs, nodes, renamed = dict(program.inputs), list(program.nodes), {}
+    """The program with bytes for every input and output that lies on one grid; EngineError if none does.
+
+    An output stays numbers where its codes are given already, or lie on another grid for who else has them.
+    """
+    inputs, nodes, renamed = dict(program.inputs), list(program.nodes), dict[str, str]()
     for name in program.inputs:
         readers = program.consumers.get(name, ())
-        if len(readers) == 1 and _on_bytes(program, readers[0]) and encodes(readers[0]):
-            (reader,) = readers
+        if len(readers) != 1 or name in program.outputs:
+            continue
+        (reader,) = readers
+        if _on_bytes(program, reader) and encodes(reader):
             number = next(program.fresh(f"{name}.number"))
             inputs[name] = inputs[name].with_dtype("u8")
             made = make_node("dequantize_linear", (name, *reader.inputs[1:]), (number,))
@@ -27,8 +32,13 @@ def in_codes(program: Program) -> Program:
             nodes.insert(0, made)
     for name in program.outputs:
         maker = program.producers.get(name)
-        if maker is not None and _on_bytes(program, maker) and decodes(maker):
-            renamed[name] = maker.inputs[0]
+        if maker is None or not (_on_bytes(program, maker) and decodes(maker)):
+            continue
+        codes, grid = maker.inputs[0], parameters_of(program, maker)
+        others = filter(None, (program.producers.get(codes), *program.consumers.get(codes, ())))
+        alike = all(parameters_of(program, other) in (None, grid) for other in others)
+        if alike and codes not in (*program.outputs, *renamed.values()):
+            renamed[name] = codes
     if inputs == program.inputs and not renamed:
         raise EngineError("no input or output is quantized to unsigned bytes; `tensmith compress` does that")
     outputs = tuple(renamed.get(name, name) for name in program.outputs)
