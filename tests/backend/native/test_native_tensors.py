@@ -222,6 +222,25 @@ def test_embeddings_and_masks_of_whole_numbers(tmp_path: Path) -> None:
     assert np.isnan(model(x=np.full((2, 5), 11))["v0" if "v0" in found else "v4"]).all()
 
 
+@pytest.mark.parametrize("dtype", ["i64", "i32", "u8", "bool", "f32"])
+def test_outputs_that_are_copied_keep_their_type(dtype: str, tmp_path: Path) -> None:
+    """An input under another shape, and an output under two."""
+    net = Net()
+    first, both = net.add("reshape", "x", ints(net, 3)), net.add("where", "c", "x", "x2")
+    outputs = (first, both, net.add("reshape", both, ints(net, 3, 1)), "x")
+    inputs = {
+        "x": TensorType(dtype, (1, 3)),
+        "x2": TensorType(dtype, (1, 3)),
+        "c": TensorType("bool", (1, 3)),
+    }
+    program = Program("copied", inputs, outputs, tuple(net.nodes), net.constants)
+    x = np.array([[2**62 + 5, -7, 0]]).astype(inputs["x"].numpy)
+    given = {"x": x, "x2": x[:, ::-1].copy(), "c": np.array([[True, False, True]])}
+    found, expected = Model(compile_folder(program, tmp_path))(**given), interpret(program, given)
+    for name in outputs:
+        assert found[name].dtype == x.dtype and np.array_equal(found[name], expected[name]), name
+
+
 def test_what_is_no_number_spoils_its_row_alone(tmp_path: Path) -> None:
     net = Net(4, 20)
     program = net.program(net.add("softmax", net.add("layer_normalization", "x", net.constant(20), axis=-1)))

@@ -161,7 +161,7 @@ class Layout:
         else:
             return value
         self.images[name], self.block[name] = images, self.block[value]
-        self._of_type(name, value)
+        self.of_type(name, value)
         return name
 
     def look(self, name: str, value: str, window: PositionWindow) -> None:
@@ -176,7 +176,7 @@ class Layout:
         whole, window = self.windows[inner]
         return self.skipped(whole) + window.skipped(self.buffer(whole))
 
-    def _of_type(self, name: str, value: str) -> None:
+    def of_type(self, name: str, value: str) -> None:
         """A name has the elements of a value."""
         if value in self.parameters:
             self.parameters[name] = self.parameters[value]
@@ -187,7 +187,7 @@ class Layout:
         """A copy of that name in these blocks, made now unless there is one."""
         if name not in self.block:
             self.images[name], self.block[name] = self.images[value], block
-            self._of_type(name, value)
+            self.of_type(name, value)
             step = self.encoded.get(value)
             made = Action(_conversion(self, value, block), (value,), name)
             if step is not None:
@@ -250,8 +250,7 @@ def _output(layout: Layout, output: str, inputs: tuple[str, ...]) -> None:
     images = layout.images[output]
     layout.images[name] = images
     layout.block[name] = images.channels if output in layout.tensors else 1
-    if output in layout.parameters:
-        layout.parameters[name] = layout.parameters[output]
+    layout.of_type(name, output)
     layout.tight.add(name)
     there = root in layout.tensors and layout.block[output] == images.channels
     if output in layout.tensors and there and root not in inputs:
