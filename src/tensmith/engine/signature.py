@@ -84,8 +84,13 @@ class _Damaged(Exception):
     """The bytes are not a protobuf message of the expected layout."""
 
 
+class _NoTensor(Exception):
+    """An input or output is of another kind."""
+
+
 def read_signature(path: Path) -> ModelSignature:
-    """The signature of the ONNX model at `path`; EngineError if it is missing, truncated or not ONNX."""
+    """The signature of the ONNX model at `path`; EngineError if it is missing, truncated, not ONNX, or not of
+    tensors alone."""
     beginning = b""
     try:
         with memoryview(gate.mapped(path, gate.ENGINE_MODEL)) as view:
@@ -93,6 +98,8 @@ def read_signature(path: Path) -> ModelSignature:
             if not view:
                 raise _Damaged("it is empty")
             return _signature(view)
+    except _NoTensor as error:
+        raise EngineError(f"{path}: {error}; export the model with tensors alone") from error
     except (_Damaged, UnicodeDecodeError) as error:
         told = told_instead(beginning, str(path))
         raise EngineError(
@@ -127,7 +134,7 @@ def _tensor_spec(value_info: memoryview) -> TensorSpec:
     for number, value in _fields(_only(value_info, _VALUE_TYPE)):
         tensor_type = _message(value) if number == _TYPE_TENSOR else None
     if tensor_type is None:
-        raise _Damaged(f"'{name}' is not a tensor (sequences and optionals are not supported)")
+        raise _NoTensor(f"'{name}' is not a tensor (sequences, maps and optionals are not supported)")
     dtype, shape = "", None
     for number, value in _fields(tensor_type):
         if number == _TENSOR_TYPE_ELEMENT:
