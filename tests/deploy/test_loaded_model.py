@@ -31,6 +31,12 @@ def test_lists_are_arrays_by_name_too(model: Model) -> None:
             model(ragged)  # type: ignore[arg-type]
 
 
+def test_tensors_that_numpy_cannot_read_are_refused_in_one_sentence(model: Model) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(DataError, match=r"the inputs are no arrays: Can't call numpy\(\)"):
+        model(torch.zeros(1, 3, 8, 8, requires_grad=True))
+
+
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2", 5000])
 def test_threads_are_a_whole_number(model: Model, threads: object) -> None:
     with pytest.raises(UsageError, match="threads is a whole number from 1 to 1024"):

@@ -11,6 +11,7 @@ import pytest
 
 import tensmith
 from lifting import decorated
+from tensmith.errors import UsageError
 from tensmith.lifting.decorator import LiftWarning, kind_of, module_of
 from tensmith.lifting.refusal import Refusal
 
@@ -66,6 +67,13 @@ def test_what_cannot_be_lifted_runs_as_written_with_the_reason():
     with pytest.warns(LiftWarning):
         assert decorated.counted([5]) == 5
     assert decorated.runs == ["run"]
+
+
+def test_what_is_no_function_and_a_target_that_is_none_are_refused_at_once():
+    with pytest.raises(UsageError, match=r"a Python function, not str; .* tensmith lift FILE"):
+        tensmith.lift("loops.c")
+    with pytest.raises(UsageError, match="did you mean 'torch'"):
+        tensmith.lift(to="torhc")
 
 
 def test_a_function_without_a_source_runs_as_written():

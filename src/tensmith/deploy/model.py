@@ -113,7 +113,7 @@ class Model:
         try:
             each = inputs if isinstance(inputs, dict) else {"": inputs}
             arrays = {name: np.asarray(array) for name, array in each.items()}
-        except ValueError as error:  # rows of several lengths
+        except (ValueError, TypeError, RuntimeError) as error:  # rows of several lengths; tensors on a GPU
             raise DataError(f"the inputs are no arrays: {first_line(error)}") from error
         outputs = self._answers(arrays if isinstance(inputs, dict) else arrays[""])
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs

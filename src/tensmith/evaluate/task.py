@@ -161,7 +161,7 @@ def choose_measure(
         if wanted in ("auto", measure):
             return measure
     raise UsageError(
-        f"measure '{wanted}' does not fit {dataset.source or dataset.name} (a {dataset.task} dataset); "
+        f"measure '{wanted}' does not fit {dataset.source or dataset.name} ({dataset.task} data); "
         f"use {' or '.join(fitting)}, or an evaluation function from Python"
     )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
-from tensmith.errors import TensmithError
+from tensmith.errors import TensmithError, UsageError, nearest
 from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
@@ -50,10 +50,20 @@ def lift(function: Any = None, /, *, to: str = "numpy") -> Any:
     (LiftWarning) that names the reason; arguments are then modified as the function does. So do calls whose
     integers might not fit in 64 bits, those in which a number, on the way or in the end, is not finite where
     Python may raise, and those that write to what has a second name among the arguments.
-    Helpers and constants of the module are taken as they are at the first call.
+    Helpers and constants of the module are taken as they are at the first call. UsageError for what is no
+    function, or a target that does not run from Python.
     """
+    from tensmith.lifting.running import RUNNABLE
+
+    if to not in RUNNABLE:
+        raise UsageError(f"'{to}' is no target that runs from Python{nearest(to, RUNNABLE)}")
     if function is None:
         return functools.partial(lift, to=to)
+    if not callable(function):
+        raise UsageError(
+            f"tensmith.lift takes a Python function, not {type(function).__name__}; files are lifted by "
+            "the command tensmith lift FILE --to TARGET"
+        )
     lifted = _Lifted(function, to)
 
     return _wrapper(function, lifted)

@@ -38,6 +38,7 @@ MODULES = {
     "mlx": "mlx",
     "onnx": "onnxruntime",
 }
+RUNNABLE = (*MODULES, "c")
 _COMPILE = ("-std=c11", "-O3", "-march=native", "-shared", "-fPIC", "-w")
 
 

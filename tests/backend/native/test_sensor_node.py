@@ -87,6 +87,10 @@ def test_an_error_says_how_much_is_missing_and_what_takes_it() -> None:
     with pytest.raises(EngineError, match="more than 500; the largest weights"):
         takes.require(1 << 20, 500, plan)
     takes.require(takes.ram, takes.flash, plan)
+    net = Net((1, 64))
+    alone = make_plan(net.program(net.add("relu", "x")), isa_named("cortex-m"))
+    with pytest.raises(EngineError, match="more than 100; nothing of it is kept between steps; make"):
+        footprint(alone, None).require(100, None, alone)
 
 
 def test_what_needs_a_library_is_refused_by_name() -> None:

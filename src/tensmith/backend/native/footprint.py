@@ -92,6 +92,8 @@ def _peak(plan: NativePlan) -> str:
     during = [alive(plan, phase) for phase in range(len(plan.phases))]
     phase, most = max(enumerate(during), key=lambda item: sum(item[1].values()))
     largest = sorted(most.items(), key=lambda item: -item[1])[:_NAMED]
+    if not most:
+        return "nothing of it is kept between steps"
     told = ", ".join(f"{in_comment(name)} {size:,}" for name, size in largest)
     step = in_comment(plan.actions[plan.phases[phase][0]].writes)
     return f"most, {sum(most.values()):,}, is alive at step '{step}': {told}"
