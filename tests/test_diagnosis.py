@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from command_line import refused, tensmith
 from tensmith.cli.diagnose import _compared
-from tensmith.diagnosis import Fixed, _of_program, largest_difference
+from tensmith.diagnosis import Fixed, TimedStep, _of_program, _of_steps, largest_difference
 from tensmith.engine.base import available
 from tensmith.engine.engines.onnxruntime import _events
 from tensmith.engine.profile import StepTime, mean_steps, profile
@@ -49,6 +49,13 @@ def test_operators_that_become_several_are_not_said_to_go() -> None:
     program = Program("sums", three, ("y",), (node,), {})
     assert len(simplify(program).program.nodes) > 1
     assert not list(_of_program(program))
+
+
+@pytest.mark.parametrize(("kind", "advice"), [("Transpose", "--fix"), ("ReorderOutput", "tensmith bench")])
+def test_an_engines_own_layouts_are_not_to_be_mended_in_the_model(kind: str, advice: str) -> None:
+    step = TimedStep(StepTime("t", kind, ("y",), 1e-3), 0.5, None)
+    (found,) = _of_steps({"onnxruntime": [step]})
+    assert found.share == 0.5 and found.advice.endswith(advice)
 
 
 @pytest.fixture

@@ -29,10 +29,10 @@ from tensmith.progress import Progress, silent
 from tensmith.report.metric import Metric
 from tensmith.rewrite.trail import simplify
 
-# What engines call a change of layout, or of the kind of number; what ONNX Runtime adds to names of blocked
-# convolutions.
+# What engines call a change of layout, the model's and one of their own, or of the kind of number; what ONNX
+# Runtime adds to names of blocked convolutions.
 _BLOCKED = "_nchwc"
-_LAYOUT = ("transpose", "reorder", "nchwc", "permute")
+_TRANSPOSED, _REORDERED = ("transpose", "permute"), ("reorder", "nchwc")
 _NUMBERS = ("quantizelinear", "dequantize", "convert", "cast", "quantize")
 # Shares of the time that are worth a word; how many times over its bound a step is far from it.
 _WORTH, _LARGE, _FAR = 0.03, 0.05, 8.0
@@ -284,7 +284,12 @@ def _of_steps(steps: Mapping[str, Sequence[TimedStep]]) -> Iterator[Bottleneck]:
     """What the times of an engine's steps show."""
     for engine, timed in steps.items():
         for words, what, advice in (
-            (_LAYOUT, "is spent on turning layouts", "move transposes together: tensmith diagnose --fix"),
+            (_TRANSPOSED, "is spent on transposing", "move transposes together: tensmith diagnose --fix"),
+            (
+                _REORDERED,
+                "is spent on turning numbers into the engine's own layout and back",
+                "another engine may need no such layout: tensmith bench",
+            ),
             (_NUMBERS, "is spent on turning numbers into others", "quantize whole chains, not single layers"),
         ):
             steps_of = [t for t in timed if _begins(t.step, words)]
@@ -329,7 +334,7 @@ def _of_engines(latencies: BenchResult, untold: Mapping[str, str]) -> Iterator[B
 
 
 def _turns_layouts(step: StepTime) -> bool:
-    return _begins(step, _LAYOUT)
+    return _begins(step, (*_TRANSPOSED, *_REORDERED))
 
 
 def _begins(step: StepTime, words: tuple[str, ...]) -> bool:
