@@ -17,12 +17,11 @@ from tensmith.deploy.finalize import Finalized, Point, size_ratio
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
-from tensmith.engine.base import BASELINE_ENGINE, ENGINES
+from tensmith.engine.base import BASELINE_ENGINE, ENGINES, fixed_batch, specs_of
 from tensmith.evaluate.task import Task
 from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
-from tensmith.ir.program import samples_at_once
 from tensmith.report.document import FrontDocument, Metrics, Report
 from tensmith.rewrite.archives import trained_path, write_arrays
 from tensmith.rewrite.calibration import Calibration
@@ -233,7 +232,7 @@ def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Stor
         "data": story.data,
         "target": run.target.name,
         "threads": run.threads,
-        "batch": samples_at_once(run.program),
+        "batch": fixed_batch(specs_of(run.program.inputs)) or 1,
         "seed": run.seed,
         "command": repeating(run.folder.parent / CONFIG_FILE, config, task),
         "versions": {"tensmith": __version__, "python": sys.version.split()[0], **engines},

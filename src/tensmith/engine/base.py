@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -293,6 +293,12 @@ def specs_of(inputs: Mapping[str, TensorType]) -> tuple[TensorSpec, ...]:
         TensorSpec(name, type_.numpy.name, tuple(d if isinstance(d, int) else str(d) for d in type_.dims))
         for name, type_ in inputs.items()
     )
+
+
+def fixed_batch(specs: Sequence[TensorSpec]) -> int | None:
+    """How many samples inputs fix, by the first one that fixes any; None for any number."""
+    firsts = (spec.shape[0] for spec in specs if spec.shape)
+    return next((max(1, size) for size in firsts if isinstance(size, int)), None)
 
 
 def sizes_of(specs: tuple[TensorSpec, ...], inputs: Arrays) -> dict[str, int]:

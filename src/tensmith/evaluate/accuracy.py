@@ -10,7 +10,7 @@ import numpy as np
 
 from tensmith.data.dataset import Inputs, sample_count
 from tensmith.data.tokenizers import BESIDE_TOKENS
-from tensmith.engine.base import Session, check_inputs, in_parts, kinds_of
+from tensmith.engine.base import Session, check_inputs, fixed_batch, in_parts, kinds_of
 from tensmith.engine.signature import TensorSpec
 from tensmith.errors import DataError, EngineError, TensmithError
 from tensmith.evaluate.detection import Detections, matched
@@ -153,7 +153,7 @@ def all_outputs(session: Session, view: Samples, *, preprocess: Preprocess | Non
     """
     model = as_model(session, preprocess)
     apart = any(not spec.shape or isinstance(spec.shape[0], int) for spec in session.outputs)
-    best = 1 if apart and _fixed_batch(session) is None else best_batch_size(session)
+    best = 1 if apart and fixed_batch(session.inputs) is None else best_batch_size(session)
     rows: list[Array] = []
     for batch in view.batches(best):
         answers = model(batch.inputs)
@@ -299,15 +299,9 @@ def _cast(array: Array, dtype: str | None) -> Array:
     return np.ascontiguousarray(array)
 
 
-def _fixed_batch(session: Session) -> int | None:
-    sizes = [spec.shape[0] for spec in session.inputs if spec.shape]
-    fixed = [size for size in sizes if isinstance(size, int)]
-    return max(1, fixed[0]) if fixed else None
-
-
 def _at_a_time(session: Session) -> int | None:
     """How many samples the file or the engine answers at a time; None for any number."""
-    fixed = _fixed_batch(session)
+    fixed = fixed_batch(session.inputs)
     return session.samples if fixed is None else fixed
 
 
@@ -323,7 +317,7 @@ def _by_samples(specs: Sequence[TensorSpec]) -> bool:
 
 def _fits(session: Session, named: Mapping[str, Array], count: int) -> bool:
     """Whether these are as many samples as are answered at a time, every input with the batch of its own."""
-    if _fixed_batch(session) is None:
+    if fixed_batch(session.inputs) is None:
         return count == session.samples
     sizes = {spec.name: spec.shape[0] for spec in session.inputs if spec.shape}
     return all(len(array) == sizes[name] for name, array in named.items() if isinstance(sizes.get(name), int))

@@ -15,7 +15,7 @@ from typing import Any
 
 from tensmith.data import Dataset, DatasetPart, Splits, Subset
 from tensmith.data.opening import absolute
-from tensmith.engine.base import ENGINES
+from tensmith.engine.base import ENGINES, fixed_batch
 from tensmith.engine.signature import read_signature
 from tensmith.evaluate.accuracy import MOST_SAMPLES
 from tensmith.evaluate.contender import Contender
@@ -83,7 +83,9 @@ class Sharing:
             "threads": threads,
         }
         try:
-            together = _at_a_time(contender.path, sizes or {})
+            inputs = read_signature(contender.path).inputs
+            symbol = next((str(spec.shape[0]) for spec in inputs if spec.shape), "")
+            together = fixed_batch(inputs) or (sizes or {}).get(symbol, 1)
             found = self.workers.map(self._jobs({**request, "model": model}, view, files, together))
         except WorkersLost:
             self.tell("all workers were lost, and this process went on alone")
@@ -99,13 +101,6 @@ class Sharing:
         size = together * math.ceil(size / together)
         starts = range(0, len(view), size)
         return [Job(RUNNER, request, {"indices": view.indices[at : at + size]}, files) for at in starts]
-
-
-def _at_a_time(path: Path, sizes: Mapping[str, int]) -> int:
-    """How many samples a file fixes, or an engine that compiles it for sizes; 1 for any number."""
-    firsts = [spec.shape[0] for spec in read_signature(path).inputs if spec.shape]
-    fixed = [size for size in firsts if isinstance(size, int)]
-    return max(1, fixed[0] if fixed else sizes.get(str(firsts[0]), 1) if firsts else 1)
 
 
 def shared(workers: Workers, dataset: Dataset, splits: Splits, task: Task, tell: Progress) -> Sharing | None:

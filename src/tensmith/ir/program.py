@@ -192,9 +192,3 @@ def array_bytes(array: Array) -> int:
     if array.dtype == np.dtype(object):
         return sum(len(str(item)) for item in array.reshape(-1))
     return (array.size * TensorType.of(array).bits + 7) // 8
-
-
-def samples_at_once(program: Program) -> int:
-    """How many samples an inference takes: those that an input fixes, else one."""
-    fixed = (type_.shape[0] for type_ in program.inputs.values() if type_.shape)
-    return max((size for size in fixed if isinstance(size, int)), default=1)

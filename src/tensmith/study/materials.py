@@ -19,7 +19,7 @@ from tensmith.data import open_dataset, split
 from tensmith.data.dataset import Batch, by_name
 from tensmith.data.fingerprint import fingerprint
 from tensmith.data.images import ImageInput
-from tensmith.engine.base import BASELINE_ENGINE, Arrays, sizes_of, specs_of
+from tensmith.engine.base import BASELINE_ENGINE, Arrays, fixed_batch, sizes_of, specs_of
 from tensmith.engine.compiled import code_revision
 from tensmith.errors import DataError, ModelError, ProgramError, TensmithError
 from tensmith.evaluate.calibrator import Calibrator
@@ -33,7 +33,6 @@ from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import INT8_DOT, detect_cpu
 from tensmith.ir import Program
-from tensmith.ir.program import samples_at_once
 from tensmith.progress import silent
 from tensmith.report.metric import Metric, exact
 from tensmith.request import Request, judged_by, read_request
@@ -86,7 +85,7 @@ class Material:
     @property
     def batch(self) -> int:
         """How many samples it holds: more than one where the model fixes that."""
-        return samples_at_once(self.request.program)
+        return fixed_batch(specs_of(self.request.program.inputs)) or 1
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:
