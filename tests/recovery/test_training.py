@@ -57,7 +57,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> None:
     One thread: several wait for each other where others work, too.
     """
     torch.set_num_threads(1)
-    monkeypatch.setattr(Training, "_seconds_a_step", lambda self: (10.0, 0.0))
+    monkeypatch.setattr(Training, "seconds_a_step", lambda self: (10.0, 0.0))
     monkeypatch.setattr(training, "_LONG", 2)
     monkeypatch.setattr(training, "_DEAD", 0.0)
 
@@ -140,7 +140,7 @@ def test_bfloat16_is_taken_where_it_is_faster_and_as_good(
     monkeypatch.setattr(Training, "_gradients", lambda self, number: loss if self._bfloat16 else 2.0)
     course = lessons(original, pruned, tmp_path / "state.npz")
     for _ in range(2):  # the second course of a plan finds the same
-        assert course._seconds_a_step() == (seconds if taken else 1.0, 0.25) and course._bfloat16 == taken
+        assert course.seconds_a_step() == (seconds if taken else 1.0, 0.25) and course._bfloat16 == taken
 
 
 def test_zeros_that_grow_begin_without_any_and_come_to_stay(

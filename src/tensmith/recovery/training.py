@@ -161,10 +161,6 @@ class Training:
         """How many are over."""
         return self._state.courses
 
-    def seconds_a_step(self) -> float:
-        """What gradients take, as they are fastest here."""
-        return self._seconds_a_step()[0]
-
     def stands(self) -> Outlook:
         """What the courses so far came to."""
         state = self._state
@@ -176,7 +172,7 @@ class Training:
         """One more course, or the rest of one that was stopped."""
         until, latest = time.monotonic() + seconds, time.monotonic() + _LATEST * seconds
         with postponed() as interrupted:
-            learning, teaching = self._seconds_a_step()
+            learning, teaching = self.seconds_a_step()
             if not self._state.steps:
                 self._begin(seconds, learning, teaching, interrupted)
             state = self._state
@@ -341,7 +337,7 @@ class Training:
         """A batch in as many samples at a time as can be."""
         return list(parts_of(self._feed.at(number), self._network.program, self._at_once))
 
-    def _seconds_a_step(self) -> tuple[float, float]:
+    def seconds_a_step(self) -> tuple[float, float]:
         """What gradients take, in the form and on the threads that are fastest here, and what the original's
         answers take; nothing is learned.
 

@@ -52,7 +52,7 @@ class Lessons:
     def seconds_a_step(self, plan: Plan) -> float:
         """What a step takes here; TensmithError where the plan's program cannot be trained."""
         with _in_memory():
-            return self._training(plan).seconds_a_step()
+            return self._training(plan).seconds_a_step()[0]
 
     def _training(self, plan: Plan) -> Training:
         if plan.key not in self._trainings:
