@@ -133,6 +133,24 @@ def test_an_elbow_below_the_ladder_is_not_compared() -> None:
     assert {one.number: one.answer for one in observations(every)}[6] == "not enough data"
 
 
+def test_elbows_between_the_same_rungs_are_not_compared() -> None:
+    """Weights fall between 50 and 95 per cent, channels between 70 and 90: either may be the further one."""
+    names = {"channel_pruning:20": "channel_pruning:70", "channel_pruning:50": "channel_pruning:90"}
+
+    def coarse(result: CellResult) -> CellResult:
+        name = result.cell.optimization
+        moved = replace(result, cell=replace(result.cell, optimization=names.get(name, name)))
+        if name != "weight_pruning:95":
+            return moved
+        drop = replace(result.figures["drop"], value=9.0, low=8.0, high=10.0)
+        return replace(moved, figures={**result.figures, "drop": drop})
+
+    every = [coarse(result) for result in results() if not result.failed]
+    assert {(elbow.amount, elbow.falls) for elbow in elbows(every)} == {(50, 95), (70, 90)}
+    found = {one.number: one for one in observations(every)}
+    assert found[6].answer == "not enough data" and found[6].numbers.startswith("0 models")
+
+
 def test_models_of_random_weights_are_no_evidence_of_accuracy() -> None:
     random, trained = MODELS[:2], MODELS[2:]
     every = [r.without_accuracy() if r.cell.model in random else r for r in results()]

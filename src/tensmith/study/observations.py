@@ -238,8 +238,8 @@ def _elbows_apart(results: Sequence[CellResult]) -> tuple[str, str]:
         )
         if weights is None or channels is None:
             return None
-        # An elbow below the first rung lies anywhere under it, one beyond the last anywhere over it.
-        open_ = not weights.amount or (channels if weights.amount >= channels.amount else weights).beyond
+        # Accuracy falls somewhere between the last rung that holds and the first that does not.
+        open_ = weights.amount < channels.falls and channels.amount < weights.falls
         return None if open_ else float(weights.amount - channels.amount)
 
     gaps = []

@@ -7,6 +7,7 @@ the ladders of weight and of channel pruning; times by algorithm, untuned and tu
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections import defaultdict
@@ -85,15 +86,20 @@ def _latex(text: str) -> str:
 class Elbow:
     """The last rung of a ladder up to which accuracy holds; `low`, `high`: of the points lost there.
 
-    `amount` is 0 where not even the first rung holds; `beyond`: all rungs hold, so that the elbow lies at the
-    last one or further.
+    `amount` is 0 where not even the first rung holds; `falls`: the first rung that does not, infinity where
+    all hold. Accuracy falls somewhere between the two.
     """
 
     model: str
     kind: str
     amount: int
     result: CellResult | None
-    beyond: bool = False
+    falls: float
+
+    @property
+    def beyond(self) -> bool:
+        """Whether all rungs hold, so that the elbow lies at the last one or further."""
+        return math.isinf(self.falls)
 
     @property
     def certain(self) -> bool:
@@ -110,12 +116,13 @@ def elbows(results: Iterable[CellResult]) -> list[Elbow]:
             found[result.cell.model, kind][amount] = result
     made = []
     for (model, kind), rungs in found.items():
-        held, at = 0, None
+        held, at, falls = 0, None, math.inf
         for amount in sorted(rungs):
             if rungs[amount].figures["drop"].value > ELBOW_POINTS:
+                falls = amount
                 break
             held, at = amount, rungs[amount]
-        made.append(Elbow(model, kind, held, at, held == max(rungs)))
+        made.append(Elbow(model, kind, held, at, falls))
     return made
 
 
