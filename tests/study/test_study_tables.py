@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from study_sample import EXPECTED, GAINED, LOST, MODELS, results
 
+from tensmith.report.metric import exact
 from tensmith.study.observations import _median_above, _rank_correlations, observations
 from tensmith.study.results import CellResult
 from tensmith.study.tables import StudyTable, elbows, figures, reached, tables, write_figures, write_tables
@@ -164,6 +165,20 @@ def test_models_of_random_weights_are_no_evidence_of_accuracy() -> None:
     assert all("no result" in row for row in made[2].rows if row[1] in random)
     for figure in figures(every)[:2]:
         assert {curve.name for curve in figure.curves} == set(trained)
+
+
+@pytest.mark.parametrize(
+    ("disorder", "answer"), [(0.0, "does not hold"), (2.0, "not enough data"), (9.0, "holds")]
+)
+def test_what_may_or_may_not_go_together_is_not_said_to(disorder: float, answer: str) -> None:
+    """Twelve models of one order by size, by accuracy and by time, the more disturbed the less is known."""
+    noise = np.random.default_rng(0).normal(size=(12, 3)) * disorder
+    first, made = next(r for r in results() if not r.failed), []
+    for number, row in enumerate(number + noise[number] for number in range(12)):
+        figures = {name: exact(20.0 + value, first.figures[name].unit)
+                   for name, value in zip(("file_bytes", "accuracy", "latency_ms"), row)}  # fmt: skip
+        made.append(replace(first, cell=replace(first.cell, model=f"m{number}"), figures=figures))
+    assert observations(made)[0].answer == answer, observations(made)[0].numbers
 
 
 def test_ranks_in_blocks_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,16 +130,19 @@ def _uncorrelated(results: Sequence[CellResult]) -> tuple[str, str]:
     columns = np.array(
         [[r.figures["file_bytes"].value, r.figures["accuracy"].value, r.ms] for r in best.values()]
     )
-    told, apart = [], False
+    told, intervals = [], []
     for name, one, other in (
         ("size and accuracy", 0, 1),
         ("size and time", 0, 2),
         ("accuracy and time", 1, 2),
     ):
         low, high = bootstrap(columns[:, [one, other]], _rank_correlations)
-        apart |= high < _ONE_ORDER
+        intervals.append((low, high))
         told.append(f"{name}: rank correlation {low:.2f} to {high:.2f}")
-    return ("holds" if apart else "does not hold"), "; ".join(told)
+    if any(high < _ONE_ORDER for _, high in intervals):
+        return "holds", "; ".join(told)
+    together = all(low >= _ONE_ORDER for low, _ in intervals)
+    return ("does not hold" if together else "not enough data"), "; ".join(told)
 
 
 def _rank_correlations(rows: Array) -> Array:
