@@ -181,6 +181,26 @@ def test_what_may_or_may_not_go_together_is_not_said_to(disorder: float, answer:
     assert observations(made)[0].answer == answer, observations(made)[0].numbers
 
 
+def test_what_a_language_model_loses_is_not_told_in_points() -> None:
+    """Two models are judged by nats a token, of which less is better, and lose per cent of them."""
+    units = {"accuracy": "nats/token", "drop": "%"}
+
+    def speaking(result: CellResult) -> CellResult:
+        if result.cell.model not in MODELS[:2]:
+            return result
+        figures = {name: replace(metric, unit=units.get(name, metric.unit))
+                   for name, metric in result.figures.items()}  # fmt: skip
+        return replace(result, figures=figures)
+
+    every, others = list(map(speaking, results())), [r for r in results() if r.cell.model not in MODELS[:2]]
+    found, alone = ({one.number: one for one in observations(each)} for each in (every, others))
+    assert all(found[number] == alone[number] for number in (1, 7, 9, 10))
+    elbow_table = next(table for table in tables(every) if table.number == 3)
+    assert "not judged in points" in elbow_table.note
+    assert {row[0] for row in elbow_table.rows if " % [" in row[4]} == set(MODELS[:2])
+    assert figures(every)[0].up == "accuracy, nats/token or %" and figures(others)[0].up == "accuracy, %"
+
+
 def test_ranks_in_blocks_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(0).integers(0, 9, (50, 12, 2)).astype(float)
     whole = _rank_correlations(rows)

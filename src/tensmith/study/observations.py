@@ -121,12 +121,13 @@ def _uncorrelated(results: Sequence[CellResult]) -> tuple[str, str]:
     best: dict[tuple[str, str], CellResult] = {}
     for result in results:
         key = result.cell.model, result.cell.optimization
-        if "accuracy" not in result.figures:
-            continue
+        if "accuracy" not in result.figures or result.figures["accuracy"].unit != "%":
+            continue  # other units have another order, or another scale
         if result.cell.hardware.startswith("cpu:") and (key not in best or result.ms < best[key].ms):
             best[key] = result
     if len(best) < 2 * FEWEST:
-        return "not enough data", f"{len(best)} models with optimizations, and {2 * FEWEST} are the fewest"
+        of = "models with optimizations, judged in per cent"
+        return "not enough data", f"{len(best)} {of}, and {2 * FEWEST} are the fewest"
     columns = np.array(
         [[r.figures["file_bytes"].value, r.figures["accuracy"].value, r.ms] for r in best.values()]
     )
@@ -261,11 +262,16 @@ def _deep_pruning(results: Sequence[CellResult]) -> tuple[str, str]:
     return _median_below(drops, ELBOW_POINTS, "models' points lost")
 
 
+def _in_points(result: CellResult) -> bool:
+    """Whether what a model lost is told in points: of a language model it is per cent of the loss."""
+    return "drop" in result.figures and result.figures["drop"].unit == "pt"
+
+
 def _drops(results: Sequence[CellResult], optimization: str) -> list[float]:
     found = {
         r.cell.model: r.figures["drop"].value
         for r in results
-        if r.cell.optimization == optimization and "drop" in r.figures
+        if r.cell.optimization == optimization and _in_points(r)
     }
     return list(found.values())
 
@@ -287,7 +293,7 @@ def _calibration(results: Sequence[CellResult]) -> tuple[str, str]:
     pairs = {
         one.cell.model: one.figures["accuracy"].value - other.figures["accuracy"].value
         for one, other in _pairs(results, "optimization", "int8", "int8_uncalibrated")
-        if "accuracy" in one.figures and "accuracy" in other.figures
+        if _in_points(one) and _in_points(other)
     }
     return _median_above(list(pairs.values()), 0.0, "models' points gained")
 

@@ -28,6 +28,8 @@ from tensmith.study.results import CellResult
 
 # Points of accuracy that a model may lose up to its elbow.
 ELBOW_POINTS = 1.0
+# Units that heads of columns name.
+_USUAL = {"accuracy": "%", "drop": "pt"}
 _FORMATS = ("none", "float16", "int8_uncalibrated", "int8", "ours")
 NOTHING = "no result"
 
@@ -223,6 +225,8 @@ def _elbows(results: Sequence[CellResult]) -> StudyTable:
         f"The elbow is the last rung before one that loses over {ELBOW_POINTS:g} points; it is significant "
         "where the 95% interval of what is lost there ends below that."
     )
+    if any(r.figures["drop"].unit != "pt" for r in results if "drop" in r.figures):
+        note += f" What is not judged in points may lose {ELBOW_POINTS:g} per cent of what it is judged by."
     return StudyTable(3, "Elbow points", columns, tuple(rows), note)
 
 
@@ -288,7 +292,7 @@ def _told(result: CellResult, name: str) -> str:
     metric = result.figures.get(name)
     if metric is None:
         return NOTHING
-    unit = f" {metric.unit}" if name == "accuracy" and metric.unit != "%" else ""
+    unit = f" {metric.unit}" if metric.unit != _USUAL.get(name, metric.unit) else ""
     return with_interval(metric, unit)
 
 
@@ -327,7 +331,9 @@ def figures(results: Sequence[CellResult]) -> tuple[StudyFigure, ...]:
     def ladder(number: int, kind: str) -> StudyFigure:
         curves = rungs(kind, "") + rungs(f"{TRAINED}:{kind}", ", trained")
         words = kind.replace("_", " ")
-        return StudyFigure(number, f"Accuracy after {words}", "taken away, %", "accuracy, %", False, curves)
+        units = dict.fromkeys(metric.unit for curve in curves for metric in curve.y)
+        up = f"accuracy, {' or '.join(units) or '%'}"
+        return StudyFigure(number, f"Accuracy after {words}", "taken away, %", up, False, curves)
 
     def bars(number: int, title: str, wanted: Callable[[CellResult], bool], layer: str) -> StudyFigure:
         chosen = [r for r in ok if wanted(r)]
