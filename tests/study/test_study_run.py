@@ -178,6 +178,23 @@ def test_a_model_that_is_not_there_is_the_reason_of_its_cells(place: Path, tmp_p
     assert all("gone.onnx" in r.reason for r in run_study(plan, place, tmp_path).results)
 
 
+@pytest.mark.parametrize(("name", "reason"), [("folder", "is a folder"), ("x" * 300, "too long")])
+def test_a_model_that_cannot_be_read_stops_no_other(
+    place: Path, tmp_path: Path, name: str, reason: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    plan = plan_of(place)
+    path = str(tmp_path / name)
+    bad = plan.models[0].model_copy(update={"name": "bad", "path": path})
+    plan = plan.model_copy(update={"models": (bad, *plan.models), "hardware": ("estimated:host",)})
+    found = run_study(plan, place, tmp_path / "out").results
+    assert {r.cell.model for r in found if r.failed} == {"bad"} and {r.cell.model for r in found} == {
+        "bad",
+        "tiny",
+    }
+    assert all(reason in r.reason for r in found if r.failed)
+
+
 def test_results_stay_where_a_model_is_gone_for_a_while(place: Path, tmp_path: Path) -> None:
     shutil.copytree(place, tmp_path / "here", ignore=shutil.ignore_patterns("out"))
     plan = plan_of(place).model_copy(update={"hardware": ("estimated:host",), "optimizations": ("none",)})

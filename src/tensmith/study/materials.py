@@ -252,13 +252,16 @@ class Materials:
 
 
 def _identity(path: Path) -> str:
-    """Of a model's file, readable or not; empty where there is none."""
-    if not path.exists():
-        return ""
+    """Of a model's file, sound or not; empty where there is none that can be read."""
     try:
-        return file_identity(path)
-    except ModelError:
-        return sha256_file(path)
+        if not path.exists():
+            return ""
+        try:
+            return file_identity(path)
+        except ModelError:
+            return sha256_file(path)
+    except (TensmithError, OSError):
+        return ""
 
 
 def optimize(material: Material, name: str) -> tuple[Program, list[Step]]:
