@@ -96,6 +96,8 @@ def test_filters(tmp_path: Path) -> None:
         ("optimizations: [trained: [none]]\n", ("study.yaml:6", "leaves nothing to train")),
         ("optimizations: [trained]\n", ("study.yaml:6", "no optimization 'trained'")),
         ("optimizations: [trained: [int9]]\n", ("study.yaml:6", "did you mean 'int8'")),
+        ("optimizations: [{weight_pruning: ²}]\n", ("study.yaml:6", "'²' is no whole per cent")),
+        ("hardware: ['cpu:²']\n", ("study.yaml:6", "'²' is no number of threads")),
         ("systems: [tunned]\n", ("study.yaml:6", "did you mean 'tuned'?")),
         ("hardware: ['cpu:none']\n", ("study.yaml:6", "no number of threads")),
         ("hardware: ['estimated:cortex-a7']\n", ("study.yaml:6", "target")),
@@ -117,6 +119,8 @@ def test_a_name_is_that_of_a_folder_here(tmp_path: Path) -> None:
     name = next(line for line in SMALL.splitlines() if line.startswith("name:"))
     with pytest.raises(UsageError, match=r"yaml:1: '\.\./x' is no name"):
         read_plan(written(tmp_path, SMALL.replace(name, "name: ../x")))
+    with pytest.raises(UsageError, match="is no name"):
+        read_plan(written(tmp_path, SMALL.replace(name, r'name: "a\0b"')))
 
 
 def test_a_function_that_gives_data_is_found_as_python_finds_it(tmp_path: Path) -> None:

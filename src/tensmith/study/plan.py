@@ -238,7 +238,7 @@ def _optimization(name: str) -> str:
     _one_of((*PLAIN, *LADDERS), "optimization", kind)
     if (kind in LADDERS) != bool(colon):
         raise ValueError(f"'{name}' wants {'per cent' if kind in LADDERS else 'no number'}")
-    if colon and not (amount.isdigit() and 0 < int(amount) < 100):
+    if colon and not (amount.isdecimal() and 0 < int(amount) < 100):
         raise ValueError(f"'{amount}' is no whole per cent between 0 and 100")
     return name
 
@@ -256,13 +256,13 @@ def is_trained(name: str) -> bool:
 def rung(name: str) -> tuple[str, int | None]:
     """The kind of an optimization, and its per cent where it is a rung of a ladder."""
     kind, _, amount = name.rpartition(":")
-    return (kind, int(amount)) if amount.isdigit() else (name, None)
+    return (kind, int(amount)) if amount.isdecimal() else (name, None)
 
 
 def _hardware(name: str) -> str:
     kind, _, what = name.partition(":")
     _one_of(("cpu", "estimated", *DEVICES), "hardware", kind)
-    if kind == "cpu" and not (what == "" or (what.isdigit() and 1 <= int(what) <= MOST_THREADS)):
+    if kind == "cpu" and not (what == "" or (what.isdecimal() and 1 <= int(what) <= MOST_THREADS)):
         raise ValueError(f"'{what}' is no number of threads")
     if kind == "estimated":
         _one_of(target_names(), "target", what)
@@ -325,8 +325,8 @@ def read_plan(path: Path) -> StudyPlan:
 def _check_names(text: YamlText[StudyPlan]) -> None:
     """UsageError where names mean two things, or nothing."""
     plan = text.content
-    if plan.name in ("", ".", "..") or {"/", "\\"} & set(plan.name):
-        raise text.wrong(("name",), f"'{plan.name}' is no name of a folder")
+    if plan.name in ("", ".", "..") or {"/", "\\", "\0"} & set(plan.name):
+        raise text.wrong(("name",), f"{plan.name!r} is no name of a folder")
     for layer in ("datasets", "models"):
         names = [entry.name for entry in getattr(plan, layer)]
         for number, name in enumerate(names):
