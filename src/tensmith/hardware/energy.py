@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat
 class EnergyTable(BaseModel):
     """Picojoules a multiply-add by dtype, and a byte moved from cache (`sram_byte`) or main memory."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     multiply_add: dict[str, PositiveFloat]
     sram_byte: PositiveFloat

@@ -53,7 +53,7 @@ class Target(BaseModel):
     `flash_bytes` what its code and constants may, where they lie apart.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     description: Sentence
@@ -116,10 +116,13 @@ def load_target(name: str | Path) -> Target:
 def _from_toml(text: str, where: str) -> Target:
     try:
         fields: dict[str, Any] = tomllib.loads(text)
-        return Target.model_validate(fields)
+        target = Target.model_validate(fields)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{where} is not TOML: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
         raise UsageError(f"{where}: {field or 'target'}: {first['msg']}; correct it there") from error
+    if target.name == HOST:
+        raise UsageError(f"{where}: name: '{HOST}' is this machine; call the device something else")
+    return target
