@@ -141,19 +141,28 @@ class IsInf(Elementwise):
         return predicate(m, "isposinf" if attrs["detect_positive"] else "isneginf", args[0])
 
 
-def _bitwise(onnx: str, name: str) -> None:
-    def meaning(m: Scalars[T], *args: T) -> T:
-        return m.call(name, *args)
-
-    meaning.__doc__ = f"y = {name.removeprefix('bitwise_')} of the bits."
-    inverts = name == "bitwise_not"  # ~x = -1 - x
-    elementwise(onnx, name, function=name, commutative=not inverts, ring=inverts)(meaning)
+@elementwise("BitwiseAnd", "bitwise_and", function="bitwise_and", commutative=True)
+def bitwise_and(m: Scalars[T], a: T, b: T) -> T:
+    """y = and of the bits."""
+    return m.call("bitwise_and", a, b)
 
 
-_bitwise("BitwiseAnd", "bitwise_and")
-_bitwise("BitwiseOr", "bitwise_or")
-_bitwise("BitwiseXor", "bitwise_xor")
-_bitwise("BitwiseNot", "bitwise_not")
+@elementwise("BitwiseOr", "bitwise_or", function="bitwise_or", commutative=True)
+def bitwise_or(m: Scalars[T], a: T, b: T) -> T:
+    """y = or of the bits."""
+    return m.call("bitwise_or", a, b)
+
+
+@elementwise("BitwiseXor", "bitwise_xor", function="bitwise_xor", commutative=True)
+def bitwise_xor(m: Scalars[T], a: T, b: T) -> T:
+    """y = xor of the bits."""
+    return m.call("bitwise_xor", a, b)
+
+
+@elementwise("BitwiseNot", "bitwise_not", function="bitwise_not", ring=True)
+def bitwise_not(m: Scalars[T], x: T) -> T:
+    """y = not of the bits, which is -1 - x."""
+    return m.call("bitwise_not", x)
 
 
 @op("bit_shift", onnx="BitShift", attributes={"direction": REQUIRED})
