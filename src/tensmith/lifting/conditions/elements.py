@@ -87,7 +87,9 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
         node = self.element(value, indices)
         dtype = self.dtype(value)
         narrow = dtype[0] in "iu" and (dtype[0] == "u" or dtype in ("i8", "i16"))
-        wraps = narrow and self.program.producers[value].traits.ring
+        made = self.program.producers[value]
+        shifts = made.op == "bit_shift" and made.attrs["direction"] == "LEFT"
+        wraps = narrow and (made.traits.ring or shifts)
         return operators.wrap(self.world.arena, node, dtype) if wraps else node
 
     # Leaves
