@@ -138,6 +138,10 @@ class PythonEmitter(Emitter):
         """A value that shares no memory with a parameter."""
         return writer.typed(writer.value(name), writer.type(name).dtype).code
 
+    def moved(self, writer: PythonWriter, name: str) -> str:
+        """A value that replaces elements of a copy, which may be what it is read from."""
+        return writer.value(name).code
+
     def holds(self, writer: PythonWriter, condition: ExpressionText) -> str:
         """A 0-d truth value, for an `if`."""
         return condition.code
@@ -346,7 +350,7 @@ def _stored(target: PythonEmitter, writer: PythonWriter, name: str, outputs: lis
         if len(view.offset) != len(view.shape):  # a flat array stays flat
             value = target.spell("flattened", value if value.isidentifier() else f"({value})")
         return f"{writer.helper('_placed')}({local}, {value})"
-    values = [writer.value(output.name).code for output in outputs]
+    values = [target.moved(writer, output.name) for output in outputs]
     copied = target.spell("copied", local)
     if copied != local:
         writer.line(f"{local} = {copied}")

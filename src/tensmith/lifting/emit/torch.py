@@ -368,6 +368,10 @@ class Torch(PythonEmitter):
         ]
         return [f"device = {writer.helper('_device')}({', '.join(arrays)})"]
 
+    def moved(self, writer: PythonWriter, name: str) -> str:
+        """A view is of what came in: PyTorch refuses to assign from memory that it writes to."""
+        return (writer.assigned(name) if writer.is_view(name) else writer.value(name)).code
+
     def fresh(self, writer: PythonWriter, name: str) -> str:
         """Views are copied."""
         node = writer.producer(name)
