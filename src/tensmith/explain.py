@@ -17,10 +17,9 @@ from tensmith.hardware.target import HOST
 from tensmith.ir import Program
 from tensmith.report.document import FrontDocument, PointRow, Report, marks_of, metric_of, point_of
 from tensmith.report.stored import read_report
-from tensmith.rewrite.explain import near_misses
 from tensmith.rewrite.kept import layers_with_weights
 from tensmith.rewrite.lossy.weights import sites_of, stored_weights
-from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
+from tensmith.rewrite.rule import EXACT, Step
 from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import simplify
 from tensmith.search.checkpoint import DATABASE, Checkpoint
@@ -175,10 +174,13 @@ def _value(program: Program, layer: str) -> str:
 
 
 def _misses(program: Program, around: set[str] | None) -> list[Document]:
+    """Nodes at which a rule would apply but for one reason."""
     return [
-        {"rule": miss.rule, "site": miss.site, "reason": miss.reason}
-        for miss in near_misses(program)
-        if around is None or miss.site in around or miss.site == EVERYWHERE
+        {"rule": rule.name, "site": node.output, "reason": reason}
+        for node in program.nodes
+        if around is None or node.output in around
+        for rule in EXACT.values()
+        if (reason := rule.why_not(program, node)) is not None
     ]
 
 

@@ -12,7 +12,6 @@ from tensmith.backend.onnx import to_onnx
 from tensmith.formula.arith import PrimeField
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program, interpret
-from tensmith.rewrite.explain import near_misses
 from tensmith.rewrite.trail import replay_exact, simplify
 
 # Nodes that are left: convolutions, activations, additions, the head, and shortcuts that stride.
@@ -70,10 +69,3 @@ def test_a_simplified_network_is_equal_over_a_prime_field(data_dir: Path) -> Non
     before = interpret(program, inputs, field)
     after = interpret(simplify(program, fold=False).program, inputs, field)
     assert np.array_equal(before["logits"], after["logits"])
-
-
-@pytest.mark.data
-def test_near_misses_say_what_stands_in_the_way(data_dir: Path) -> None:
-    program = read_onnx(data_dir / "models" / "resnet20_cifar10.onnx")
-    missed = near_misses(simplify(program).program)
-    assert all(miss.site in program.producers and miss.reason for miss in missed)
