@@ -17,19 +17,15 @@ _FIELDS: dict[int, str] = {
 _HOLDERS = frozenset(_FIELDS.values())
 
 
-def check_fields(model: onnx.ModelProto, label: str) -> None:
+def check_fields(message: Message, label: str) -> None:
     """Raises ModelError naming the first field that is wrong. Elements of tensors are not looked at."""
-    _check(model, label)
-
-
-def _check(message: Message, label: str) -> None:
     if isinstance(message, onnx.TensorProto):  # listing its fields would copy its elements
         _check_text(message.name, "a tensor's name", label)
         return
     for field, value in message.ListFields():
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             for item in value if field.is_repeated else (value,):
-                _check(item, label)
+                check_fields(item, label)
         elif field.type == FieldDescriptor.TYPE_STRING:
             for item in value if field.is_repeated else (value,):
                 _check_text(item, field.full_name, label)
