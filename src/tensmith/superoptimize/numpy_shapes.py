@@ -43,13 +43,10 @@ def _transpose(t: Trace, out: Any, x: Any, axes: Sequence[int] | None = None) ->
     return _permuted(t, x, [a % rank for a in axes] if axes is not None else range(rank)[::-1])
 
 
-@means("transpose", view=True)
+@means("transpose", method="transpose", view=True)
 def _method_transpose(t: Trace, out: Any, x: Any, *axes: Any) -> str:
     given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
     return _transpose(t, out, x, given or None)
-
-
-METHODS["transpose"] = "transpose"
 
 
 @means(np.swapaxes, method="swapaxes", view=True)

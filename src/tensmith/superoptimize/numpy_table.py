@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.ir.types import dtype_name
-from tensmith.superoptimize.trace import METHODS, WEAK, NotTraceable, Trace, TracedArray, means, unwrapped
+from tensmith.superoptimize.trace import WEAK, NotTraceable, Trace, TracedArray, means, unwrapped
 
 Axes = int | Sequence[int] | None
 
@@ -42,11 +42,6 @@ for _function, _op in FUNCTIONS.items():
     means(_function)(_direct(_op))
 means(np.fabs)(_direct("abs"))
 WEAK |= {np.add, np.subtract, np.multiply, np.negative, np.absolute}
-
-
-@means(np.positive)
-def _positive(t: Trace, out: Any, x: Any) -> str:
-    return t.node("identity", t.operand(x, dtype_of(out)))
 
 
 @means(np.divide)
@@ -169,7 +164,7 @@ def _clip(t: Trace, out: Any, x: Any, low: Any = None, high: Any = None) -> str:
     return name if high is None else t.node("min", name, t.operand(high, dtype))
 
 
-@means("astype")
+@means("astype", method="astype")
 def _astype(t: Trace, out: Any, x: Any, dtype: Any) -> str:
     if dtype_of(unwrapped(x))[0] == "f" and dtype_of(out)[0] in "iu":
         raise NotTraceable("it makes whole numbers of floats")
@@ -178,15 +173,9 @@ def _astype(t: Trace, out: Any, x: Any, dtype: Any) -> str:
     )
 
 
-METHODS["astype"] = "astype"
-
-
-@means("copy", np.copy)
+@means("copy", np.copy, np.positive, method="copy")
 def _copy(t: Trace, out: Any, x: Any) -> str:
     return t.node("identity", t.operand(x, dtype_of(out)))
-
-
-METHODS["copy"] = "copy"
 
 
 @means(np.zeros_like)
