@@ -21,7 +21,7 @@ LEFT = {
     "rewrite/term.py": (1, "sums and products without an operand"),
     "rewrite/rule.py": (1, "rules are offered nodes of the ops that they declare"),
     "rewrite/law.py": (1, "whether a node is one of the ops that a law writes itself"),
-    "backend/native/steps/sums.py": (1, "the one test for sums of two values, for all epilogues"),
+    "backend/native/steps/patterns.py": (1, "the one test for sums of two values, for all epilogues"),
     "backend/native/steps/parts.py": (2, "a padding of a slice is one copy"),
     "backend/native/prepare/packed.py": (1, "a pass over one op"),
     "equality/cuts.py": (1, "a guess where degrees grow; a wrong one costs time alone"),

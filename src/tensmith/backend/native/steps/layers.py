@@ -14,8 +14,8 @@ from tensmith.backend.native.steps.coded_weights import LayerWeights, coded_weig
 from tensmith.backend.native.steps.curves import function_behind
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Free
+from tensmith.backend.native.steps.patterns import addend
 from tensmith.backend.native.steps.step import Array, Heavy
-from tensmith.backend.native.steps.sums import addend
 from tensmith.ir import Node
 from tensmith.ir.ops.convolution import window_attrs
 from tensmith.ir.ops.product import Product

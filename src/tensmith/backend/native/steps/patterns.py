@@ -29,6 +29,12 @@ def other_number(graph: StepGraph, node: Node) -> tuple[str, float] | None:
     return None
 
 
+def addend(node: Node, value: str) -> str | None:
+    """What a node adds to `value`; None if it is no sum of that and another value."""
+    others = [name for name in node.inputs if name != value]
+    return others[0] if node.op == "add" and len(others) == 1 else None
+
+
 def closed(graph: StepGraph, nodes: tuple[Node, ...]) -> bool:
     """Whether nobody else reads what is computed on the way, and all are tensor nodes."""
     inner = [graph.program.consumers.get(node.output, ()) for node in nodes[:-1]]

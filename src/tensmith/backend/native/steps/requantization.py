@@ -18,8 +18,8 @@ from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.integers import IntegerOperands
 from tensmith.backend.native.steps.layers import layer, numbers_of_channels
 from tensmith.backend.native.steps.operands import Free
+from tensmith.backend.native.steps.patterns import addend
 from tensmith.backend.native.steps.step import Array, Heavy
-from tensmith.backend.native.steps.sums import addend
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Call, Num, Read
 from tensmith.ir import Node
