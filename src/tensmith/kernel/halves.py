@@ -1,6 +1,6 @@
 """Functions of C vectors of 16-bit floats, for instruction sets that compute with them.
 
-A vector of halves is as wide as one of floats and holds twice as many.
+A vector of halves is as wide as one of floats and holds twice as many; bfloat16 is multiplied in pairs.
 """
 
 HALVES = """\
@@ -18,5 +18,18 @@ static inline vf half_of(vh x, int upper)
     vq parts[2];
     memcpy(parts, &x, sizeof x);
     return __builtin_convertvector(parts[upper], vf);
+}
+"""
+
+BFLOATS = """\
+/* A vector of floats as bfloat16, rounded to nearest even; numbers below 2^-126 become zero. */
+static inline void put_bf16(uint16_t *y, vf x)
+{
+    _mm256_storeu_si256((__m256i *)y, (__m256i)_mm512_cvtneps_pbh((__m512)x));
+}
+/* sums + the products of a pair of numbers and the pairs in the lanes of w. */
+static inline vf dot_bf16(vf sums, int32_t pair, vf w)
+{
+    return (vf)_mm512_dpbf16_ps((__m512)sums, (__m512bh)isplat(pair), (__m512bh)w);
 }
 """

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from tensmith.errors import EngineError, UsageError
 from tensmith.hardware.cpu import detect_cpu
 from tensmith.hardware.target import HOST, Target
-from tensmith.kernel.bfloat import BFLOATS
 from tensmith.kernel.codes import code_functions
 from tensmith.kernel.functions import FUNCTIONS
-from tensmith.kernel.halves import HALVES
+from tensmith.kernel.halves import BFLOATS, HALVES
 from tensmith.kernel.integers import HALF_PRODUCTS, integer_functions
 from tensmith.kernel.parts import part_functions
 
