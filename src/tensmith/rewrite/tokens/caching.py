@@ -76,7 +76,7 @@ class _Caching:
             raise ModelError(f"the model has a value named '{min(taken)}', which caches need; rename it")
         outputs = []
         for name in program.outputs:
-            rows = (NEW,) * len(self._axes(name))
+            rows = (NEW,) * len(self.rows.axes(name))
             if len(rows) != 1:
                 raise ModelError(f"output '{name}' has no single axis of tokens, so it has no new rows")
             outputs.append((name, self.value(name, rows)))
@@ -94,10 +94,6 @@ class _Caching:
             {**program.constants, **self.build.constants},
             origin=program.origin,
         )
-
-    def _axes(self, name: str) -> tuple[int, ...]:
-        """The axes of rows of a value."""
-        return self.rows.axes(name)
 
     def _input_type(self, name: str, type_: TensorType) -> TensorType:
         if name == MASK:
@@ -151,10 +147,10 @@ class _Caching:
             return self._passed(node, name, rows)
         if NEW in rows:
             made = self.value(name, (ALL,) * len(rows))
-            for axis, which in zip(self._axes(name), rows):
+            for axis, which in zip(self.rows.axes(name), rows):
                 made = self._cut(made, axis) if which == NEW else made
             return made
-        inputs = [self.value(n, (ALL,) * len(self._axes(n))) if n else "" for n in node.inputs]
+        inputs = [self.value(n, (ALL,) * len(self.rows.axes(n))) if n else "" for n in node.inputs]
         if node.traits.measures:
             raise ModelError(f"{node.label} measures '{node.inputs[0]}' in a way that is not known")
         return self._again(node, name, inputs)
@@ -176,9 +172,9 @@ class _Caching:
         chain = list(self._views(name))
         best = min(chain, key=lambda each: (self._row_size(each), not self._usual(each), chain.index(each)))
         # Slots lie as whoever asks first reads them; caches that grow, as they usually do.
-        self._turned.setdefault(best, self._axes(name) == (3,) and self.capacity is not None)
+        self._turned.setdefault(best, self.rows.axes(name) == (3,) and self.capacity is not None)
         if best == name:
-            return self._kept(name, self.value(name, (NEW,)), self._axes(name)[0])
+            return self._kept(name, self.value(name, (NEW,)), self.rows.axes(name)[0])
         return self._passed(self.program.producers[name], name, rows)
 
     def _views(self, name: str) -> Iterator[str]:
@@ -186,7 +182,7 @@ class _Caching:
         while True:
             yield name
             node = self.program.producers.get(name)
-            if node is None or not is_of(node, *_VIEWS) or len(self._axes(node.inputs[0])) != 1:
+            if node is None or not is_of(node, *_VIEWS) or len(self.rows.axes(node.inputs[0])) != 1:
                 return
             name = node.inputs[0]
 
@@ -196,7 +192,7 @@ class _Caching:
 
     def _usual(self, name: str) -> bool:
         """Whether it lies as caches usually do: [batch, heads, rows, features]."""
-        return self.program.type(name).rank == 4 and self._axes(name) == (2,)
+        return self.program.type(name).rank == 4 and self.rows.axes(name) == (2,)
 
     def _kept(self, name: str, new: str, axis: int) -> str:
         """A cache of a value along an axis, with its new rows behind it."""
@@ -230,7 +226,7 @@ class _Caching:
 
     def _passed(self, node: Node, name: str, rows: Rows) -> str:
         """A node whose output has those rows, with what it reads chosen alike."""
-        return self._again(node, name, inputs_for(self, node, name, dict(zip(self._axes(name), rows))))
+        return self._again(node, name, inputs_for(self, node, name, dict(zip(self.rows.axes(name), rows))))
 
     def _again(self, node: Node, name: str, inputs: Sequence[str]) -> str:
         """The node on other inputs."""
@@ -255,7 +251,7 @@ class _Caching:
 
     def shape(self, name: str, rows: Rows) -> str:
         """The shape of a value with those rows, as a tensor."""
-        which = dict(zip(self._axes(name), rows))
+        which = dict(zip(self.rows.axes(name), rows))
         dims = self.program.type(name).dims
         parts = [self._size(size, which.get(axis, ALL)) for axis, size in enumerate(dims)]
         return self.build.add("concat", parts, f"{name} shape", axis=0)
