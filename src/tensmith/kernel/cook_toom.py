@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 from tensmith.kernel.epilogue import literal
 
@@ -36,6 +37,7 @@ class Filtering:
         return self.outputs + self.taps - 1
 
 
+@cache
 def filtering(outputs: int, taps: int) -> Filtering:
     """F(outputs, taps) over the first points."""
     count = outputs + taps - 1

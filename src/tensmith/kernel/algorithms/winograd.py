@@ -102,7 +102,7 @@ class Winograd(Kernel):
     @property
     def transforms(self) -> Filtering:
         """The matrices."""
-        return _filtering(self.size, self._phases.taps)
+        return filtering(self.size, self._phases.taps)
 
     @property
     def _phases(self) -> Phases:
@@ -366,11 +366,6 @@ static void {name}_product_{blocks}(const float *restrict v, int start, int last
         store(m + (k * {self.group} + j) * {self._area * lanes}, a[j][k]);
 }}
 """
-
-
-@functools.cache
-def _filtering(size: int, taps: int) -> Filtering:
-    return filtering(size, taps)
 
 
 @functools.cache
