@@ -192,3 +192,12 @@ def test_what_is_given_to_a_helper_is_computed_before_it(tmp_path: Path) -> None
     for result in lift_file(path, targets=(), run=False)[2:]:
         assert result.proved, (result.name, result.reason)
         assert [entry.text for entry in result.work.lifted.requires] == ["m != 0"], result.name
+
+
+@pytest.mark.parametrize(("count", "said"), [("k", True), ("7", False)])
+def test_shift_counts_that_c_leaves_undefined_are_stated(count: str, said: bool, tmp_path: Path) -> None:
+    text = "void f(int n, unsigned k, const unsigned *a, unsigned *b)\n"
+    text += f"{{\n    for (int i = 0; i < n; i++)\n        b[i] = (a[i] >> {count}) + k;\n}}\n"
+    result = lift(tmp_path, "shifts.c", text)
+    assert result.proved, result.reason
+    assert any("shift counts" in part for part in result.assumes) == said

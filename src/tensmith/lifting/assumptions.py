@@ -85,6 +85,10 @@ OUTSIDE = _stated("{} does not lie in memory that is written", Excuse.ALIASING)
 ROWS_APART = _stated("the rows of {} do not overlap", Excuse.ALIASING)
 CLAMPED = _stated("the bounds of clamp at line {} are in order", Excuse.DOMAIN)
 FUSED = _stated("fma rounds once in the source", Excuse.ROUNDING)
+SHIFTED = _stated(
+    "shift counts are not negative, and less than the bits of what is shifted (C leaves others undefined)",
+    Excuse.DOMAIN,
+)
 C_ASSERTION = _stated("at line {}, {words} (an assertion of the source)", Excuse.ASSERTION)
 
 # Of Python.

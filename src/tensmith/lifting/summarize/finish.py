@@ -157,6 +157,10 @@ def _truncates(cast: Call) -> bool:
     return cast.type.kind == "int" and cast.args[0].type.kind == "float"
 
 
+def _shifts_by_data(call: Call) -> bool:
+    return call.function in ("left_shift", "right_shift") and not isinstance(call.args[1], Num)
+
+
 def assumed(function: Function) -> tuple[str, ...]:
     """What every result for a function assumes of it, what its front end notes first."""
     parts = list(nodes(function))
@@ -171,6 +175,9 @@ def assumed(function: Function) -> tuple[str, ...]:
             found.append(assumptions.FLOAT_DIVISORS())
         if any(scalar.kind == "int" for scalar in scalars):
             found.append(assumptions.INTEGERS())
-    elif any(scalar.kind == "int" and scalar.signed for scalar in scalars):
+        return tuple(dict.fromkeys(found))
+    if any(scalar.kind == "int" and scalar.signed for scalar in scalars):
         found.append(assumptions.SIGNED())
+    if any(isinstance(part, Call) and _shifts_by_data(part) for part in parts):
+        found.append(assumptions.SHIFTED())
     return tuple(dict.fromkeys(found))
