@@ -28,7 +28,8 @@ def of_one_number(op: Op) -> bool:
     return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD] == ["m", "x"]
 
 
-FUNCTIONS = sorted(name for name, op in OPS.items() if of_one_number(op))
+# The bits of a number are those of a whole one.
+FUNCTIONS = sorted(name for name, op in OPS.items() if of_one_number(op) and name != "bitwise_not")
 
 
 def run(net: Net, outputs: list[str], folder: Path) -> tuple[dict[str, Array], dict[str, Array], str]:
