@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,15 @@ def ours(path: Path, engine: str, tokens: int) -> Callable[[], Said]:
     return say
 
 
-def written_in_bytes(path: Path) -> None:
-    """Writes the model as the int8 method makes it."""
+@cache
+def in_bytes(folder: Path) -> tuple[Path, float]:
+    """The model as the int8 method makes it, in a folder, and by how many per cent its loss is above the
+    original's."""
     program, calibration = simplify(read_onnx(MODEL)).program, CASE.views(DATA).calibration
     calibrator = Calibrator(calibration, len(calibration), None, 1)
     treated = apply_lossy(program, Step("int8", EVERYWHERE, INT8, "lossy"), calibrator)
-    write_onnx(simplify(treated).program, path)
+    write_onnx(simplify(treated).program, path := folder / "small.onnx")
+    return path, 100 * (nats(path) / nats(MODEL) - 1)
 
 
 def nats(path: Path) -> float:
@@ -93,16 +97,15 @@ def nats(path: Path) -> float:
     return float(np.concatenate(found).mean())
 
 
-def measured(tokens: int, seconds: float) -> parts.Found:
-    """Texts of so many tokens, in turns."""
+def measured(tokens: int, seconds: float, kept: Path) -> parts.Found:
+    """Texts of so many tokens, in turns. kept: the folder of what all cases run."""
     with tempfile.TemporaryDirectory(prefix="tensmith-generation-") as folder:
         say = {name: ours(MODEL, name, tokens) for name in (NATIVE, CACHED)}
         say[PLAIN] = plain(tokens, Path(folder))
         last = {name: each()[1] for name, each in say.items()}
         if len(set(last.values())) > 1:
             return parts.Found(wrong=[f"{tokens} tokens end in {last}"])
-        written_in_bytes(small := Path(folder) / "small.onnx")
-        lost = 100 * (nats(small) / nats(MODEL) - 1)
+        small, lost = in_bytes(kept)
         say[SMALL] = ours(small, NATIVE, tokens)
         last[SMALL] = say[SMALL]()[1]
         rounds: list[dict[str, float]] = []
@@ -133,7 +136,9 @@ def main() -> int:
     options = parser.parse_args()
     cases = {f"{tokens} tokens": int(tokens) for tokens in options.tokens}
     settings = {"bench": "native_generation", "seconds": options.seconds}
-    return parts.main(cases, measured, options.output, settings, seconds=options.seconds)
+    with tempfile.TemporaryDirectory(prefix="tensmith-generation-") as folder:
+        more = {"seconds": options.seconds, "kept": Path(folder)}
+        return parts.main(cases, measured, options.output, settings, **more)
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def compress(
     module = None if isinstance(model, (str, os.PathLike)) else model
     place = at_home(output)
     work = place / WORK
-    path = at_home(model) if module is None else work / "model.onnx"
+    path = model if module is None else work / "model.onnx"
     config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
     strategy = STRATEGIES[config.search]
     strategy.demand()

@@ -22,6 +22,7 @@ from pydantic import (
 
 from tensmith.engine.base import MOST_THREADS
 from tensmith.errors import UsageError, nearest
+from tensmith.files import at_home
 from tensmith.yaml_text import faulty, yaml_document
 
 # What a run's folder keeps its configuration in.
@@ -70,6 +71,10 @@ def _path(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def _at_home(path: str) -> str:
+    return str(at_home(path)) if path.startswith("~") else path
+
+
 def _known_methods(names: tuple[str, ...]) -> tuple[str, ...]:
     if not names:
         return names
@@ -95,7 +100,7 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    model: str
+    model: Annotated[str, AfterValidator(_at_home)]
     data: str = ""
     preprocess: str = "auto"
     measure: Literal["auto", "accuracy", "agreement", "loss", "average-precision", "fidelity", "score"] = (
@@ -116,7 +121,7 @@ class Config(BaseModel):
     search: Annotated[str, AfterValidator(_known_search)] = "beam"
     keep: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
     only: Annotated[tuple[str, ...], BeforeValidator(_several), AfterValidator(_known_methods)] = ()
-    plan: Annotated[str, BeforeValidator(_path)] = ""
+    plan: Annotated[str, BeforeValidator(_path), AfterValidator(_at_home)] = ""
     hardware: bool = True
     time_budget: Annotated[float, BeforeValidator(_seconds)] = Field(600.0, gt=0)
     recover: Annotated[float, BeforeValidator(_seconds_or_none)] = Field(0.0, ge=0)

@@ -50,8 +50,8 @@ class TensmithError(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
-    return (str(error).splitlines() or [""])[0]
+    """What an error says, in one line; of one without words, its kind."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def our_fault(error: Exception) -> str:

@@ -31,6 +31,7 @@ from tensmith.data.preprocess import RAW
 from tensmith.data.tokenizers import BESIDE_TOKENS
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import DataError, UsageError
+from tensmith.evaluate.accuracy import no_classes
 from tensmith.evaluate.heads import HEADS, Head, head_named
 from tensmith.evaluate.likelihood import log_likelihoods, objects_found
 from tensmith.evaluate.task import Task, choose_measure, image_form
@@ -206,10 +207,7 @@ def _demand_classes(request: Request) -> None:
     type_ = program.facts[program.outputs[0]].type
     last = type_.dims[-1] if type_ is not None and type_.shape is not None and len(type_.dims) == 2 else None
     if last == 1:
-        raise DataError(
-            "the model's first output has one number a sample, which tells no classes apart; "
-            "use --measure fidelity, or give an evaluation function"
-        )
+        raise no_classes()
     if isinstance(last, int) and last < known:
         raise DataError(
             f"{request.title} has labels up to {known - 1}, and the model tells {last} classes apart; "

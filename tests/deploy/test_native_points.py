@@ -140,6 +140,15 @@ def test_where_onnx_runtime_is_off_the_interpreter_decides(
     assert ("ONNX Runtime" in claim.detail) == (meant is not _refused)
 
 
+def compressed(tiny: Path, output: Path, **more: Any) -> None:
+    """Compresses for latency in the native engine, which is on the front."""
+    made = tensmith.compress(
+        tiny / "tiny.onnx", f"npz:{tiny / 'tiny.npz'}", output=output, engines=(NATIVE,),
+        time_budget=1, preprocess="raw", prefer="latency", **more,
+    )  # fmt: skip
+    assert NATIVE in {point.engine for point in made.points}
+
+
 def test_a_point_is_delivered_where_the_cache_was_emptied_meanwhile(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,11 +160,7 @@ def test_a_point_is_delivered_where_the_cache_was_emptied_meanwhile(
         write(*words)
 
     monkeypatch.setattr(compression, "write_run", emptied)
-    made = tensmith.compress(
-        tiny / "tiny.onnx", f"npz:{tiny / 'tiny.npz'}", output=tmp_path / "out", engines=(NATIVE,),
-        time_budget=1, preprocess="raw", prefer="latency",
-    )  # fmt: skip
-    assert NATIVE in {point.engine for point in made.points}
+    compressed(tiny, tmp_path / "out")
     assert (tmp_path / "out" / "best" / loader.LIBRARY).is_file()
 
 
@@ -174,22 +179,14 @@ def test_a_point_is_what_was_timed_though_kernels_are_timed_meanwhile(
         return compare(*words, **more)
 
     monkeypatch.setattr(finalize, "compare", tuned_meanwhile)
-    made = tensmith.compress(
-        tiny / "tiny.onnx", f"npz:{tiny / 'tiny.npz'}", output=tmp_path / "out", engines=(NATIVE,),
-        time_budget=1, preprocess="raw", prefer="latency",
-    )  # fmt: skip
-    assert NATIVE in {point.engine for point in made.points}
+    compressed(tiny, tmp_path / "out")
 
 
 def test_a_native_run_is_resumed(
     out: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own_cache(tmp_path / "another", monkeypatch)
-    again = tensmith.compress(
-        tiny / "tiny.onnx", f"npz:{tiny / 'tiny.npz'}", output=out, engines=(NATIVE,),
-        time_budget=1, preprocess="raw", prefer="latency", resume=True,
-    )  # fmt: skip
-    assert NATIVE in {point.engine for point in again.points}
+    compressed(tiny, out, resume=True)
 
 
 @pytest.mark.skipif(bool(refusal("bf16", host_isa())), reason="this CPU does not multiply bfloat16")

@@ -181,14 +181,11 @@ def _configuration(given: dict[str, Any], file: Path | None) -> Config:
     """The options given on the command line over those of the file over the defaults."""
     from tensmith.config import OptionError, make_config, read_config, refuse_code
     from tensmith.errors import UsageError
-    from tensmith.files import at_home
     from tensmith.yaml_text import place_in
 
     options = given
     if file is not None:
         options = {**read_config(file), **given}
-        if isinstance(model := options.get("model"), str) and model:
-            options["model"] = str(at_home(model))
         if options.get("data") == "":
             raise UsageError(
                 f"{file} names no data; give --data KIND:PATH, or where its data came from Python, go on "

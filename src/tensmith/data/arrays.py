@@ -22,7 +22,7 @@ from tensmith.data.dataset import (
     sample_shapes,
 )
 from tensmith.data.parts import ArrayPart, checked_labels
-from tensmith.errors import DataError
+from tensmith.errors import DataError, first_line
 
 BATCHES_LIMIT = 8 << 30
 
@@ -149,8 +149,9 @@ def _numeric(value: Any, where: str) -> Array:
     except ValueError as error:  # lists of different lengths
         raise DataError(f"{where} is no array ({error}); give samples of one shape") from error
     except (TypeError, RuntimeError) as error:  # tensors with gradients, on a GPU, or in bfloat16
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{where} is not readable as an array ({reason}); give NumPy arrays") from error
+        raise DataError(
+            f"{where} is not readable as an array ({first_line(error)}); give NumPy arrays"
+        ) from error
     if array.dtype.kind not in "iufb":
         raise DataError(f"{where} holds {array.dtype} values; give numeric arrays")
     return array

@@ -95,17 +95,22 @@ class Model:
     def _answers(self) -> Answering:
         return as_model(self.session)
 
-    def _loaded(self) -> Session:
-        path = self._compiled or self.path
-        if self._compiled is None and (self._gguf or path.suffix == _PACKED_SUFFIX):
+    @cached_property
+    def _file(self) -> Path:
+        """The ONNX file that an engine loads, checked; a temporary one of another."""
+        path = self.path
+        if self._gguf or path.suffix == _PACKED_SUFFIX:
             self._folder = TemporaryFolder()
             path = Path(self._folder.name) / "model.onnx"
             if self._gguf:
                 write_onnx(self.program, path)
             else:
                 path.write_bytes(self.onnx_bytes)
-        if self._compiled is None:
-            check_model(path)
+        check_model(path)
+        return path
+
+    def _loaded(self) -> Session:
+        path = self._compiled or self._file
         return ENGINES[self._engine].prepare(path, self._threads, sizes=None, **self._settings)
 
     def __call__(self, inputs: np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]) -> Any:
@@ -261,7 +266,7 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     elif is_gguf(path):
         _ = model.program
     elif compiled is None:
-        check_model(path)
+        _ = model._file
     return model
 
 

@@ -70,10 +70,7 @@ def classify(
         _demand_one_answer(session.outputs[0].name, answers)
         scores = first_output(session, answers, batch.inputs).astype(np.float32, copy=False)
         if scores.shape[1] < 2:
-            raise DataError(
-                "the model's first output has one number a sample, which tells no classes apart; "
-                "use --measure fidelity, or give an evaluation function"
-            )
+            raise no_classes()
         predicted.append(np.where(np.isnan(scores).any(axis=1), -1, scores.argmax(axis=1)))
         if batch.labels is not None:
             labels.append(_checked(batch.labels, (len(scores),), scores.shape[1]))
@@ -85,6 +82,14 @@ def classify(
 def answers_places(dims: Sequence[object]) -> bool:
     """Whether an output [n, ...] says something at each of several places: a pixel, a token."""
     return sum(size != 1 for size in dims[1:]) > 1
+
+
+def no_classes() -> DataError:
+    """Of a first output that has one number a sample."""
+    return DataError(
+        "the model's first output has one number a sample, which tells no classes apart; "
+        "use --measure fidelity, or give an evaluation function"
+    )
 
 
 def tells_classes(dims: Sequence[object]) -> bool:

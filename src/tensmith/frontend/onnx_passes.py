@@ -12,7 +12,7 @@ import onnx
 import onnx.inliner
 import onnx.version_converter
 
-from tensmith.errors import ModelError
+from tensmith.errors import ModelError, first_line
 from tensmith.formula.arith import Array
 from tensmith.frontend.onnx_tensor import ExternalFiles, read_tensor
 from tensmith.ir.onnx_schema import NEWEST_OPSET, OLDEST_OPSET, standard_domain
@@ -35,7 +35,7 @@ def converted(model: onnx.ModelProto, version: int, label: str) -> onnx.ModelPro
     except Exception as error:  # the converter raises whatever its C++ adapters throw
         raise ModelError(
             f"{label} is at opset {version} and cannot be converted to {OLDEST_OPSET}: "
-            f"{_first_line(error)}; export it again at opset {OLDEST_OPSET} or newer"
+            f"{first_line(error).rstrip('.;')}; export it again at opset {OLDEST_OPSET} or newer"
         ) from error
     if version < 11:
         _state_positions(found.graph, {}, version, label)
@@ -126,8 +126,9 @@ def inlined(model: onnx.ModelProto, label: str) -> onnx.ModelProto:
     try:
         found = _run(lambda light: onnx.inliner.inline_local_functions(light, convert_version=True), model)
     except Exception as error:  # the inliner raises whatever its C++ throws
+        reason = first_line(error).rstrip(".;")
         raise ModelError(
-            f"{label} has local functions that cannot be inlined: {_first_line(error)}; export it without"
+            f"{label} has local functions that cannot be inlined: {reason}; export it without"
         ) from error
     del found.functions[:]
     return found
@@ -212,10 +213,6 @@ def _with_weights(light: onnx.ModelProto, original: onnx.ModelProto) -> onnx.Mod
     light.graph.initializer.extend(t for t in original.graph.initializer if t.name in large)
     light.graph.sparse_initializer.extend(original.graph.sparse_initializer)
     return light
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".;")
 
 
 def bound_expansion(model: onnx.ModelProto, label: str) -> None:

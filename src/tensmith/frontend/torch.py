@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.errors import ModelError, needing
+from tensmith.errors import ModelError, first_line, needing
 from tensmith.files import TemporaryFolder
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir.program import Program
@@ -70,7 +70,7 @@ def _exported(module: Any, inputs: Sequence[Any], shapes: Any, opset: int | None
             )  # fmt: skip
     except Exception as error:  # the exporter raises whatever the module's own code raises
         cause = error.__cause__ or error  # the exporter's own words name its steps, not the fault
-        reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0].rstrip(".")
+        reason = first_line(cause).rstrip(".")
         raise ModelError(
             f"{type(module).__name__} cannot be exported by torch.export: {reason}; check that it takes "
             "example_inputs, and remove control flow that depends on data"

@@ -19,6 +19,7 @@ from tensmith.errors import TensmithError, UsageError, nearest
 from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.runnable import RUNNABLE
 
 if TYPE_CHECKING:
     from tensmith.lifting.source.python.kinds import AnyKind, ArrayKind
@@ -53,8 +54,6 @@ def lift(function: Any = None, /, *, to: str = "numpy") -> Any:
     Helpers and constants of the module are taken as they are at the first call. UsageError for what is no
     function, or a target that does not run from Python.
     """
-    from tensmith.lifting.running import RUNNABLE
-
     if to not in RUNNABLE:
         raise UsageError(f"'{to}' is no target that runs from Python{nearest(to, RUNNABLE)}")
     if function is None:

@@ -23,22 +23,13 @@ from tensmith.formula.types import MachineType
 from tensmith.kernel.toolchain import find_compiler, has_compiler, run_compiler
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Function
+from tensmith.lifting.runnable import MODULES
 from tensmith.lifting.second.inputs import evaluated
 from tensmith.lifting.second.values import dtype, flat, is_flat
 from tensmith.lifting.summary import length_symbol
 
 Callee = Callable[..., Any]
 
-# Targets that run on this machine, and the module each needs.
-MODULES = {
-    "numpy": "numpy",
-    "torch": "torch",
-    "tensorflow": "tensorflow",
-    "jax": "jax",
-    "mlx": "mlx",
-    "onnx": "onnxruntime",
-}
-RUNNABLE = (*MODULES, "c")
 _COMPILE = ("-std=c11", "-O3", "-march=native", "-shared", "-fPIC", "-w")
 
 

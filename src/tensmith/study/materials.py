@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from tensmith.data.fingerprint import fingerprint
 from tensmith.data.images import ImageInput
 from tensmith.engine.base import BASELINE_ENGINE, Arrays, fixed_batch, sizes_of, specs_of
 from tensmith.engine.compiled import code_revision
-from tensmith.errors import DataError, ModelError, ProgramError, TensmithError
+from tensmith.errors import DataError, ProgramError, TensmithError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
@@ -253,15 +254,10 @@ class Materials:
 
 def _identity(path: Path) -> str:
     """Of a model's file, sound or not; empty where there is none that can be read."""
-    try:
-        if not path.exists():
-            return ""
-        try:
-            return file_identity(path)
-        except ModelError:
-            return sha256_file(path)
-    except (TensmithError, OSError):
-        return ""
+    for identity in (file_identity, sha256_file):
+        with contextlib.suppress(TensmithError, OSError):
+            return identity(path) if path.exists() else ""
+    return ""
 
 
 def optimize(material: Material, name: str) -> tuple[Program, list[Step]]:

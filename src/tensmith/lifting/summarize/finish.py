@@ -175,9 +175,9 @@ def assumed(function: Function) -> tuple[str, ...]:
             found.append(assumptions.FLOAT_DIVISORS())
         if any(scalar.kind == "int" for scalar in scalars):
             found.append(assumptions.INTEGERS())
-        return tuple(dict.fromkeys(found))
-    if any(scalar.kind == "int" and scalar.signed for scalar in scalars):
-        found.append(assumptions.SIGNED())
-    if any(isinstance(part, Call) and _shifts_by_data(part) for part in parts):
-        found.append(assumptions.SHIFTED())
+    else:
+        if any(scalar.kind == "int" and scalar.signed for scalar in scalars):
+            found.append(assumptions.SIGNED())
+        if any(isinstance(part, Call) and _shifts_by_data(part) for part in parts):
+            found.append(assumptions.SHIFTED())
     return tuple(dict.fromkeys(found))
