@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tensmith.hardware import cpu as hardware_cpu
 from tensmith.hardware.cpu import Cpu, detect_cpu, features_of, parse_cache_size, parse_cpuinfo
 from tensmith.hardware.host import operations_per_cycle
 
@@ -44,6 +45,17 @@ def test_x86_is_the_first_processor() -> None:
         "amx_bf16",
         "amx_int8",
     }
+
+
+@pytest.mark.parametrize("lent", [True, False])
+def test_tile_registers_are_there_where_the_system_lends_them(
+    monkeypatch: pytest.MonkeyPatch, lent: bool
+) -> None:
+    monkeypatch.setattr(hardware_cpu, "_read", lambda path: X86 if path.name == "cpuinfo" else "")
+    monkeypatch.setattr(hardware_cpu, "_lent", lambda: lent)
+    found = detect_cpu()
+    assert ({"amx_int8", "amx_bf16"} <= found.features) == lent
+    assert "avx512_vnni" in found.features
 
 
 def test_arm_features_have_their_common_names() -> None:

@@ -12,6 +12,7 @@ import pytest
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, Isa, Kernel, candidates, isa_named, shipped
 from tensmith.kernel.alone import function_version
+from tensmith.kernel.isa import TILES
 from tensmith.kernel.shipped import Document, Ranked, ShippedEntry, ShippedTable, read_table
 
 ISA = isa_named("avx2")
@@ -87,6 +88,16 @@ def test_other_instructions_get_an_empty_table() -> None:
     avx512 = isa_named("avx512", ["avx512_vnni", "avx512_bf16"])
     fewer = isa_named("avx512")
     assert shipped.shipped(avx512).entries and not shipped.shipped(fewer).entries
+
+
+def test_tiles_leave_what_was_timed_of_floats() -> None:
+    features = ["avx512_vnni", "avx512_bf16"]
+    without, with_tiles = (
+        shipped.shipped(isa_named("avx512", names)) for names in (features, [*features, TILES])
+    )
+    floats = [entry for entry in without.entries if entry.problem.dtype != "u8"]
+    assert floats and list(with_tiles.entries) == floats
+    assert not shipped.shipped(isa_named("avx512", [TILES])).entries
 
 
 def damaged(path: tuple[str | int, ...], value: Any) -> str:

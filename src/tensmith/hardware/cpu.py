@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import platform
 import re
@@ -34,6 +36,11 @@ _FLAGS = {
     "bf16": "bf16",
     "sve": "sve",
 }
+
+
+# Those that Linux lends to a process that asks: arch_prctl(ARCH_REQ_XCOMP_PERM, tile data), Linux 5.16.
+_LENT = frozenset({"amx_int8", "amx_bf16"})
+_ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18
 
 
 # Features with one instruction that multiplies int8 and adds up in int32.
@@ -101,16 +108,26 @@ def parse_cache_size(text: str) -> int:
 def detect_cpu() -> Cpu:
     """The CPU that this process runs on."""
     fields = parse_cpuinfo(_read(Path("/proc/cpuinfo")))
+    features = features_of(fields.get("flags", fields.get("features", "")))
+    if features & _LENT and not _lent():
+        features -= _LENT
     return Cpu(
         architecture=platform.machine(),
         vendor=fields.get("vendor_id", fields.get("cpu implementer", "unknown")),
         model=model_of(fields),
         family=int(fields.get("cpu family", "0")),
-        features=features_of(fields.get("flags", fields.get("features", ""))),
+        features=features,
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         frequency_ghz=_frequency(fields),
         cache_bytes=_caches(Path("/sys/devices/system/cpu/cpu0/cache")),
     )
+
+
+@functools.cache
+def _lent() -> bool:
+    """Whether the system lets this process use tile registers; sandboxes may not."""
+    call = getattr(ctypes.CDLL(None), "syscall", None)
+    return call is not None and call(*map(ctypes.c_long, (_ARCH_PRCTL, _REQUEST, _TILE_DATA))) == 0
 
 
 def _frequency(fields: dict[str, str]) -> float | None:

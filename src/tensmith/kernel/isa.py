@@ -18,6 +18,10 @@ from tensmith.kernel.functions import FUNCTIONS
 from tensmith.kernel.halves import BFLOATS, HALVES
 from tensmith.kernel.integers import HALF_PRODUCTS, integer_functions
 from tensmith.kernel.parts import part_functions
+from tensmith.kernel.tile_registers import TILE_FUNCTIONS
+
+# The feature that multiplies matrices of bytes.
+TILES = "amx_int8"
 
 # What kernels compute in one instruction where they can: the features that have it, the best first, by
 # instruction set. Dot products are of bytes; halves are multiplied, pairs of bfloat16 multiplied and summed.
@@ -27,6 +31,7 @@ _USES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "halves": {"neon": ("fp16",)},
     "bfloat": {"avx512": ("avx512_bf16",)},
+    "tiles": {"avx512": (TILES,)},
 }  # fmt: skip
 
 
@@ -70,6 +75,7 @@ class Isa:
             codes=code_functions(self.name),
             bfloats=BFLOATS if self.has_bfloat else "",
             halves=HALVES if self.has_halves else "",
+            tiles=TILE_FUNCTIONS if self.has_tiles else "",
         )
 
     @property
@@ -120,6 +126,11 @@ class Isa:
     def has_bfloat(self) -> bool:
         """Whether vectors of bfloat16 are multiplied."""
         return self._feature("bfloat") is not None
+
+    @property
+    def has_tiles(self) -> bool:
+        """Whether matrices of bytes are multiplied in one instruction."""
+        return self._feature("tiles") is not None
 
     @property
     def byte_offset(self) -> int:
@@ -190,7 +201,7 @@ static inline vf vmin(vf a, vf b) {{ return {minimum}; }}
 /* a * b + c, rounded once where there is an instruction that does so. */
 static inline vf vfma(vf a, vf b, vf c) {{ return {fused}; }}
 {functions}
-{integers}{codes}{bfloats}{halves}"""
+{integers}{codes}{bfloats}{halves}{tiles}"""
 
 
 def _select(order: str) -> str:
@@ -201,6 +212,7 @@ def _select(order: str) -> str:
 _X86_EXTRAS = {
     "avx512_vnni": "-mavx512vnni",
     "avx512_bf16": "-mavx512bf16",
+    TILES: "-mamx-int8 -mamx-tile",
     "avx_vnni": "-mavxvnni",
 }
 _NEON_EXTRAS = ("fp16", "dotprod", "i8mm")
@@ -213,9 +225,10 @@ _AVX512_FLAGS = (*_AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx51
 
 
 def _avx512(features: frozenset[str]) -> Isa:
-    extras = tuple(flag for name, flag in _X86_EXTRAS.items() if name in features and name != "avx_vnni")
+    named = (flags for name, flags in _X86_EXTRAS.items() if name in features and name != "avx_vnni")
+    extras = tuple(flag for flags in named for flag in flags.split())
     return Isa(
-        "avx512", 16, 32, _AVX512 | (features & {"avx512_vnni", "avx512_bf16"}),
+        "avx512", 16, 32, _AVX512 | (features & {"avx512_vnni", "avx512_bf16", TILES}),
         features, (*_AVX512_FLAGS, *extras), "x86_64-linux-gnu",
         "(vf)_mm512_max_ps((__m512)a, (__m512)b)", "(vf)_mm512_min_ps((__m512)a, (__m512)b)",
         "(vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c)",

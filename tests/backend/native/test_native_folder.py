@@ -93,6 +93,16 @@ def test_what_does_not_fit_is_refused(folder: Path, changes: dict[str, object], 
         Model(folder)
 
 
+def test_tile_registers_that_the_system_does_not_lend_are_an_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewrite(folder, needs=["amx_int8"])
+    monkeypatch.setattr(loader, "cpu_flags", lambda: {"amx_int8"})
+    monkeypatch.setattr(loader, "_ASK_FOR_TILES", (158, 0x1023, 999))
+    with pytest.raises(ModelError, match="amx_int8, which the system does not let this process use"):
+        Model(folder)
+
+
 def test_a_missing_file_and_a_broken_manifest_are_one_sentence(folder: Path) -> None:
     (folder / "weights.bin").unlink()
     with pytest.raises(ModelError, match=r"cannot read .*weights.bin"):

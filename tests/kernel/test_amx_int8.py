@@ -1,0 +1,196 @@
+"""8-bit convolutions by tile registers equal ONNX's quantize-dequantize meaning of the reference interpreter.
+
+Where this machine has none, or lends none, their instructions are C functions here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_runs import drawn
+from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
+
+from tensmith.kernel import ConvolutionProblem, Isa, candidates, host_isa, isa_named
+from tensmith.kernel import isa as instruction_sets
+from tensmith.kernel.algorithms.amx_int8 import AmxInt8
+from tensmith.kernel.algorithms.spatial_pack import SpatialPack
+from tensmith.kernel.isa import TILES
+from tensmith.kernel.quantized import QuantizationParameters, Requantization
+from tensmith.kernel.tile_sets import TileSets
+
+# What Intel's SDM (vol. 2) says of the instructions. A tile is taken as its shape has it; what is loaded or
+# multiplied out of another shape ends the test.
+EMULATED = """
+#undef _tile_loadd
+#undef _tile_stored
+#undef _tile_dpbusd
+#define _tile_loadconfig tiles_shaped
+#define _tile_release() (void)0
+#define _tile_loadd tile_loaded
+#define _tile_stored tile_kept
+#define _tile_dpbusd tiles_multiplied
+static uint8_t tile_bytes[8][16][64], tile_rows[8], tile_columns[8];
+static void tiles_shaped(const void *p)
+{
+    const uint8_t *b = p;
+    if (b[0] != 1) __builtin_trap();
+    for (int t = 0; t < 8; t++) {
+        tile_columns[t] = b[16 + 2 * t]; tile_rows[t] = b[48 + t];
+        if (tile_columns[t] > 64 || tile_rows[t] > 16) __builtin_trap();
+    }
+    memset(tile_bytes, 0, sizeof tile_bytes);
+}
+static void tile_loaded(int t, const void *p, long stride)
+{
+    if (!tile_rows[t]) __builtin_trap();
+    memset(tile_bytes[t], 0, sizeof tile_bytes[t]);
+    for (int i = 0; i < tile_rows[t]; i++)
+        memcpy(tile_bytes[t][i], (const char *)p + i * stride, tile_columns[t]);
+}
+static void tile_kept(int t, void *p, long stride)
+{
+    for (int i = 0; i < tile_rows[t]; i++) memcpy((char *)p + i * stride, tile_bytes[t][i], tile_columns[t]);
+}
+static void tiles_multiplied(int s, int x, int w)
+{
+    if (tile_rows[s] != tile_rows[x] || tile_columns[s] != tile_columns[w]) __builtin_trap();
+    if (tile_columns[x] != 4 * tile_rows[w]) __builtin_trap();
+    for (int i = 0; i < tile_rows[s]; i++) for (int k = 0; k < tile_columns[s] / 4; k++) {
+        int32_t sum;
+        memcpy(&sum, tile_bytes[s][i] + 4 * k, 4);
+        for (int e = 0; e < tile_columns[x]; e++)
+            sum += tile_bytes[x][i][e] * (int8_t)tile_bytes[w][e / 4][4 * k + e % 4];
+        memcpy(tile_bytes[s][i] + 4 * k, &sum, 4);
+    }
+}
+"""
+
+pytestmark = pytest.mark.skipif(host_isa().name != "avx512", reason="tile registers come with AVX-512 alone")
+
+
+def u8(*sizes: object, **more: object) -> ConvolutionProblem:
+    return ConvolutionProblem(*sizes, dtype="u8", **more)  # type: ignore[arg-type]
+
+
+SHAPES = [
+    u8(32, 14, 14, 32, (3, 3), pads=(1, 1, 1, 1)),
+    u8(16, 9, 13, 48, (3, 3), (2, 2), (1, 1, 1, 1)),
+    u8(32, 35, 35, 32, (3, 3), pads=(1, 1, 1, 1)),
+    u8(3, 17, 19, 20, (7, 7), (2, 2), (3, 3, 3, 3)),
+    u8(1, 9, 10, 18, (3, 3), pads=(1, 1, 1, 1)),
+    u8(24, 7, 7, 40),
+    u8(200, 9, 19, 50),
+    u8(24, 8, 8, 40, (1, 1), (2, 2)),
+    u8(48, 6, 6, 20, pads=(1, 0, 1, 2)),
+    u8(21, 11, 5, 33, (3, 2), (1, 2), (0, 1, 2, 0), (2, 1)),
+    u8(32, 9, 40, 16, (1, 5), pads=(0, 2, 0, 2)),
+    u8(64, 6, 6, 64, (3, 3), pads=(1, 1, 1, 1), groups=2),
+    u8(64, 6, 6, 96, groups=2),
+    u8(32, 6, 6, 32, (3, 3), pads=(1, 1, 1, 1), groups=8),
+    u8(1, 1, 1, 1),
+    u8(1, 1, 40, 3),
+    u8(35, 1, 1, 3),
+    u8(18, 1, 13, 100),
+    u8(96, 1, 30, 64),
+    u8(512, 7, 7, 512, (3, 3), pads=(1, 1, 1, 1)),
+]
+
+
+@pytest.fixture(params=["emulated", "as they are"])
+def isa(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Isa:
+    """An instruction set with tile registers."""
+    if request.param == "emulated":
+        functions = EMULATED + instruction_sets.TILE_FUNCTIONS
+        monkeypatch.setattr(instruction_sets, "TILE_FUNCTIONS", functions)
+        made = isa_named("avx512", host_isa().features | {TILES})
+        return replace(made, flags=tuple(flag for flag in made.flags if "amx" not in flag))
+    if not host_isa().has_tiles:
+        pytest.skip("this processor, its system or its compiler has no tile registers")
+    return host_isa()
+
+
+@pytest.mark.parametrize("problem", SHAPES, ids=str)
+def test_every_class_of_shape(problem: ConvolutionProblem, isa: Isa) -> None:
+    for seed, kernel in enumerate(AmxInt8.candidates(problem, isa)):
+        if seed % 3 == 0:
+            case = sample_case(problem, seed)
+            within_one_rarely(found(kernel, case, loose=seed % 2 == 1), meaning(case))
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_random_configurations(data: st.DataObject) -> None:
+    if not host_isa().has_tiles:
+        pytest.skip("this processor, its system or its compiler has no tile registers")
+
+    def draw(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    problem = drawn(data, "u8")
+    kernels = [] if AmxInt8.refuses(problem, host_isa()) else list(AmxInt8.candidates(problem, host_isa()))
+    for kernel in kernels and [data.draw(st.sampled_from(kernels))]:
+        case = sample_case(
+            problem, draw(0, 99), zero_point=draw(0, 255), target_zero=draw(0, 255), inner=bool(draw(0, 1)),
+            residual=data.draw(st.sampled_from([None, "u8", "f32"])), relu=bool(draw(0, 1)),
+            activation=data.draw(st.sampled_from([None, "hard_swish"])), floats=bool(draw(0, 1)),
+            codes=bool(draw(0, 1)),
+        )  # fmt: skip
+        within_one_rarely(found(kernel, case, loose=True), meaning(case), case.how)
+
+
+def test_bytes_are_those_of_vectors(isa: Isa) -> None:
+    case = sample_case(SHAPES[2], residual="u8", inner=True)
+    plain = isa_named("avx512", host_isa().features - {TILES})
+    tiles, vectors = (
+        found(next(kind.candidates(case.problem, each)), case)
+        for kind, each in ((AmxInt8, isa), (SpatialPack, plain))
+    )
+    assert np.array_equal(tiles, vectors)
+
+
+def test_extreme_bytes_do_not_saturate_on_the_way(isa: Isa) -> None:
+    problem = u8(64, 1, 5, 16)
+    image, weights = np.full((64, 1, 5), 255, np.uint8), np.full((16, 64, 1, 1), -128, np.int8)
+    weights[::2] = 127
+    how = Requantization(QuantizationParameters(1.0, 0), np.ones(16, np.float32), None)
+    for kernel in AmxInt8.candidates(problem, isa):
+        sums = found(kernel, Case(problem, image, weights, how))
+        assert np.array_equal(sums[:2, 0, 0], [64 * 255 * 127.0, 64 * 255 * -128.0])
+
+
+def test_it_is_chosen_where_there_are_tiles(isa: Isa) -> None:
+    problem = u8(64, 14, 14, 64, (3, 3), pads=(1, 1, 1, 1))
+    assert min(candidates(problem, isa), key=lambda kernel: kernel.cost().seconds()).name == "amx_int8"
+
+
+def test_what_it_refuses(isa: Isa) -> None:
+    assert "dilated" in str(AmxInt8.refuses(u8(16, 9, 9, 16, (3, 3), dilations=(1, 2)), isa))
+    assert "no instructions" in str(AmxInt8.refuses(SHAPES[0], isa_named("avx512")))
+    assert "f32" in str(AmxInt8.refuses(replace(SHAPES[0], dtype="f32"), isa))
+
+
+@given(st.integers(1, 40), st.integers(1, 80), st.integers(1, 8))
+def test_tiles_cover_an_image(height: int, width: int, most: int) -> None:
+    sets = TileSets(height, width, 16, most)
+    seen = np.zeros((height, width), int)
+    text = sets.walk("{number}", 0)
+    tiles = list(sets.counted)
+    for top, bottom, rows, inner in re.findall(
+        r"for \(int i = (\d+); i < (\d+); i \+= (\d+)\) \{\n(.*?)\n\}", text, re.DOTALL
+    ):
+        for i in range(int(top), int(bottom), int(rows)):
+            for first, last, step, number in re.findall(
+                r"int j = (\d+); j < (\d+); j \+= (\d+)\)\s+(\d+)", inner
+            ):
+                for j in range(int(first), int(last), int(step)):
+                    for down, along in tiles[int(number)].places:
+                        seen[i + down, j + along : j + along + sets.length] += 1
+                        assert j + along + sets.length <= width
+    assert (seen > 0).all()
+    assert (seen.max() > 1) == sets.overlap
+    assert sum(sets.counted.values()) * most >= height * width / sets.length
