@@ -3,9 +3,9 @@
     sums[p,k] += sum(e < 64; x[p,e] * w[k,e])        for all p, k < 16
 
 is one instruction (TDPBUSD, Intel SDM vol. 2) that takes a cycle a position. A tile of x is rows of memory at
-a fixed distance, one a position: bytes of a row of the window, or of all channels where they lie side by
-side. Where they lie in blocks and the window is one position, they are first put beside each other in scratch
-memory. Sums and what follows them are those of spatial_pack, to the bit.
+a fixed distance, one a position: bytes of a row of the window, all channels last or those of a block. Where
+they lie in blocks and the window is one position, they are first put beside each other in scratch memory.
+Sums and what follows them are those of spatial_pack, to the bit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +26,13 @@ from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS
-from tensmith.kernel.register_tiles import MOST_CANDIDATES, layouts, vector_step
+from tensmith.kernel.register_tiles import vector_step
 from tensmith.kernel.tile_sets import TileSet, TileSets
 from tensmith.kernel.tiles import output_extent, read_buffer, vector_chunks
 
 # A tile register: rows of so many bytes. There are so many registers.
 _ROWS, _BYTES, _REGISTERS = 16, 64, 8
+_MOST_CANDIDATES = 4
 # Images of at most so many channels are read as they lie.
 _FEW_CHANNELS = 4
 _ALIGNMENT = 64
@@ -92,8 +93,9 @@ class _Part:
 class AmxInt8(Kernel):
     """Takes any stride, group and pad, dilation down alone.
 
-    `tiles` of positions by `blocks` vectors of filters are summed at once; `block` is the source's, in
-    channels. Weights, bias and element types are those of spatial_pack.
+    `tiles` of positions by `blocks` vectors of filters are summed at once; `block` is the source's and
+    `written` the target's, of one vector or of all channels. Weights, bias and element types are those of
+    spatial_pack.
     """
 
     dtypes = ("u8",)
@@ -101,6 +103,7 @@ class AmxInt8(Kernel):
     tiles: int
     blocks: int
     block: int
+    written: int
 
     @classmethod
     def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
@@ -112,16 +115,20 @@ class AmxInt8(Kernel):
     @classmethod
     def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """What fits the registers, cheapest first."""
-        few = problem.channels <= _FEW_CHANNELS and problem.groups == 1
-        vectors = -(-wide_groups(problem, isa.lanes)[2] // isa.lanes)
-        for block in layouts(problem, problem.channels if few else isa.lanes):
-            found = [
-                cls(problem, isa, tiles, blocks, block)
-                for tiles in range(1, min(_REGISTERS, math.prod(problem.output)) + 1)
-                for blocks in range(1, min(_REGISTERS, vectors) + 1)
-                if tiles * blocks + min(tiles, blocks) < _REGISTERS
-            ]
-            yield from sorted(found, key=lambda one: (one.cost().cycles, -one.tiles))[:MOST_CANDIDATES]
+        lanes, few = isa.lanes, problem.channels <= _FEW_CHANNELS
+        vectors = -(-wide_groups(problem, lanes)[2] // lanes)
+        sizes = [
+            (tiles, blocks)
+            for tiles in range(1, min(_REGISTERS, math.prod(problem.output)) + 1)
+            for blocks in range(1, min(_REGISTERS, vectors) + 1)
+            if tiles * blocks + min(tiles, blocks) < _REGISTERS
+        ]
+        read, written = (
+            [lanes, all_] if problem.groups == 1 else [lanes] for all_ in (problem.channels, problem.filters)
+        )
+        for block, target in dict.fromkeys(product(read[1:] if few else read, written)):
+            found = [cls(problem, isa, *size, block, target) for size in sizes]
+            yield from sorted(found, key=lambda one: (one.cost().cycles, -one.tiles))[:_MOST_CANDIDATES]
 
     @property
     def adds_in_place(self) -> bool:
@@ -139,12 +146,6 @@ class AmxInt8(Kernel):
     def _in_runs(self) -> bool:
         """Whether a row of the window is one run of all channels."""
         return self.block != self.isa.lanes
-
-    @property
-    def _in_rows(self) -> bool:
-        """Whether positions lie as rows of all channels."""
-        p = self.problem
-        return p.pointwise and p.height == 1 and self._in_runs and self.block == p.channels
 
     @property
     def _gathers(self) -> bool:
@@ -188,9 +189,8 @@ class AmxInt8(Kernel):
 
     @property
     def target(self) -> Buffer:
-        """One vector a block, or rows."""
-        p, block = self.problem, self.problem.filters if self._in_rows else self.isa.lanes
-        return Buffer(p.filters, *p.output, block, dtype="u8")
+        """Blocks of one vector, or channels last."""
+        return Buffer(self.problem.filters, *self.problem.output, self.written, dtype="u8")
 
     @property
     def _pitch(self) -> int:
@@ -213,7 +213,8 @@ class AmxInt8(Kernel):
                 tiles = len(one.places)
                 loads = tiles * sets.length / _ROWS * 2 * _LOAD + blocks * load
                 step = max(tiles * blocks * sets.length, _LATENCY / 2) + loads / 4
-                finish = finish_cycles((tiles, sets.length), blocks) + tiles * blocks * _SUMS
+                four, single = ((tiles, sets.length), blocks), ((tiles * sets.length, blocks), 1)
+                finish = finish_cycles(*(four if self.written == lanes else single)) + tiles * blocks * _SUMS
                 cycles += groups * times * count * (self._steps * step + finish + _OVERHEAD)
         if self._gathers:
             moved = _TURNED if p.strides[1] == 1 else _COPIED
