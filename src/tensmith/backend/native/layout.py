@@ -1,7 +1,8 @@
 """Steps become actions: every value gets a layout, conversions are put where layouts differ.
 
-Values between kernels lie in blocks of one vector or as planes, as the kernels want them that were chosen
-(`choice`); the network's inputs are planes. Who reads a value with a border asks for a halo around it.
+Values between kernels lie in blocks of one vector, as planes or channels last, as the kernels want them that
+were chosen (`choice`); the network's inputs are planes. Who reads a value with a border asks for a halo
+around it.
 """
 
 from __future__ import annotations

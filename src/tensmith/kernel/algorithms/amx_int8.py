@@ -356,7 +356,8 @@ static const struct tile_shapes {name} = {{.palette = 1, .bytes = {{{bytes_}}}, 
         done = [line for n, (i, j) in places for line in self._finished(part, n * size, i, j)]
         return f"""\
 static void {part.name}_{number}(const uint8_t *x, const int8_t *w, const int8_t *f,
-        const float *restrict h, const float *restrict b, const {part.kept.c_type} *r, {part.target.c_type} *y)
+        const float *restrict h, const float *restrict b, const {part.kept.c_type} *r,
+        {part.target.c_type} *y)
 {{
     int32_t s[{len(places) * size}] __attribute__((aligned({_ALIGNMENT})));
     (void)f;
