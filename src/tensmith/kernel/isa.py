@@ -209,11 +209,11 @@ def _select(order: str) -> str:
     return f"(vf)(((vi)a & (a {order} b)) | ((vi)b & ~(a {order} b)))"
 
 
-_X86_EXTRAS = {
-    "avx512_vnni": "-mavx512vnni",
-    "avx512_bf16": "-mavx512bf16",
-    TILES: "-mamx-int8 -mamx-tile",
-    "avx_vnni": "-mavxvnni",
+_X86_EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "avx512_vnni": ("-mavx512vnni",),
+    "avx512_bf16": ("-mavx512bf16",),
+    TILES: ("-mamx-int8", "-mamx-tile"),
+    "avx_vnni": ("-mavxvnni",),
 }
 _NEON_EXTRAS = ("fp16", "dotprod", "i8mm")
 _CORTEX_M = frozenset({"dsp", "fpv4"})
@@ -226,7 +226,7 @@ _AVX512_FLAGS = (*_AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx51
 
 def _avx512(features: frozenset[str]) -> Isa:
     named = (flags for name, flags in _X86_EXTRAS.items() if name in features and name != "avx_vnni")
-    extras = tuple(flag for flags in named for flag in flags.split())
+    extras = tuple(flag for flags in named for flag in flags)
     return Isa(
         "avx512", 16, 32, _AVX512 | (features & {"avx512_vnni", "avx512_bf16", TILES}),
         features, (*_AVX512_FLAGS, *extras), "x86_64-linux-gnu",
@@ -236,7 +236,7 @@ def _avx512(features: frozenset[str]) -> Isa:
 
 
 def _avx2(features: frozenset[str]) -> Isa:
-    extras = (_X86_EXTRAS["avx_vnni"],) if "avx_vnni" in features else ()
+    extras = _X86_EXTRAS["avx_vnni"] if "avx_vnni" in features else ()
     return Isa(
         "avx2", 8, 16, _AVX2 | (features & {"avx_vnni"}),
         features, (*_AVX2_FLAGS, *extras), "x86_64-linux-gnu",

@@ -65,7 +65,7 @@ class _Registers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Part:
+class _FilterChunk:
     """What the functions of a chunk of filters have in common; their names begin with `name`.
 
     `blocks` vectors of filters, `last` in the last one, for every set of `tiles`; x lies at `distances`, y
@@ -254,7 +254,7 @@ class AmxInt8(Kernel):
         calls = []
         for blocks, times, last in vector_chunks(filters, self.blocks, lanes, target.block != lanes):
             lines = self._lines(blocks, sum(sets.counted.values()))
-            part = _Part(f"{name}_{blocks}_{last}", blocks, last, sets, read, target, epilogue, lines)
+            part = _FilterChunk(f"{name}_{blocks}_{last}", blocks, last, sets, read, target, epilogue, lines)
             text.append(self._functions(part))
             call = (
                 f"{part.name}_{{number}}(x + i * {read.row} + j * {read.step}, w, f, h, b,"
@@ -319,7 +319,7 @@ class AmxInt8(Kernel):
 static const struct tile_shapes {name} = {{.palette = 1, .bytes = {{{bytes_}}}, .rows = {{{rows}}}}};
 """
 
-    def _functions(self, part: _Part) -> str:
+    def _functions(self, part: _FilterChunk) -> str:
         """What finishes a few positions, and what sums each set of tiles."""
         counts = dict.fromkeys(count for count in self._cut(part.tiles.length) if count)
         finish = [self._finish(part, count) for count in counts]
@@ -329,7 +329,7 @@ static const struct tile_shapes {name} = {{.palette = 1, .bytes = {{{bytes_}}}, 
         """Positions that are finished at once, and those that are left."""
         return _FINISHED if length >= _FINISHED else 0, length % _FINISHED
 
-    def _tile(self, part: _Part, number: int, tiles: TileSet) -> str:
+    def _tile(self, part: _FilterChunk, number: int, tiles: TileSet) -> str:
         """Sums of a set of tiles, and what comes of them."""
         lanes, blocks, read, lines = self.isa.lanes, part.blocks, part.distances, part.lines
         (over, rows, _), (count, each) = self._over, self._pieces
@@ -373,7 +373,7 @@ static void {part.name}_{number}(const uint8_t *x, const int8_t *w, const int8_t
 }}
 """
 
-    def _finished(self, part: _Part, sums: int, i: int, j: int) -> Iterator[str]:
+    def _finished(self, part: _FilterChunk, sums: int, i: int, j: int) -> Iterator[str]:
         """The lines of C that finish a tile at this row and column."""
         length, (many, rest) = part.tiles.length, self._cut(part.tiles.length)
         each, kept, target = part.blocks * self.isa.lanes, part.kept, part.target
@@ -391,7 +391,7 @@ static void {part.name}_{number}(const uint8_t *x, const int8_t *w, const int8_t
                 f" y + {write + past * target.block});"
             )
 
-    def _finish(self, part: _Part, positions: int) -> str:
+    def _finish(self, part: _FilterChunk, positions: int) -> str:
         """The function that makes y of the sums of a few positions."""
         lanes, blocks, target, epilogue = self.isa.lanes, part.blocks, part.target, part.epilogue
         end = (

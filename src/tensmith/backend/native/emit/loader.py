@@ -302,7 +302,8 @@ def require_cpu(manifest: dict[str, Any]) -> None:
     lacking = [name for name in manifest["needs"] if flags and linux_flag(name) not in flags]
     if lacking:
         raise ModelError(f"the model needs a CPU with {', '.join(lacking)}, which this one has not")
-    if _TILES in manifest["needs"] and ctypes.CDLL(None).syscall(*map(ctypes.c_long, _ASK_FOR_TILES)) != 0:
+    asked = flags and _TILES in manifest["needs"]  # flags are Linux's, and so is the call
+    if asked and ctypes.CDLL(None).syscall(*map(ctypes.c_long, _ASK_FOR_TILES)) != 0:
         raise ModelError(f"the model needs {_TILES}, which the system does not let this process use")
 
 
