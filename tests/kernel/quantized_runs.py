@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 from kernel_runs import LOOSE, Fitted, aligned, copy, curve, reference
 
 from tensmith.kernel.algorithm import Kernel
@@ -64,6 +65,20 @@ def sample_case(
         QuantizationParameters(1.0, 0) if residual == "f32" else None,
     )  # fmt: skip
     return Case(problem, image, weights, how, other, curve(activation) if activation else None)
+
+
+def drawn_case(data: st.DataObject, problem: ConvolutionProblem) -> Case:
+    """`sample_case` with whatever may stand behind the sums."""
+
+    def draw(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    return sample_case(
+        problem, draw(0, 99), zero_point=draw(0, 255), target_zero=draw(0, 255), inner=bool(draw(0, 1)),
+        residual=data.draw(st.sampled_from([None, "u8", "f32"])), relu=bool(draw(0, 1)),
+        activation=data.draw(st.sampled_from([None, "hard_swish"])), floats=bool(draw(0, 1)),
+        codes=bool(draw(0, 1)),
+    )  # fmt: skip
 
 
 def meaning(case: Case) -> Array:

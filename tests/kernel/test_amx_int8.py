@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runs import drawn
-from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
+from quantized_runs import Case, drawn_case, found, meaning, sample_case, within_one_rarely
 
 from tensmith.kernel import ConvolutionProblem, Isa, candidates, host_isa, isa_named
 from tensmith.kernel import isa as instruction_sets
@@ -133,18 +133,10 @@ def test_random_configurations(data: st.DataObject) -> None:
     if not host_isa().has_tiles:
         pytest.skip("this processor, its system or its compiler has no tile registers")
 
-    def draw(low: int, high: int) -> int:
-        return data.draw(st.integers(low, high))
-
     problem = drawn(data, "u8")
     kernels = [] if AmxInt8.refuses(problem, host_isa()) else list(AmxInt8.candidates(problem, host_isa()))
     for kernel in kernels and [data.draw(st.sampled_from(kernels))]:
-        case = sample_case(
-            problem, draw(0, 99), zero_point=draw(0, 255), target_zero=draw(0, 255), inner=bool(draw(0, 1)),
-            residual=data.draw(st.sampled_from([None, "u8", "f32"])), relu=bool(draw(0, 1)),
-            activation=data.draw(st.sampled_from([None, "hard_swish"])), floats=bool(draw(0, 1)),
-            codes=bool(draw(0, 1)),
-        )  # fmt: skip
+        case = drawn_case(data, problem)
         within_one_rarely(found(kernel, case, loose=True), meaning(case), case.how)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runs import drawn
-from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
+from quantized_runs import Case, drawn_case, found, meaning, sample_case, within_one_rarely
 
 from tensmith.kernel import ConvolutionProblem, Isa, candidates, host_isa, isa_named
 from tensmith.kernel.algorithms.sparse_int8 import SparseInt8
@@ -66,18 +66,10 @@ def test_other_instruction_sets(isa: Isa) -> None:
 @settings(max_examples=12)
 @given(st.data())
 def test_random_configurations(data: st.DataObject) -> None:
-    def draw(low: int, high: int) -> int:
-        return data.draw(st.integers(low, high))
-
     problem = replace(drawn(data, "u8"), density=0.5)
     kernel = data.draw(st.sampled_from(list(SparseInt8.candidates(problem, host_isa()))))
-    case = sample_case(
-        problem, draw(0, 99), zero_point=draw(0, 255), target_zero=draw(0, 255), inner=bool(draw(0, 1)),
-        residual=data.draw(st.sampled_from([None, "u8", "f32"])), relu=bool(draw(0, 1)),
-        activation=data.draw(st.sampled_from([None, "hard_swish"])), floats=bool(draw(0, 1)),
-        codes=bool(draw(0, 1)),
-    )  # fmt: skip
-    case = pruned(case, data.draw(st.floats(0, 1)), draw(0, 99))
+    case = drawn_case(data, problem)
+    case = pruned(case, data.draw(st.floats(0, 1)), data.draw(st.integers(0, 99)))
     within_one_rarely(found(kernel, case, loose=True), meaning(case), case.how)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runs import drawn
-from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
+from quantized_runs import Case, drawn_case, found, meaning, sample_case, within_one_rarely
 
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, Isa, host_isa, isa_named
@@ -84,18 +84,10 @@ def test_rows_are_read_and_written_as_they_lie(problem: ConvolutionProblem, isa:
 @settings(max_examples=25)
 @given(st.data())
 def test_random_configurations(data: st.DataObject) -> None:
-    def draw(low: int, high: int) -> int:
-        return data.draw(st.integers(low, high))
-
     problem = drawn(data, "u8")
     isa = data.draw(st.sampled_from([host_isa(), isa_named("generic")]))
     kernel = data.draw(st.sampled_from(list(SpatialPack.candidates(problem, isa))))
-    case = sample_case(
-        problem, draw(0, 99), zero_point=draw(0, 255), target_zero=draw(0, 255), inner=bool(draw(0, 1)),
-        residual=data.draw(st.sampled_from([None, "u8", "f32"])), relu=bool(draw(0, 1)),
-        activation=data.draw(st.sampled_from([None, "hard_swish"])), floats=bool(draw(0, 1)),
-        codes=bool(draw(0, 1)),
-    )  # fmt: skip
+    case = drawn_case(data, problem)
     within_one_rarely(found(kernel, case, loose=True), meaning(case), case.how)
 
 
