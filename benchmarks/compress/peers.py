@@ -37,7 +37,7 @@ def compared(case: Case, options: Namespace, console: Console) -> list[Row]:
     view = views.held_out.take(QUICK_SAMPLES) if options.quick else views.held_out
     example, _ = next(case.singles(views.search, model))
     cache = options.folder / "answers"
-    return measure(case, entries, view, example, cache, options.seconds, options.seed, console.log)
+    return measure(case, entries, view, example, cache, options.seconds, console.log)
 
 
 def show(console: Console, title: str, rows: list[Row], lines: list[str]) -> None:

@@ -36,7 +36,6 @@ def measure(
     example: Arrays,
     cache: Path,
     seconds: float,
-    seed: int,
     progress: Callable[[str], None],
 ) -> list[Row]:
     """A row an entry; the first entry is the original on the baseline. Failures become rows, too."""
@@ -53,7 +52,7 @@ def measure(
         raise EngineError(f"the baseline does not run: {failures[entries[0]]}")
     progress(f"timing {len(outcomes)} in turns for {seconds:g} s")
     contenders = {entry: entry.contender for entry in outcomes if entry.contender is not None}
-    latencies = _race(contenders, example, seconds, seed, failures)
+    latencies = _race(contenders, example, seconds, failures)
     original = outcomes[entries[0]]
     return [
         Row(entry.peer, entry.variant, entry.runtime, failure=failures[entry])
@@ -67,7 +66,6 @@ def _race(
     contenders: Mapping[Entry, Contender],
     example: Arrays,
     seconds: float,
-    seed: int,
     failures: dict[Entry, str],
 ) -> dict[Entry, Latency]:
     """Latencies on one thread, all in turns; who cannot start goes to `failures`."""
@@ -78,8 +76,8 @@ def _race(
                 workers[entry] = stack.enter_context(contender.start(example, threads=1))
             except TensmithError as error:
                 failures[entry] = str(error)
-        rounds = take_turns([worker.time for worker in workers.values()], seconds, seed)
-    return dict(zip(workers, summarize([contenders[entry] for entry in workers], rounds, seed)))
+        rounds = take_turns([worker.time for worker in workers.values()], seconds)
+    return dict(zip(workers, summarize([contenders[entry] for entry in workers], rounds)))
 
 
 def _row(

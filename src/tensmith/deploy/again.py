@@ -148,7 +148,7 @@ class MeasuredAgain:
         yield "accuracy", outcome.metric()
         yield "accuracy_drop", exact(0.0, drop.unit) if point == first else drop
         turns = list(dict.fromkeys((first, point)))
-        *_, latency = compare(turns, example, deployed.threads, _LATENCY_SECONDS, judged.seed)
+        *_, latency = compare(turns, example, deployed.threads, _LATENCY_SECONDS)
         yield "latency_ms", latency.latency
         yield "speedup", latency.ratio
         yield "peak_bytes", measure_memory(point, example, deployed.threads)

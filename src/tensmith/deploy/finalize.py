@@ -396,7 +396,7 @@ def _timed(
     limit = schedule.timed_within(list(standing.values()))
     seconds = min(schedule.a_contender * len(contenders), limit)
     refused: dict[Contender, str] = {}
-    results = compare(contenders, run.example, run.threads, seconds, run.seed, limit, refusals=refused)
+    results = compare(contenders, run.example, run.threads, seconds, limit, refusals=refused)
     if not results:  # nothing but the baseline runs
-        results = compare(contenders[:1], run.example, run.threads, seconds, run.seed, limit)
+        results = compare(contenders[:1], run.example, run.threads, seconds, limit)
     return {latency.contender: latency for latency in results}, refused

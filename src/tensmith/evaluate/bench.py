@@ -124,13 +124,13 @@ def bench(
             raise EngineError(next(iter(failures.values())))
         progress(f"timing {len(workers)} in turns for {seconds:g} s")
         timers: dict[Contender, Callable[[int], Turn]] = {each: workers[each].time for each in workers}
-        rounds = _rounds(timers, seconds, seed, failures)
-    latencies = dict(zip(timers, summarize(tuple(timers), rounds, seed)))
+        rounds = _rounds(timers, seconds, failures)
+    latencies = dict(zip(timers, summarize(tuple(timers), rounds)))
     return BenchResult(contenders, latencies, failures)
 
 
 def _rounds(
-    timers: dict[Contender, Callable[[int], Turn]], seconds: float, seed: int, failures: dict[Contender, str]
+    timers: dict[Contender, Callable[[int], Turn]], seconds: float, failures: dict[Contender, str]
 ) -> Rounds:
     """Rounds of all `timers`; one that dies in its turn is taken out of them, why goes to `failures`, and the
     others begin anew for the time that is left. EngineError if none is left."""
@@ -150,7 +150,7 @@ def _rounds(
     while True:
         try:
             left = max(0.0, ends - time.monotonic())
-            return take_turns([watched(each) for each in timers], left, seed, fewest=FEWEST_RUNS)
+            return take_turns([watched(each) for each in timers], left, fewest=FEWEST_RUNS)
         except EngineError:
             for contender in died.keys() & timers.keys():
                 failures[contender] = died[contender]

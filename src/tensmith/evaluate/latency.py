@@ -26,10 +26,9 @@ from tensmith.report.metric import Metric, spread
 
 _TURN_SECONDS = 0.03
 _MOST_PER_TURN = 500
-_FEWEST_ROUNDS = 8
+_FEWEST_ROUNDS = 9  # of fewer, the interval of the median is from the least to the greatest
 _MOST_ROUNDS = 400
 _PRECISE_ENOUGH = 0.005
-_LOOK_EVERY = 8
 _PATIENCE = 2
 _WARM_UP_TURNS = 2
 
@@ -96,7 +95,6 @@ def compare(
     inputs: Arrays | Sequence[Arrays],
     threads: int = 1,
     seconds: float = 10.0,
-    seed: int = 0,
     limit: float = math.inf,
     turn_seconds: float | None = None,
     refusals: dict[Contender, str] | None = None,
@@ -123,8 +121,8 @@ def compare(
             return ()
         began = time.monotonic()
         try:
-            rounds = take_turns(list(timers.values()), seconds, seed, limit, turn_seconds=turn_seconds)
-            return summarize(tuple(timers), rounds, seed)
+            rounds = take_turns(list(timers.values()), seconds, limit, turn_seconds=turn_seconds)
+            return summarize(tuple(timers), rounds)
         except EngineError as error:
             if refusals is None or len(timers) == 1:
                 raise
@@ -137,9 +135,7 @@ def compare(
     found: dict[Contender, Latency] = {}
     for contender, arrays in others:
         pair, sets = (baseline, contender), (given, arrays)
-        alone = compare(
-            pair, sets, threads, min(seconds / len(others), limit), seed, limit, turn_seconds, refusals
-        )
+        alone = compare(pair, sets, threads, min(seconds / len(others), limit), limit, turn_seconds, refusals)
         found = {latency.contender: latency for latency in alone} | found
     return tuple(found[contender] for contender in timers if contender in found)
 
@@ -158,8 +154,8 @@ class Rounds:
 
 
 def take_turns(
-    timers: Sequence[Callable[[int], Turn]], seconds: float, seed: int = 0, limit: float = math.inf,
-    fewest: int = 0, turn_seconds: float | None = None,
+    timers: Sequence[Callable[[int], Turn]], seconds: float, limit: float = math.inf, fewest: int = 0,
+    turn_seconds: float | None = None,
 ) -> Rounds:  # fmt: skip
     """Times all contenders, round after round, at least `fewest` runs of each where the time allows it.
 
@@ -190,9 +186,9 @@ def take_turns(
                 break
         elif spent > seconds:
             break
-        elif len(means) * min(counts) < fewest or len(calm) % _LOOK_EVERY:
+        elif len(means) * min(counts) < fewest or len(calm) % _FEWEST_ROUNDS:
             continue
-        elif _precise(np.array(calm), seed):
+        elif _precise(np.array(calm)):
             break
     busy = len(calm) < _FEWEST_ROUNDS
     return Rounds(np.array(means if busy else calm), busy, tuple(map(np.concatenate, runs)))
@@ -212,24 +208,24 @@ def _turn_length(timer: Callable[[int], Turn], seconds: float) -> int:
     return max(1, min(_MOST_PER_TURN, round(seconds * 1e9 / typical)))
 
 
-def _precise(rounds: Array, seed: int) -> bool:
+def _precise(rounds: Array) -> bool:
     for index in range(rounds.shape[1]):
         ratios = rounds[:, 0] / rounds[:, index]
-        low, high = median_interval(ratios, seed)
+        low, high = median_interval(ratios)
         if high - low > 2 * _PRECISE_ENOUGH * float(np.median(ratios)):
             return False
     return True
 
 
-def summarize(contenders: Sequence[Contender], rounds: Rounds, seed: int = 0) -> tuple[Latency, ...]:
-    """Medians over the rounds, with bootstrap intervals of latency and ratio."""
+def summarize(contenders: Sequence[Contender], rounds: Rounds) -> tuple[Latency, ...]:
+    """Medians over the rounds, with intervals of latency and ratio."""
     times = rounds.nanoseconds
     return tuple(
         Latency(
             contender,
             contenders[0].name,
-            _median(times[:, index] / 1e6, "ms", seed),
-            _median(times[:, 0] / times[:, index], "x", seed),
+            _median(times[:, index] / 1e6, "ms"),
+            _median(times[:, 0] / times[:, index], "x"),
             len(times),
             rounds.busy,
             tail_of(rounds.runs[index]) if rounds.runs else Tail({}, 0),
@@ -238,5 +234,5 @@ def summarize(contenders: Sequence[Contender], rounds: Rounds, seed: int = 0) ->
     )
 
 
-def _median(samples: np.ndarray[Any, Any], unit: str, seed: int) -> Metric:
-    return spread(float(np.median(samples)), *median_interval(samples, seed), unit)
+def _median(samples: np.ndarray[Any, Any], unit: str) -> Metric:
+    return spread(float(np.median(samples)), *median_interval(samples), unit)

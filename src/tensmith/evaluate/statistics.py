@@ -1,4 +1,5 @@
-"""Intervals: Wilson for a proportion, Tango for a paired difference, the bootstrap for the rest.
+"""Intervals: Wilson for a proportion, Tango for a paired difference, ranks for a median or another quantile,
+the bootstrap for the rest.
 
 They hold with 95% where nothing else is asked for, by the `z` of the normal distribution. All are pure
 functions of their samples; the bootstrap draws from a generator with a given seed.
@@ -102,9 +103,10 @@ def estimate(
     return value, value - stretch * max(0.0, value - low), value + stretch * max(0.0, high - value)
 
 
-def median_interval(samples: Array, seed: int = 0) -> Interval:
-    """Bootstrap interval of the median of `samples` [n]."""
-    return bootstrap(samples, lambda rows: np.median(rows, axis=1), seed)
+def median_interval(samples: Array) -> Interval:
+    """Interval of the median of `samples` [n]: of five or fewer their range, of which 5 hold it with 94%."""
+    found = quantile_interval(samples, 0.5)
+    return found or (float(np.min(samples)), float(np.max(samples)))
 
 
 def quantile_interval(samples: Array, share: float) -> Interval | None:
@@ -113,13 +115,20 @@ def quantile_interval(samples: Array, share: float) -> Interval | None:
     By ranks, whatever the distribution is (David and Nagaraja, Order Statistics, 7.1): how many of n
     independent samples lie below it is binomial. Runs in a row are not quite independent.
     """
-    count = len(samples)
-    half = Z_95 * math.sqrt(count * share * (1 - share))
-    low, high = math.floor(count * share - half), math.ceil(count * share + half)
-    if low < 1 or high > count:
+    ordered, count = np.sort(samples), len(samples)
+    below = _binomial(count, share)
+    tail = NormalDist().cdf(-Z_95)
+    low, high = int(np.searchsorted(below, tail, "right")), int(np.searchsorted(below, 1 - tail))
+    if low < 1 or high >= count:
         return None
-    ordered = np.sort(samples)
-    return float(ordered[low - 1]), float(ordered[high - 1])
+    return float(ordered[low - 1]), float(ordered[high])
+
+
+def _binomial(count: int, share: float) -> Array:
+    """How likely it is that at most k of `count` trials succeed, for each k: float64 [count + 1]."""
+    ways = np.concatenate([[0.0], np.cumsum(np.log(np.arange(count, 0, -1) / np.arange(1, count + 1)))])
+    k = np.arange(count + 1)
+    return np.cumsum(np.exp(ways + k * math.log(share) + (count - k) * math.log1p(-share)))
 
 
 def jackknife(statistic: Callable[[Array], float], count: int, z: float = Z_95) -> tuple[float, float, float]:

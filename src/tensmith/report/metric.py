@@ -112,5 +112,5 @@ def exact(value: float, unit: str, evidence: Evidence = "measured") -> Metric:
 
 
 def spread(value: float, low: float, high: float, unit: str, evidence: Evidence = "measured") -> Metric:
-    """A metric whose interval is widened to hold its value, which a bootstrap does not promise."""
+    """A metric whose interval is widened to hold its value, which not every interval promises."""
     return Metric(value, min(low, value), max(high, value), unit, evidence)

@@ -68,7 +68,7 @@ def _too_few(count: int, of: str) -> tuple[str, str]:
 
 
 def _median_above(values: Sequence[float], bound: float, of: str) -> tuple[str, str]:
-    """Whether the median lies above a bound, by its bootstrap interval."""
+    """Whether the median lies above a bound, by its interval."""
     if len(values) < FEWEST:
         return _too_few(len(values), of)
     low, high = median_interval(np.array(values))

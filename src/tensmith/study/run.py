@@ -250,11 +250,11 @@ def _measured(
         if turn.disturbed:
             notes.append(BUSY)
         spent = turn.later / 1e6
-        low, high = median_interval(spent, plan.seed)
+        low, high = median_interval(spent)
         figures["latency_ms"] = spread(float(np.median(spent)), low, high, "ms")
         if plan.method.seconds:
-            rounds = take_turns([baseline.time, worker.time], plan.method.seconds, plan.seed)
-            figures["ratio"] = summarize((material.original, contender), rounds, plan.seed)[1].ratio
+            rounds = take_turns([baseline.time, worker.time], plan.method.seconds)
+            figures["ratio"] = summarize((material.original, contender), rounds)[1].ratio
         notes += _answers(worker, path, cell, material)
     if "memory" in plan.measure:
         figures["peak_bytes"] = measure_memory(contender, material.example, cell.threads)

@@ -375,4 +375,4 @@ def _race(
     runs = [functools.partial(each, *arguments) for each in (original, called)]
     rounds = take_turns([functools.partial(time_calls, run) for run in runs], seconds).nanoseconds
     ratios = rounds[:, 0] / rounds[:, 1]
-    return spread(float(np.median(ratios)), *median_interval(ratios, 0), "x")
+    return spread(float(np.median(ratios)), *median_interval(ratios), "x")
