@@ -246,6 +246,12 @@ def test_a_sample_is_given_as_often_as_a_model_takes_it_at_once() -> None:
     assert given["x"].tolist() == 4 * [[1, 2]]
 
 
+def test_a_sample_of_other_numbers_than_the_model_s_is_refused_at_once() -> None:
+    program = Program("floats", {"x": TensorType("f32", (4, 2))}, ("x",), (), {})
+    with pytest.raises(DataError, match=r"does not fit the model.*uint8"):
+        Task("accuracy").example(program, FakeView(np.array([[1, 2], [3, 4]], "u1"), None))
+
+
 def test_classes_are_not_told_of_answers_at_several_places() -> None:
     with pytest.raises(DataError, match=r"several places of a sample.*--measure fidelity"):
         classify(FakeSession(np.ones((3, 4, 8, 8), np.float32)), FakeView(np.zeros((3, 2), np.int64), None))

@@ -96,6 +96,14 @@ def test_a_change_needs_both_winners_where_the_other_one_won() -> None:
     assert found[3].numbers.startswith("0 of 40 ")
 
 
+def test_what_is_the_same_everywhere_says_nothing_of_what_goes_together() -> None:
+    same = exact(90.0, "%")
+    flat = [replace(r, figures=r.figures | {"accuracy": same, "file_bytes": same}) for r in results()]
+    first = {one.number: one for one in observations(flat)}[1]
+    assert first.answer == "not enough data"
+    assert first.numbers.count("one of them is the same everywhere") == 3
+
+
 @pytest.mark.parametrize(("count", "said"), [(4, "[1 to 4, 88%]"), (5, "[1 to 5, 94%]"), (6, "[1 to 6]")])
 def test_intervals_of_few_values_say_what_they_cover(count: int, said: str) -> None:
     assert said in _median_above(np.arange(1.0, count + 1), 0.0, "values")[1]

@@ -252,7 +252,7 @@ def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:
     whole = set()  # kinds of inputs that are answered at once
 
     def run(samples: Inputs) -> dict[str, Array]:
-        named = _named(session.inputs, samples, preprocess)
+        named = named_inputs(session.inputs, samples, preprocess)
         kinds = kinds_of(named)
         if kinds in whole:
             return session.run(named)
@@ -283,7 +283,11 @@ def _check(session: Session, named: dict[str, Array]) -> None:
         raise DataError(f"the data does not fit the model: {error}") from error
 
 
-def _named(specs: tuple[TensorSpec, ...], samples: Inputs, preprocess: Preprocess | None) -> dict[str, Array]:
+def named_inputs(
+    specs: tuple[TensorSpec, ...], samples: Inputs, preprocess: Preprocess | None
+) -> dict[str, Array]:
+    """What of `samples` is fed to a model that takes `specs`: preprocessed, named, and cast where the model's
+    numbers are of the same kind. DataError where one array is to fill several inputs."""
     if not isinstance(samples, Mapping):
         if len(specs) != 1:
             wanted = ", ".join(spec.name for spec in specs)

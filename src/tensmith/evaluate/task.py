@@ -19,6 +19,7 @@ from tensmith.evaluate.accuracy import (
     classify,
     detect,
     model_language,
+    named_inputs,
     score,
     tells_classes,
 )
@@ -84,15 +85,11 @@ class Task:
         """One sample of the data as the model's input, as often as the model fixes: what latency is measured
         on. DataError if it does not fit the model."""
         samples = next(iter(view.batches(1))).inputs
-        if not isinstance(samples, Mapping):
-            (name,) = program.inputs
-            samples = {name: self.preprocess(samples) if self.preprocess else samples}
-        found = {
-            name: np.ascontiguousarray(_filled(samples[name], type_), dtype=type_.numpy)
-            for name, type_ in program.inputs.items()
-        }
+        specs = specs_of(program.inputs)
+        named = named_inputs(specs, samples, self.preprocess)
+        found = {name: _filled(array, program.inputs.get(name)) for name, array in named.items()}
         try:
-            sizes_of(specs_of(program.inputs), found)
+            sizes_of(specs, found)
         except EngineError as error:
             raise DataError(f"the data does not fit the model: {error}") from error
         return found
@@ -166,7 +163,7 @@ def choose_measure(
     )
 
 
-def _filled(sample: Array, type_: TensorType) -> Array:
+def _filled(sample: Array, type_: TensorType | None) -> Array:
     """A sample as many times as an input of a fixed batch takes."""
-    batch = type_.shape[0] if type_.shape else 1
+    batch = type_.shape[0] if type_ and type_.shape else 1
     return np.repeat(sample, batch, axis=0) if isinstance(batch, int) and len(sample) == 1 else sample

@@ -137,6 +137,10 @@ def _uncorrelated(results: Sequence[CellResult]) -> tuple[str, str]:
         ("size and time", 0, 2),
         ("accuracy and time", 1, 2),
     ):
+        if not np.ptp(columns[:, [one, other]], axis=0).all():
+            told.append(f"{name}: one of them is the same everywhere")
+            intervals.append((-1.0, 1.0))
+            continue
         low, high = bootstrap(columns[:, [one, other]], _rank_correlations)
         intervals.append((low, high))
         told.append(f"{name}: rank correlation {low:.2f} to {high:.2f}")

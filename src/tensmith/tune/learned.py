@@ -36,8 +36,8 @@ class Error:
     def __str__(self) -> str:
         return (
             f"estimates are off by a factor of {self.estimated:.2f}, corrected by what was timed here "
-            f"{self.corrected:.2f} (median of {self.timings} timings, each of {self.problems} problems left "
-            "out in turn)"
+            f"{self.corrected:.2f} (median of {self.timings} timings of {self.problems} problems, each "
+            "timing's problem left out of what taught)"
         )
 
 
