@@ -118,6 +118,11 @@ def test_wrong_inputs_are_named(folder: Path) -> None:
         model()
     with pytest.raises(ModelError, match=r"input 'x' has shape \[2, 2\], not \[1, 3, 6, 6\]"):
         model(x=np.zeros((2, 2), np.float32))
+    for given in ("word", [[1.0], [2.0, 3.0]]):
+        with pytest.raises(ModelError, match="input 'x' is no array of float32: "):
+            model(x=given)
+    with pytest.raises(ModelError, match="the model gives v1, not other"):
+        model.bind({"x": np.zeros((1, 3, 6, 6), np.float32)}, {"other": np.zeros(1, np.float32)})
 
 
 def test_an_existing_folder_is_not_overwritten(folder: Path) -> None:

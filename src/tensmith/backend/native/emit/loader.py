@@ -110,6 +110,8 @@ class Model:
         one set of arrays.
         """
         given, places = self._fitting(inputs), results or {}
+        if places.keys() - self._gives.keys():
+            raise ModelError(f"the model gives {', '.join(self._gives)}, not {', '.join(places)}")
         results = {
             name: _place(name, shape, dtype, places[name]) if name in places else np.empty(shape, dtype)
             for name, (shape, dtype) in self._gives.items()
@@ -143,7 +145,10 @@ class Model:
             )
         given = []
         for name, (shape, dtype) in self._takes.items():
-            array = np.asarray(inputs[name], dtype, order="C")
+            try:
+                array = np.asarray(inputs[name], dtype, order="C")
+            except (TypeError, ValueError, OverflowError) as error:
+                raise ModelError(f"input '{name}' is no array of {dtype}: {error}") from error
             if array.shape != shape:
                 raise ModelError(f"input '{name}' has shape {list(array.shape)}, not {list(shape)}")
             given.append(array)
