@@ -61,6 +61,21 @@ def test_a_node_without_a_kernel_is_named() -> None:
         make_plan(net.program("v2"), host_isa())
 
 
+def test_outputs_that_are_the_same_for_all_inputs_are_written_too(tmp_path: Path) -> None:
+    net = Net(1, 4, 6, 6)
+    scale = net.constant(1, 4, 1, 1)
+    same = [
+        net.constant(values=np.int64([[3, -1]])), net.constant(values=np.float32(0.5)),
+        net.constant(values=np.array([True, False])), scale, net.add("add", scale, scale),
+    ]  # fmt: skip
+    body = net.add("mul", net.conv("x", 4, 4), scale)
+    found, expected = answers(net.program(same[0], body, *same[1:]), tmp_path)
+    for name in same:
+        assert found[name].dtype == net.program(name).type(name).numpy
+        np.testing.assert_array_equal(found[name], expected[name])
+    np.testing.assert_allclose(found[body], expected[body], rtol=0, atol=1e-6)
+
+
 def test_a_bound_call_repeats_itself(tmp_path: Path) -> None:
     program = residual_block()
     model = Model(compile_folder(program, tmp_path))

@@ -115,7 +115,9 @@ def seen(graph: StepGraph, names: Iterable[str]) -> tuple[dict[str, Images], dic
 
 
 def _is_tensor(graph: StepGraph, value: str) -> bool:
-    """Whether none but tensor nodes make and read a value."""
+    """Whether none but tensor nodes make and read a value; a constant is written as it lies."""
+    if value in graph.constants:
+        return True
     producer = graph.program.producers.get(value)
     makers = graph.program.consumers.get(value, ()) if producer is None else (producer,)
     return graph.tensors.issuperset(makers)

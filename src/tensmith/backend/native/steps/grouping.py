@@ -19,7 +19,7 @@ from tensmith.backend.native.steps.norms import normalization
 from tensmith.backend.native.steps.parts import cuts, padded_slice, pads, part_of_input
 from tensmith.backend.native.steps.recurrence import recurrence
 from tensmith.backend.native.steps.requantization import integer_layer
-from tensmith.backend.native.steps.single import over_images, over_tensors, pooled_codes
+from tensmith.backend.native.steps.single import over_images, over_tensors, pooled_codes, written
 from tensmith.backend.native.steps.step import Encode, Heavy, Rename, Step, reads
 from tensmith.errors import EngineError
 from tensmith.ir import Node
@@ -39,8 +39,10 @@ def group(graph: StepGraph) -> list[Step]:
             maker = graph.program.producers.get(value)
             ends = (name, value) if maker in graph.tensors else (value, name)
             steps.setdefault(maker, []).append(Rename(*ends))
+    outputs = graph.program.outputs
     ordered = [step for node in (None, *graph.program.nodes) for step in steps.get(node, [])]
-    return _alive(ordered, graph.program.outputs)
+    ordered += [written(graph, name) for name in outputs if name in graph.constants]
+    return _alive(ordered, outputs)
 
 
 def _alive(steps: list[Step], outputs: tuple[str, ...]) -> list[Step]:

@@ -128,7 +128,7 @@ def _enlarged(graph: StepGraph, node: Node) -> Routine | None:
 def over_tensors(graph: StepGraph, node: Node, output: str) -> Step:
     """The step that makes one output of a node of tensors; EngineError if there is no native kernel."""
     if is_view(node):
-        return _seen(graph, output)
+        return written(graph, output)
     reads = Reads(graph)
     make, pick = _of_tensors.find(node), picking.routines.find(node)
     routine = make(graph, reads, node) if make and len(node.outputs) == 1 else None
@@ -142,8 +142,8 @@ def over_tensors(graph: StepGraph, node: Node, output: str) -> Step:
     return Dense(routine, tuple(reads.sources), graph.names[output], reads.constants)
 
 
-def _seen(graph: StepGraph, value: str) -> Step:
-    """A view as a dense tensor of its own, for those who cannot read it where it lies."""
+def written(graph: StepGraph, value: str) -> Step:
+    """A view or a constant as a dense tensor of its own, for those who cannot read it where it lies."""
     root, view = traced(graph, value)
     name = graph.names[value]
     whole = view.is_dense and view.size == math.prod(graph.shapes[root])
