@@ -112,13 +112,14 @@ def compile(
     weights, arena = (
         sum(sizes) for sizes in zip(*((int(plan.weights.nbytes), plan.arena_bytes) for plan in plans))
     )
+    needed = sorted(set[str]().union(*(plan.needed.needs for plan in plans)))
     document: dict[str, Any] = {
         "output": str(folder), "target": device.name, "architecture": isa.architecture, "isa": isa.name,
-        "needs": sorted(isa.needs), "weights_bytes": weights, "arena_bytes": arena,
+        "needs": needed, "weights_bytes": weights, "arena_bytes": arena,
         "threads": max(plan.threads for plan in plans), "kernels": kernels,
         **({"regions": len(plans)} if mixed else {}),
     }  # fmt: skip
-    needs = f"{isa.architecture} with {', '.join(sorted(isa.needs)) or 'no extensions'}"
+    needs = f"{isa.architecture} with {', '.join(needed) or 'no extensions'}"
     memory = f"{weights:,} bytes of weights, {arena:,} while running"
     regions = f" in {len(plans)} region{'s' if len(plans) > 1 else ''}" if mixed else ""
     told = [f"{folder}: {len(kernels)} kernels{regions} for {needs}", memory, assumed([model], batch, given)]

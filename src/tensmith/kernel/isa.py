@@ -7,8 +7,9 @@ what the extensions cannot say is one small function of the prelude here.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensmith.errors import EngineError, UsageError
 from tensmith.hardware.cpu import detect_cpu
@@ -23,16 +24,32 @@ from tensmith.kernel.tile_registers import TILE_FUNCTIONS
 # The feature that multiplies matrices of bytes.
 TILES = "amx_int8"
 
-# What kernels compute in one instruction where they can: the features that have it, the best first, by
-# instruction set. Dot products are of bytes; halves are multiplied, pairs of bfloat16 multiplied and summed.
-_USES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "dot": {
-        "avx512": ("avx512_vnni",), "avx2": ("avx_vnni",), "neon": ("i8mm", "dotprod"), "cortex-m": ("dsp",),
-    },
-    "halves": {"neon": ("fp16",)},
-    "bfloat": {"avx512": ("avx512_bf16",)},
-    "tiles": {"avx512": (TILES,)},
-}  # fmt: skip
+
+@dataclass(frozen=True)
+class _Use:
+    """What kernels compute in one instruction where they can: the `features` that have it, the best first, by
+    instruction set, and the words of the prelude that are there for it.
+    """
+
+    features: Mapping[str, tuple[str, ...]]
+    words: frozenset[str]
+
+
+# Dot products are of bytes; halves are multiplied, pairs of bfloat16 multiplied and summed.
+_USES: Mapping[str, _Use] = {
+    "dot": _Use(
+        {
+            "avx512": ("avx512_vnni",),
+            "avx2": ("avx_vnni",),
+            "neon": ("i8mm", "dotprod"),
+            "cortex-m": ("dsp",),
+        },
+        frozenset({"dot", "dot_narrow", "dot_half"}),
+    ),
+    "halves": _Use({"neon": ("fp16",)}, frozenset({"half", "vh", "vhu", "vq", "hload", "half_of"})),
+    "bfloat": _Use({"avx512": ("avx512_bf16",)}, frozenset({"put_bf16", "dot_bf16"})),
+    "tiles": _Use({"avx512": (TILES,)}, frozenset({"shape_tiles"})),
+}
 
 
 @dataclass(frozen=True)
@@ -95,7 +112,7 @@ class Isa:
 
     def _feature(self, use: str) -> str | None:
         """The feature whose instruction computes a `use` best, if there is one."""
-        known = _USES[use].get(self.name, ())
+        known = _USES[use].features.get(self.name, ())
         return next((feature for feature in known if feature in self.features), None)
 
     @property
@@ -136,6 +153,19 @@ class Isa:
     def byte_offset(self) -> int:
         """What `dot` takes off unsigned bytes: sums lack this many times the sum of the weights."""
         return 128 if self.name == "neon" and self._feature("dot") != "i8mm" else 0
+
+    def for_code(self, code: str) -> Isa:
+        """What C text `code` needs of it: without features that nothing there uses, for more processors."""
+        words = set(re.findall(r"\w+", code))
+        idle = {
+            feature
+            for use in _USES.values()
+            if words.isdisjoint(use.words)
+            for feature in use.features.get(self.name, ())
+        }
+        if not idle & self.features:
+            return self
+        return replace(isa_named(self.name, self.features - idle), needs=self.needs - idle)
 
     def fits(self, positions: int, blocks: int, share: float = 1) -> bool:
         """Whether a tile of sums, a row of weights and what they are multiplied by stay in `share` of the

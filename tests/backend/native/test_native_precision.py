@@ -13,6 +13,7 @@ from tensmith.backend.native.choose.choosers import estimated
 from tensmith.backend.native.choose.precision import in_precision, refusal
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model
+from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import make_plan
 from tensmith.ir import interpret
 from tensmith.kernel import host_isa, isa_named
@@ -44,6 +45,16 @@ def test_floats_are_what_is_taken_unless_asked() -> None:
     net = Net(1, 64, 14, 14)
     plan = make_plan(net.program(net.conv("x", 64, 64, 1)), isa_named("avx512", ["avx512_bf16"]))
     assert {action.work.problem.dtype for action in plan.kernels} == {"f32"}  # type: ignore[union-attr]
+
+
+def test_code_needs_the_instructions_that_it_uses() -> None:
+    every = ("avx512_vnni", "avx512_bf16", "amx_int8")
+    net = Net(1, 64, 14, 14)
+    program, isa = net.program(net.conv("x", 64, 64, 1)), isa_named("avx512", every)
+    for precision, used in (("f32", []), ("bf16", ["avx512_bf16"])):
+        plan = make_plan(program, isa, in_precision(estimated, precision))
+        assert plan.isa == isa and plan.needed == isa_named("avx512", used)
+        assert ("dot_bf16" in print_c(plan)) == bool(used)
 
 
 def test_who_multiplies_what() -> None:

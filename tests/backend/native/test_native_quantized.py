@@ -205,6 +205,13 @@ def test_weights_are_narrow_where_none_is_beyond_64(most: int) -> None:
         assert kernel.work.problem.narrow == (most == 64 and isa.name == "avx2")  # type: ignore[union-attr]
 
 
+def test_code_for_bytes_needs_products_of_bytes_alone() -> None:
+    net = Net((1, 3, 5, 5))
+    program = net.program(net.pair(net.conv(net.pair("x", 2**-4, 113), 8, 3), 2**-3, 100))
+    for name, feature, other in (("avx512", "avx512_vnni", "avx512_bf16"), ("neon", "dotprod", "fp16")):
+        assert make_plan(program, isa_named(name, [feature, other])).needed == isa_named(name, [feature])
+
+
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
 def test_answers_are_equal_to_the_bit(form: Callable[[Net], str], isa: Isa, tmp_path: Path) -> None:

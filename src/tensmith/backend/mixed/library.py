@@ -64,6 +64,11 @@ class Library:
     isa: Isa
 
     @cached_property
+    def needed(self) -> Isa:
+        """What the code needs of the instruction set."""
+        return self.isa.for_code("\n".join(text for region in self.regions for text in region.plan.functions))
+
+    @cached_property
     def codes(self) -> list[str]:
         """The C of each region."""
         return [print_c(region.plan, _function(n)) for n, region in enumerate(self.regions)]
@@ -87,12 +92,12 @@ class Library:
         served = Path(__file__).with_name(_SERVING).read_text(encoding="utf-8")
         units = [*map(CompileUnit, self.codes), CompileUnit(served, portable=True)]
         files = {_REGIONS: self._header(self.digest).encode(), _WEIGHTS: self.weights.tobytes()}
-        link_library(units, files, self.isa, path)
+        link_library(units, files, self.needed, path)
 
     def _header(self, digest: str) -> str:
         """regions.h: what library.c serves."""
         order = np.arange(1, self.weights.size + 1, dtype="<u8")
-        needs = sorted(self.isa.needs)
+        needs = sorted(self.needed.needs)
         begins = accumulate((region.plan.weights.nbytes for region in self.regions), initial=0)
         rows = zip(self.regions, begins)
         return _HEADER.format(

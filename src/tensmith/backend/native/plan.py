@@ -30,6 +30,8 @@ from tensmith.rewrite.trail import simplify
 
 # Indices in C are int.
 _MOST_ELEMENTS = 1 << 31
+# What a function is called until equal ones have one name.
+FUNCTION = "KERNEL"
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,24 @@ class NativePlan:
     def phases(self) -> list[list[int]]:
         """The actions by number, those that may be done at the same time together."""
         return self.layout.phases
+
+    @functools.cached_property
+    def functions(self) -> list[str]:
+        """The C function of each action, which goes by the name FUNCTION."""
+        return [self._function(action) for action in self.actions]
+
+    def _function(self, action: Action) -> str:
+        sources = tuple(map(self.layout.buffer, action.reads))
+        target = self.layout.buffer(action.writes)
+        if isinstance(action.work, Kernel):
+            residual = sources[1] if len(sources) > 1 else None
+            return action.work.code(FUNCTION, sources[0], target, replace(action.epilogue, residual=residual))
+        return action.work.code(FUNCTION, sources, target)
+
+    @functools.cached_property
+    def needed(self) -> Isa:
+        """What the functions need of the instruction set."""
+        return self.isa.for_code("\n".join(self.functions))
 
     @property
     def kernels(self) -> list[Action]:

@@ -27,7 +27,7 @@ def write_folder(plan: NativePlan, folder: Path) -> None:
     """Compiles a plan and writes its folder, whole or not at all; OutputError if it exists already."""
     with whole(folder) as made:
         text = print_c(plan)
-        shutil.copyfile(compile_library(text, plan.isa), made / loader.LIBRARY)
+        shutil.copyfile(compile_library(text, plan.needed), made / loader.LIBRARY)
         plan.weights.tofile(made / loader.WEIGHTS)
         (made / _SOURCE).write_text(text, encoding="utf-8")
         (made / _HEADER).write_text(print_header(plan), encoding="utf-8")
@@ -59,7 +59,7 @@ def _manifest(plan: NativePlan, made: Path) -> dict[str, object]:
         "name": plan.program.name,
         "isa": plan.isa.name,
         "architecture": plan.isa.architecture,
-        "needs": sorted(plan.isa.needs),
+        "needs": sorted(plan.needed.needs),
         "inputs": _specs(plan.program, tuple(plan.program.inputs)),
         "outputs": _specs(plan.program, plan.program.outputs),
         "arena_bytes": plan.arena_bytes,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from tensmith.backend.native.layout import Action
-from tensmith.backend.native.plan import NativePlan
+from tensmith.backend.native.plan import FUNCTION, NativePlan
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import ELEMENT_BYTES, NO_HALO
 from tensmith.kernel.toolchain import OPTIMIZED
@@ -58,7 +57,7 @@ static double now(void)
 """
 _TIMED = "    { double at = now(); seconds[NUMBER] += at - then; then = at; }\n"
 
-_NAME, _NUMBER = "KERNEL", "NUMBER"
+_NUMBER = "NUMBER"
 _LONGEST_NAME = 200
 
 
@@ -69,24 +68,23 @@ def print_c(plan: NativePlan, entry: str = ENTRY, timed: bool = False) -> str:
     """
     functions: dict[str, str] = {}
     calls = []
-    for index, action in enumerate(plan.actions):
-        text = _code(plan, action)
+    for index, (action, text) in enumerate(zip(plan.actions, plan.functions)):
         name = functions.setdefault(text, f"{_word(action)}_{len(functions)}")
         calls.append(_step(index, _call(plan, index, action, name)))
-    bodies = [text.replace(_NAME, name) for text, name in functions.items()]
-    flags = " ".join((*OPTIMIZED, *plan.isa.flags))
+    bodies = [text.replace(FUNCTION, name) for text, name in functions.items()]
+    flags = " ".join((*OPTIMIZED, *plan.needed.flags))
     library = " -lm" if plan.isa.hosted else ""
     first = f"/* {plan.isa.architecture}: cc {flags} main.c model.c -o model{library} */\n"
     if timed:
         entries = [_TIME, _run(plan, entry, ", double *seconds", _TIMED)]
     else:
         entries = [_run(plan, entry), *([_MEET, _run_part(plan)] if plan.threads > 1 else [])]
-    return "\n".join([first + plan.isa.prelude, _CLEAR, *bodies, *calls, *entries])
+    return "\n".join([first + plan.needed.prelude, _CLEAR, *bodies, *calls, *entries])
 
 
 def distinct(plan: NativePlan) -> int:
     """How many functions compute the actions: equal ones are written once."""
-    return len({_code(plan, action) for action in plan.actions})
+    return len(set(plan.functions))
 
 
 def _step(index: int, calls: str) -> str:
@@ -144,15 +142,6 @@ def _word(action: Action) -> str:
     if isinstance(action.work, Kernel):
         return action.work.name
     return type(action.work).__name__.removesuffix("Routine").lower()
-
-
-def _code(plan: NativePlan, action: Action) -> str:
-    sources = tuple(map(plan.layout.buffer, action.reads))
-    target = plan.layout.buffer(action.writes)
-    if isinstance(action.work, Kernel):
-        residual = sources[1] if len(sources) > 1 else None
-        return action.work.code(_NAME, sources[0], target, replace(action.epilogue, residual=residual))
-    return action.work.code(_NAME, sources, target)
 
 
 def _call(plan: NativePlan, index: int, action: Action, name: str) -> str:

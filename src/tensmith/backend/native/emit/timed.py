@@ -19,7 +19,7 @@ _ENTRY = "tensmith_run_timed"
 
 def action_seconds(plan: NativePlan, inputs: Mapping[str, Array], seconds: float) -> list[float]:
     """Mean seconds of each action on these inputs, in one thread, over as many runs as `seconds` allow."""
-    library = ctypes.CDLL(str(compile_library(print_c(plan, _ENTRY, timed=True), plan.isa)))
+    library = ctypes.CDLL(str(compile_library(print_c(plan, _ENTRY, timed=True), plan.needed)))
     run = getattr(library, _ENTRY)
     run.restype, run.argtypes = ctypes.c_int, [ctypes.c_void_p] * 5
     types = [plan.program.type(name) for name in plan.program.outputs]
