@@ -30,7 +30,7 @@ from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu
 from tensmith.kernel import host_isa, isa_named
 from tensmith.kernel.alone import function_version
-from tensmith.kernel.isa import TILES
+from tensmith.kernel.isa import BFLOAT_TILES, TILES
 from tensmith.kernel.shipped import Document, Ranked, ShippedEntry
 from tensmith.kernel.timings import Timings
 from tensmith.kernel.toolchain import find_compiler
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("f32", "u8"), default="", help="of the layers to tune")
     arguments = parser.parse_args()
     # The table is of CPUs without tile registers; where there are some, its floats are believed all the same.
-    isa = isa_named(host_isa().name, host_isa().features - {TILES})
+    isa = isa_named(host_isa().name, host_isa().features - {TILES, BFLOAT_TILES})
     timings, dtype = Timings(), arguments.dtype
     table = Path(tensmith.__file__).parent / "kernel" / "tables" / f"{isa.name}.json"
     found = {(each.problem, each.memory): each for each in kept(table, dtype)}

@@ -1,7 +1,4 @@
-"""8-bit convolutions by tile registers equal ONNX's quantize-dequantize meaning of the reference interpreter.
-
-Where this machine has none, or lends none, their instructions are C functions here.
-"""
+"""8-bit convolutions by tile registers equal the reference interpreter's quantize-dequantize programs."""
 
 from __future__ import annotations
 
@@ -10,65 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from emulated_tiles import emulated_tiles, tiles_of_host
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runs import drawn
 from quantized_runs import Case, drawn_case, found, meaning, sample_case, within_one_rarely
 
 from tensmith.kernel import ConvolutionProblem, Isa, candidates, host_isa, isa_named
-from tensmith.kernel import isa as instruction_sets
 from tensmith.kernel.algorithms.amx_int8 import AmxInt8
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
 from tensmith.kernel.isa import TILES
 from tensmith.kernel.quantized import QuantizationParameters, Requantization
 from tensmith.kernel.tile_sets import TileSets
-
-# What Intel's SDM (vol. 2) says of the instructions. A tile is taken as its shape has it; what is loaded or
-# multiplied out of another shape ends the test.
-EMULATED = """
-#undef _tile_loadd
-#undef _tile_stored
-#undef _tile_dpbusd
-#define _tile_loadconfig tiles_shaped
-#define _tile_release() (void)0
-#define _tile_loadd tile_loaded
-#define _tile_stored tile_kept
-#define _tile_dpbusd tiles_multiplied
-static uint8_t tile_bytes[8][16][64], tile_rows[8], tile_columns[8];
-static void tiles_shaped(const void *p)
-{
-    const uint8_t *b = p;
-    if (b[0] != 1) __builtin_trap();
-    for (int t = 0; t < 8; t++) {
-        tile_columns[t] = b[16 + 2 * t]; tile_rows[t] = b[48 + t];
-        if (tile_columns[t] > 64 || tile_rows[t] > 16) __builtin_trap();
-    }
-    memset(tile_bytes, 0, sizeof tile_bytes);
-}
-static void tile_loaded(int t, const void *p, long stride)
-{
-    if (!tile_rows[t]) __builtin_trap();
-    memset(tile_bytes[t], 0, sizeof tile_bytes[t]);
-    for (int i = 0; i < tile_rows[t]; i++)
-        memcpy(tile_bytes[t][i], (const char *)p + i * stride, tile_columns[t]);
-}
-static void tile_kept(int t, void *p, long stride)
-{
-    for (int i = 0; i < tile_rows[t]; i++) memcpy((char *)p + i * stride, tile_bytes[t][i], tile_columns[t]);
-}
-static void tiles_multiplied(int s, int x, int w)
-{
-    if (tile_rows[s] != tile_rows[x] || tile_columns[s] != tile_columns[w]) __builtin_trap();
-    if (tile_columns[x] != 4 * tile_rows[w]) __builtin_trap();
-    for (int i = 0; i < tile_rows[s]; i++) for (int k = 0; k < tile_columns[s] / 4; k++) {
-        int32_t sum;
-        memcpy(&sum, tile_bytes[s][i] + 4 * k, 4);
-        for (int e = 0; e < tile_columns[x]; e++)
-            sum += tile_bytes[x][i][e] * (int8_t)tile_bytes[w][e / 4][4 * k + e % 4];
-        memcpy(tile_bytes[s][i] + 4 * k, &sum, 4);
-    }
-}
-"""
 
 pytestmark = pytest.mark.skipif(host_isa().name != "avx512", reason="tile registers come with AVX-512 alone")
 
@@ -104,14 +54,7 @@ SHAPES = [
 @pytest.fixture(params=["emulated", "as they are"])
 def isa(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Isa:
     """An instruction set with tile registers."""
-    if request.param == "emulated":
-        functions = EMULATED + instruction_sets.TILE_FUNCTIONS
-        monkeypatch.setattr(instruction_sets, "TILE_FUNCTIONS", functions)
-        made = isa_named("avx512", host_isa().features | {TILES})
-        return replace(made, flags=tuple(flag for flag in made.flags if "amx" not in flag))
-    if not host_isa().has_tiles:
-        pytest.skip("this processor, its system or its compiler has no tile registers")
-    return host_isa()
+    return emulated_tiles(monkeypatch) if request.param == "emulated" else tiles_of_host()
 
 
 @pytest.mark.parametrize("problem", SHAPES, ids=str)
@@ -130,11 +73,8 @@ def test_every_class_of_shape(problem: ConvolutionProblem, isa: Isa) -> None:
 @settings(max_examples=25)
 @given(st.data())
 def test_random_configurations(data: st.DataObject) -> None:
-    if not host_isa().has_tiles:
-        pytest.skip("this processor, its system or its compiler has no tile registers")
-
-    problem = drawn(data, "u8")
-    kernels = [] if AmxInt8.refuses(problem, host_isa()) else list(AmxInt8.candidates(problem, host_isa()))
+    isa, problem = tiles_of_host(), drawn(data, "u8")
+    kernels = [] if AmxInt8.refuses(problem, isa) else list(AmxInt8.candidates(problem, isa))
     for kernel in kernels and [data.draw(st.sampled_from(kernels))]:
         case = drawn_case(data, problem)
         within_one_rarely(found(kernel, case, loose=True), meaning(case), case.how)

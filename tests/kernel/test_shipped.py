@@ -12,7 +12,7 @@ import pytest
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, Isa, Kernel, candidates, isa_named, shipped
 from tensmith.kernel.alone import function_version
-from tensmith.kernel.isa import TILES
+from tensmith.kernel.isa import BFLOAT_TILES, TILES
 from tensmith.kernel.shipped import Document, Ranked, ShippedEntry, ShippedTable, read_table
 
 ISA = isa_named("avx2")
@@ -97,6 +97,8 @@ def test_tiles_leave_what_was_timed_of_floats() -> None:
     )
     floats = [entry for entry in without.entries if entry.problem.dtype != "u8"]
     assert floats and list(with_tiles.entries) == floats
+    both = shipped.shipped(isa_named("avx512", [*features, TILES, BFLOAT_TILES])).entries
+    assert {entry.problem.dtype for entry in both} == {"f32"}
     assert not shipped.shipped(isa_named("avx512", [TILES])).entries
 
 

@@ -15,7 +15,7 @@ from quantized_runs import Case, drawn_case, found, meaning, sample_case, within
 from tensmith.kernel import ConvolutionProblem, Isa, candidates, host_isa, isa_named
 from tensmith.kernel.algorithms.sparse_int8 import SparseInt8
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
-from tensmith.kernel.isa import TILES
+from tensmith.kernel.isa import BFLOAT_TILES, TILES
 from tensmith.kernel.sparse_stream import pack_quads, quads
 
 Array = np.ndarray[Any, Any]
@@ -89,7 +89,7 @@ def test_it_is_offered_for_sparse_bytes_alone() -> None:
 
 
 def test_few_zeros_are_left_to_the_dense_kernel() -> None:
-    isa = isa_named(host_isa().name, host_isa().features - {TILES})
+    isa = isa_named(host_isa().name, host_isa().features - {TILES, BFLOAT_TILES})
     for share, name in ((0.5, "spatial_pack"), (0.1, "sparse_int8")):
         problem = replace(SHAPES[0], density=share, quads=min(1.0, 4 * share))
         best = min(candidates(problem, isa), key=lambda kernel: kernel.cost().seconds())

@@ -16,7 +16,7 @@ PROBLEMS = [
     *(product(4, 100, 40, dtype, block) for dtype in ("i4", "u4", "i8") for block in (32, 128)),
 ]  # fmt: skip
 # A server's and a phone's: between them every algorithm takes something.
-ISAS = [isa_named("avx512", ["avx512_bf16", "amx_int8"]), isa_named("neon", ["fp16"])]
+ISAS = [isa_named("avx512", ["avx512_bf16", "amx_int8", "amx_bf16"]), isa_named("neon", ["fp16"])]
 KERNELS = [
     next(iter(algorithm.candidates(problem, isa)))
     for isa in ISAS

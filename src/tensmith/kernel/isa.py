@@ -21,8 +21,8 @@ from tensmith.kernel.integers import HALF_PRODUCTS, integer_functions
 from tensmith.kernel.parts import part_functions
 from tensmith.kernel.tile_registers import TILE_FUNCTIONS
 
-# The feature that multiplies matrices of bytes.
-TILES = "amx_int8"
+# The features that multiply matrices of bytes, and of bfloat16.
+TILES, BFLOAT_TILES = "amx_int8", "amx_bf16"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ _USES: Mapping[str, _Use] = {
     ),
     "halves": _Use({"neon": ("fp16",)}, frozenset({"half", "vh", "vhu", "vq", "hload", "half_of"})),
     "bfloat": _Use({"avx512": ("avx512_bf16",)}, frozenset({"put_bf16", "dot_bf16"})),
-    "tiles": _Use({"avx512": (TILES,)}, frozenset({"shape_tiles"})),
+    "tiles": _Use({"avx512": (TILES,)}, frozenset({"_tile_dpbusd"})),
+    "bfloat tiles": _Use({"avx512": (BFLOAT_TILES,)}, frozenset({"_tile_dpbf16ps"})),
 }
 
 
@@ -92,7 +93,7 @@ class Isa:
             codes=code_functions(self.name),
             bfloats=BFLOATS if self.has_bfloat else "",
             halves=HALVES if self.has_halves else "",
-            tiles=TILE_FUNCTIONS if self.has_tiles else "",
+            tiles=TILE_FUNCTIONS if self.has_tiles or self.has_bfloat_tiles else "",
         )
 
     @property
@@ -148,6 +149,11 @@ class Isa:
     def has_tiles(self) -> bool:
         """Whether matrices of bytes are multiplied in one instruction."""
         return self._feature("tiles") is not None
+
+    @property
+    def has_bfloat_tiles(self) -> bool:
+        """Whether matrices of bfloat16 are multiplied in one instruction, to which floats can be rounded."""
+        return self._feature("bfloat tiles") is not None and self.has_bfloat
 
     @property
     def byte_offset(self) -> int:
@@ -243,6 +249,7 @@ _X86_EXTRAS: Mapping[str, tuple[str, ...]] = {
     "avx512_vnni": ("-mavx512vnni",),
     "avx512_bf16": ("-mavx512bf16",),
     TILES: ("-mamx-int8", "-mamx-tile"),
+    BFLOAT_TILES: ("-mamx-bf16", "-mamx-tile"),
     "avx_vnni": ("-mavxvnni",),
 }
 _NEON_EXTRAS = ("fp16", "dotprod", "i8mm")
@@ -256,9 +263,9 @@ _AVX512_FLAGS = (*_AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx51
 
 def _avx512(features: frozenset[str]) -> Isa:
     named = (flags for name, flags in _X86_EXTRAS.items() if name in features and name != "avx_vnni")
-    extras = tuple(flag for flags in named for flag in flags)
+    extras = dict.fromkeys(flag for flags in named for flag in flags)
     return Isa(
-        "avx512", 16, 32, _AVX512 | (features & {"avx512_vnni", "avx512_bf16", TILES}),
+        "avx512", 16, 32, _AVX512 | (features & (_X86_EXTRAS.keys() - {"avx_vnni"})),
         features, (*_AVX512_FLAGS, *extras), "x86_64-linux-gnu",
         "(vf)_mm512_max_ps((__m512)a, (__m512)b)", "(vf)_mm512_min_ps((__m512)a, (__m512)b)",
         "(vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c)",

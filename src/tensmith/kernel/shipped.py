@@ -21,7 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel, candidates
 from tensmith.kernel.alone import function_version
-from tensmith.kernel.isa import TILES, Isa
+from tensmith.kernel.isa import BFLOAT_TILES, TILES, Isa
 from tensmith.kernel.problem import ConvolutionProblem, distance
 
 _MOST_BYTES = 1 << 18
@@ -160,10 +160,9 @@ def shipped(isa: Isa) -> ShippedTable:
         return ShippedTable(isa)
     document = read_table(file.read_text(encoding="utf-8"), file.name)
     others = isa.needs.symmetric_difference(document.needs)
-    # Tiles multiply bytes: what was timed without them is still the fastest for floats.
-    held = (
-        entry
-        for entry in document.entries
-        if not others or (others == {TILES} and entry.problem.dtype != "u8")
-    )
-    return ShippedTable(isa, tuple(held))
+    # What was timed without tiles is still the fastest for what these do not multiply.
+    multiplied = {TILES: "u8", BFLOAT_TILES: "bf16"}
+    if not others <= multiplied.keys():
+        return ShippedTable(isa)
+    without = {multiplied[feature] for feature in others}
+    return ShippedTable(isa, tuple(e for e in document.entries if e.problem.dtype not in without))
