@@ -25,8 +25,8 @@ from tensmith.kernel.tile_products import (
     MOST_CANDIDATES,
     TILE_BYTES,
     Distances,
-    TileElements,
     FilterChunk,
+    TileElements,
     TileProducts,
 )
 from tensmith.kernel.tiles import Extent, output_extent, read_buffer

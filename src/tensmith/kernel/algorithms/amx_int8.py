@@ -26,8 +26,8 @@ from tensmith.kernel.tile_products import (
     MOST_CANDIDATES,
     TILE_BYTES,
     Distances,
-    TileElements,
     FilterChunk,
+    TileElements,
     TileProducts,
 )
 from tensmith.kernel.tiles import output_extent, read_buffer
