@@ -233,8 +233,9 @@ def _this_run() -> dict[str, Any]:
 def _cpu() -> str:
     """The model, and the widest instructions that decide how fast it multiplies."""
     cpu = detect_cpu()
-    known = {"avx512_vnni": "AVX-512 VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
-    return ", ".join([cpu.model, *[name for key, name in known.items() if key in cpu.features][:1]])
+    vectors = {"avx512_vnni": "AVX-512 VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
+    widest = [name for key, name in vectors.items() if key in cpu.features][:1]
+    return ", ".join([cpu.model, *widest, *(["AMX"] if "amx_int8" in cpu.features else [])])
 
 
 def _tried(work: Callable[[Part], Found], part: Part) -> Found | str:
