@@ -95,8 +95,9 @@ def front(found: Results) -> Iterator[str]:
     table = front_text({**row["front"], "points": points}, row["chosen"], Task(row["measure"]).title)
     yield (
         "ResNet-20 on CIFAR-10, "
-        f"{found['fronts']['settings']['time_budget'].replace('m', ' minutes')}, one thread. Accuracy is of "
-        "test images that the search has not seen; they say only which points hold the budget."
+        f"{found['fronts']['settings']['time_budget'].replace('m', ' minutes')}, one thread, one image "
+        "at a time. Accuracy is of test images that the search has not seen; "
+        "they say only which points hold the budget."
     )
     yield "".join(f"    {line}\n" if line else "\n" for line in table.splitlines()).rstrip("\n")
     yield "![The front of ResNet-20 beside plain int8](benchmarks/results/fronts.png)"
@@ -111,6 +112,7 @@ def fronts(found: Results) -> Iterator[str]:
     peers = {name: row for name, row in _rows(found, "peers").items() if _beside(row, rows.get(name))}
     yield (
         "Every model under its budget of accuracy: the fastest point, and the smallest where it is another. "
+        "Sizes are of `model.packed`, which is shipped; speeds of what is compiled from it, which is larger. "
         "A point holds a budget where its value does; where the interval reaches beyond, more data could say "
         f"otherwise.{_AREAS if peers else ''}"
     )

@@ -108,8 +108,8 @@ def datasets_page() -> str:
         "`--data KIND:PATH` names a dataset; options follow as `?name=value&name=value`. Samples are read "
         "when they are needed; splits are disjoint and seeded. Points are judged by the test part, or the "
         "validation part where there is no other. A search sees samples that the model has not learned by "
-        "heart: of the validation part where there is a test part too, else a fifth of what is judged by, "
-        "which is then not held out; where that is fewer than 500, training samples.",
+        "heart: of the validation part where there is a test part too, else a fifth of what is judged by "
+        "(2,000 at most), which is then not held out; where that is fewer than 500, training samples.",
         "",
     ]
     for kinds, reader in _readers():
@@ -192,14 +192,13 @@ def front_page() -> str:
         "Python.",
         "",
         "What is told of a candidate: every figure is a metric with its interval and its evidence word. "
-        "Points beyond the drop budget are looked at up to four times the budget (up to one point, or per "
-        "cent of a loss, where the budget is 0) with a part of the time; every other budget holds for them. "
+        "Points that lose up to four times the drop budget (up to one point, or per cent of a loss, where it "
+        "is 0) are kept too, marked, in a part of the time; they hold every other budget. "
         "The search judges a candidate on as many samples as it needs: until what it loses at most on "
         "held-out data, with 99%, is within the budget, or what it loses at least is not, or its time is "
-        "spent. Where neither is known it is unsure, and held-out data says whether it holds. On few samples "
-        "answers that are lost and answers that become right by chance hide one another, and of several "
-        "candidates the luckiest looks best; so a smaller drop than an eighth of the answers that change is "
-        "weighed against that eighth, by how sure either is. "
+        "spent. Where neither is known it is unsure, and held-out data says whether it holds. Few samples "
+        "flatter lucky candidates: one that seems to lose less than an eighth of its changed answers is "
+        "taken to lose something between the two, nearer to whichever is surer. "
         "A point that is within the budget on the data of the search and not on held-out data is beyond it; "
         "held-out data never brings one back. `best/` is what `--prefer` says among those within.",
         "",

@@ -116,6 +116,12 @@ def test_the_certificate_is_checked_again(folder: Path) -> None:
     assert "give --source" in result.stdout and result.stdout.count("requires") == 2
     result = tensmith("verify", "out/dot.cert", "--source", "k.py", folder=folder)
     assert result.returncode == 0 and "they are what k.py demands" in result.stdout
+    asked = ("verify", "out/dot.cert", "--source", "k.py", "--strict")
+    assert tensmith(*asked, folder=folder).returncode == 0
+    result = tensmith(*asked, "--no-run", "--json", folder=folder)
+    assert result.returncode == 1 and json.loads(result.stdout)["unchecked"] == [
+        "that the running source agrees"
+    ]
     (folder / "other.py").write_text(SOURCE.replace("total +=", "total -="))
     result = tensmith("verify", "out/dot.cert", "--source", "other.py", "--json", folder=folder)
     assert result.returncode == 1 and "other.py gives another" in json.loads(result.stdout)["problems"][0]

@@ -87,7 +87,7 @@ def verify(
         if strict and source is None:
             raise UsageError("--strict takes the source from your hand; give it with --source")
         by = "z3" if solver is None else solver
-        return _signed(lambda: _lift(folder, source, by, run is not False), folder / _LIFT, key)
+        return _signed(lambda: _lift(folder, source, by, run is not False, strict), folder / _LIFT, key)
     if source is not None:
         raise UsageError(f"{folder} is of a front point; give its model with --original, not --source")
     if seconds is not None and not 0 <= seconds < math.inf:
@@ -165,7 +165,7 @@ def _point(
     )
 
 
-def _lift(folder: Path, source: Path | None, solver: str, run: bool) -> Answer:
+def _lift(folder: Path, source: Path | None, solver: str, run: bool, strict: bool) -> Answer:
     """A lifted function's certificate."""
     from tensmith.errors import UsageError
     from tensmith.lifting.second.checked import NOT_RUN
@@ -183,10 +183,12 @@ def _lift(folder: Path, source: Path | None, solver: str, run: bool) -> Answer:
             found = recheck(folder, source, run)
             problems += found.problems
             again = found.checked
+    unchecked = [] if source is not None else ["that the obligations are the ones the source demands"]
+    unchecked += [] if again.inputs else ["that the running source agrees"]
     document = {
         "folder": str(folder),
         "ok": not problems,
-        "complete": not problems and source is not None,
+        "complete": not problems and not unchecked,
         "function": report.function,
         "source": None if source is None else str(source),
         "solver": report.solver,
@@ -196,13 +198,14 @@ def _lift(folder: Path, source: Path | None, solver: str, run: bool) -> Answer:
         "requires": list(report.requires),
         "assumes": list(report.assumes),
         "checked": again.to_json(),
-        "unchecked": [] if source is not None else ["that the obligations are the ones the source demands"],
+        "unchecked": unchecked,
         "problems": problems,
     }
     shown = [f"requires {text}" for text in report.requires]
     shown += [f"assumes  {text}" for text in report.assumes]
     shown += [f"does not hold: {text}" for text in problems]
-    return Answer(document, [*shown, "", *_verdict(report, problems, source, again)], int(bool(problems)))
+    failed = bool(problems) or (strict and bool(unchecked))
+    return Answer(document, [*shown, "", *_verdict(report, problems, source, again)], int(failed))
 
 
 def _verdict(report: LiftReport, problems: list[str], source: Path | None, again: Checked) -> Iterator[str]:
