@@ -250,6 +250,8 @@ def test_a_sample_of_other_numbers_than_the_model_s_is_refused_at_once() -> None
     program = Program("floats", {"x": TensorType("f32", (4, 2))}, ("x",), (), {})
     with pytest.raises(DataError, match=r"does not fit the model.*uint8"):
         Task("accuracy").example(program, FakeView(np.array([[1, 2], [3, 4]], "u1"), None))
+    casting = Task("score", evaluation=lambda model, view: 1.0)
+    assert casting.example(program, FakeView(np.array([[1, 2]], "u1"), None))["x"].dtype == np.float32
 
 
 def test_classes_are_not_told_of_answers_at_several_places() -> None:

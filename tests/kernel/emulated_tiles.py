@@ -92,8 +92,8 @@ def emulated_tiles(monkeypatch: pytest.MonkeyPatch) -> Isa:
     return replace(made, flags=tuple(flag for flag in made.flags if "amx" not in flag))
 
 
-def tiles_of_host() -> Isa:
-    """This machine's instruction set, which has them; else the test is skipped."""
-    if not host_isa().has_tiles:
-        pytest.skip("this processor, its system or its compiler has no tile registers")
+def tiles_of_host(feature: str = TILES) -> Isa:
+    """This machine's instruction set, which has them by that feature; else the test is skipped."""
+    if feature not in host_isa().features:
+        pytest.skip("this processor, its system or its compiler has no such tile registers")
     return host_isa()

@@ -44,7 +44,7 @@ def bench(
     batch: Batch = 1,
     sizes: OpenSizes = None,
     seconds: MeasuringSeconds = 10.0,
-    seed: Annotated[int, typer.Option(help="Seed of the inputs and of the order.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs.")] = 0,
     max_p99: Annotated[
         float | None,
         typer.Option(

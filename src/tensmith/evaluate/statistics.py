@@ -112,8 +112,8 @@ def median_interval(samples: Array) -> Interval:
 def quantile_interval(samples: Array, share: float) -> Interval | None:
     """Interval of the value that a `share` of all runs does not exceed; None where `samples` [n] are too few.
 
-    By ranks, whatever the distribution is (David and Nagaraja, Order Statistics, 7.1): how many of n
-    independent samples lie below it is binomial. Runs in a row are not quite independent.
+    0 < share < 1. By ranks, whatever the distribution is (David and Nagaraja, Order Statistics, 7.1): how
+    many of n independent samples lie below it is binomial. Runs in a row are not quite independent.
     """
     ordered, count = np.sort(samples), len(samples)
     below = _binomial(count, share)

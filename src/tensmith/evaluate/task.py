@@ -83,10 +83,13 @@ class Task:
 
     def example(self, program: Program, view: Subset) -> dict[str, Array]:
         """One sample of the data as the model's input, as often as the model fixes: what latency is measured
-        on. DataError if it does not fit the model."""
+        on. DataError if it does not fit the model; an evaluation function may cast what it is given."""
         samples = next(iter(view.batches(1))).inputs
         specs = specs_of(program.inputs)
         named = named_inputs(specs, samples, self.preprocess)
+        if self.evaluation is not None:
+            types = program.inputs
+            named = {name: a.astype(types[name].numpy) if name in types else a for name, a in named.items()}
         found = {name: _filled(array, program.inputs.get(name)) for name, array in named.items()}
         try:
             sizes_of(specs, found)

@@ -171,7 +171,8 @@ class Isa:
         }
         if not idle & self.features:
             return self
-        return replace(isa_named(self.name, self.features - idle), needs=self.needs - idle)
+        made = isa_named(self.name, self.features - idle)
+        return replace(made, needs=self.needs - (idle - made.features))
 
     def fits(self, positions: int, blocks: int, share: float = 1) -> bool:
         """Whether a tile of sums, a row of weights and what they are multiplied by stay in `share` of the

@@ -76,6 +76,24 @@ def test_outputs_that_are_the_same_for_all_inputs_are_written_too(tmp_path: Path
     np.testing.assert_allclose(found[body], expected[body], rtol=0, atol=1e-6)
 
 
+def test_what_is_computed_of_constants_is_written_where_tensors_read_it(tmp_path: Path) -> None:
+    net = Net(2, 3)
+    anchors = net.add("add", net.constant(2, 3), net.constant(2, 3))
+    whole = net.add("cast", net.constant(values=np.float32([0, 1])), to=7)
+    y = net.add("softmax", net.add("mul", "x", anchors), axis=1)
+    found, expected = answers(net.program(y, anchors, whole, net.add("gather", anchors, whole)), tmp_path)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=0, atol=1e-6)
+
+
+def test_constants_that_native_memory_does_not_hold_are_refused(tmp_path: Path) -> None:
+    for values in (np.zeros((0, 4), np.float32), np.array(["word"], object), np.float64([0.5])):
+        net = Net(2, 3)
+        program = net.program(net.add("relu", "x"), net.constant(values=values))
+        with pytest.raises(EngineError, match="no native kernel for that yet"):
+            make_plan(program, host_isa())
+
+
 def test_a_bound_call_repeats_itself(tmp_path: Path) -> None:
     program = residual_block()
     model = Model(compile_folder(program, tmp_path))

@@ -34,6 +34,8 @@ def in_codes(program: Program) -> Program:
         maker = program.producers.get(name)
         if maker is None or not (_on_bytes(program, maker) and decodes(maker)):
             continue
+        if name in program.static_values:
+            continue
         codes, grid = maker.inputs[0], parameters_of(program, maker)
         others = filter(None, (program.producers.get(codes), *program.consumers.get(codes, ())))
         alike = all(parameters_of(program, other) in (None, grid) for other in others)

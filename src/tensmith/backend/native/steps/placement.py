@@ -54,7 +54,7 @@ def _both(graph: StepGraph, tensors: frozenset[Node], value: str) -> bool:
     Who reads numbers of codes may read the codes.
     """
     program = graph.program
-    if value in program.constants:
+    if value in graph.constants:
         return False
     producer, readers = program.producers.get(value), program.consumers.get(value, ())
     behind = [

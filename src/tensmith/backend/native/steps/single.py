@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from tensmith.backend.native.images import PositionWindow
+from tensmith.backend.native.images import PositionWindow, rows_of
 from tensmith.backend.native.steps import picking
 from tensmith.backend.native.steps.by_formula import by_formula
 from tensmith.backend.native.steps.graph import StepGraph
@@ -143,7 +143,12 @@ def over_tensors(graph: StepGraph, node: Node, output: str) -> Step:
 
 
 def written(graph: StepGraph, value: str) -> Step:
-    """A view or a constant as a dense tensor of its own, for those who cannot read it where it lies."""
+    """A view or a constant as a dense tensor of its own, for those who cannot read it where it lies.
+
+    EngineError if native memory holds no such tensor.
+    """
+    if rows_of(graph.program.type(value)) is None:
+        raise EngineError(f"'{value}' is {graph.program.type(value)}; there is no native kernel for that yet")
     root, view = traced(graph, value)
     name = graph.names[value]
     whole = view.is_dense and view.size == math.prod(graph.shapes[root])
