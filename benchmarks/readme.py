@@ -18,6 +18,7 @@ from tensmith.files import write_text
 from tensmith.report.text import front_text
 
 README, RESULTS = ROOT / "README.md", ROOT / "benchmarks" / "results"
+AMX = "amx"  # the folder of what was measured on a processor with tile registers, too
 Results = Mapping[str, parts.Document]
 Rows = Mapping[str, Mapping[str, Any]]
 
@@ -63,8 +64,9 @@ _COMPILED = ("gcc -O3", "gcc -O3 -march=native")
 
 
 def results(folder: Path = RESULTS) -> dict[str, parts.Document]:
-    """Every result that is there, by the name of its bench."""
-    return {path.stem: parts.read(path) for path in sorted(folder.glob("*.json"))}
+    """Every result that is there, by the name of its bench, or folder/name."""
+    paths = sorted([*folder.glob("*.json"), *folder.glob("*/*.json")])
+    return {str(path.relative_to(folder).with_suffix("")): parts.read(path) for path in paths}
 
 
 def written(text: str, found: Results) -> str:
@@ -118,6 +120,29 @@ def fronts(found: Results) -> Iterator[str]:
     )
     yield _fronts_table(rows, peers)
     yield _provenance(found, "fronts", *(["peers"] if peers else []))
+
+
+def amx(found: Results) -> Iterator[str]:
+    """The fronts again, and 8 bits natively, on a processor with tile registers."""
+    there = {
+        name.removeprefix(f"{AMX}/"): document
+        for name, document in found.items()
+        if name.startswith(f"{AMX}/")
+    }
+    rows, ratios = _rows(there, "fronts"), _rows(there, "native_int8")
+    peers = {name: row for name, row in _rows(there, "peers").items() if _beside(row, rows.get(name))}
+    if not rows or not ratios:
+        return
+    yield "The same on a server with tile registers (Intel AMX), which multiply matrices of bytes:"
+    yield _fronts_table(rows, peers)
+    least, most = (pick(ratios, key=lambda name: ratios[name]["ratio"]) for pick in (min, max))
+    ends = " to ".join(f"{_times(ratios[name])} ({NAMES[name]})" for name in (least, most))
+    faster = sum(row["low"] > 1 for row in ratios.values())
+    yield (
+        f"There the native engine in 8 bits is {ends} over the fastest of the others; surely faster on "
+        f"{faster} of {len(ratios)} networks."
+    )
+    yield _provenance(there, "fronts", "peers", "native_int8")
 
 
 def _fronts_table(rows: Rows, peers: Rows) -> str:
@@ -257,6 +282,7 @@ def _lifting_speed(loops: list[Mapping[str, float]]) -> Iterator[str]:
 BLOCKS: dict[str, Callable[[Results], Iterator[str]]] = {
     "front": front,
     "fronts": fronts,
+    "amx": amx,
     "language": language,
     "native": native,
     "native more": native_more,

@@ -1,6 +1,6 @@
 """`make bench`: every measurement behind a figure of README, one after the other, a process each.
 
-    python -m benchmarks.run [--list] [--quick] [--all] [--only NAME,...] [--anew] [--at-once N]
+    python -m benchmarks.run [--list] [--quick] [--all] [--only NAME,...] [--amx] [--anew] [--at-once N]
 
 A bench writes benchmarks/results/NAME.json and goes on from there where it was stopped; --anew forgets what
 is there. One that fails says why, and the others go on; the exit status is then 1. At the end README's
@@ -244,6 +244,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="minutes instead of hours, wider intervals")
     parser.add_argument("--all", action="store_true", help="also those that no figure of README rests on")
     parser.add_argument("--only", type=parts.names, help="these, as A,B")
+    parser.add_argument(
+        "--amx", action="store_true", help="into results/amx, which README shows beside the others"
+    )
     parser.add_argument("--anew", action="store_true", help="forget earlier results of those that are run")
     parser.add_argument(
         "--at-once", type=parts.cores, default=1, help="models or benches, each on a core of its own"
@@ -256,10 +259,10 @@ def main() -> int:
     chosen = [
         known[name] for name in options.only or here if options.only or options.all or known[name].readme
     ]
-    folder = QUICK if options.quick else RESULTS
+    folder = QUICK if options.quick else RESULTS / readme.AMX if options.amx else RESULTS
     if options.list:
         for bench in chosen:
-            print(f"{bench.name:24} {duration(bench.left(RESULTS / f'{bench.name}.json')):>12} left")
+            print(f"{bench.name:24} {duration(bench.left(folder / f'{bench.name}.json')):>12} left")
         return 0
     for bench in chosen if options.anew or options.quick else ():
         (folder / f"{bench.name}.json").unlink(missing_ok=True)
