@@ -108,10 +108,9 @@ def front(found: Results) -> Iterator[str]:
 
 def fronts(found: Results) -> Iterator[str]:
     """What every front reaches, and the area it covers beside the stock tools'."""
-    rows = _rows(found, "fronts")
+    rows, peers = _rows(found, "fronts"), _peers(found)
     if not rows:
         return
-    peers = {name: row for name, row in _rows(found, "peers").items() if _beside(row, rows.get(name))}
     yield (
         "Every model under its budget of accuracy: the fastest point, and the smallest where it is another. "
         "Sizes are of `model.packed`, which is shipped; speeds of what is compiled from it, which is larger. "
@@ -130,11 +129,10 @@ def amx(found: Results) -> Iterator[str]:
         if name.startswith(f"{AMX}/")
     }
     rows, ratios = _rows(there, "fronts"), _rows(there, "native_int8")
-    peers = {name: row for name, row in _rows(there, "peers").items() if _beside(row, rows.get(name))}
     if not rows or not ratios:
         return
     yield "The same on a server with tile registers (Intel AMX), which multiply matrices of bytes:"
-    yield _fronts_table(rows, peers)
+    yield _fronts_table(rows, _peers(there))
     least, most = (pick(ratios, key=lambda name: ratios[name]["ratio"]) for pick in (min, max))
     ends = " to ".join(f"{_times(ratios[name])} ({NAMES[name]})" for name in (least, most))
     faster = sum(row["low"] > 1 for row in ratios.values())
@@ -432,6 +430,12 @@ def _areas(row: Mapping[str, Any] | None) -> str:
 def _table(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
     rows = [heads, tuple("---" for _ in heads), *lines]
     return "\n".join(re.sub(" {2,}", " ", f"| {' | '.join(cells)} |") for cells in rows)
+
+
+def _peers(found: Results) -> Rows:
+    """Those that were measured beside these fronts."""
+    fronts = _rows(found, "fronts")
+    return {name: row for name, row in _rows(found, "peers").items() if _beside(row, fronts.get(name))}
 
 
 def _beside(row: Mapping[str, Any], front: Mapping[str, Any] | None) -> bool:

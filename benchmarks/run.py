@@ -255,6 +255,8 @@ def main() -> int:
     if unknown := [name for name in options.only or () if name not in known]:
         parser.error(f"no bench {', '.join(unknown)}; --list --all names all")
     has = {"", *detect_cpu().features}
+    if options.amx and "amx_int8" not in has:
+        parser.error("--amx is for processors with tile registers, and this one has, or lends, none")
     here = [bench.name for bench in BENCHES if bench.needs in has]
     chosen = [
         known[name] for name in options.only or here if options.only or options.all or known[name].readme

@@ -263,10 +263,10 @@ _AVX512_FLAGS = (*_AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx51
 
 
 def _avx512(features: frozenset[str]) -> Isa:
-    named = (flags for name, flags in _X86_EXTRAS.items() if name in features and name != "avx_vnni")
-    extras = dict.fromkeys(flag for flags in named for flag in flags)
+    has = [name for name in _X86_EXTRAS if name in features and name != "avx_vnni"]
+    extras = dict.fromkeys(flag for name in has for flag in _X86_EXTRAS[name])
     return Isa(
-        "avx512", 16, 32, _AVX512 | (features & (_X86_EXTRAS.keys() - {"avx_vnni"})),
+        "avx512", 16, 32, _AVX512.union(has),
         features, (*_AVX512_FLAGS, *extras), "x86_64-linux-gnu",
         "(vf)_mm512_max_ps((__m512)a, (__m512)b)", "(vf)_mm512_min_ps((__m512)a, (__m512)b)",
         "(vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c)",

@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from tensmith.kernel.tiles import output_extent, vector_chunks
 
 # A tile register: rows of so many bytes. There are so many registers.
 TILE_ROWS, TILE_BYTES, _REGISTERS = 16, 64, 8
-MOST_CANDIDATES = 4
+_MOST_CANDIDATES = 4
 ALIGNMENT = 64
 # Sums of so many positions are finished at once.
 _FINISHED = 4
@@ -110,16 +110,17 @@ class TileProducts(Kernel):
     tiles: int
     blocks: int
 
-    @staticmethod
-    def sizes(problem: ConvolutionProblem, isa: Isa) -> list[tuple[int, int]]:
-        """(tiles, blocks) that fit the registers."""
+    @classmethod
+    def cheapest(cls, problem: ConvolutionProblem, isa: Isa, *layout: int) -> list[Self]:
+        """A few of those that fit the registers, cheapest first. layout: the parameters beside the tiles."""
         vectors = -(-wide_groups(problem, isa.lanes)[2] // isa.lanes)
-        return [
-            (tiles, blocks)
+        found = [
+            cls(problem, isa, tiles, blocks, *layout)
             for tiles in range(1, min(_REGISTERS, math.prod(problem.output)) + 1)
             for blocks in range(1, min(_REGISTERS, vectors) + 1)
             if tiles * blocks + min(tiles, blocks) < _REGISTERS
         ]
+        return sorted(found, key=lambda one: (one.cost().cycles, -one.tiles))[:_MOST_CANDIDATES]
 
     @property
     @abstractmethod

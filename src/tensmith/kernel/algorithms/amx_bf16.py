@@ -22,7 +22,6 @@ from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.register_tiles import layouts, store_tile, vector_step
 from tensmith.kernel.tile_products import (
     ALIGNMENT,
-    MOST_CANDIDATES,
     TILE_BYTES,
     Distances,
     FilterChunk,
@@ -62,8 +61,7 @@ class AmxBf16(TileProducts):
     def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """What fits the registers, cheapest first."""
         for block in layouts(problem, isa.lanes):
-            found = [cls(problem, isa, *size, block) for size in cls.sizes(problem, isa)]
-            yield from sorted(found, key=lambda one: (one.cost().cycles, -one.tiles))[:MOST_CANDIDATES]
+            yield from cls.cheapest(problem, isa, block)
 
     @property
     def _in_rows(self) -> bool:

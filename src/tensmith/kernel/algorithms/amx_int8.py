@@ -23,7 +23,6 @@ from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS
 from tensmith.kernel.tile_products import (
     ALIGNMENT,
-    MOST_CANDIDATES,
     TILE_BYTES,
     Distances,
     FilterChunk,
@@ -69,8 +68,7 @@ class AmxInt8(TileProducts):
             [lanes, all_] if problem.groups == 1 else [lanes] for all_ in (problem.channels, problem.filters)
         )
         for block, target in dict.fromkeys(product(read[1:] if few else read, written)):
-            found = [cls(problem, isa, *size, block, target) for size in cls.sizes(problem, isa)]
-            yield from sorted(found, key=lambda one: (one.cost().cycles, -one.tiles))[:MOST_CANDIDATES]
+            yield from cls.cheapest(problem, isa, block, target)
 
     @property
     def _in_runs(self) -> bool:

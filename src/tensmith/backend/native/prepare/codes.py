@@ -32,9 +32,9 @@ def in_codes(program: Program) -> Program:
             nodes.insert(0, made)
     for name in program.outputs:
         maker = program.producers.get(name)
-        if maker is None or not (_on_bytes(program, maker) and decodes(maker)):
+        if maker is None or name in program.static_values:
             continue
-        if name in program.static_values:
+        if not (_on_bytes(program, maker) and decodes(maker)):
             continue
         codes, grid = maker.inputs[0], parameters_of(program, maker)
         others = filter(None, (program.producers.get(codes), *program.consumers.get(codes, ())))

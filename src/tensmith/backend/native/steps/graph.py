@@ -15,7 +15,7 @@ from tensmith.backend.native.quantization import parameters_of, parameters_of_va
 from tensmith.backend.native.steps.functions import ElementFunction, element_function
 from tensmith.backend.native.steps.integers import IntegerOperands, integer_operands
 from tensmith.errors import EngineError
-from tensmith.ir import Node, Program
+from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.static import StaticValues
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.quantized import QuantizationParameters
@@ -105,13 +105,18 @@ def seen(graph: StepGraph, names: Iterable[str]) -> tuple[dict[str, Images], dic
         tensor = name in called and (name != value or _is_tensor(graph, value))
         found = rows_of(type_) if tensor else images_of(type_)
         if found is None:
-            raise EngineError(f"'{value}' is {type_}; {_NO_KERNEL} for that yet")
+            raise not_held(value, type_)
         images[name] = found
         if tensor:
             dtypes[name] = type_.dtype
         elif value in ends and type_.dtype != "f32" and (type_.dtype != "u8" or value not in graph.quantized):
             raise EngineError(f"'{value}' is {type_.dtype} at the border of the program: {_NO_KERNEL}")
     return images, dtypes
+
+
+def not_held(value: str, type_: TensorType) -> EngineError:
+    """What is said of a value that native memory does not hold."""
+    return EngineError(f"'{value}' is {type_}; {_NO_KERNEL} for that yet")
 
 
 def _is_tensor(graph: StepGraph, value: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tensmith.backend.native.images import PositionWindow, rows_of
 from tensmith.backend.native.steps import picking
 from tensmith.backend.native.steps.by_formula import by_formula
-from tensmith.backend.native.steps.graph import StepGraph
+from tensmith.backend.native.steps.graph import StepGraph, not_held
 from tensmith.backend.native.steps.operands import Reads, traced
 from tensmith.backend.native.steps.step import Dense, Join, Light, Rename, Step
 from tensmith.backend.native.steps.views import is_view
@@ -148,7 +148,7 @@ def written(graph: StepGraph, value: str) -> Step:
     EngineError if native memory holds no such tensor.
     """
     if rows_of(graph.program.type(value)) is None:
-        raise EngineError(f"'{value}' is {graph.program.type(value)}; there is no native kernel for that yet")
+        raise not_held(value, graph.program.type(value))
     root, view = traced(graph, value)
     name = graph.names[value]
     whole = view.is_dense and view.size == math.prod(graph.shapes[root])
