@@ -142,6 +142,9 @@ def test_the_engine_loads_a_folder(folder: Path) -> None:
     [
         ({"files": None}, "does not say its files"),
         ({"needs": "avx512"}, "does not say its needs"),
+        ({"needs": [["avx512"]]}, "names no CPU features by needs"),
+        ({"inputs": [1]}, "does not say what the model takes and gives"),
+        ({"outputs": [{"name": "y", "shape": [1], "dtype": "magic"}]}, "takes and gives"),
         ({"weights_bytes": None}, "does not say its weights_bytes"),
         ({"threads": 100_000}, "more than 256 threads"),
     ],

@@ -156,8 +156,11 @@ class Model:
 
 
 def _arrays(specs: list[dict[str, Any]]) -> dict[str, tuple[tuple[int, ...], Any]]:
-    """Shape and element type of each, by name."""
-    return {spec["name"]: (tuple(spec["shape"]), np.dtype(spec["dtype"])) for spec in specs}
+    """Shape and element type of each, by name; ModelError if they do not say so."""
+    try:
+        return {spec["name"]: (tuple(spec["shape"]), np.dtype(spec["dtype"])) for spec in specs}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{MANIFEST} does not say what the model takes and gives: {error!r}") from error
 
 
 def _place(name: str, shape: tuple[int, ...], dtype: Any, array: Any) -> Any:
@@ -284,6 +287,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     for name, kind in _FIELDS.items():
         if not isinstance(manifest.get(name, _UNSAID.get(name)), kind):
             raise ModelError(f"{path} does not say its {name}; build the folder again")
+    if not all(isinstance(name, str) for name in manifest["needs"]):
+        raise ModelError(f"{path} names no CPU features by needs; build the folder again")
     if {LIBRARY, WEIGHTS} - manifest["files"].keys():
         raise ModelError(f"{path} does not name {LIBRARY} and {WEIGHTS}")
     if not 1 <= manifest.get("threads", 1) <= MOST_THREADS:
