@@ -15,7 +15,7 @@ from typing import Any
 
 from lifting.loops_interpreter import Machine, Memory, copied
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
-from tensmith.formula.functions import JOINS
+from tensmith.formula.functions import ELEMENTARY, JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import F64, MachineType
 from tensmith.lifting.loops import Array, Loop, Statement, Struct
@@ -41,10 +41,6 @@ class Mismatch(AssertionError):
 
 
 # Terms
-
-
-def _round(value: float) -> float:
-    return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
 
 
 def _divided(a: float, b: float) -> float:
@@ -96,10 +92,10 @@ OPERATORS: dict[str, Any] = {
     "bitwise_or": lambda a, b: a | b,
     "bitwise_xor": lambda a, b: a ^ b,
     "bitwise_not": lambda a: ~a,
-    "round": _round,
+    "round": round,
     "floor": math.floor,
     "ceil": math.ceil,
-    **{name: _guarded(getattr(math, name)) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh")},
+    **{name: _guarded(getattr(math, name)) for name in ELEMENTARY},
 }
 
 

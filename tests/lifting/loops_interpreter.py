@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.formula.arith import FUNCTIONS
 from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition
+from tensmith.formula.functions import ELEMENTARY
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import (
     Allocate,
@@ -263,10 +265,7 @@ class Machine:
             return bool(COMPARISONS[operator](*values))
         if self.python and operator in ("div", "floor_div", "mod") and values[1] == 0:
             raise Undefined("division by zero", position)
-        if self.python and operator == "round":
-            result = np.round(values[0])
-        else:
-            result = FLOATS[operator](*values)
+        result = FLOATS[operator](*values)
         return type(values[0])(result) if kind.kind == "float" else result
 
 
@@ -335,12 +334,6 @@ def copied(data: Any) -> Any:
     return [copied(part) for part in data] if isinstance(data, list) else data
 
 
-def away_from_zero(value: Any) -> Any:
-    """C's round: halves away from zero."""
-    whole = np.trunc(value)
-    return whole + np.copysign(1, value) if abs(value - whole) >= 0.5 else whole
-
-
 Operation = Callable[..., Any]
 
 COMPARISONS: dict[str, Operation] = {
@@ -383,14 +376,5 @@ FLOATS: dict[str, Operation] = {
     "floor_div": np.floor_divide,
     "mod": np.mod,
     "fmod": np.fmod,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "tanh": np.tanh,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": away_from_zero,
+    **{name: FUNCTIONS[name] for name in (*ELEMENTARY, "floor", "ceil", "round")},
 }

@@ -28,10 +28,15 @@ BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"})
 # Of floats; integers stay what they are.
 ROUNDINGS = frozenset({"floor", "ceil", "round", "trunc"})
 # Of floats alone; the first have these names in most languages and array libraries.
-ELEMENTARY = ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh")
-REAL = frozenset({
-    *ELEMENTARY, "log1p", "erf", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
-})  # fmt: skip
+ELEMENTARY = (
+    "exp", "log", "sqrt", "sin", "cos", "tan", "tanh",
+    "erf", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+)  # fmt: skip
+REAL = frozenset({*ELEMENTARY, "log1p"})
+# What NumPy calls otherwise: asin -> arcsin, ..., atanh -> arctanh.
+NUMPY_NAMES = {
+    f"a{name}{end}": f"arc{name}{end}" for name in ("sin", "cos", "tan") for end in ("", "h")
+}  # fmt: skip
 # Positive on the reals: one may divide by them.
 POSITIVE = frozenset({"exp", "sqrt"})
 # Of integers, undefined where the last operand is 0.

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.formula.functions import ELEMENTARY
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program
 from tensmith.lifting.assumptions import (
@@ -45,15 +46,16 @@ _WIDE = "integers may not fit in 64 bits"
 _RAISING = (
     (DIVISORS(), {"div"}),
     (FLOAT_DIVISORS(), {"div"}),
-    (DEFINED(), {"exp", "log", "sqrt", "sin", "cos", "tan", "pow"}),
+    (DEFINED(), {*ELEMENTARY, "pow"} - {"tanh", "erf", "atan", "asinh"}),
     (POWERS(), {"pow", "sqrt"}),
     (POWER_SIZE(), {"pow", "mul"}),
     (HYPOTENUSE(), {"mul"}),
 )
 # Ops whose value is not finite where an element of an operand is not; of `_FIRST`, where one of the first is.
 _FIRST = frozenset({
-    "div", "log", "sqrt", "sin", "cos", "tan", "floor", "ceil", "round", "reduce_sum", "reduce_prod",
-    "cum_sum", "cast", "expand", "unsqueeze", "squeeze", "transpose",
+    "div", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh",
+    "floor", "ceil", "round", "reduce_sum", "reduce_prod", "cum_sum", "cast", "expand", "unsqueeze",
+    "squeeze", "transpose",
 })  # fmt: skip
 _SHOWING = _FIRST | {"add", "sub", "mul", "neg", "abs", "identity", "matmul", "einsum"}
 

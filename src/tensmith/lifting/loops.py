@@ -103,7 +103,7 @@ class Parameter:
 #     add sub mul neg abs minimum maximum pow; div (of integers truncating) and fmod, floor_div and mod;
 #     less less_equal equal not_equal (bool; greater-than is written the other way round), and or not (bool,
 #     both sides defined), where(condition, a, b); left_shift right_shift bitwise_and bitwise_or bitwise_xor
-#     bitwise_not; exp log sqrt sin cos tan tanh floor ceil round; cast.
+#     bitwise_not; floor ceil round; the functions of one real number (functions.ELEMENTARY); cast.
 # Operands already have the operator's common type; comparisons take operands of one type. A cast wraps to
 # fewer bits, and truncates a float toward zero. Of memory, whose subscripts are no polynomials yet:
 

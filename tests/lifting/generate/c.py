@@ -224,7 +224,21 @@ class Function(Generator):
             self.use("abs")
             return f"{space}abs((int){a()})"
         name = self.pick(
-            "sqrt", "fabs", "floor", "ceil", "exp", "fmax", "fmin", "sqrtf", "fabsf", "tanh", "pow"
+            "sqrt",
+            "fabs",
+            "floor",
+            "ceil",
+            "exp",
+            "fmax",
+            "fmin",
+            "sqrtf",
+            "fabsf",
+            "tanh",
+            "pow",
+            "round",
+            "rint",
+            "erf",
+            "atan",
         )
         self.use(name)
         if name.endswith("f"):

@@ -109,7 +109,7 @@ class Function(Generator):
             if whole:
                 self.use("int(), bool")
                 return self.pick(f"int({a(False)})", f"int({self.condition(0)})", f"(not {self.leaf(True)})")
-            name = self.pick("sqrt", "exp", "fabs", "floor", "tanh", "sin", "log", "ceil")
+            name = self.pick("sqrt", "exp", "fabs", "floor", "tanh", "sin", "log", "ceil", "erf", "atan")
             self.use(f"math.{name}")
             return f"math.{name}({a()})" if name not in ("floor", "ceil") else f"float(math.{name}({a()}))"
         if whole:

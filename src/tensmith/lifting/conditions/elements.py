@@ -16,7 +16,7 @@ from functools import reduce as join
 import numpy as np
 
 from tensmith.formula.expr import Call, Choose, Expr, Formula, Num, Pow, Read, Reduce, Size
-from tensmith.formula.functions import BITWISE, EXTREMES, JOINS, MIRRORED, RELATIONS
+from tensmith.formula.functions import BITWISE, ELEMENTARY, EXTREMES, JOINS, MIRRORED, RELATIONS
 from tensmith.formula.poly import Dim, Poly
 from tensmith.formula.types import F64, I32, MachineType
 from tensmith.ir import Node as Step
@@ -30,8 +30,8 @@ from tensmith.lifting.lifted import ArrayView, Lifted
 
 # The scalar functions that mean something here.
 _FUNCTIONS = RELATIONS | EXTREMES | BITWISE | {
-    "add", "sub", "mul", "div", "mod", "fmod", "neg", "abs", "and", "or", "not", "where", "left_shift",
-    "right_shift", "pow", "exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil", "round",
+    *ELEMENTARY, "add", "sub", "mul", "div", "mod", "fmod", "neg", "abs", "and", "or", "not", "where",
+    "left_shift", "right_shift", "pow", "floor", "ceil", "round",
 }  # fmt: skip
 # What the formulas of other ops may call.
 _CALLED = frozenset({"maximum", "minimum", "less", "less_equal", "equal", "abs", "where"})

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from tensmith.formula.functions import NUMPY_NAMES
 from tensmith.ir import Node
 from tensmith.lifting.emit import array_rules, emitter, rules
-from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule
+from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule, call
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.lifted import ArrayView
@@ -92,7 +93,8 @@ class Jax(PythonEmitter):
         "copied": "{}",
     }
     table: ClassVar[dict[str, Rule]] = {
-        **ARITHMETIC, **rules.functions("jnp"), **array_rules.alike("jnp"), **array_rules.reductions(),
+        **ARITHMETIC, **rules.functions("jnp", NUMPY_NAMES), **array_rules.alike("jnp"),
+        **array_rules.reductions(), "erf": call("jax.lax.erf"),
         "div": rules.divide(array_rules.quotient),
         "mod": rules.remainder(array_rules.mod), "einsum": array_rules.einsum("jnp.einsum"),
         "cum_sum": _cum_sum,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from tensmith.formula.functions import NUMPY_NAMES
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter, rules
 from tensmith.lifting.emit.array_rules import alike, flat_helper, quotient, ranked
@@ -91,6 +92,11 @@ _HELPERS = {
             """The cosine of doubles, which mx.cos gives in single precision, from the tangent of x / 2."""
             t = mx.tan(x / 2)
             return (1 - t) * (1 + t) / (1 + t * t)
+    ''',
+    "_erf": '''
+        def _erf(x):
+            """The error function of doubles, which mx.erf gives in single precision: Python's."""
+            return mx.array(np.vectorize(math.erf, otypes=[np.float64])(np.array(x)), mx.float64)
     ''',
     "_product": '''
         def _product(a, b):
@@ -181,8 +187,9 @@ class Mlx(PythonEmitter):
         "filling": "mx.array({0}, {1})", "positions": "mx.arange({}, dtype=mx.int64)",
     }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
-        **ARITHMETIC, **rules.functions("mx"), **alike("mx"), "exp": _precise("exp", "_exp_single"),
-        "sin": _precise("sin"), "cos": _precise("cos"),
+        **ARITHMETIC, **rules.functions("mx", NUMPY_NAMES), **alike("mx"),
+        "exp": _precise("exp", "_exp_single"), "sin": _precise("sin"), "cos": _precise("cos"),
+        "erf": _precise("erf"),
         "div": rules.divide(quotient),
         "mod": rules.remainder(_mod), "matmul": _matmul, "einsum": _einsum,
         "cum_sum": rules.cum_sum(

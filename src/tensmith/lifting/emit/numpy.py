@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from tensmith.formula.functions import NUMPY_NAMES
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter, rules
 from tensmith.lifting.emit.array_rules import alike, einsum, flat_helper, mod, ranked, reductions
@@ -12,6 +13,7 @@ from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, ExpressionText
 from tensmith.lifting.emit.python_frame import PythonEmitter
 from tensmith.lifting.emit.python_writer import PythonWriter
 
+_NAMES = {**NUMPY_NAMES, "round": "rint"}
 _HELPERS = {
     "_flat": flat_helper,
     "_array": '''
@@ -49,6 +51,13 @@ _HELPERS = {
             result = array.copy()
             result[tuple(slice(0, size) for size in value.shape)] = value
             return result
+    ''',
+    "_erf": '''
+        def _erf(x):
+            """The error function of each element."""
+            import math
+
+            return np.vectorize(math.erf, otypes=[np.float64])(x).astype(np.asarray(x).dtype)
     ''',
     "_product": '''
         def _product(a, b):
@@ -110,9 +119,14 @@ def _single(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) -
     return ExpressionText(f"({parts[0]} / {parts[1]}).astype({dtype})")
 
 
+def _erf(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+    """NumPy has none: Python's, element by element."""
+    return call(w.helper("_erf"))(w, node, operands)
+
+
 def _function(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """A function of one number; of a temporary, in its place."""
-    function = f"np.{'rint' if node.op == 'round' else node.op}"
+    function = f"np.{_NAMES.get(node.op, node.op)}"
     name = node.inputs[0]
     made, whole = w.producer(name), w.shape(name) != ()
     if made is None or made.op not in ("add", "sub", "mul", "neg") or w.uses[name] != 1 or not whole:
@@ -134,6 +148,7 @@ class NumPy(PythonEmitter):
     spellings: ClassVar[Mapping[str, str]] = {"any_zero": "np.count_nonzero({0}) < np.size({0})"}
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **dict.fromkeys(rules.functions("np"), _function), **alike("np"), **reductions(),
+        "erf": _erf,
         "div": rules.divide(_quotient, single=_single), "mod": rules.remainder(mod),
         "where": rules.chosen(rules.by_bits(rules.where("np.where"))),
         "matmul": _matmul, "einsum": einsum("np.einsum", ", optimize=True"),

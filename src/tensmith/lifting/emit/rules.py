@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -191,7 +192,7 @@ def by_bits(otherwise: Rule) -> Rule:
     return rule
 
 
-def functions(module: str, **others: str) -> dict[str, Rule]:
+def functions(module: str, others: Mapping[str, str] = MappingProxyType({})) -> dict[str, Rule]:
     """Functions of one number that libraries call alike; `others`: op -> another name."""
     alike = (*ELEMENTARY, "floor", "ceil", "round", "sign", "abs")
     return {name: call(f"{module}.{others.get(name, name)}") for name in alike}

@@ -15,6 +15,11 @@ from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.lifted import ArrayView
 
 _HELPERS = {
+    "_erf": '''
+        def _erf(x):
+            """The error function; tf.math.erf has no value at minus infinity."""
+            return tf.math.erf(tf.clip_by_value(x, -6.0, 6.0))
+    ''',
     "_flat": '''
         def _flat(name, value, dtype):
             """The elements of a flat array; see _array."""
@@ -100,6 +105,10 @@ def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     return ExpressionText(f"{w.helper('_matmul')}({a}, {b})")
 
 
+def _erf(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+    return call(w.helper("_erf"))(w, node, operands)
+
+
 @emitter
 class TensorFlow(PythonEmitter):
     """See the module."""
@@ -125,7 +134,7 @@ class TensorFlow(PythonEmitter):
     }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
         **{name: rules.typed(rule) for name, rule in ARITHMETIC.items()},
-        **rules.functions("tf", log="math.log"),
+        **rules.functions("tf", {"log": "math.log"}), "erf": _erf,
         "div": rules.divide(
             lambda w, node, a, b: rules.typed(call("tf.truncatediv"))(w, node, [a, b]),
             rules.typed(call("tf.math.floordiv")),

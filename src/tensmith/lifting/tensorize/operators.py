@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 _NAMED = {"maximum": "max", "minimum": "min", "less_equal": "less_or_equal"}
 _SAME = frozenset({
     *BITWISE, *ELEMENTARY, "add", "sub", "mul", "abs", "maximum", "minimum", "floor", "ceil",
+    "round",
 })  # fmt: skip
 _BOOLEAN = frozenset({"less", "less_equal", "equal", "or", "and", "not"})
 
@@ -170,7 +170,7 @@ def _element(lowering: Lowering, term: Call) -> Tensor:
     return build.arrange(found, build.ordered(others))
 
 
-# Powers, rounding, shifts
+# Powers, shifts
 
 
 def _power(lowering: Lowering, term: Call) -> Tensor:
@@ -182,19 +182,6 @@ def _power(lowering: Lowering, term: Call) -> Tensor:
         other = {2: None, 3: tensor, 4: square}[int(exponent.value)]
         return square if other is None else lowering.build.elementwise("mul", square, other)
     return lowering.build.elementwise("pow", tensor, lowering.lower(exponent))
-
-
-def _round(lowering: Lowering, term: Call) -> Tensor:
-    """To nearest; halves to even in Python, away from zero in C."""
-    build, x = lowering.build, lowering.lower(term.args[0])
-    if lowering.summary.function.language == "python":
-        return build.cast(build.elementwise("round", x), dtype_of(term.type))
-    size = build.elementwise("abs", x)
-    whole = build.elementwise("floor", size)
-    half = lowering.number(Fraction(1, 2), term.args[0].type)
-    above = build.elementwise("less_or_equal", half, build.elementwise("sub", size, whole), dtype="bool")
-    rounded = build.elementwise("add", whole, build.cast(above, x.dtype))
-    return build.cast(build.elementwise("mul", build.elementwise("sign", x), rounded), dtype_of(term.type))
 
 
 def _shift(direction: str) -> Meaning:
@@ -219,7 +206,6 @@ _SPECIAL: dict[str, Meaning] = {
     "where": _select,
     "element": _element,
     "pow": _power,
-    "round": _round,
     "left_shift": _shift("LEFT"),
     "right_shift": _shift("RIGHT"),
 }

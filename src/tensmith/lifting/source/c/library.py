@@ -40,7 +40,9 @@ OPERATORS = {
     "abs": "abs",
     "labs": "abs",
     "llabs": "abs",
-    **{name: name for name in (*ELEMENTARY, "floor", "ceil", "round", "pow")},
+    **{name: name for name in (*ELEMENTARY, "floor", "ceil", "pow")},
+    "rint": "round",
+    "nearbyint": "round",
     "fmin": "minimum",
     "fmax": "maximum",
     "fmod": "fmod",
@@ -154,10 +156,53 @@ def trunc(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> 
     return Call("where", (below, *sides), found.type, where)
 
 
-@library("lround", "lroundf")
-def lround(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def _away_from_zero(given: Expr, where: SourcePosition) -> Expr:
+    """The nearest whole number, halves away from zero (C17 7.12.9.6); no step of it rounds."""
+    kind = given.type if given.type.kind == "float" else F64
+    found = cast(given, kind)
+    size = Call("abs", (found,), kind, where)
+    below = Call("floor", (size,), kind, where)
+    near = Call("less", (Call("sub", (size, below), kind, where), Num(0.5, kind, where)), BOOL, where)
+    above = Call("add", (below, cast(integer(1, where), kind)), kind, where)
+    nearest = Call("where", (near, below, above), kind, where)
+    negative = Call("less", (found, zero(kind, where)), BOOL, where)
+    return Call("where", (negative, Call("neg", (nearest,), kind, where), nearest), kind, where)
+
+
+@library("round", "roundf")
+def away_from_zero(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    return _away_from_zero(value(context, arguments[0]), position(cursor))
+
+
+@library("lround", "lroundf", "llround", "llroundf")
+def whole_away_from_zero(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    return cast(_away_from_zero(value(context, arguments[0]), position(cursor)), I64)
+
+
+@library("lrint", "lrintf", "llrint", "llrintf")
+def whole_to_even(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found = value(context, arguments[0])
     return cast(Call("round", (found,), found.type, position(cursor)), I64)
+
+
+@library("log2", "log2f", "log10", "log10f")
+def logarithm(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """log(x) / log(base)."""
+    where, kind = position(cursor), scalar(cursor.type) or F64
+    base = Num(10.0 if "log10" in cursor.spelling else 2.0, kind, where)
+    top = apply("log", (cast(value(context, arguments[0]), kind),), kind, where)
+    return apply("div", (top, apply("log", (base,), kind, where)), kind, where)
+
+
+@library("hypot", "hypotf")
+def hypotenuse(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    where, kind = position(cursor), scalar(cursor.type) or F64
+    if len(arguments) != 2:
+        raise Refusal("hypot of other than two numbers: write the square root", where)
+    context.note(assumptions.HYPOTENUSE())
+    sides = [cast(value(context, argument), kind) for argument in arguments]
+    squares = tuple(apply("mul", (side, side), kind, where) for side in sides)
+    return apply("sqrt", (apply("add", squares, kind, where),), kind, where)
 
 
 @library("fma", "fmaf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tensmith.formula.functions import ELEMENTARY
+from tensmith.formula.functions import ELEMENTARY, NUMPY_NAMES
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python.module import place
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 # math.f or numpy.f of one argument -> operator on floats.
 FLOAT_OPERATORS = {
-    **{f"{module}.{name}": name for name in ELEMENTARY for module in ("math", "numpy")},
+    **{f"math.{name}": name for name in ELEMENTARY},
+    **{f"numpy.{NUMPY_NAMES.get(name, name)}": name for name in ELEMENTARY if name != "erf"},
     "math.fabs": "abs", "numpy.floor": "floor", "numpy.ceil": "ceil", "numpy.round": "round",
     "numpy.rint": "round", "numpy.around": "round",
 }  # fmt: skip
@@ -47,7 +48,7 @@ FILLS_LIKE: dict[str, int | None] = {
 COPIES = ("list", "numpy.copy", "numpy.array", "numpy.asarray", "copy.copy", "copy.deepcopy")
 
 # Functions of math that have a value, or raise nothing, for every float.
-TOTAL = ("math.fabs", "math.tanh")
+TOTAL = ("math.fabs", "math.tanh", "math.erf", "math.atan", "math.asinh")
 # Named arguments that are read; every other one is refused by name.
 KEYWORDS: dict[str, tuple[str, ...]] = {
     "sum": ("start",),

@@ -11,13 +11,15 @@ extern "C" {
 #define TWO(name) double name(double x, double y); float name##f(float x, float y);
 ONE(fabs) ONE(sqrt) ONE(exp) ONE(log) ONE(sin) ONE(cos) ONE(tan) ONE(tanh) ONE(floor) ONE(ceil) ONE(round)
 ONE(trunc) ONE(rint) ONE(nearbyint) ONE(exp2) ONE(expm1) ONE(log2) ONE(log10) ONE(log1p) ONE(cbrt) ONE(sinh)
-ONE(cosh) ONE(asin) ONE(acos) ONE(atan) ONE(erf) ONE(erfc) ONE(tgamma) ONE(lgamma)
+ONE(cosh) ONE(asin) ONE(acos) ONE(atan) ONE(asinh) ONE(acosh) ONE(atanh) ONE(erf) ONE(erfc) ONE(tgamma)
+ONE(lgamma)
 TWO(fmin) TWO(fmax) TWO(pow) TWO(fmod) TWO(atan2) TWO(hypot) TWO(copysign) TWO(remainder)
 #undef ONE
 #undef TWO
-long lround(double x);
-long lroundf(float x);
-long lrint(double x);
+#define WHOLE(name) long l##name(double x); long l##name##f(float x); \
+  long long ll##name(double x); long long ll##name##f(float x);
+WHOLE(round) WHOLE(rint)
+#undef WHOLE
 double fma(double x, double y, double z);
 float fmaf(float x, float y, float z);
 #ifdef __cplusplus
