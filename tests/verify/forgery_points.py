@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from tensmith.backend.native.emit.loader import digest_of
 from tensmith.backend.packed import pack
 from tensmith.errors import ModelError, TensmithError
 from tensmith.verify.claims import claims
@@ -201,6 +202,7 @@ def restate(folder: Path, repack: bool = True) -> None:
             document["files"] = {
                 name: _sha(folder / name) for name in document["files"] if (folder / name).exists()
             }
+            document["digest"] = digest_of(document)
             manifest.write_text(json.dumps(document, indent=1))
 
     def change(document: Document) -> None:

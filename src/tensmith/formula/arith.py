@@ -67,9 +67,21 @@ def _round_even(x: Array) -> Array:
     return x if x.dtype.kind in "iub" else np.asarray(np.rint(x))
 
 
+def _of_machine(value: Array) -> Array:
+    """An array of machine numbers; TypeError for Python's: powers and shifts of these have no end."""
+    array = np.asarray(value)
+    if array.dtype == object:
+        raise TypeError("no power or shift of sizes")
+    return array
+
+
+def _left_shift(a: Array, b: Array) -> Array:
+    return np.asarray(np.left_shift(_of_machine(a), _of_machine(b)))
+
+
 def power(base: Array, exponent: Array) -> Array:
     """NumPy's; whole numbers by negative ones are quotients, and as these rounded toward 0, and 0 is 0."""
-    base, exponent = np.asarray(base), np.asarray(exponent)
+    base, exponent = _of_machine(base), _of_machine(exponent)
     whole = base.dtype.kind in "iu" and exponent.dtype.kind == "i"
     if not whole or not (exponent < 0).any():
         return np.asarray(np.power(base, exponent))
@@ -88,7 +100,7 @@ FUNCTIONS: dict[str, Any] = {
     "fmod": np.fmod, "mod": np.mod, "trunc": np.trunc,
     "isnan": np.isnan, "isinf": np.isinf, "isposinf": np.isposinf, "isneginf": np.isneginf,
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
-    "bitwise_not": np.bitwise_not, "left_shift": np.left_shift, "right_shift": np.right_shift,
+    "bitwise_not": np.bitwise_not, "left_shift": _left_shift, "right_shift": np.right_shift,
 }  # fmt: skip
 
 _LOWEST, _HIGHEST = -1200, 1100

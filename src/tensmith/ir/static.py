@@ -37,10 +37,11 @@ class StaticValues(Mapping[str, Array]):
     def __contains__(self, value: object) -> bool:
         return value in self._program.static_values
 
-    def number(self, value: str) -> float | None:
-        """That of a value of one element; None for any other, and for what is computed."""
+    def number(self, value: str) -> int | float | None:
+        """That of a value of one element, of integers to the last digit; None for any other, and for what is
+        computed."""
         array = self.get(value)
-        return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+        return array.reshape(-1)[0].item() if array is not None and array.size == 1 else None
 
     def _computed(self, value: str) -> Array:
         program = self._program

@@ -31,9 +31,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def rewrite(folder: Path, **changes: object) -> None:
-    """Changes entries of the manifest, which no hash protects: it is what holds the hashes."""
+    """Changes entries of the manifest as one would who knows that it holds a digest of its own."""
     path = folder / loader.MANIFEST
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    manifest = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps(manifest | {"digest": loader.digest_of(manifest)}))
 
 
 def test_it_runs_without_tensmith(folder: Path) -> None:
@@ -75,6 +76,14 @@ def test_an_altered_file_is_refused(folder: Path, name: str) -> None:
         Model(folder)
     with pytest.raises(EngineError, match="was altered"):
         ENGINES["native"].prepare(folder, 1)
+
+
+@pytest.mark.parametrize("size", ["arena_bytes", "weights_bytes", "threads"])
+def test_an_altered_manifest_is_refused(folder: Path, size: str) -> None:
+    path = folder / loader.MANIFEST
+    path.write_text(json.dumps(json.loads(path.read_text()) | {size: 1 << 60}))
+    with pytest.raises(ModelError, match=r"model.json was altered"):
+        Model(folder)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
 
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
+from tensmith.errors import EngineError
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir.interpreter import interpret
 from tensmith.kernel import Kernel, host_isa
@@ -66,3 +68,48 @@ def test_codes_stay_codes(dtype: str, bias: bool, tmp_path: Path) -> None:
     x = RNG.standard_normal((1, 3, 9, 9)).astype(np.float32)
     want, found = interpret(program, {"x": x})["y"], Model(tmp_path / "f")(x=x)["y"]
     assert abs(found - want).max() <= 2.5 and (found == want).mean() > 0.99  # a code, where halves are near
+
+
+# Signed codes that others than dequantizations read.
+SIGNED = {
+    "padded codes": """
+        network (float[1, 1, 4, 4] x) => (float[1, 1, 6, 6] y)
+            <float s = {0.1}, int8 z = {ZERO}, int8 border = {ZERO},
+             int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}> {
+            q = QuantizeLinear (x, s, z)
+            p = Pad (q, pads, border)
+            y = DequantizeLinear (p, s, z)
+        }""",
+    "the place of the largest": """
+        network (float[1, 2, 4, 4] x) => (int64[1, 1, 4, 4] y)
+            <float s = {0.1}, int8 z = {ZERO}, int8[2, 2, 1, 1] w = {3, -5, 7, 2}, int8 wz = {0}> {
+            q = QuantizeLinear (x, s, z)
+            c = QLinearConv (q, s, z, w, s, wz, s, z)
+            y = ArgMax <axis = 1> (c)
+        }""",
+    "codes that two read": """
+        network (float[1, 2, 4, 4] x) => (float[1, 2, 4, 4] y, float[1, 2, 4, 4] t)
+            <float s = {0.1}, float[2, 2, 1, 1] w = {3, -5, 7, 2}> {
+            q = QuantizeLinear <output_dtype = 3> (x, s)
+            d = DequantizeLinear (q, s)
+            y = Conv (d, w)
+            t = Softmax <axis = 2> (d)
+        }""",
+}
+
+
+@pytest.mark.parametrize("zero", [0, 5])
+@pytest.mark.parametrize("name", SIGNED)
+def test_signed_codes_are_read_as_they_are_or_refused(name: str, zero: int, tmp_path: Path) -> None:
+    head = '<ir_version: 10, opset_import: ["": 21]>'
+    program = read_onnx(parse_model(head + SIGNED[name].replace("ZERO", str(zero))))
+    shape = program.inputs["x"].static
+    x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+    try:
+        plan = make_plan(program, host_isa())
+    except EngineError as error:
+        assert "signed codes" in str(error)
+        return
+    write_folder(plan, tmp_path / "f")
+    for output, found in Model(tmp_path / "f")(x=x).items():
+        np.testing.assert_allclose(found, interpret(program, {"x": x})[output], atol=1e-5)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from native_programs import Net, compile_folder
 
+from tensmith.backend.native.emit import loader
 from tensmith.backend.native.emit.loader import Model, ModelError
 from tensmith.backend.native.plan import make_plan
 from tensmith.backend.native.prepare import pipeline
@@ -80,7 +81,8 @@ def test_a_folder_of_before_is_loaded_and_one_of_nonsense_is_not(tmp_path: Path)
         changed = {**manifest, "prepared": prepared}
         if prepared is None:
             del changed["prepared"]
-        (folder / "model.json").write_text(json.dumps(changed))
+        digest = loader.digest_of(changed)
+        (folder / "model.json").write_text(json.dumps({**changed, "digest": digest}))
         if loads:
             assert Model(folder).manifest["needs"] == manifest["needs"]
         else:

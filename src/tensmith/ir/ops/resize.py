@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,7 +14,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Formula, compute
 from tensmith.formula.poly import Dim, Poly, simplify_dim
-from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
+from tensmith.ir.op import Attrs, Node, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import as_dims, as_ints, exact_quotient, fresh_size
 from tensmith.ir.types import Shape, TensorType
@@ -172,11 +172,25 @@ _BLOCKS = {
 }
 
 
-def repeats_elements(attrs: Attrs, before: Sequence[int], after: Sequence[int]) -> bool:
-    """Whether a resize between these shapes repeats each element by whole factors."""
+def repeats_elements(
+    node: Node, before: Sequence[int], after: Sequence[int], constants: Mapping[str, Array]
+) -> bool:
+    """Whether a resize between these shapes repeats each element by whole factors.
+
+    Scales are to be those factors: by 2.2, four elements become eight, and not each of them two.
+    """
+    attrs = node.attrs
     style = attrs["coordinate_transformation_mode"], attrs["nearest_mode"]
     whole = all(size and not wanted % size for size, wanted in zip(before, after))
-    return attrs["mode"] == "nearest" and style in _BLOCKS and whole
+    if attrs["mode"] != "nearest" or style not in _BLOCKS or not whole:
+        return False
+    *_, scales, sizes = (*node.inputs, "", "", "")[:4]
+    if sizes and constants[sizes].size:
+        return True
+    given = constants[scales].reshape(-1).tolist()
+    return all(
+        before[axis] * scale == after[axis] for axis, scale in zip(resized_axes(attrs, len(before)), given)
+    )
 
 
 def _given(types: tuple[TensorType | None, ...], index: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -125,6 +126,22 @@ class ConstantOfShape(Op):
         return m.literal(self._value(node.attrs)[0].item(), m.dtype(node.output))
 
 
+def _widened(value: Array) -> Array:
+    """Numbers of 16 bits as float32: a range of them is counted and computed so."""
+    half = value.dtype.itemsize == 2 and value.dtype.kind not in "iu"
+    return value.astype(np.float32) if half else value
+
+
+def _steps(start: Array, limit: Array, delta: Array) -> int:
+    """How many numbers a range has: of floats the distance is rounded to their type, the quotient is not."""
+    start, limit, delta = map(_widened, (start, limit, delta))
+    if not delta:
+        raise ProgramError("delta is 0; a range needs a step")
+    if delta.dtype.kind in "iu":
+        return max(0, -((int(start) - int(limit)) // int(delta)))
+    return max(0, math.ceil(float(limit - start) / float(delta)))
+
+
 @op("range", onnx="Range", attributes={"stash_type": 1})
 class Range(Op):
     """start, start + delta, ... below (or above, for a negative delta) limit. ONNX Range.
@@ -156,7 +173,7 @@ class Range(Op):
             return fresh_size()
         start, limit, delta = (np.asarray(value).reshape(-1).tolist()[0] for value in values)
         if any(isinstance(v, float) for v in (start, limit, delta)):
-            return max(0, int(np.ceil((limit - start) / delta)))
+            return _steps(*(np.asarray(value).reshape(()) for value in values if value is not None))
         if isinstance(delta, Poly):
             return fresh_size()
         if delta == 0:
@@ -169,15 +186,15 @@ class Range(Op):
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Index times delta plus start; in a field the length comes from the type."""
         start, limit, delta = call[0], call[1], call[2]
-        if not arith.exact and start.dtype.itemsize == 2 and start.dtype.kind not in "iu":
-            start, limit, delta = (value.astype(np.float32) for value in (start, limit, delta))
+        if not arith.exact:
+            start, limit, delta = map(_widened, (start, limit, delta))
         type_ = call.out_types[0]
         if arith.exact:
             if type_ is None or type_.static is None:
                 raise ProgramError("a floating range whose length is not static has no exact meaning")
             count = type_.static[0]
         else:
-            count = max(0, int(np.ceil((limit - start) / delta)))
+            count = _steps(start, limit, delta)
         steps = arith.const(np.arange(count), like=start)
         return (arith.add(start.reshape(()), arith.mul(steps, delta.reshape(()))),)
 

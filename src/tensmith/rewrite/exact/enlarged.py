@@ -105,7 +105,10 @@ def _kept(program: Program, part: Node, filters: object) -> str | None:
         return "the sizes are not known"
     if program.uses(part.output) > 1 or part.output in program.outputs:
         return f"'{part.output}' is also used elsewhere"
-    if before[:2] != after[:2] or not repeats_elements(part.attrs, before, after):
+    constant = all(name in program.constants for name in part.inputs[1:] if name)
+    if not constant or before[:2] != after[:2]:
+        return "the image is not enlarged by constant factors"
+    if not repeats_elements(part, before, after, program.constants):
         return "the image is not enlarged by repeating its elements"
     grows = math.prod(after) > math.prod(before)
     return None if grows and filters <= before[1] else "there are more filters than channels"

@@ -54,7 +54,7 @@ def whole(folder: Path) -> Iterator[Path]:
 
 
 def _manifest(plan: NativePlan, made: Path) -> dict[str, object]:
-    return {
+    said = {
         "schema": loader.SCHEMA,
         "name": plan.program.name,
         "isa": plan.isa.name,
@@ -69,6 +69,7 @@ def _manifest(plan: NativePlan, made: Path) -> dict[str, object]:
         "kernels": {action.writes: str(action.work) for action in plan.kernels},
         "files": {path.name: sha256_file(path) for path in sorted(made.iterdir())},
     }
+    return {**said, "digest": loader.digest_of(said)}
 
 
 def _specs(program: Program, names: tuple[str, ...]) -> list[dict[str, object]]:

@@ -36,7 +36,7 @@ MOST_THREADS = 256
 _MOST_MANIFEST_BYTES = 1 << 24
 # What a manifest holds; threads are 1 and "prepared" is empty where it does not say.
 _FIELDS: dict[str, type] = {
-    "files": dict, "inputs": list, "outputs": list, "needs": list, "architecture": str,
+    "files": dict, "digest": str, "inputs": list, "outputs": list, "needs": list, "architecture": str,
     "arena_bytes": int, "weights_bytes": int, "threads": int, "prepared": list,
 }  # fmt: skip
 _UNSAID: dict[str, Any] = {"threads": 1, "prepared": []}
@@ -280,13 +280,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if path.stat().st_size > _MOST_MANIFEST_BYTES:
             raise ModelError(f"{path} is too large to be a manifest")
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"cannot read {path}: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
         raise ModelError(f"{path} is no manifest of schema {SCHEMA}; load it with the loader it came with")
     for name, kind in _FIELDS.items():
         if not isinstance(manifest.get(name, _UNSAID.get(name)), kind):
             raise ModelError(f"{path} does not say its {name}; build the folder again")
+    if manifest["digest"] != digest_of(manifest):
+        raise ModelError(f"{path} was altered after it was written; build the folder again")
     if not all(isinstance(name, str) for name in manifest["needs"]):
         raise ModelError(f"{path} names no CPU features by needs; build the folder again")
     if {LIBRARY, WEIGHTS} - manifest["files"].keys():
@@ -299,6 +301,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if _sha256(folder / name) != digest:
             raise ModelError(f"{folder / name} was altered after it was written; build the folder again")
     return manifest
+
+
+def digest_of(manifest: dict[str, Any]) -> str:
+    """The SHA-256 of what a manifest says but for its own, in hex: sizes in it are those of compiled code."""
+    told = {name: value for name, value in manifest.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def require_cpu(manifest: dict[str, Any]) -> None:

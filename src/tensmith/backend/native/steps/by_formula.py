@@ -24,9 +24,7 @@ def by_formula(graph: StepGraph, reads: Reads, node: Node, output: str) -> Compu
     inputs = tuple(named.get(f"x{place}") for place in range(len(node.inputs)))
     values = tuple(graph.constants.get(name) if name else None for name in node.inputs)
     try:
-        found = node.definition.formula(
-            Symbolic(node.attrs, inputs, values, len(list(filter(None, node.outputs))))
-        )
+        found = node.definition.formula(Symbolic(node.attrs, inputs, values, len(node.outputs)))
     except ProgramError:
         return None
     formula = found[node.outputs.index(output)]

@@ -240,7 +240,7 @@ def _of_tensors(
     def numbers(name: str) -> Expr:
         dtype, constant = MachineType(graph.dtypes[name]), graph.constants.number(name)
         if constant is not None:
-            return Num(constant if dtype[0] == "f" else int(constant), dtype)
+            return Num(constant, dtype)
         return Read(str(place(name)), (), dtype)
 
     vector = all(in_vectors(graph, node) for node in tree.nodes.values())

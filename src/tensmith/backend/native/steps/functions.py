@@ -145,7 +145,7 @@ def _meaning(program: Program, node: Node, constants: StaticValues) -> Expr | No
         dtype, number = dtypes[int(place)], constants.number(node.inputs[int(place)])
         if number is None:
             return Read(place, (), dtype)
-        return Num(number if dtype[0] == "f" else int(number), dtype)
+        return Num(number, dtype)
 
     typing = Typing(read, EngineError, whole=UNTYPED)
     dtype = MachineType(program.type(node.output).dtype)

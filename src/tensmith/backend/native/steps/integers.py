@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensmith.backend.native.steps.step import Array
+from tensmith.formula.poly import Dim
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes
@@ -43,7 +44,8 @@ def integer_operands(
         return None
     quantized, bias = None, None
     if len(node.inputs) > 2 and node.inputs[2]:
-        found = _bias(program, node.inputs[2], source.scale * scales.astype(np.float64))
+        filters = program.type(w.inputs[0]).dims[product.filters(node.attrs)]
+        found = _bias(program, node.inputs[2], source.scale * scales.astype(np.float64), filters)
         if found is None:
             return None
         quantized, bias = found
@@ -60,9 +62,12 @@ def _weight_scales(program: Program, node: Node, axis: int) -> Array | None:
     return scale.reshape(-1) if along and (zero is None or not zero.any()) else None
 
 
-def _bias(program: Program, name: str, unit: Array) -> tuple[Array | None, Array | None] | None:
-    """(quantized, None) of a bias in units of products, (None, floats) of another; None if computed."""
+def _bias(program: Program, name: str, unit: Array, filters: Dim) -> tuple[Array | None, Array | None] | None:
+    """(quantized, None) of a bias in units of products, (None, floats) of another; None if it is computed, or
+    not of one number a filter."""
     producer = program.producers.get(name)
+    if program.type(name).static not in ((filters,), (1, filters)):
+        return None
     if name in program.constants:
         return None, program.constants[name].reshape(-1)
     if producer is None or not decodes(producer):

@@ -68,7 +68,7 @@ def _product(graph: StepGraph, node: Node, inputs: tuple[str, ...]) -> Heavy | N
     bias = None
     if any(inputs[2:]):
         given = graph.constants[inputs[2]]
-        if given.size not in (1, columns) or given.shape[-1:] not in ((), (1,), (columns,)):
+        if given.size != 1 and (given.size != columns or given.shape[-1] != columns):
             return None
         bias = np.broadcast_to(given.reshape(-1) * np.float32(attrs["beta"]), (columns,))
     coded = coded_weights(graph.program, node) if floats and node in graph.tensors else None

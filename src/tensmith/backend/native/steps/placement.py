@@ -15,6 +15,7 @@ from tensmith.backend.native.steps.elementwise import is_elementwise
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.parts import cuts, padded_slice
 from tensmith.backend.native.steps.single import over_images
+from tensmith.errors import EngineError
 from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.elementwise import Elementwise
@@ -45,7 +46,25 @@ def placed(graph: StepGraph) -> StepGraph:
     names = {
         value: f"{value} as a tensor" if _both(graph, tensors, value) else value for value in graph.shapes
     }
-    return replace(graph, tensors=tensors, names=names)
+    result = replace(graph, tensors=tensors, names=names)
+    for value in graph.quantized:
+        if graph.dtypes[value] == "i8" and value not in graph.constants:
+            _check_signed(result, value)
+    return result
+
+
+def _check_signed(graph: StepGraph, value: str) -> None:
+    """EngineError where signed codes, which images keep with 128 added, meet who would read or write them as
+    they are."""
+    producer = graph.program.producers.get(value)
+    touching = [*graph.program.consumers.get(value, ()), *([producer] if producer else [])]
+    for node in touching:
+        moved = value in node.picked or (value == node.output and bool(node.picked))
+        images = node not in graph.tensors
+        if graph.names[value] != value or (images and not moved and node.kind(OnGrid) is None):
+            raise EngineError(
+                f"{node.label} takes the signed codes '{value}', which has no native kernel yet"
+            )
 
 
 def _both(graph: StepGraph, tensors: frozenset[Node], value: str) -> bool:

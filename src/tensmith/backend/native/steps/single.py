@@ -74,7 +74,7 @@ def _join(graph: StepGraph, node: Node) -> Join | None:
 @_of_images(GlobalPool)
 def _whole(graph: StepGraph, node: Node) -> Routine | None:
     op = node.kind(GlobalPool) or node.kind(Reduction)
-    kind = _POOLS.get(op.takes) if op else None
+    kind = _POOLS.get(op.takes) if op and graph.dtypes[node.inputs[0]] == "f32" else None
     return GlobalPoolRoutine(kind, graph.isa.lanes) if kind else None
 
 
@@ -120,7 +120,7 @@ def _enlarged(graph: StepGraph, node: Node) -> Routine | None:
     constant = all(name in graph.constants for name in node.inputs[1:] if name)
     if len(before) != 4 or before[:2] != after[:2] or not constant:
         return None
-    if not repeats_elements(node.attrs, before, after):
+    if not repeats_elements(node, before, after, graph.constants):
         return None
     return Repeat((after[2] // before[2], after[3] // before[3]))
 
