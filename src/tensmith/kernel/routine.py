@@ -32,6 +32,11 @@ class Routine(ABC):
         """Whether it also works on floats as planes; the widths are those of what it reads and writes."""
         return False
 
+    @property
+    def takes_channels_last(self) -> bool:
+        """Whether it also works on bytes whose channels, whole vectors of them, lie beside each other."""
+        return False
+
     @abstractmethod
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """C text that defines the static function `name` for these buffers."""

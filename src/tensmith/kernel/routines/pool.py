@@ -1,4 +1,4 @@
-"""Pooling over windows, and over whole images, of blocked channels."""
+"""Pooling over windows, and over whole images, of channels in blocks; maxima of bytes also channels last."""
 
 from __future__ import annotations
 
@@ -41,6 +41,11 @@ class PoolRoutine(Routine):
         few = self.strides[1] <= 2 and self.window[1] <= _MOST_WRITTEN and max(read, written) <= _WIDEST
         return self.kind == "max" and few and min(read, written) >= self.lanes
 
+    @property
+    def takes_channels_last(self) -> bool:
+        """Maxima, vector by vector."""
+        return self.kind == "max"
+
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Windows are cut at the borders; those inside are unrolled."""
         (source,) = sources
@@ -59,7 +64,7 @@ class PoolRoutine(Routine):
         low = (-self.pads[0], -self.pads[1]) if self.counted else (0, 0)
         read = (
             f"*(const {unaligned} *)(x + (i + u * {self.dilations[0]}) * {source.row}"
-            f" + (j + v * {self.dilations[1]}) * {self.lanes})"
+            f" + (j + v * {self.dilations[1]}) * {source.block} + c)"
         )
         inside = (
             f"i >= 0 && i + {(tall - 1) * self.dilations[0]} < {source.height}"
@@ -75,25 +80,27 @@ class PoolRoutine(Routine):
         {target.c_type} *y = {write_to} + b * {target.plane};
         for (int oi = 0; oi < {target.height}; oi++) for (int oj = 0; oj < {target.width}; oj++) {{
             int i = oi * {self.strides[0]} - {self.pads[0]}, j = oj * {self.strides[1]} - {self.pads[1]};
-            int count = {tall * wide};
-            {vector} m = {start};
-            if ({inside}) {{
-                {_unroll(tall)}for (int u = 0; u < {tall}; u++)
-                {_unroll(wide)}for (int v = 0; v < {wide}; v++) {{
-                    {vector} e = {read};
-                    m = {combine};
+            for (int c = 0; c < {source.block}; c += {self.lanes}) {{
+                int count = {tall * wide};
+                {vector} m = {start};
+                if ({inside}) {{
+                    {_unroll(tall)}for (int u = 0; u < {tall}; u++)
+                    {_unroll(wide)}for (int v = 0; v < {wide}; v++) {{
+                        {vector} e = {read};
+                        m = {combine};
+                    }}
+                }} else {{
+                    count = ({down(ends[0])} - {down(low[0])}) * ({across(ends[1])} - {across(low[1])});
+                    const int top = {down(0)}, bottom = {down(source.height)};
+                    const int left = {across(0)}, right = {across(source.width)};
+                    for (int u = top; u < bottom; u++) for (int v = left; v < right; v++) {{
+                        {vector} e = {read};
+                        m = {combine};
+                    }}
                 }}
-            }} else {{
-                count = ({down(ends[0])} - {down(low[0])}) * ({across(ends[1])} - {across(low[1])});
-                const int top = {down(0)}, bottom = {down(source.height)};
-                const int left = {across(0)}, right = {across(source.width)};
-                for (int u = top; u < bottom; u++) for (int v = left; v < right; v++) {{
-                    {vector} e = {read};
-                    m = {combine};
-                }}
+                (void)count;
+                *({unaligned} *)(y + oi * {target.row} + oj * {target.block} + c) = {finish};
             }}
-            (void)count;
-            *({unaligned} *)(y + oi * {target.row} + oj * {self.lanes}) = {finish};
         }}
     }}
 """

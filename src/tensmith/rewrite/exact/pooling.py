@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from tensmith.ir.ops.product import Product
 from tensmith.rewrite.exact.products import B, W, conv, pointwise
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, floating, law
@@ -85,16 +86,25 @@ family(
     order=9,
     says="max_pool(x + c) = max_pool(x) + c, c one number a channel, without padding.",
 )
+
+
+def _of_no_layer(m: Match) -> str | None:
+    made = m.program.producers.get(m.values[X.name])
+    if made is not None and made.kind(Product) is not None:
+        return "the layer before it takes relu along for nothing, and then has no negative codes"
+    return unpadded(m)
+
+
 law(
     "relu_before_max",
     largest(ops.relu(X)),
     ops.relu(largest(X)),
     largest(X),
     given=_POOLED,
-    when=unpadded,
+    when=_of_no_layer,
     phase="fold",
     order=9,
-    says="max_pool(relu(x)) = relu(max_pool(x)): fewer are compared with 0.",
+    says="max_pool(relu(x)) = relu(max_pool(x)), x not of a layer: fewer are compared with 0.",
 )
 family(
     "global_pool_of_relu",

@@ -71,10 +71,14 @@ class Network:
         return images and before == after and before.extent == (1, 1)
 
     def light_block(self, step: Light, lies: frozenset[int]) -> int:
-        """What a light step reads and writes: planes if it takes them and its source is in no blocks yet."""
-        widths = (self.images[value].width for value in (step.sources[0], step.output))
-        planes = lies == {1} and step.sources[0] not in self.bytes and step.routine.takes_planes(*widths)
-        return 1 if planes else self.isa.lanes
+        """What a light step reads and writes: planes or channels last, if it takes them and its source lies no
+        other way yet."""
+        source, channels = step.sources[0], self.images[step.sources[0]].channels
+        if source in self.bytes:
+            whole = lies == {channels} and channels % self.isa.lanes == 0
+            return channels if whole and step.routine.takes_channels_last else self.isa.lanes
+        widths = (self.images[value].width for value in (source, step.output))
+        return 1 if lies == {1} and step.routine.takes_planes(*widths) else self.isa.lanes
 
     def conversion(self, value: str, lies: frozenset[int], block: int) -> float:
         """Seconds until a value that lies in such blocks lies in others, too."""
