@@ -71,8 +71,8 @@ class Network:
         return images and before == after and before.extent == (1, 1)
 
     def light_block(self, step: Light, lies: frozenset[int]) -> int:
-        """What a light step reads and writes: planes or channels last, if it takes them and its source lies no
-        other way yet."""
+        """What a light step reads and writes: planes or channels last, if it takes them and its source lies
+        no other way yet."""
         source, channels = step.sources[0], self.images[step.sources[0]].channels
         if source in self.bytes:
             whole = lies == {channels} and channels % self.isa.lanes == 0
