@@ -37,6 +37,8 @@ _FINISHED = 4
 # Weights that a second cache does not keep for the next inference; those of a chunk that the first one keeps
 # while positions pass by.
 _KEPT_BYTES, _FIRST_CACHE = 64 << 10, 24 << 10
+# How far ahead weights that are read once are asked for: what is farther leaves the second cache unread.
+_AHEAD_BYTES = 48 << 10
 # Cycles to give tiles their shape, to load one, from its sums to memory; until a product is there; of a set
 # of tiles.
 _SHAPE, _LOAD, _SUMS, _LATENCY, _OVERHEAD = 300, 8, 32, 52, 24
@@ -81,8 +83,8 @@ class FilterChunk:
     """What the functions of a chunk of filters have in common; their names begin with `name`.
 
     `blocks` vectors of filters, `last` in the last one, for every set of `tiles`; x lies at `distances`, y
-    and the residual as in `target` and `epilogue`. A step asks for so many `lines` of the next chunk's
-    weights.
+    and the residual as in `target` and `epilogue`. A step asks for so many `lines` of weights to come: of
+    the next chunk's, or of its own where these are read once.
     """
 
     name: str
@@ -239,7 +241,10 @@ class TileProducts(Kernel):
         text = [before, self._shape(f"{name}_shape", sets.length)]
         calls = []
         for blocks, times, last in vector_chunks(filters, self.blocks, lanes, target.block != lanes):
-            lines = self._lines(blocks, sum(sets.counted.values()))
+            passes = sum(sets.counted.values())
+            lines, ahead = self._lines(blocks, passes), blocks * self._depth
+            if passes == 1:
+                ahead = min(ahead, _AHEAD_BYTES // each.bytes)
             part = FilterChunk(f"{name}_{blocks}_{last}", blocks, last, sets, read, target, epilogue, lines)
             text.append(self._functions(part))
             call = (
@@ -250,7 +255,7 @@ class TileProducts(Kernel):
             step, add = (blocks * vector_step(buffer, lanes) for buffer in (target, kept))
             calls.append(f"""\
         for (int chunk = 0; chunk < {times}; chunk++) {{
-            const {each.w} *f = w + {blocks * self._depth};
+            const {each.w} *f = w + {ahead};
 {sets.walk(f"{{{{ {call}{further} }}}}" if further else call, 12)}
             w += {blocks * self._depth}; y += {step}; r += {add}; b += {blocks * self.bias_elements};
         }}
@@ -274,7 +279,7 @@ class TileProducts(Kernel):
         return "h, b" if self.header else "b"
 
     def _lines(self, blocks: int, sets: int) -> int:
-        """Lines of the next chunk's weights to ask for at every step of every set of tiles."""
+        """Lines of weights to ask for at every step of every set of tiles: in all as many as a chunk has."""
         chunk = blocks * self.pieces[1] * self.isa.lanes * self.elements.bytes
         return -(-chunk // (TILE_BYTES * sets)) if self._weight_bytes >= _KEPT_BYTES else 0
 
