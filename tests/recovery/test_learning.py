@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -11,6 +14,7 @@ pytest.importorskip("torch", reason="the torch extra is not installed")
 import torch
 
 from lossy_samples import Interpreted, Net, chain, inputs_of
+from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.recovery.learning import (
     LearningBias,
@@ -20,6 +24,7 @@ from tensmith.recovery.learning import (
     learning_constants,
 )
 from tensmith.recovery.network import TorchNetwork, require_agreement
+from tensmith.rewrite.archives import digest_of, read_trained, trained_path, write_arrays
 from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
@@ -144,6 +149,55 @@ def test_codes_keep_their_type_and_its_range() -> None:
     wide = np.array([[3000, 5], [0, -2000]], np.int16)
     written = LearningGrid(("c", "s"), wide, scales, {"axis": 0}, False).written()["c"]
     assert written.dtype == np.int16 and (written == wide).all()
+
+
+    narrow = np.array([[15, 5], [0, 9]], ml_dtypes.uint4)
+    assert LearningGrid(("c", "s"), narrow, scales, {"axis": 0}, False).low == 0
+
+
+@dataclass
+class Kept(Interpreted):
+    """A calibration with trained weights in a folder."""
+
+    folder: Path = field(default_factory=Path)
+
+    def trained(self, weights: str) -> dict[str, Array]:
+        return read_trained(self.folder, weights)
+
+
+def deep() -> Program:
+    """A product that a block of 4-bit codes fits into."""
+    net = Net(image=(32,))
+    return net.program(net.op("matmul", "x", net.weights(32, 6)))
+
+
+@pytest.mark.parametrize(
+    ("program", "rule", "params"),
+    [
+        (chain(), "weight_only", {"default_bits": 4, "stored": "codes"}),
+        (deep(), "block_int4", {"block": 16}),
+    ],
+)
+def test_codes_of_four_bits_are_kept_and_put_in_place(
+    program: Program, rule: str, params: dict[str, object], tmp_path: Path
+) -> None:
+    before = apply_lossy(program, Step(rule, params=params, kind="lossy"), Interpreted())
+    replay_as_written(before, tmp_path)
+
+
+def replay_as_written(before: Program, folder: Path) -> None:
+    """What a network writes goes through a file into the program that it was made of."""
+    network, after = moved(before)
+    arrays = network.written()
+    write_arrays(trained_path(folder, digest_of(arrays)), arrays)
+    told = {"original": "0" * 64, "samples": 8, "seed": 0, "steps": 3, "batch": 4, "rate": 0.01}
+    step = Step("recover", params={"weights": digest_of(arrays), **told}, kind="lossy")
+    found = apply_lossy(before, step, Kept(folder=folder))
+    assert {name: array.dtype for name, array in found.constants.items()} == {
+        name: array.dtype for name, array in before.constants.items()
+    }
+    for name in arrays:
+        np.testing.assert_array_equal(found.constants[name], after.constants[name])
 
 
 @pytest.mark.parametrize("ruled_out", [-np.inf, np.nan, -3e38])

@@ -20,6 +20,7 @@ from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.normalization import Normalization
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes, over_axis
+from tensmith.ir.types import dtype_name
 from tensmith.recovery.meanings import onto_grid
 from tensmith.rewrite.lossy.weights import RecurrentWeights, stored_weights
 
@@ -173,8 +174,10 @@ class LearningGrid(LearningZeros):
         self.attrs, self.shape = attrs, codes.shape
         whole = codes.astype(np.float32)
         self.top = float(2 ** np.ceil(np.log2(max(whole.max(), -whole.min() - 1, 1) + 1)) - 1)
-        self._dtype = codes.dtype
-        self.low = min(-self.top, float(whole.min())) if codes.dtype.kind != "u" else 0.0
+        # Files of arrays know no narrower type.
+        self._dtype = codes.dtype if codes.dtype.kind in "iu" else np.dtype(np.int8)
+        unsigned = dtype_name(codes.dtype).startswith("u")
+        self.low = 0.0 if unsigned else min(-self.top, float(whole.min()))
         self.mask = torch.as_tensor(whole != 0) if zeros and not whole.all() else None
         self._stored = scales.shape
         shared = np.allclose(scales, scales.flat[0], rtol=_SAME, atol=0)
