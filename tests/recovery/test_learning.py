@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import ml_dtypes
@@ -15,7 +15,7 @@ import torch
 
 from lossy_samples import Interpreted, Net, chain, inputs_of
 from tensmith.formula.arith import Array
-from tensmith.ir import Program
+from tensmith.ir import Program, TensorType
 from tensmith.recovery.learning import (
     LearningBias,
     LearningCodebook,
@@ -150,7 +150,6 @@ def test_codes_keep_their_type_and_its_range() -> None:
     written = LearningGrid(("c", "s"), wide, scales, {"axis": 0}, False).written()["c"]
     assert written.dtype == np.int16 and (written == wide).all()
 
-
     narrow = np.array([[15, 5], [0, 9]], ml_dtypes.uint4)
     assert LearningGrid(("c", "s"), narrow, scales, {"axis": 0}, False).low == 0
 
@@ -183,6 +182,17 @@ def test_codes_of_four_bits_are_kept_and_put_in_place(
 ) -> None:
     before = apply_lossy(program, Step(rule, params=params, kind="lossy"), Interpreted())
     replay_as_written(before, tmp_path)
+
+
+def test_scales_of_two_bytes_are_kept_and_put_in_place(tmp_path: Path) -> None:
+    program = chain()
+    inputs = {name: TensorType("f16", type_.shape) for name, type_ in program.inputs.items()}
+    halves = {name: array.astype(np.float16) for name, array in program.constants.items()}
+    step = Step("weight_only", params={"default_bits": 8, "stored": "codes"}, kind="lossy")
+    narrow = apply_lossy(replace(program, inputs=inputs, constants=halves), step, Interpreted())
+    scales = [name for name in narrow.constants if name.endswith(".scale")]
+    assert scales and all(narrow.constants[name].dtype == np.float16 for name in scales)
+    replay_as_written(narrow, tmp_path)
 
 
 def replay_as_written(before: Program, folder: Path) -> None:

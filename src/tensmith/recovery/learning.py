@@ -172,7 +172,8 @@ class LearningGrid(LearningZeros):
     ) -> None:
         self.codes_name, self.scale_name = names
         self.attrs, self.shape = attrs, codes.shape
-        whole = codes.astype(np.float32)
+        whole, self._scale_dtype = codes.astype(np.float32), scales.dtype
+        scales = scales.astype(np.float32)
         self.top = float(2 ** np.ceil(np.log2(max(whole.max(), -whole.min() - 1, 1) + 1)) - 1)
         # Files of arrays know no narrower type.
         self._dtype = codes.dtype if codes.dtype.kind in "iu" else np.dtype(np.int8)
@@ -191,6 +192,10 @@ class LearningGrid(LearningZeros):
         """The scales, in the shape in which they are stored."""
         scales = torch.exp(self.parameters["scale"].tensor)
         return scales.expand(self._stored) if self._stored else scales.reshape(())
+
+    def written_scales(self) -> Array:
+        """The scales as their constant holds them, in float32."""
+        return _rounded(_array(self.scales()), self._scale_dtype)
 
     def value(self) -> Tensor:
         return onto_grid(self.masked, self._spread(), self.low, self.top)
@@ -235,7 +240,7 @@ class LearningGrid(LearningZeros):
             codes = self.codes() + 0.0
             if not self.scale_name:
                 return {self.codes_name: _array(codes * self._spread())}
-        return {self.codes_name: _array(codes).astype(self._dtype), self.scale_name: _array(self.scales())}
+        return {self.codes_name: _array(codes).astype(self._dtype), self.scale_name: self.written_scales()}
 
 
 @dataclass(frozen=True)
@@ -260,10 +265,11 @@ class LearningBias(Learning):
     def written(self) -> dict[str, Array]:
         scales = self.fixed
         if self.of is not None:
-            scales = self.of.values * _array(self.of.weights.scales()).reshape(scales.shape)
+            scales = self.of.values * self.of.weights.written_scales().reshape(scales.shape)
+        scales = _rounded(scales, self.fixed.dtype)
         wide = np.rint(_array(self.value()).astype(np.float64) / scales.astype(np.float64))
         codes = np.clip(wide, -(2**31) + 1, 2**31 - 1).astype(np.int32)
-        return {self.codes_name: codes, self.scale_name: scales.astype(np.float32)}
+        return {self.codes_name: codes, self.scale_name: scales}
 
 
 def _leaf(array: Array) -> Tensor:
@@ -276,6 +282,11 @@ def _parameter(array: Array) -> LearnedTensor:
     return LearnedTensor(
         _leaf(array), max(float(np.sqrt(np.mean(used**2))) if used.size else 0.0, _SMALLEST_UNIT)
     )
+
+
+def _rounded(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers as a type of floats holds them, in float32."""
+    return array.astype(dtype).astype(np.float32)
 
 
 def _array(value: Tensor) -> Array:
@@ -307,9 +318,9 @@ def _learning(program: Program, zeros: bool) -> dict[str, Learning]:
         if codes.dtype == np.int32:
             biases.append(node)
         else:
-            scales = program.constants[node.inputs[1]].astype(np.float32)
             names = (node.inputs[0], node.inputs[1])
-            found[node.inputs[0]] = LearningGrid(names, codes, scales, node.attrs, zeros)
+            scales = program.constants[names[1]]
+            found[names[0]] = LearningGrid(names, codes, scales, node.attrs, zeros)
     for node in biases:
         names = (node.inputs[0], node.inputs[1])
         arrays = (program.constants[names[0]], program.constants[names[1]])
