@@ -15,7 +15,7 @@ import pytest
 
 from command_line import tiny_model
 from tensmith.config import Config
-from tensmith.errors import MissingExtra
+from tensmith.errors import MissingExtra, ProgramError
 from tensmith.recovery import demand_torch
 from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
@@ -141,6 +141,24 @@ def test_what_took_one_plan_out_of_reach_is_not_tried_on_another(tmp_path: Path)
         [step.rule for step in each.plan.steps if step.rule != "weight_only"] for each in trials.tried[2:]
     ]
     assert sorted(added) == [["channel_pruning"], ["magnitude_pruning"], ["magnitude_pruning"]]
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, IndexError, ValueError, TypeError, StopIteration])
+def test_whatever_training_raises_costs_one_plan(
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch", reason="the torch extra is not installed")
+    from tensmith.search.lessons import Lessons
+
+    def fails(self: Lessons, plan: Plan) -> Any:
+        raise kind("dimension out of range\nand more")
+
+    monkeypatch.setattr(Lessons, "_training", fails)
+    lessons: Any = Lessons(SimpleNamespace(), tmp_path)  # type: ignore[arg-type]
+    for act in (lambda: lessons.course(Plan(), 1.0, 0), lambda: lessons.seconds_a_step(Plan())):
+        with pytest.raises(ProgramError, match=f"^{kind.__name__}: dimension out of range$") as told:
+            act()
+        assert isinstance(told.value.__cause__, kind)
 
 
 def test_a_trained_plan_is_described_without_hashes() -> None:

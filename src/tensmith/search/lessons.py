@@ -12,7 +12,7 @@ import torch
 
 from tensmith.data import Subset
 from tensmith.engine.base import Session
-from tensmith.errors import ProgramError
+from tensmith.errors import ProgramError, first_line
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.sequential import changed_answers
 from tensmith.evaluate.task import Task
@@ -27,6 +27,8 @@ from tensmith.search.trial import Trials
 
 # Samples of the search split that choose among the weights of a course.
 _LOOKED_AT = 2000
+# What PyTorch and Python raise of networks and samples that are not as they were taken for.
+_UNTRAINABLE = (RuntimeError, IndexError, ValueError, TypeError, StopIteration)
 
 
 @dataclass
@@ -44,14 +46,14 @@ class Lessons:
 
         TensmithError where the plan's program cannot be trained.
         """
-        with _in_memory():
+        with _costing_a_plan():
             training = self._training(plan)
             found = training.stands() if training.courses > before else training.course(seconds)
             return self._teacher.step(found), found.stopped
 
     def seconds_a_step(self, plan: Plan) -> float:
         """What a step takes here; TensmithError where the plan's program cannot be trained."""
-        with _in_memory():
+        with _costing_a_plan():
             return self._training(plan).seconds_a_step()[0]
 
     def _training(self, plan: Plan) -> Training:
@@ -85,12 +87,14 @@ class Lessons:
 
 
 @contextmanager
-def _in_memory() -> Iterator[None]:
-    """ProgramError where a network does not fit the device's memory."""
+def _costing_a_plan() -> Iterator[None]:
+    """ProgramError of whatever training raises: it costs one plan, and not the run."""
     try:
         yield
     except torch.OutOfMemoryError as error:
         raise ProgramError("it does not fit the device's memory") from error
+    except _UNTRAINABLE as error:
+        raise ProgramError(f"{type(error).__name__}: {first_line(error)}") from error
 
 
 def weights_loss(task: Task, session: Session, view: Subset, original: Outcome) -> WeightsLoss:
