@@ -46,4 +46,4 @@ def training(program: Program, learning: Mapping[str, Learning], recipe: Recipe,
 
     feed = Feed(splits.fitting, original.inputs, UNIT, 64, 0)
     network = TorchNetwork(program, learning, "cpu")
-    return Training(network, KnownAnswers(teacher), feed, True, lost, recipe, state, 1)
+    return Training(network, KnownAnswers(teacher), feed, "classes", lost, recipe, state, 1)

@@ -23,7 +23,7 @@ from tensmith.data.preprocess import UNIT
 from tensmith.data.split import Splits
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
-from tensmith.recovery import known, training
+from tensmith.recovery import distill, known, training
 from tensmith.recovery.feed import Feed, Samples, mirrored, shifted
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.network import NetworkSession, TorchNetwork
@@ -257,6 +257,27 @@ def test_a_batch_that_memory_does_not_hold_goes_in_parts(
     most[0] = 0
     with pytest.raises(ProgramError, match="not even one sample"):
         course._fitting_gradients(0)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1), (2, 3, 1, 1), (2, 1, 3)])
+def test_classes_are_told_once_a_sample(shape: tuple[int, ...]) -> None:
+    ours, theirs = torch.tensor([[1.0, 2, 0], [0, 0, 3]]), torch.tensor([[2.0, 1, 0], [0, 0, 2]])
+    plain = float(distill.distillation([ours], [theirs], [1.0], "classes", 2))
+    shaped = distill.distillation([ours.view(shape)], [theirs.view(shape)], [1.0], "classes", 2)
+    assert plain > 0.1 and float(shaped) == pytest.approx(plain)
+
+
+def test_classes_of_one_sample_need_no_axis_of_samples() -> None:
+    ours, theirs = torch.tensor([1.0, 2, 0]), torch.tensor([2.0, 1, 0])
+    plain = float(distill.distillation([ours[None]], [theirs[None]], [1.0], "classes", 1))
+    assert float(distill.distillation([ours], [theirs], [1.0], "classes", 1)) == pytest.approx(plain) != 0
+
+
+def test_tokens_are_told_at_each_place() -> None:
+    ours, theirs = torch.randn(2, 2, 5, 7, generator=torch.Generator().manual_seed(0))
+    flat = [ours.view(10, 7)], [theirs.view(10, 7)]
+    tokens = distill.distillation([ours], [theirs], [1.0], "tokens", 2)
+    assert float(tokens) == pytest.approx(float(distill.distillation(*flat, [1.0], "classes", 10)))
 
 
 # Samples

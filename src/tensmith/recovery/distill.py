@@ -3,47 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch.nn import functional
 
 Tensor: TypeAlias = Any
+# What the first output tells apart: classes of a sample, tokens at each of its places [n, length, tokens],
+# or nothing, as numbers.
+Tells = Literal["classes", "tokens", "nothing"]
 
 _TINY = 1e-9
 
 
-def spreads(wanted: Sequence[Sequence[Tensor]], classes: bool) -> list[float]:
+def spreads(wanted: Sequence[Sequence[Tensor]], tells: Tells) -> list[float]:
     """The variance of each output over a batch whose answers came in parts; 1 of what does not vary, and of a
-    first one that tells `classes` apart, which needs none."""
+    first one that tells something apart, which needs none."""
     found = []
     for place, parts in enumerate(zip(*wanted)):
-        floats = isinstance(parts[0], torch.Tensor) and place >= int(classes)
+        floats = isinstance(parts[0], torch.Tensor) and (place or tells == "nothing")
         variance = float(torch.cat([part.reshape(-1) for part in parts]).var(correction=0)) if floats else 0.0
         found.append(variance if variance > _TINY else 1.0)
     return found
 
 
 def distillation(
-    answers: Sequence[Tensor], wanted: Sequence[Tensor], spread: Sequence[float], classes: bool
+    answers: Sequence[Tensor], wanted: Sequence[Tensor], spread: Sequence[float], tells: Tells, samples: int
 ) -> Tensor:
-    """The loss of answers, where the original gave the `wanted` ones.
+    """The loss of answers to so many samples, where the original gave the `wanted` ones.
 
-    spread: see `spreads`. classes: whether the first output tells classes (or tokens) apart. Then it is their
-    divergence, which is what flips answers: to soften them, or to ask for the very logits, spends what few
-    bits can say on classes that nobody would have chosen.
+    spread: see `spreads`. Where the first output tells something apart it is the divergence of that, which is
+    what flips answers: to soften them, or to ask for the very logits, spends what few bits can say on classes
+    that nobody would have chosen.
     """
-    squares = [_squares(*each) for each in zip(answers[classes:], wanted[classes:], spread[classes:])]
+    first = int(tells != "nothing")
+    squares = [_squares(*each) for each in zip(answers[first:], wanted[first:], spread[first:])]
     loss = sum(squares, start=0.0)
-    if not classes:
+    if not first:
         return loss
-    return loss + _divergence(*_logits(answers[0], wanted[0]))
+    return loss + _divergence(*_logits(answers[0], wanted[0], tells, samples))
 
 
-def _logits(ours: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
+def _logits(ours: Tensor, theirs: Tensor, tells: Tells, samples: int) -> tuple[Tensor, Tensor]:
     """Answers as rows of logits [n, classes]; of probabilities their logarithms."""
     both = [
-        answer.reshape(-1, answer.shape[-1]) if answer.ndim == 3 else answer.flatten(1)
+        answer.reshape((-1, answer.shape[-1]) if tells == "tokens" else (samples, -1))
         for answer in (ours, theirs)
     ]
     sums = both[1].sum(-1)

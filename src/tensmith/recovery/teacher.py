@@ -11,11 +11,13 @@ import numpy as np
 import torch
 
 from tensmith.data import Subset
+from tensmith.data.dataset import sample_count
 from tensmith.engine.base import Session
 from tensmith.errors import ProgramError
 from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
+from tensmith.recovery.distill import Tells
 from tensmith.recovery.feed import Feed, Samples
 from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import Learning
@@ -60,7 +62,7 @@ class Teacher:
         network = self._network(program, learning)
         state = self.kept / f"{name}.npz"
         return Training(
-            network, self._known, self._feed, self._tells_classes, lost, self.recipe, state, self.threads,
+            network, self._known, self._feed, self._tells, lost, self.recipe, state, self.threads,
         )  # fmt: skip
 
     def step(self, found: Outlook) -> Step:
@@ -104,13 +106,18 @@ class Teacher:
         """With all changes of images that leave the original's classes as they are; of other answers nobody
         can say so."""
         feed = self._plain_feed
-        return feed.changed_as_borne(self._classes) if self._tells_classes else feed
+        return feed if self._tells == "nothing" else feed.changed_as_borne(self._classes)
 
     @property
-    def _tells_classes(self) -> bool:
-        return self.task.measure in ("accuracy", "agreement", "loss")
+    def _tells(self) -> Tells:
+        if self.task.measure == "loss":
+            return "tokens"
+        return "classes" if self.task.measure in ("accuracy", "agreement") else "nothing"
 
     def _classes(self, samples: Samples) -> Array:
+        found = []
         with torch.no_grad():
-            answers = [self._itself(part)[0] for part in parts_of(samples, self.original, _AT_ONCE)]
-        return np.concatenate([each.flatten(1).argmax(1).cpu().numpy() for each in answers])
+            for part in parts_of(samples, self.original, _AT_ONCE):
+                answers = self._itself(part)[0].reshape(sample_count(part), -1)
+                found.append(answers.argmax(1).cpu().numpy())
+        return np.concatenate(found)

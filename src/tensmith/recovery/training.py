@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from tensmith import gate
+from tensmith.data.dataset import sample_count
 from tensmith.engine.base import Session
 from tensmith.errors import ProgramError, VerificationError
 from tensmith.formula.arith import Array
@@ -24,7 +25,7 @@ from tensmith.hardware import BF16_DOT, detect_cpu
 from tensmith.interrupt import postponed
 from tensmith.ir import Program
 from tensmith.recovery.coded_size import CodedSize
-from tensmith.recovery.distill import distillation, spreads
+from tensmith.recovery.distill import Tells, distillation, spreads
 from tensmith.recovery.feed import Feed, Samples, between
 from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import LearningZeros
@@ -127,8 +128,8 @@ class _State:
 class Training:
     """One network that learns from another.
 
-    classes: whether the first output tells classes or tokens apart. judge: what a session loses on the search
-    split. path: takes the state. threads: the most to use.
+    tells: what the first output tells apart. judge: what a session loses on the search split. path: takes the
+    state. threads: the most to use.
     """
 
     def __init__(
@@ -136,13 +137,13 @@ class Training:
         network: TorchNetwork,
         original: KnownAnswers,
         feed: Feed,
-        classes: bool,
+        tells: Tells,
         judge: Callable[[Session], WeightsLoss],
         recipe: Recipe,
         path: Path,
         threads: int,
     ) -> None:
-        self._network, self._original, self._classes = network, original, classes
+        self._network, self._original, self._tells = network, original, tells
         self._judge, self._recipe, self._path, self._threads = judge, recipe, path, threads
         zeros = (each for each in network.learning.values() if isinstance(each, LearningZeros))
         self._growing = [each for each in zeros if each.dense is not None]
@@ -323,12 +324,12 @@ class Training:
         total, parts = 0.0, self._parts_of(number)
         device, bfloat16 = self._network.device, self._bfloat16
         known = self._original.of(number, parts)
-        spread = spreads(known, self._classes)
+        spread = spreads(known, self._tells)
         for part, wanted in zip(parts, known):
             with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
                 answers = self._network(part)
             answers = [_wide(each) for each in answers]
-            loss = distillation(answers, wanted, spread, self._classes) / len(parts)
+            loss = distillation(answers, wanted, spread, self._tells, sample_count(part)) / len(parts)
             loss.backward()
             total += float(loss.detach())
         return total
@@ -485,7 +486,7 @@ def parts_of(samples: Samples, program: Program, most: int) -> Iterator[Samples]
     """
     sizes = [type_.dims[0] for type_ in program.inputs.values() if type_.dims]
     fixed = next((size for size in sizes if isinstance(size, int)), None)
-    count = min(map(len, samples.values()))
+    count = sample_count(samples)
     size = fixed or min(count, most)
     if count < size:
         raise ProgramError("it takes more samples at a time than a batch has, or there are")
