@@ -21,7 +21,7 @@ from lossy_samples import Interpreted
 from tensmith.data import Subset
 from tensmith.data.preprocess import UNIT
 from tensmith.data.split import Splits
-from tensmith.errors import ProgramError
+from tensmith.errors import DataError, EngineError, ProgramError, TensmithError
 from tensmith.ir import Program
 from tensmith.recovery import distill, known, training
 from tensmith.recovery.feed import Feed, Samples, mirrored, shifted
@@ -365,6 +365,30 @@ def test_weights_that_are_no_numbers_are_not_kept(original: Program, pruned: Pro
     course._judge = lambda session: WeightsLoss(-1.0, -1.0)
     course._look()
     assert course._state.best is kept
+
+
+@pytest.mark.parametrize("kind", [EngineError, DataError])
+def test_answers_that_are_no_numbers_cost_a_look_and_not_the_course(
+    original: Program, pruned: Program, tmp_path: Path, kind: type[TensmithError]
+) -> None:
+    course = lessons(original, pruned, tmp_path / "state.npz")
+    judge, looks = course._judge, []
+
+    def failing_after_the_first(session: Any) -> WeightsLoss:
+        looks.append(session)
+        if len(looks) > 1:
+            raise kind("the model's answers are not numbers")
+        return judge(session)
+
+    course._judge = failing_after_the_first
+    found = course.course(10 * 8)
+    assert len(looks) > 1 and found.steps == 8
+    assert all(np.isfinite(array).all() for array in found.arrays.values())
+
+    broken = lessons(original, pruned, tmp_path / "broken.npz")
+    broken._judge = failing_after_the_first
+    with pytest.raises(kind, match="not numbers"):
+        broken.course(10 * 8)
 
 
 def test_what_cannot_be_trained_or_read_is_told(original: Program, pruned: Program, tmp_path: Path) -> None:

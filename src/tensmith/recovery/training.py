@@ -19,7 +19,7 @@ import torch
 from tensmith import gate
 from tensmith.data.dataset import sample_count
 from tensmith.engine.base import Session
-from tensmith.errors import ProgramError, VerificationError
+from tensmith.errors import DataError, EngineError, ProgramError, VerificationError
 from tensmith.formula.arith import Array
 from tensmith.hardware import BF16_DOT, detect_cpu
 from tensmith.interrupt import postponed
@@ -386,14 +386,20 @@ class Training:
                 self._at_once //= 2
 
     def _look(self) -> None:
-        """Keeps the weights if they are numbers, all zeros are there and none before cost less."""
+        """Keeps the weights if they and their answers are numbers, all zeros are there and none before cost
+        less. What the weights of before came to stays where these cannot be judged."""
         if not self._grown:
             return
         now = self._parameters()
         if not all(np.isfinite(array).all() for array in now.values()):
             return
         state, bits = self._state, self._size.bits()
-        lost, compared = self._judge(NetworkSession(self._network, self._at_once))
+        try:
+            lost, compared = self._judge(NetworkSession(self._network, self._at_once))
+        except (EngineError, DataError):
+            if not state.best:
+                raise
+            return
         if self._cost(compared, bits) <= self._cost(state.compared, state.bits):
             state.lost, state.compared, state.bits, state.best = lost, compared, bits, now
 
