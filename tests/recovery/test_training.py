@@ -356,6 +356,18 @@ def test_a_course_that_ends_before_its_time_keeps_what_it_learned(
     assert found.steps < STEPS / 2 and found.lost < before and course._grown
 
 
+def test_all_zeros_are_there_where_a_course_becomes_half_as_long(
+    original: Program, pruned: Program, tmp_path: Path
+) -> None:
+    course = lessons(original, pruned, tmp_path / "state.npz", growing=True)
+    course._state.growing, course._state.steps, course._state.step = True, 100, 40
+    course._grow()
+    assert not course._grown
+    course._state.steps, course._state.step = 60, 41
+    course._grow()
+    assert course._grown
+
+
 def test_weights_that_are_no_numbers_are_not_kept(original: Program, pruned: Program, tmp_path: Path) -> None:
     course = lessons(original, pruned, tmp_path / "state.npz")
     course._look()

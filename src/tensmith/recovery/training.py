@@ -225,11 +225,13 @@ class Training:
         return all(each.grown for each in self._growing)
 
     def _grow(self) -> None:
-        """More zeros, where it is time for them."""
+        """More zeros, where it is time for them; what is left of them at once where a course became so short
+        that the time for them is over."""
         step, last = self._state.step, math.ceil(_GROWING * self._state.steps)
-        if self._state.growing and step <= last and (step % _GROWN_EVERY == 0 or step == last):
+        due = step % _GROWN_EVERY == 0 or step >= last
+        if self._state.growing and due and (step <= last or not self._grown):
             for each in self._growing:
-                each.grow(1 - (1 - step / last) ** 3)
+                each.grow(1 - (1 - min(1.0, step / last)) ** 3)
 
     def _end_early(self) -> None:
         """All zeros at once, and a last look, where a course ends before its time: what it learned stays."""
