@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
 from tensmith.data import Subset, as_dataset, split
 from tensmith.evaluate.calibrator import Calibrator
+from tensmith.evaluate.task import Measure, Task
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.rewrite.lossy.weights import StoredWeights
 from tensmith.rewrite.method import LOSSY, Prospect, Standing
 from tensmith.search import sensitivity
+from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.sensitivity import Sensitivity, _compare, for_all_layers, layer_sensitivity
 
 WIDTHS = (8, 16, 32, 64, 8, 8)
@@ -127,6 +131,37 @@ def test_numbers_and_further_outputs_count() -> None:
     both, other = [classes, np.array([1.0, 3.0])], [classes, np.array([2.0, 4.0])]
     assert _compare([both], [other]).divergence == pytest.approx(0.5)
     assert _compare([both], [both]) == Sensitivity(0.0, 0.0)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1), (2, 3, 1, 1)])
+def test_classes_change_whatever_axes_of_size_1_follow(shape: tuple[int, ...]) -> None:
+    before, after = np.array([[0.0, 1, 0], [2, 0, 0]]), np.array([[3.0, 1, 0], [2, 0, 0]])
+    found = _compare([[before.reshape(shape)]], [[after.reshape(shape)]])
+    assert found == _compare([[before]], [[after]]) and found.flips == 50
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (2, 1, 1), (2, 1, 1, 1)])
+def test_a_number_is_changed_and_not_flipped(shape: tuple[int, ...]) -> None:
+    number = np.array([1.0, 3.0]).reshape(shape)
+    found = _compare([[number]], [[number + 1]])
+    assert found.divergence == pytest.approx(0.5) and found.flips is None
+
+
+@pytest.mark.parametrize(
+    ("measure", "flips"),
+    [("accuracy", 2.5), ("agreement", 2.5), ("loss", 2.5), ("fidelity", None), ("score", None)],
+)
+def test_flips_are_told_where_answers_tell_something_apart(
+    measure: Measure, flips: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensitivity, "layer_sensitivity", lambda *_: {"h": Sensitivity(0.1, 2.5)})
+    monkeypatch.setattr(sensitivity, "for_all_layers", lambda _, found: found)
+    run: Any = MagicMock(task=Task(measure))
+    for _ in range(2):  # as measured, and as the checkpoint tells
+        checkpoint = Checkpoint(tmp_path / "run.sqlite")
+        known = sensitivity.Sensitivities(run, MagicMock(), MagicMock(), checkpoint)
+        assert known.of_all_layers() == {"h": Sensitivity(0.1, flips)}
+        checkpoint.close()
 
 
 def test_answers_that_are_no_numbers_are_no_small_damage() -> None:

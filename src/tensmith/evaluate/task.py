@@ -68,6 +68,11 @@ class Task:
         return "lower" if self.measure == "loss" else "higher"
 
     @property
+    def tells_apart(self) -> bool:
+        """Whether the first output tells classes or tokens apart, so that an answer is changed or not."""
+        return self.measure in ("accuracy", "agreement", "loss")
+
+    @property
     def staged(self) -> bool:
         """Whether it is known of each sample what was answered; a score is of all samples together."""
         return self.measure != "score"

@@ -110,9 +110,9 @@ class Teacher:
 
     @property
     def _tells(self) -> Tells:
-        if self.task.measure == "loss":
-            return "tokens"
-        return "classes" if self.task.measure in ("accuracy", "agreement") else "nothing"
+        if not self.task.tells_apart:
+            return "nothing"
+        return "tokens" if self.task.measure == "loss" else "classes"
 
     def _classes(self, samples: Samples) -> Array:
         found = []

@@ -46,7 +46,8 @@ _SAFE_BITS = 7
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What a layer at PROBE_BITS does to the answers: divergence in nats, flipped answers in per cent.
+    """What a layer at PROBE_BITS does to the answers: divergence in nats, and flipped ones in per cent; None
+    where they tell nothing apart.
 
     plain: whether that is less than what it does where its weights make up for one another's errors, whose
     objective is the layer's output and not the answers. in_bytes: the divergence where the layer alone is in
@@ -54,7 +55,7 @@ class Sensitivity:
     """
 
     divergence: float
-    flips: float
+    flips: float | None
     plain: bool = False
     in_bytes: float | None = None
 
@@ -83,7 +84,7 @@ class Sensitivities:
 
     def _measured(self) -> dict[str, Sensitivity]:
         run = self.run
-        return layer_sensitivity(
+        found = layer_sensitivity(
             self.program,
             run.splits.calibration,
             run.task.preprocess,
@@ -91,6 +92,9 @@ class Sensitivities:
             run.judging_threads,
             _COARSE_SHARE * run.time_budget,
         )
+        if run.task.tells_apart:
+            return found
+        return {site: replace(each, flips=None) for site, each in found.items()}
 
 
 def known_sensitivities(checkpoint: Checkpoint) -> dict[str, Sensitivity]:
@@ -99,7 +103,7 @@ def known_sensitivities(checkpoint: Checkpoint) -> dict[str, Sensitivity]:
         return {
             site: Sensitivity(
                 float(each["divergence"]),
-                float(each["flips"]),
+                None if each["flips"] is None else float(each["flips"]),
                 bool(each.get("plain", False)),
                 None if each.get("in_bytes") is None else float(each["in_bytes"]),
             )
@@ -225,12 +229,14 @@ def _compare(reference: list[list[Array]], probed: list[list[Array]]) -> Sensiti
     divergence, flips, count = 0.0, 0, 0
     if not reference:
         return Sensitivity(0.0, 0.0)
+    reference, probed = ([[_trimmed(first), *rest] for first, *rest in each] for each in (reference, probed))
     tells = reference[0][0].shape[-1:] not in ((), (1,))
+    broken = Sensitivity(_BROKEN, 100.0 if tells else None)
     numbers = slice(int(tells), None)
     variances = [_variance(batches) for batches in list(zip(*reference))[numbers]]
     for before, after in zip(reference, probed):
         if any(a.shape != b.shape for a, b in zip(before, after)):  # as many rows as were found, of boxes
-            return Sensitivity(_BROKEN, 100.0)
+            return broken
         if not before[0].size:
             continue
         rows = len(before[0].reshape(-1, before[0].shape[-1])) if tells else len(np.atleast_1d(before[0]))
@@ -244,8 +250,16 @@ def _compare(reference: list[list[Array]], probed: list[list[Array]]) -> Sensiti
             divergence += rows * float(squares.mean()) / (2 * variance) if squares.size else 0.0
         count += rows
     if not math.isfinite(divergence):
-        return Sensitivity(_BROKEN, 100.0)
-    return Sensitivity(max(0.0, divergence) / max(1, count), 100 * flips / max(1, count))
+        return broken
+    flipped = 100 * flips / max(1, count) if tells else None
+    return Sensitivity(max(0.0, divergence) / max(1, count), flipped)
+
+
+def _trimmed(output: Array) -> Array:
+    """An output without axes of size 1 at its end, as pools leave: classes [n, classes, 1, 1] are classes."""
+    while output.ndim > 2 and output.shape[-1] == 1:
+        output = output[..., 0]
+    return output
 
 
 def _variance(batches: Sequence[Array]) -> float:
