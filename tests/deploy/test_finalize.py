@@ -18,6 +18,7 @@ from tensmith.deploy.finalize import (
     Finalized,
     Hearing,
     Point,
+    _is_plain_int8,
     _through_the_gate,
     finalists,
 )
@@ -200,3 +201,24 @@ def test_more_samples_are_heard_by_all_or_by_none() -> None:
     assert hearing.samples == 10 and hearing.drop(late).value == pytest.approx(20.0)
     assert asked[:3] == [("original", 6), ("late", 6), ("failing", 6)]
     assert asked[-2:] == [("original", 1), ("late", 1)]
+
+
+@pytest.mark.parametrize(
+    ("params", "plain"),
+    [
+        ({}, True),
+        ({"default_bits": 7}, True),
+        ({"default_bits": 8}, True),
+        ({"default_bits": 4}, False),
+        ({"calibration": "mse"}, False),
+        ({"kept": ["h"]}, False),
+        ({"skip": ["h"]}, False),
+        ({"weight_only": ["h"]}, False),
+        ({"scales": "mse"}, False),
+        ({"rounding": "compensated"}, False),
+        ({"bits": {"h": 3}}, False),
+    ],
+)
+def test_the_reference_is_int8_of_all_layers_and_nothing_else(params: dict[str, Any], plain: bool) -> None:
+    step = Step("int8", params={"calibration": "minmax", **params}, kind="lossy")
+    assert _is_plain_int8(replace(point("int8", 1, 1), plan=Plan((step,)))) == plain

@@ -29,6 +29,8 @@ from tensmith.search.plan import UNTOUCHED
 from tensmith.search.run import RunDescription
 
 _MOST_JUDGED = 16
+# The fewest bits of weights that are an engine's own int8: products of more saturate on some CPUs.
+_PLAIN_BITS = 7
 # Why a point is none after all.
 _ELSEWHERE = "a worker built another file than this machine does"
 # Why a point was not judged.
@@ -373,12 +375,13 @@ def _judged_peers(
 
 
 def _is_plain_int8(candidate: Candidate) -> bool:
-    """Whether it is int8 with min-max calibration and nothing else, and was measured."""
+    """Whether it is int8 of all layers, with min-max calibration and nothing else, and was measured."""
     if len(candidate.plan.steps) != 1 or "latency_ms" not in candidate.metrics:
         return False
     (step,) = candidate.plan.steps
-    told = step.params
-    return step.rule == "int8" and told.get("calibration") == "minmax" and not {"bits", "price"} & told.keys()
+    told = {"default_bits": 8, **step.params}
+    plain = told.keys() == {"calibration", "default_bits"} and told["calibration"] == "minmax"
+    return step.rule == "int8" and plain and told["default_bits"] >= _PLAIN_BITS
 
 
 def _timed(
