@@ -83,8 +83,12 @@ class OutputError(TensmithError):
 
 
 def is_of_disk(error: TensmithError) -> bool:
-    """Whether the system would not write: the fault of no candidate, and of all that come."""
-    return isinstance(error, OutputError) and isinstance(error.__cause__, OSError)
+    """Whether the system or a database would not write: the fault of no candidate, and of all that come."""
+    if not isinstance(error, OutputError):
+        return False
+    import sqlite3  # which takes a while to load
+
+    return isinstance(error.__cause__, OSError | sqlite3.OperationalError)
 
 
 def of_disk(error: OSError) -> OutputError | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tensmith.errors import OutputError
+from tensmith.errors import OutputError, is_of_disk
 from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
@@ -45,6 +45,19 @@ def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"run\.sqlite is damaged"):
         Checkpoint(path)
     assert path.read_bytes() == before
+
+
+def test_a_file_that_takes_nothing_more_is_the_fault_of_no_candidate(tmp_path: Path) -> None:
+    store = Checkpoint(tmp_path / "run.sqlite")
+    store.write("PRAGMA max_page_count=1")
+    with pytest.raises(OutputError, match=r"is full.*free some space") as full:
+        store.note("large", "x" * (1 << 16))
+    assert is_of_disk(full.value)
+    store.close()
+    (tmp_path / "run.sqlite").write_bytes(b"not a database, but long enough to be read as a page header" * 20)
+    with pytest.raises(OutputError, match="damaged") as damaged:
+        Checkpoint(tmp_path / "run.sqlite")
+    assert not is_of_disk(damaged.value)
 
 
 def test_a_damaged_row_is_refused(tmp_path: Path) -> None:
