@@ -18,7 +18,14 @@ def other(model: object, view: object) -> float:
     return 2.0
 
 
+def graded(model: object, view: object, share: float = 0.5, by: object = None) -> float:
+    return share
+
+
 class Judge:
+    def __init__(self, share: float = 0.5, by: object = None) -> None:
+        self.share, self.by = share, by
+
     def __call__(self, model: object, view: object) -> float:
         return 3.0
 
@@ -53,4 +60,15 @@ def test_functions_are_known_by_name_and_source() -> None:
     assert function_identity(first) != function_identity(second)
     assert (function_identity(Judge()) or {})["name"] == f"{__name__}.Judge"
     assert (function_identity(max) or {})["source"] is None
-    assert function_identity(functools.partial(one))  # no source, but a name
+
+
+def test_what_a_function_was_given_belongs_to_it() -> None:
+    partial = functools.partial
+    found = function_identity(partial(graded, share=0.9))
+    assert found == function_identity(partial(graded, share=0.9))
+    for another in (partial(graded, share=0.8), partial(graded, 0.9), partial(one, share=0.9), graded):
+        assert function_identity(another) != found
+    assert function_identity(Judge(0.9)) == function_identity(Judge(0.9)) != function_identity(Judge(0.8))
+    # What lies elsewhere in each process is the same thing.
+    assert function_identity(partial(graded, by=object())) == function_identity(partial(graded, by=object()))
+    assert function_identity(Judge(by=object())) == function_identity(Judge(by=object()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ Identity = dict[str, Any]
 # What a resumed run may change. The model is known by its hash, not by its path; who does the work shows in
 # no answer.
 _FREE = ("model", "time_budget", "recover", "prefer", "workers", "ray")
+# Values that are the same in words in every process.
+_PLAIN = (str, bytes, int, float, type(None))
 _CHANGED = {
     "model": "another model file",
     "data": "other data: its labels, its samples or their number have changed",
@@ -51,13 +55,25 @@ def difference(before: Mapping[str, Any], now: Identity) -> str | None:
 def function_identity(function: Callable[..., Any] | None) -> dict[str, str | None] | None:
     """Name and hash of the source of a function, or of the class of a callable object.
 
-    The source is None where there is none (built in, typed at a prompt); what it calls is not looked at.
+    The source is None where there is none (built in, typed at a prompt); what it calls is not looked at. What
+    a partial function was given, and the plain values that an object holds, belong to it.
     """
     if function is None:
         return None
+    if isinstance(function, functools.partial):
+        given = _lasting((function.args, sorted(function.keywords.items())))
+        return {**(function_identity(function.func) or {}), "given": given}
     named: Any = function if hasattr(function, "__qualname__") else type(function)
     try:
         source: str | None = sha256_bytes(inspect.getsource(named).encode())
     except (OSError, TypeError):
         source = None
-    return {"name": f"{named.__module__}.{named.__qualname__}", "source": source}
+    found = {"name": f"{named.__module__}.{named.__qualname__}", "source": source}
+    held = {} if named is function else getattr(function, "__dict__", {})
+    plain = sorted((name, value) for name, value in held.items() if isinstance(value, _PLAIN))
+    return {**found, "held": _lasting(plain)} if plain else found
+
+
+def _lasting(value: object) -> str:
+    """A value in words, without the addresses that another process gives other things."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
