@@ -157,6 +157,14 @@ def test_killed_while_mending(old: dict[str, Any], tmp_path: Path) -> None:
         shutil.copytree(kept, out)
 
 
+def test_deleted_points_do_not_keep_a_run_from_going_on(old: dict[str, Any], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.rmtree(out / "candidates")
+    mend(out)
+    assert published(out, old, ("d", "e")) == check(out, [json.loads((out / "front.json").read_text())])
+    assert settled(out)
+
+
 def test_the_first_front(finished: Path, tmp_path: Path) -> None:
     """Until front.json is there, no front is."""
     document = json.loads((finished / "front.json").read_text())

@@ -80,6 +80,7 @@ def point_folder(out: Path, number: int, files: Files) -> Path:
 def _tidy(out: Path, document: FrontDocument) -> None:
     """Sweeps points that are not of the front, and gives those that are the numbers of their places."""
     listed = [point_folder(out, number, point["files"]) for number, point in enumerate(document["points"])]
+    (out / CANDIDATES).mkdir(exist_ok=True)  # somebody may have deleted it
     for folder in (out / CANDIDATES).iterdir():
         if folder not in listed:
             _remove(folder.rename(_old(out, folder.name)))
