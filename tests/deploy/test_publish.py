@@ -165,6 +165,15 @@ def test_deleted_points_do_not_keep_a_run_from_going_on(old: dict[str, Any], tmp
     assert settled(out)
 
 
+def test_what_training_had_not_written_to_the_end_goes(old: dict[str, Any], tmp_path: Path) -> None:
+    trained = tmp_path / "out" / "trained"
+    trained.mkdir()
+    for name in ("state.npz", ".state.npz.tmp-abc123"):
+        (trained / name).write_text(name)
+    mend(tmp_path / "out")
+    assert [file.name for file in trained.iterdir()] == ["state.npz"]
+
+
 def test_the_first_front(finished: Path, tmp_path: Path) -> None:
     """Until front.json is there, no front is."""
     document = json.loads((finished / "front.json").read_text())

@@ -23,6 +23,7 @@ from tensmith.report.schema import read_front
 from tensmith.verify.schema import NAME as CERTIFICATE
 
 FRONT, CANDIDATES, BEST = "front.json", "candidates", "best"
+TRAINED = "trained"  # what training finds, which is not made again
 _CWD, _EXCHANGE = -100, 2  # linux/fcntl.h AT_FDCWD, linux/fs.h RENAME_EXCHANGE
 
 Files = Mapping[str, str]
@@ -59,7 +60,8 @@ def mend(out: Path) -> None:
         _replace(staging, out / BEST)
     if (old := _old(out, BEST)).exists() and not (out / BEST).exists():
         old.rename(out / BEST)
-    for left in (*out.glob(".*.new"), *out.glob(".*.old"), *out.glob(".*.tmp-*")):
+    unfinished = (*out.glob(".*.tmp-*"), *(out / TRAINED).glob(".*.tmp-*"))
+    for left in (*out.glob(".*.new"), *out.glob(".*.old"), *unfinished):
         _remove(left)
     if document:
         _tidy(out, document)
