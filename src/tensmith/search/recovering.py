@@ -34,6 +34,8 @@ FARTHEST = 30.0
 # The most that are trained; the least steps, and seconds, of one in the first round. What is lost falls with
 # the square root of steps over so many: plans that lose more would cost the time and end beyond the budget.
 _MOST, _LEAST_STEPS, _LEAST_SECONDS, _FIRST_STEPS = 8, 3000, 20.0, 400
+# A first round's share of the time of a plan that is trained alone.
+_ALONE = 3
 # Seconds of a step where none could be timed.
 _USUAL_STEP = 0.3
 # What is not so many times smaller or faster than what holds the budget is not worth training.
@@ -112,11 +114,14 @@ def _but_bits(plan: Plan) -> Plan:
 def rounds(seconds: float, candidates: int, step: float) -> list[tuple[int, float]]:
     """(how many are trained, seconds for each) of each round; as many as the time gives a fair beginning.
 
+    One alone has two rounds where there is time: what the first one loses says how many bits the second has.
     step: the seconds of one.
     """
     count, least = 1, max(_LEAST_SECONDS, _LEAST_STEPS * step)
     while 2 * count <= min(candidates, _MOST) and _share(seconds, 2 * count) >= least:
         count *= 2
+    if candidates and count == 1 and seconds >= _ALONE * _LEAST_SECONDS:
+        return [(1, seconds / _ALONE), (1, seconds - seconds / _ALONE)]
     first = _share(seconds, count)
     return [(count >> turn, first * 2**turn) for turn in range(count.bit_length())] if candidates else []
 
