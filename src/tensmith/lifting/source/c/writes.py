@@ -6,6 +6,7 @@ from tensmith.lifting.source.c.cursor import Cursor, children, descendants, init
 from tensmith.lifting.source.c.types import is_reference, vector_element
 
 MUTATORS = ("push_back", "emplace_back", "resize", "assign", "clear", "pop_back", "insert", "erase", "swap")
+ITERATORS = ("data", "begin", "end")
 
 
 def written(function: Cursor) -> frozenset[int]:
@@ -39,10 +40,13 @@ def targets(cursor: Cursor) -> list[Cursor]:
 
 
 def arguments(call: Cursor) -> list[Cursor]:
-    """What a call may change: the vector a method belongs to, arguments passed by reference."""
+    """What a call may change: the vector a method belongs to, or gives a way into; arguments passed by
+    reference."""
     function = call.referenced
     if function is None:
         return []
+    if kind(function) == "CXX_METHOD" and call.spelling in ITERATORS and not function.is_const_method():
+        return children(call)[:1]
     if kind(function) == "CXX_METHOD" and call.spelling in (*MUTATORS, "operator="):
         return children(call)[:1]
     if vector_element(call.type) is not None or call.spelling in ("operator[]", "at", "min", "max"):
