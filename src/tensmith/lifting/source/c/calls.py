@@ -148,7 +148,7 @@ def inlined(context: LoweringContext, cursor: Cursor, definition: Cursor, argume
     context.see(*parameters)
     if len(parameters) != len(arguments):
         raise Refusal(f"{name} takes a variable number of arguments: give it fixed parameters", where)
-    statements = children(body(definition))
+    statements, known = children(body(definition)), set(context.local)
     context.see(body(definition))
     one = len(statements) == 1 and kind(statements[0]) == "RETURN_STMT"
     direct = one and bool(children(statements[0])) and not changes(statements[0])
@@ -171,14 +171,14 @@ def inlined(context: LoweringContext, cursor: Cursor, definition: Cursor, argume
                         keep_defined(context, part, where)
             for made in inside:
                 context.emit(made)
-            return result
+            return own(context, result, definition, known, where)
         before = len(context.out)
         with context.apart():
             result = function_body(context, frame, name)
         for _, effect in context.later:
             done = context.out[before:]
             refuse_shared(writes(effect) & touches(done) | reads(effect) & writes(done), where)
-        return kept(context, result, cursor)
+        return own(context, kept(context, result, cursor), definition, known, where)
     finally:
         context.frames.pop()
 
@@ -202,8 +202,19 @@ def kept(context: LoweringContext, result: Value, cursor: Cursor) -> Value:
     """The result of a helper, in a variable: what comes next may change what it was read from."""
     if is_number(result) and not isinstance(result, Num):
         return context.declare(f"{cursor.spelling}_value", result.type, result, position(cursor))
-    if isinstance(result, ArrayRegion) and result.array in context.local:
-        context.temporary.add(result.array)
+    return result
+
+
+def own(
+    context: LoweringContext, result: Value, definition: Cursor, known: set[str], where: SourcePosition
+) -> Value:
+    """A vector that a helper returns by value: an array that is not among the `known` ones, or a copy."""
+    by_value = vector_element(definition.result_type) is not None and not is_reference(definition.result_type)
+    if not isinstance(result, ArrayRegion) or not by_value:
+        return result
+    if result.indices or result.array in known or result.array not in context.local:
+        result = duplicate(context, result, f"{definition.spelling}_value", where)
+    context.temporary.add(result.array)
     return result
 
 
@@ -227,6 +238,7 @@ def bind(
     if vector_element(parameter.type) is not None:
         region = region_of(context, argument)
         temporary = region.array in context.temporary
+        context.temporary.discard(region.array)
         shared = not direct and hands_out(frame.function)  # another argument may be the same vector
         copies = (changed or shared) and not temporary
         return at, duplicate(context, region, name, where) if copies else region

@@ -146,6 +146,7 @@ def held(context: LoweringContext, first: Cursor, name: str) -> Value:
         reason = f"`{spelled(first)}` refers to one of several variables"
         raise Refusal(f"{reason}: use a value instead of a reference", position(first))
     if isinstance(found, ElementPlace | ArrayRegion):
+        context.temporary.discard(found.array)
         indices = tuple(context.kept(f"{name}_at", index, position(first)) for index in found.indices)
         return type(found)(found.array, indices)
     if is_number(found):

@@ -30,7 +30,7 @@ from tensmith.lifting.source.c.expressions import discard, sequenced
 from tensmith.lifting.source.c.memory import is_zero
 from tensmith.lifting.source.c.places import Address, ArrayRegion, Value
 from tensmith.lifting.source.c.pragmas import harmless_attribute
-from tensmith.lifting.source.c.types import is_pointer, scalar, unsupported, vector_element
+from tensmith.lifting.source.c.types import is_pointer, is_reference, scalar, unsupported, vector_element
 from tensmith.lifting.source.c.whitelist import cursor_meaning, registers, why
 from tensmith.lifting.source.c.writes import body, returns
 
@@ -388,8 +388,12 @@ def leave(context: LoweringContext, cursor: Cursor) -> None:
 
 
 def returned_vector(context: LoweringContext, cursor: Cursor) -> ArrayRegion:
-    from tensmith.lifting.source.c.vectors import declare_vector, unwrapped
+    from tensmith.lifting.source.c.vectors import declare_vector, region_of, unwrapped
 
+    if is_reference(context.frame.function.result_type):
+        region = region_of(context, cursor)
+        indices = (context.kept("result_at", index, position(cursor)) for index in region.indices)
+        return ArrayRegion(region.array, tuple(indices))
     inner = unwrapped(context, cursor)
     if kind(inner) == "DECL_REF_EXPR":
         found = evaluate(context, inner)
