@@ -12,8 +12,8 @@ from tensmith.lifting.source.c.context import CFrame, LoweringContext, refuse_sh
 from tensmith.lifting.source.c.cursor import Cursor, children, identity, key, kind, position
 from tensmith.lifting.source.c.declarations import held
 from tensmith.lifting.source.c.evaluate import (
-    address,
     computed,
+    decayed,
     evaluate,
     expression,
     keep_defined,
@@ -225,7 +225,10 @@ def bind(
     at, name, where = key(parameter), parameter.spelling or "unnamed", position(argument)
     changed = at in frame.written
     if is_pointer(parameter.type) or is_array(parameter.type):
-        target = address(context, argument)
+        found = evaluate(context, argument)
+        if is_reference(parameter.type) and isinstance(found, PointerPlace):
+            return at, found
+        target = decayed(context, found, argument)
         if direct and not changed:
             return at, target
         if changed:
