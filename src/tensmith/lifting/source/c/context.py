@@ -69,7 +69,7 @@ class LoweringContext:
     out: list[Statement] = field(default_factory=list)
     later: list[tuple[str, Statement]] = field(default_factory=list)  # effects of i++ inside an expression
     reads: set[str] = field(default_factory=set)  # variables read by the current full expression
-    touched: list[set[int]] = field(default_factory=list)  # pointers used since each loop around began
+    touched: dict[int, tuple[str, Pointer | str | None]] = field(default_factory=dict)  # pointers at first use
     frames: list[CFrame] = field(default_factory=list)
     written: int = 0
 
@@ -173,8 +173,7 @@ class LoweringContext:
     def pointer(self, at: int, name: str, position: SourcePosition) -> Pointer:
         """Where a pointer variable points now."""
         found = self.pointers.get(at)
-        for touched in self.touched:
-            touched.add(at)
+        self.touched.setdefault(at, (name, found))
         if found is None:
             raise Refusal(f"{name} is read before it is set", position)
         if isinstance(found, str):

@@ -85,12 +85,14 @@ def repeat(
         context.see(inside)
         statements = children(inside)
     leaving = early_exit(statements)
+    start, touched, context.touched = dict(context.pointers), context.touched, {}
     with context.block() as before:
         found, after = tested(context, test, where)
         if leaving is not None and not (leaving.declared or leaving.statements):
             stop = stopping(context, leaving)
             if not (depends_on_data(stop) or loops.writes(after) & loops.reads(stop)):
                 statements, found, leaving = leaving.rest, guarded(found, stop, where), None
+    tests, context.touched = context.touched, {**context.touched, **touched}
     for made in before:
         context.emit(made)
     if isinstance(found, Num):
@@ -124,6 +126,10 @@ def repeat(
 
     label = context.label(name, where)
     context.emit(loops.Loop(found, repeated(context, body), label, where))
+    for at, (pointer, read) in tests.items():
+        if read == start.get(at) != context.pointers.get(at):
+            reason = f"{pointer}, which a loop's condition reads, points elsewhere after an iteration"
+            raise Refusal(f"{reason}: let the condition read a variable", where)
     for made in after:
         context.emit(made)
     return None
