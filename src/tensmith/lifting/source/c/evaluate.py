@@ -60,13 +60,19 @@ def value(context: LoweringContext, cursor: Cursor) -> Expr:
 
 
 def condition(context: LoweringContext, cursor: Cursor) -> Expr:
-    """Whether an expression is true; pointers are taken not to be null."""
-    found = evaluate(context, cursor)
+    """Whether an expression is true."""
+    return holds(context, evaluate(context, cursor), cursor)
+
+
+def holds(context: LoweringContext, found: c_places.Value, cursor: Cursor) -> Expr:
+    """Whether a value is true; pointers that are not known to be null are taken not to be."""
     if isinstance(found, c_places.ScalarPlace | c_places.ElementPlace):
         found = load(context, found, cursor)
-    if isinstance(
-        found, c_places.PointerPlace | c_places.Address | c_places.AddressOf | c_places.ArrayRegion
-    ):
+    if isinstance(found, c_places.PointerPlace):
+        found = decayed(context, found, cursor)
+    if isinstance(found, c_places.Null):
+        return Num(False, BOOL, position(cursor))
+    if isinstance(found, c_places.Address | c_places.AddressOf | c_places.ArrayRegion):
         keep_defined(context, found, position(cursor))
         return not_null(context, cursor, True)
     if c_places.is_number(found):

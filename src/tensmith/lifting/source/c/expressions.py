@@ -32,6 +32,7 @@ from tensmith.lifting.source.c.evaluate import (
     element,
     evaluate,
     expression,
+    holds,
     load,
     place_type,
     spelled,
@@ -117,7 +118,7 @@ def conversion(context: LoweringContext, cursor: Cursor) -> Value:
     if is_number(found):
         return cast(found, wanted, position(cursor))
     if wanted == BOOL:
-        return condition(context, inner[-1])
+        return holds(context, found, inner[-1])
     return found
 
 

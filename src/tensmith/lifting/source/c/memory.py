@@ -108,6 +108,8 @@ def compared(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, 
     if isinstance(a, Null) or isinstance(b, Null):
         if sign not in ("equal", "not_equal"):
             raise Refusal(f"`{spelled(cursor)}` orders the null pointer", position(cursor))
+        if isinstance(a, Null) and isinstance(b, Null):
+            return Num(sign == "equal", BOOL, position(cursor))
         for pointer in (a, b):
             keep_defined(context, pointer, position(cursor))
         return not_null(context, cursor, sign == "not_equal")
