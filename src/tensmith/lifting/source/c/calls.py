@@ -42,7 +42,7 @@ from tensmith.lifting.source.c.types import (
     vector_element,
 )
 from tensmith.lifting.source.c.vectors import METHODS, constructed, duplicate, region_of, unwrapped
-from tensmith.lifting.source.c.writes import body, changes, hands_out, written
+from tensmith.lifting.source.c.writes import body, changes, hands_out, postpones, written
 
 DEPTH = 16  # helpers inside helpers
 
@@ -152,11 +152,16 @@ def inlined(context: LoweringContext, cursor: Cursor, definition: Cursor, argume
     context.see(body(definition))
     one = len(statements) == 1 and kind(statements[0]) == "RETURN_STMT"
     direct = one and bool(children(statements[0])) and not changes(statements[0])
+    direct = direct and not any(map(postpones, arguments))
     binders = [
         partial(bind, context, frame, parameter, argument, direct)
         for parameter, argument in zip(parameters, arguments, strict=True)
     ]
-    bindings = unsequenced(context, where, binders)
+    with context.apart():
+        bindings = unsequenced(context, where, binders)
+        arguments_read = context.reads
+        context.sequence_point()
+    context.reads |= arguments_read
     context.bound.update(bindings)
     context.frames.append(frame)
     try:
@@ -171,16 +176,25 @@ def inlined(context: LoweringContext, cursor: Cursor, definition: Cursor, argume
                         keep_defined(context, part, where)
             for made in inside:
                 context.emit(made)
+            uses(context, result)
             return own(context, result, definition, known, where)
         before = len(context.out)
         with context.apart():
             result = function_body(context, frame, name)
+        result = kept(context, result, cursor)
+        done = context.out[before:]
         for _, effect in context.later:
-            done = context.out[before:]
             refuse_shared(writes(effect) & touches(done) | reads(effect) & writes(done), where)
-        return own(context, kept(context, result, cursor), definition, known, where)
+        uses(context, (done, result))
+        return own(context, result, definition, known, where)
     finally:
         context.frames.pop()
+
+
+def uses(context: LoweringContext, done: object) -> None:
+    """What a call reads: an x++ or a[i]++ elsewhere in the expression may happen before or after."""
+    used = reads(done)
+    context.reads |= used | {f"{name}[]" for name in used}
 
 
 def check_prototype(definition: Cursor, arguments: list[Cursor], where: SourcePosition) -> None:
@@ -243,8 +257,10 @@ def bind(
         temporary = region.array in context.temporary
         context.temporary.discard(region.array)
         shared = not direct and hands_out(frame.function)  # another argument may be the same vector
-        copies = (changed or shared) and not temporary
-        return at, duplicate(context, region, name, where) if copies else region
+        if (changed or shared) and not temporary:
+            return at, duplicate(context, region, name, where)
+        indices = region.indices if direct else (context.kept(name, i, where) for i in region.indices)
+        return at, ArrayRegion(region.array, tuple(indices))
     wanted = scalar(parameter.type)
     if wanted is None:
         found = evaluate(context, argument)

@@ -68,8 +68,8 @@ class LoweringContext:
     hoisted: list[Statement] = field(default_factory=list)
     out: list[Statement] = field(default_factory=list)
     later: list[tuple[str, Statement]] = field(default_factory=list)  # effects of i++ inside an expression
-    reads: set[str] = field(default_factory=set)  # variables read by the current full expression
-    touched: dict[int, tuple[str, Pointer | str | None]] = field(default_factory=dict)  # pointers at first use
+    reads: set[str] = field(default_factory=set)  # by the current full expression; a[] by its calls
+    touched: dict[int, tuple[str, Pointer | str | None]] = field(default_factory=dict)  # where pointers led
     frames: list[CFrame] = field(default_factory=list)
     written: int = 0
 
@@ -157,7 +157,7 @@ class LoweringContext:
         self.later, self.reads = [], set()
         for name, effect in later:
             if name in reads or sum(name == other for other, _ in later) > 1:
-                refuse_shared({name}, effect.position)
+                refuse_shared({name.removesuffix("[]")}, effect.position)
             self.emit(effect)
 
     @contextmanager

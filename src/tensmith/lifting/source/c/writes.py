@@ -92,6 +92,12 @@ def changes(cursor: Cursor) -> bool:
     return False
 
 
+def postpones(cursor: Cursor) -> bool:
+    """Whether an expression holds an x++ or x--, which happens after its value is read."""
+    steps = (inner for inner in descendants(cursor) if kind(inner) == "UNARY_OPERATOR")
+    return any(operator(step)[-2:] in ("++", "--") and operator(step)[:3] != "pre" for step in steps)
+
+
 def hands_out(function: Cursor) -> bool:
     """Whether a function may write through one of its parameters."""
     if kind(function) in ("CXX_METHOD", "CONSTRUCTOR"):
