@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from tensmith.formula.expr import Expr, Num, SourcePosition
+from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import Allocate, Array, Store
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast, integer, zero
@@ -30,6 +34,7 @@ from tensmith.lifting.source.c.places import (
     is_number,
 )
 from tensmith.lifting.source.c.records import check_number_field, plain_fields
+from tensmith.lifting.source.c.sequence import listed
 from tensmith.lifting.source.c.types import (
     Shape,
     constant_extents,
@@ -76,7 +81,7 @@ def declare(context: LoweringContext, cursor: Cursor) -> None:
         elif vector_element(cursor.type) is not None:
             context.bound[at] = declare_vector(context, cursor, first, name)
         elif (kind_of := scalar(cursor.type)) is not None:
-            given = None if first is None else cast(value(context, only(context, first)), kind_of)
+            given = None if first is None else initial(context, first, kind_of)
             variable = context.declare(name, kind_of, given, where)
             context.bound[at] = ScalarPlace(variable.tensor, kind_of)
         elif (declaration := record(cursor.type)) is not None and declaration.kind.name != "UNION_DECL":
@@ -213,11 +218,11 @@ def declare_array(context: LoweringContext, cursor: Cursor, first: Cursor | None
         sizes.append(size if fixed else context.declare(f"{name}_size", size.type, size, where))
     array = Array(found.element, found.rank, "flat", tuple(sizes))
     unique = context.array(name, array)
-    listed = None if first is None else initial_elements(context, first, found, where)
-    fill = zero(found.element, where) if listed is not None and len(listed) < total(found) else None
+    given = None if first is None else initial_elements(context, first, found, where)
+    fill = zero(found.element, where) if given is not None and len(given) < total(found) else None
     context.emit(Allocate(unique, array, tuple(sizes), fill, where))
-    for at, given in (listed or {}).items():
-        context.emit(Store(unique, tuple(integer(index, where) for index in at), given, where))
+    for at, new in (given or {}).items():
+        context.emit(Store(unique, tuple(integer(index, where) for index in at), new, where))
     return ArrayRegion(unique)
 
 
@@ -234,16 +239,11 @@ def initial_elements(
     """The elements that an initialiser lists, without the zeros it starts from."""
     if kind(first) != "INIT_LIST_EXPR":
         raise Refusal("an array is initialised with what is not a list: fill it in a loop", where)
-    listed: dict[tuple[int, ...], Expr] = {}
-    values = 0
+    parts: dict[tuple[int, ...], Callable[[], Expr]] = {}
 
     def visit(cursor: Cursor, at: tuple[int, ...]) -> None:
-        nonlocal values
         if len(at) == found.rank:
-            values += 1
-            given = cast(value(context, only(context, cursor)), found.element)
-            if not (isinstance(given, Num) and given.value == 0 and str(given.value)[0] != "-"):
-                listed[at] = given
+            parts[at] = partial(initial, context, cursor, found.element)
             return
         context.see(cursor)
         if kind(cursor) != "INIT_LIST_EXPR":
@@ -253,9 +253,20 @@ def initial_elements(
             visit(part, (*at, index))
 
     visit(first, ())
-    if values > ELEMENTS:
+    if len(parts) > ELEMENTS:
         raise Refusal(f"an initialiser of more than {ELEMENTS} elements: pass the data as a parameter", where)
-    return listed
+    given = dict(zip(parts, listed(context, where, list(parts.values())), strict=True))
+    return {at: each for at, each in given.items() if not is_plain_zero(each)}
+
+
+def initial(context: LoweringContext, cursor: Cursor, wanted: MachineType) -> Expr:
+    """What an entry of an initialiser gives an element or field."""
+    return cast(value(context, only(context, cursor)), wanted)
+
+
+def is_plain_zero(given: Expr) -> bool:
+    """Whether a number is 0 and not -0."""
+    return isinstance(given, Num) and given.value == 0 and str(given.value)[0] != "-"
 
 
 def check_plain_part(part: Cursor) -> None:
@@ -272,35 +283,37 @@ def declare_struct(
     where, name = position(cursor), context.fresh(cursor.spelling)
     target = StructPlace(name, declaration)
     inner = None if first is None else bare(first)
-    listed: list[Cursor] = []
+    entries: list[Cursor] = []
     source: Value = None
     if inner is not None and kind(inner) == "INIT_LIST_EXPR":
         context.see(inner)
-        listed = children(inner)
-        if not listed:
-            listed = [inner]
+        entries = children(inner)
     elif inner is not None and kind(inner) == "CALL_EXPR" and not list(inner.get_arguments()):
         context.see(inner)
     elif inner is not None:
         source = place(context, inner)
         if not isinstance(source, StructPlace):
             raise Refusal(f"{cursor.spelling} is made by a constructor: set its fields", where)
-    for number, part in enumerate(plain_fields(declaration, cursor)):
+    parts, kinds = plain_fields(declaration, cursor), []
+    for part in parts:
         check_number_field(part)
         element = scalar(part.type)
         if element is None:
             reason = f"{cursor.spelling} is a local struct whose field {part.spelling} is no number"
             raise Refusal(f"{reason}: use separate variables", where)
+        kinds.append(element)
+    for entry in entries:
+        check_plain_part(entry)
+    made = [partial(initial, context, entry, element) for entry, element in zip(entries, kinds, strict=False)]
+    values: list[Expr] = listed(context, where, made)
+    for part, element in zip(parts, kinds, strict=True):
         given: Expr | None = None
         if isinstance(source, StructPlace):
             old = context.fields[(source.name, part.spelling)]
             assert isinstance(old, ScalarPlace)
             given = load(context, old, cursor)
-        elif number < len(listed) and listed[0] is not inner:
-            check_plain_part(listed[number])
-            given = cast(value(context, only(context, listed[number])), element)
-        elif listed:
-            given = zero(element, where)
+        elif inner is not None and kind(inner) == "INIT_LIST_EXPR":
+            given = values.pop(0) if values else zero(element, where)
         variable = context.declare(f"{name}.{part.spelling}", element, given, where)
         context.fields[(name, part.spelling)] = ScalarPlace(variable.tensor, element)
     return target
