@@ -260,7 +260,11 @@ def initial_elements(
 
 
 def initial(context: LoweringContext, cursor: Cursor, wanted: MachineType) -> Expr:
-    """What an entry of an initialiser gives an element or field."""
+    """What an initialiser, or an entry of one, gives a number; {} is zero."""
+    inner = bare(cursor)
+    if kind(inner) == "INIT_LIST_EXPR" and not children(inner):
+        context.see(inner)
+        return zero(wanted, position(cursor))
     return cast(value(context, only(context, cursor)), wanted)
 
 
