@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from tensmith.formula.expr import Call, Expr, Num, SourcePosition, is_cast
@@ -13,7 +14,7 @@ from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import apply, cast, integer, zero
 from tensmith.lifting.source.c.assignment import store, updated
-from tensmith.lifting.source.c.context import LoweringContext
+from tensmith.lifting.source.c.context import LoweringContext, refuse_shared
 from tensmith.lifting.source.c.cursor import Cursor, constant, identity, position
 from tensmith.lifting.source.c.evaluate import (
     address,
@@ -29,7 +30,9 @@ from tensmith.lifting.source.c.evaluate import (
 from tensmith.lifting.source.c.heap import copied, count, filled, repeat, store_at
 from tensmith.lifting.source.c.memory import same_array
 from tensmith.lifting.source.c.places import Address, ElementPlace, Heap, Null, Pointer, ScalarPlace, Value
+from tensmith.lifting.source.c.sequence import unsequenced
 from tensmith.lifting.source.c.types import U64, scalar
+from tensmith.lifting.source.c.writes import written_and_read
 from tensmith.lifting.text import text
 
 Library: TypeAlias = Callable[[LoweringContext, Cursor, list[Cursor]], Value]
@@ -101,6 +104,8 @@ def call_library(context: LoweringContext, cursor: Cursor, name: str, arguments:
         return Num(known, kind, position(cursor))
     meaning = LIBRARY.get(name)
     if meaning is not None:
+        if name in ON_MEMORY:
+            refuse_shared(written_and_read(arguments), position(cursor))
         return meaning(context, cursor, arguments)
     single = kind is not None and kind.kind == "float" and name.endswith("f")
     operator = OPERATORS.get(name) or (OPERATORS.get(name[:-1]) if single else None)
@@ -115,10 +120,17 @@ def call_library(context: LoweringContext, cursor: Cursor, name: str, arguments:
         raise Refusal(
             f"{name} with other arguments than the library's: define it in this file", position(cursor)
         )
-    values = [cast(value(context, argument), kind) for argument in arguments]
+    values = [cast(found, kind) for found in numbers(context, cursor, arguments)]
     if operator in EXTREMES:
         return _beyond(values[0], values[1], operator == "maximum", kind, position(cursor))
     return apply(operator, tuple(values), kind, position(cursor))
+
+
+def numbers(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> list[Expr]:
+    """The arguments, in whatever order."""
+    return unsequenced(
+        context, position(cursor), [partial(value, context, argument) for argument in arguments]
+    )
 
 
 def _beyond(a: Expr, b: Expr, largest: bool, kind: MachineType, where: SourcePosition) -> Value:
@@ -200,14 +212,14 @@ def hypotenuse(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]
     if len(arguments) != 2:
         raise Refusal("hypot of other than two numbers: write the square root", where)
     context.note(assumptions.HYPOTENUSE())
-    sides = [cast(value(context, argument), kind) for argument in arguments]
+    sides = [cast(found, kind) for found in numbers(context, cursor, arguments)]
     squares = tuple(apply("mul", (side, side), kind, where) for side in sides)
     return apply("sqrt", (apply("add", squares, kind, where),), kind, where)
 
 
 @library("fma", "fmaf")
 def fma(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
-    a, b, c = (value(context, argument) for argument in arguments)
+    a, b, c = numbers(context, cursor, arguments)
     context.note(assumptions.FUSED())
     where = position(cursor)
     return apply("add", (apply("mul", (a, b), a.type, where), c), a.type, where)
@@ -225,7 +237,7 @@ def ordered(sign: str, a: Expr, b: Expr, where: SourcePosition) -> Expr:
 def least_or_greatest(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     if len(arguments) != 2:
         raise Refusal(f"{cursor.spelling} of other than two numbers: nest the calls", position(cursor))
-    a, b = (value(context, argument) for argument in arguments)
+    a, b = numbers(context, cursor, arguments)
     operator = "minimum" if cursor.spelling == "min" else "maximum"
     return ordered(operator, a, cast(b, a.type), position(cursor))
 
@@ -233,7 +245,7 @@ def least_or_greatest(context: LoweringContext, cursor: Cursor, arguments: list[
 @library("clamp")
 def clamp(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """std::clamp, which is undefined where its bounds are not in order (C++17 [alg.clamp])."""
-    found, low, high = (value(context, argument) for argument in arguments)
+    found, low, high = numbers(context, cursor, arguments)
     where = position(cursor)
     if not (isinstance(low, Num) and isinstance(high, Num) and low.value <= high.value):
         context.note(assumptions.CLAMPED(where.line))
@@ -260,6 +272,19 @@ def swap(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> V
 
 
 # Memory.
+
+ON_MEMORY = (
+    "memset",
+    "memcpy",
+    "memmove",
+    "fill",
+    "fill_n",
+    "copy",
+    "iota",
+    "accumulate",
+    "inner_product",
+    "swap",
+)
 
 
 @library("malloc", "calloc")
@@ -301,7 +326,7 @@ def assumption(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]
 @library("expect", "expect_with_probability")
 def expected(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """__builtin_expect(x, c) is x."""
-    found = [value(context, argument) for argument in arguments]
+    found = numbers(context, cursor, arguments)
     for other in found[1:]:
         keep_defined(context, other, position(cursor))
     return found[0]

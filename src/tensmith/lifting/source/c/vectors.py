@@ -11,12 +11,13 @@ from tensmith.formula.types import BOOL, I64
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import apply, cast, integer, zero
-from tensmith.lifting.source.c.context import LoweringContext
+from tensmith.lifting.source.c.context import LoweringContext, refuse_shared
 from tensmith.lifting.source.c.cursor import Cursor, bare, children, kind, position
 from tensmith.lifting.source.c.evaluate import element, evaluate, spelled, value
 from tensmith.lifting.source.c.heap import repeat
 from tensmith.lifting.source.c.places import Address, ArrayRegion, Value
 from tensmith.lifting.source.c.types import U64, Shape, shape, unsupported, vector_element
+from tensmith.lifting.source.c.writes import written_and_read
 
 Method: TypeAlias = Callable[[LoweringContext, Cursor, ArrayRegion, list[Cursor]], Value]
 
@@ -102,6 +103,7 @@ def sized(
 ) -> tuple[tuple[Expr, ...], Expr]:
     """Extents and fill of vector(n), vector(n, x) and vector(n, vector(m, x))."""
     where = position(cursor)
+    refuse_shared(written_and_read(arguments), where)
     fill = zero(found.element, where)
     sizes: list[Expr] = []
     while len(sizes) < found.rank:

@@ -92,6 +92,22 @@ def changes(cursor: Cursor) -> bool:
     return False
 
 
+def written_and_read(arguments: list[Cursor]) -> set[str]:
+    """The variables in an argument with effects that another argument names too."""
+    named = [
+        {inner.spelling for inner in descendants(argument) if kind(inner) == "DECL_REF_EXPR"}
+        for argument in arguments
+    ]
+    return {
+        name
+        for number, argument in enumerate(arguments)
+        if changes(argument)
+        for other, names in enumerate(named)
+        if other != number
+        for name in named[number] & names
+    }
+
+
 def postpones(cursor: Cursor) -> bool:
     """Whether an expression holds an x++ or x--, which happens after its value is read."""
     steps = (inner for inner in descendants(cursor) if kind(inner) == "UNARY_OPERATOR")
