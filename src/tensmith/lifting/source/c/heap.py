@@ -141,6 +141,8 @@ def copied(
     where: SourcePosition,
 ) -> None:
     """A loop that copies elements."""
+    if isinstance(source, Address) and context.arrays[source.array].rank != len(source.indices):
+        raise Refusal(f"{source.array} cannot be read as a line of elements: write a loop", where)
 
     def body(at: Expr) -> None:
         assert isinstance(source, Address)
