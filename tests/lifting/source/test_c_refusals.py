@@ -67,7 +67,7 @@ REFUSED = [
     (
         "int f(unsigned n, int *a) {\n for (unsigned i = 0; i != n; i++) if (a[i]) return 1;\n return 0; }",
         (2, 2),
-        "ends the loop early",
+        "compare it with <",
     ),
     (
         "int f(int n, int *a) {\n for (int i = 0; i < n; i *= 2) if (a[i]) return 1;\n return 0; }",

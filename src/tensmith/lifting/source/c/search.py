@@ -140,10 +140,14 @@ def search(
     context.frame.loops -= 1
     counter, sign = counted(moves)
     inner = frozenset(made.name for made in looking if isinstance(made, loops.Declare))
+    if counter is None and narrow(moves):
+        reason = "a loop that ends early has a counter that is narrower than int"
+        raise Refusal(f"{reason}: let the counter be an int", where)
     if counter is None or len(inner) < len(looking) or context.pointers != pointers:
         raise Refusal(BREAK, where)
-    if not (counter.type.signed or bounds(go, counter, sign)):  # it may begin again at the other end
-        raise Refusal(BREAK, where)
+    if not (counter.type.signed or bounds(go, counter, sign)):
+        reason = "the unsigned counter of a loop that ends early may begin again at the other end"
+        raise Refusal(f"{reason}: compare it with < or >", where)
     ended = context.declare("ended", BOOL, Num(False, BOOL, where), where)
     assert counter.type.limits is not None
     last = integer(counter.type.limits[sign > 0], where, counter.type)
@@ -170,6 +174,14 @@ def counted(moves: list[loops.Statement]) -> tuple[Read | None, int]:
                 ):
                     return counter, 1 if (size > 0) == (way == "add") else -1
     return None, 0
+
+
+def narrow(moves: list[loops.Statement]) -> bool:
+    """Whether all that is done is to step a counter that C computes with as an int."""
+    match moves:
+        case [loops.Assign(name, Call("cast", (Call("add" | "sub", (Call("cast", (Read(own),)), Num())),)))]:
+            return own == name
+    return False
 
 
 def bounds(go: Expr, counter: Read, sign: int) -> bool:

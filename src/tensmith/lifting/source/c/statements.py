@@ -320,7 +320,17 @@ def until_break(context: LoweringContext, cursor: Cursor) -> list[Cursor]:
             context.see(part)
             dead(context, parts[number + 1 :])
             return parts[:number]
+        if found := breaking(part):
+            reason = "a break inside a branch ends the switch"
+            raise Refusal(f"{reason}: turn its condition around, and break at the end", position(found))
     return parts
+
+
+def breaking(cursor: Cursor) -> Cursor | None:
+    """A break in a statement that ends the loop or switch around it."""
+    if kind(cursor) == "BREAK_STMT" or kind(cursor) in (*LOOPS, "SWITCH_STMT") or is_expression(cursor):
+        return cursor if kind(cursor) == "BREAK_STMT" else None
+    return next(filter(None, map(breaking, children(cursor))), None)
 
 
 def ends(cursor: Cursor) -> bool:

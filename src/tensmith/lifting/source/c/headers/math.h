@@ -28,6 +28,9 @@ float fmaf(float x, float y, float z);
 #define HUGE_VAL __builtin_huge_val()
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")
+#ifndef __cplusplus
+#define isnan(x) __builtin_isnan(x)
+#endif
 #define M_E 2.7182818284590452354
 #define M_PI 3.14159265358979323846
 #define M_PI_2 1.57079632679489661923
