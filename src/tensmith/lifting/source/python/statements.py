@@ -172,7 +172,8 @@ def _unpack(scope: PythonScope, target: ast.Tuple | ast.List, given: ast.expr) -
     if len(given.elts) != len(target.elts):
         raise Refusal(f"{len(given.elts)} values are given to {len(target.elts)} names; use as many", where)
     written = frozenset().union(*(targets(inner) | reads(inner) for inner in target.elts))
-    together = any(written & reads(part) for part in given.elts[1:])
+    stores = any(isinstance(node, ast.Subscript) for node in ast.walk(target))  # known by other names too
+    together = stores or any(written & reads(part) for part in given.elts[1:])
     found = []
     for inner, part in zip(target.elts, given.elts):
         result = value(scope, part)
