@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tensmith.formula.expr import Expr, Num, SourcePosition
 from tensmith.formula.types import INT
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import Assign
+from tensmith.lifting.loops import Assign, If
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import scope as python_scope
@@ -136,11 +137,14 @@ def _comprehension(scope: python_scope.PythonScope, node: ast.ListComp) -> pytho
 
 
 def clauses(
-    scope: python_scope.PythonScope, generators: Sequence[ast.comprehension], body: Callable[[], None]
+    scope: python_scope.PythonScope,
+    generators: Sequence[ast.comprehension],
+    body: Callable[[], None],
+    folded: bool = False,
 ) -> None:
-    """The loops of a comprehension around its body."""
+    """The loops of a comprehension around its body. folded: into one number, so that a filter may skip."""
     first, rest = generators[0], generators[1:]
-    if first.ifs:
+    if first.ifs and not folded:
         raise Refusal(
             "a filter makes the length depend on the data; keep all elements and choose values by an if",
             place(first.ifs[0]),
@@ -148,10 +152,19 @@ def clauses(
     source = iteration(scope, first.iter)
     with counted(scope, source, counter_name(first.target, source), place(first.target), frozenset()) as item:
         bind(scope, first.target, item, own=True)
-        if rest:
-            clauses(scope, rest, body)
-        else:
-            body()
+        inner = partial(clauses, scope, rest, body, folded) if rest else body
+        filtered(scope, first.ifs, inner)
+
+
+def filtered(scope: python_scope.PythonScope, tests: Sequence[ast.expr], body: Callable[[], None]) -> None:
+    """The body, where all tests of a clause hold."""
+    if not tests:
+        return body()
+    where = place(tests[0])
+    condition = arithmetic.truth(python_scope.number(scope, tests[0]), where)
+    with scope.block() as then:
+        filtered(scope, tests[1:], body)
+    return scope.emit(If(condition, tuple(then), (), where))
 
 
 def counter_name(target: ast.expr, source: CountedLoop) -> str:
@@ -208,7 +221,7 @@ def each(
     """Runs over the elements of a generator or of a list."""
     if isinstance(source, ast.GeneratorExp | ast.ListComp):
         scope.visit(source)
-        clauses(scope, source.generators, lambda: use(python_scope.value(scope, source.elt)))
+        clauses(scope, source.generators, lambda: use(python_scope.value(scope, source.elt)), folded=True)
         return
     run = iteration(scope, source)
     with counted(scope, run, "i", place(source), frozenset()) as item:
