@@ -147,6 +147,8 @@ def _from_zero(
     run: Execution, access: Access | Lookup, subscript: Poly, where: Path
 ) -> Iterator[Requirement]:
     if access.scope.proves(subscript):
+        if not where and not varies(subscript) and not Scope(run.plan.never_negative).proves(subscript):
+            yield at_least(subscript, run.plan)  # the program reads it once, whether the loop runs or not
         return
     low = access.scope.lower(subscript)
     if low is None or low.constant is not None:
