@@ -146,7 +146,7 @@ def expected_drop(drop: Metric, changed: float | None) -> float:
     drop is weighed against that by how sure either is, as the mean of a normal prior and a normal sample.
     """
     prior = LOST_OF_CHANGED * (changed or 0.0)
-    if not changed or drop.value >= prior:
+    if not prior or drop.value >= prior:
         return drop.value
     error = (drop.high - drop.low) / (2 * Z_95)
     return prior + (drop.value - prior) * (prior / math.hypot(prior, error)) ** 2
