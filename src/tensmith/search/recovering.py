@@ -127,12 +127,12 @@ def rounds(seconds: float, candidates: int, step: float) -> list[tuple[int, floa
 
 
 def expected_after(seconds: float, step: float) -> float:
-    """How many times less a plan is to lose after the first round of so long a training.
+    """How many times less a plan is to lose after all rounds of so long a training.
 
     step: the seconds of one.
     """
-    (_, first), *_ = rounds(seconds, _MOST, step)
-    return max(1.0, math.sqrt(first / step / _FIRST_STEPS))
+    whole = sum(share for _, share in rounds(seconds, _MOST, step))
+    return max(1.0, math.sqrt(whole / step / _FIRST_STEPS))
 
 
 def _share(seconds: float, count: int) -> float:
