@@ -27,6 +27,8 @@ WRAPPING = frozenset({"add", "sub", "mul", "neg", "left_shift", "bitwise_not"})
 BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"})
 # Of floats; integers stay what they are.
 ROUNDINGS = frozenset({"floor", "ceil", "round", "trunc"})
+# Functions of real numbers that jump.
+STEPS = ROUNDINGS | {"sign", "mod", "fmod"}
 # Of floats alone; the first have these names in most languages and array libraries.
 ELEMENTARY = (
     "exp", "log", "sqrt", "sin", "cos", "tan", "tanh",

@@ -160,6 +160,8 @@ class Op(ABC):
     orders: ClassVar[bool] = False
     # The output is floats brought onto a grid, so that it depends on how these were rounded.
     rounds: ClassVar[bool] = False
+    # The output jumps where a real number passes some value: there it depends on how that was rounded.
+    jumps: ClassVar[bool] = False
 
     def accepts(self, call: Typed) -> str | None:
         """None if this use is inside what the class implements, else why it is not."""

@@ -106,13 +106,13 @@ def softsign(m: Scalars[T], x: T) -> T:
     return m.div(x, m.add(m.const(1, x), m.call("abs", x)))
 
 
-@elementwise("ThresholdedRelu")
+@elementwise("ThresholdedRelu", jumps=True)
 def thresholded_relu(m: Scalars[T], x: T, *, alpha: float = 1.0) -> T:
     """y = x where alpha < x, else 0."""
     return where(m.compare("less", m.const(alpha, x), x), x, m.const(0, x))
 
 
-@elementwise("Shrink")
+@elementwise("Shrink", jumps=True)
 def shrink(m: Scalars[T], x: T, *, lambd: float = 0.5, bias: float = 0.0) -> T:
     """y = x + bias where x < -lambd, x - bias where lambd < x, else 0."""
     shift = m.const(bias, x)

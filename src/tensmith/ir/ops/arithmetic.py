@@ -10,6 +10,7 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array, power
+from tensmith.formula.functions import STEPS
 from tensmith.formula.poly import Dim
 from tensmith.formula.scalars import Scalars, T
 from tensmith.ir.op import Attrs, Run, Symbolic, op
@@ -72,6 +73,8 @@ class Div(Elementwise):
 @op("mod", onnx="Mod", attributes={"fmod": 0})
 class Mod(Elementwise):
     """y = a mod b with the sign of b (fmod = 0), or C's fmod with the sign of a (fmod = 1). ONNX Mod."""
+
+    jumps = True
 
     def scalar(self, attrs: Attrs) -> str:
         """By the sign of the remainder."""
@@ -180,7 +183,7 @@ def _function(name: str, onnx: str) -> None:
         return m.call(name, x)
 
     meaning.__doc__ = f"y = {name}(x)."
-    elementwise(onnx, name, function=name)(meaning)
+    elementwise(onnx, name, function=name, jumps=name in STEPS)(meaning)
 
 
 for _onnx in (

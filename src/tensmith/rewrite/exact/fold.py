@@ -10,6 +10,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.ir import Node, Program, TensorType
+from tensmith.ir.interpreter import run_node
 from tensmith.ir.op import Run
 from tensmith.ir.ops.cast import Conversion
 from tensmith.ir.ops.quantization import decodes
@@ -112,33 +113,54 @@ def values_of_constants(
 ) -> Iterator[tuple[str, Array]]:
     """What nodes compute from constants alone, for the values wanted: floats in 64 bits, never rounded.
 
-    What no later node needs is let go. ProgramError where a node reads anything else.
+    But what decides something by a float (a comparison, a floor, the place of the largest) has it as engines
+    do, rounded at every step. What no later node needs is let go. ProgramError where a node reads anything
+    else.
     """
     last = {name: node for node in nodes for name in node.inputs}
+    deciding = {node for node in nodes if _decides(program, node)}
+    read = {name for node in deciding for name in node.inputs}
+    for node in reversed(nodes):
+        if node not in deciding and read.intersection(node.outputs):
+            read.update(node.inputs)
     values: dict[str, Array] = {}
+    declared: dict[str, Array] = {}
     for node in nodes:
         for name in node.inputs:
             if name and name not in values and name in program.constants:
-                values[name] = _widened(program.constants[name], program.type(name))
+                declared[name] = program.constants[name]
+                values[name] = _widened(declared[name], program.type(name))
         missing = next((name for name in node.inputs if name and name not in values), "")
         if missing or node.opaque is not None:
             raise ProgramError(f"'{node.output}' was folded, but {missing or 'its node'} is no constant")
-        for name, array in zip(node.outputs, _run(program, node, values)):
-            if name:
+        if node in deciding or read.intersection(node.outputs):
+            declared.update(zip(node.outputs, run_node(program, node, declared, _FLOATS)))
+        made = map(declared.get, node.outputs) if node in deciding else _run(program, node, values)
+        for name, array in zip(node.outputs, made):
+            if name and array is not None:
                 values[name] = _widened(array, program.type(name))
             if name in wanted:
                 yield name, values[name]
         for name in node.inputs:
             if last[name] is node:
                 values.pop(name, None)
+                declared.pop(name, None)
+
+
+def _decides(program: Program, node: Node) -> bool:
+    """Whether what it gives depends on how the floats that it takes were rounded."""
+    if node.traits.measures:
+        return False
+    floats = [program.type(name).floating for name in node.inputs if name]
+    others = any(name and not program.type(name).floating for name in node.outputs)
+    traits = node.traits
+    jumps = others or traits.jumps or traits.orders or traits.rounds or node.kind(Conversion) is not None
+    return any(floats) and jumps
 
 
 def _run(program: Program, node: Node, values: Mapping[str, Array]) -> tuple[Array, ...]:
     types = tuple(program.type(name) if name else None for name in node.inputs)
     inputs = tuple(values[name] if name else None for name in node.inputs)
-    # What these give depends on the rounding of what they take, so they take it as declared.
-    if node.traits.rounds or node.kind(Conversion) is not None:
-        inputs = tuple(x if x is None or t is None else _rounded(x, t) for x, t in zip(inputs, types))
     out_types = tuple(program.type(name) if name else None for name in node.outputs)
     try:
         with np.errstate(all="ignore"):
