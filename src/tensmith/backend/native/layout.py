@@ -254,6 +254,7 @@ def _output(layout: Layout, output: str, inputs: tuple[str, ...]) -> None:
     layout.of_type(name, output)
     layout.tight.add(name)
     there = root in layout.tensors and layout.block[output] == images.channels
+    there = there and layout.halo.get(root, NO_HALO) == NO_HALO  # the caller's memory has none
     if output in layout.tensors and there and root not in inputs:
         layout.parent[root] = (name, 0)
     else:

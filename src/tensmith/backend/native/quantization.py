@@ -14,7 +14,7 @@ from tensmith.ir import Node, Program
 from tensmith.ir.ops.quantization import OnGrid, encodes
 from tensmith.kernel.quantized import QuantizationParameters
 
-_SIGNED_OFFSET = {"u8": 0, "i8": 128}
+SIGNED_OFFSET = {"u8": 0, "i8": 128}
 
 
 def quantized_values(node: Node) -> str:
@@ -26,7 +26,7 @@ def parameters_of(program: Program, node: Node) -> QuantizationParameters | None
     """Those of a quantize_linear or dequantize_linear; None if it has not one pair for all, of bytes."""
     if node.kind(OnGrid) is None:
         return None
-    offset = _SIGNED_OFFSET.get(program.type(quantized_values(node)).dtype)
+    offset = SIGNED_OFFSET.get(program.type(quantized_values(node)).dtype)
     scale = program.constants.get(node.inputs[1])
     has_zero = len(node.inputs) > 2 and bool(node.inputs[2])
     zero = program.constants.get(node.inputs[2]) if has_zero else np.zeros(1, np.int64)

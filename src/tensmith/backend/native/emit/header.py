@@ -6,6 +6,7 @@ import math
 
 from tensmith.backend.native.emit.source import ENTRY, PART_ENTRY, in_comment
 from tensmith.backend.native.plan import NativePlan
+from tensmith.backend.native.quantization import SIGNED_OFFSET
 
 _HEADER = """\
 #ifndef TENSMITH_MODEL_H
@@ -70,7 +71,10 @@ def declared(says: str, function: str) -> str:
 def _grid(plan: NativePlan, name: str) -> str:
     """What the codes of a value stand for, if it has codes."""
     grid = plan.layout.parameters.get(name)
-    return f": {grid.scale:.9g} * (code - {grid.zero_point})" if grid else ""
+    if grid is None:
+        return ""
+    zero_point = grid.zero_point - SIGNED_OFFSET[plan.program.type(name).dtype]
+    return f": {grid.scale:.9g} * (code - {zero_point})"
 
 
 def _values(plan: NativePlan, kind: str, names: tuple[str, ...]) -> str:

@@ -46,7 +46,8 @@ def attention(graph: StepGraph, node: Node, free: Free) -> tuple[Step, list[Node
     out, last = _turned(graph, output, free)
     reads = Reads(graph)
     q, k, v = (reads.matrix(name, shape[:-2]) for name in (found.q, found.k, found.v))
-    mask = reads.operand(found.mask, graph.shapes[node.output]) if found.mask else None
+    over = (*shape[:-2], *graph.shapes[node.output][-2:])
+    mask = reads.operand(found.mask, over) if found.mask else None
     if found.turned:
         v, out = replace(v, view=_transposed(v.view)), _transposed(out)
     routine = AttentionRoutine(q, k, v, mask, out, found.scale, graph.isa, found.blind)

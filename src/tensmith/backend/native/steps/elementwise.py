@@ -73,6 +73,8 @@ class _Tree:
                 continue
             self.nodes[name] = node
             printed += times
+            if name != self.value and self.repeated(node):
+                continue  # others need what it reads
             function = self.graph.functions[node]
             for read in reversed(list(dict.fromkeys(filter(None, node.inputs)))):
                 if self.repeated(program.producers.get(read)) or program.uses(read) == 1:

@@ -120,9 +120,12 @@ def _vector(node: Node, found: Expr | None) -> str | None:
 def _quantization(program: Program, node: Node, grid: QuantizationParameters) -> ElementFunction:
     """Numbers as codes, what is no number as the least one, or codes as numbers; signed bytes stay signed."""
     codes = MachineType(program.type(quantized_values(node)).dtype)
-    vector = (grid_code.codes_of if encodes(node) else grid_code.numbers_of)(_hole(0), grid)
+    floats = decodes(node) or program.type(node.inputs[0]).dtype == "f32"
+    coded = grid_code.codes_of if encodes(node) else grid_code.numbers_of
+    vector = coded(_hole(0), grid) if floats else None
     least = -128 if codes == "i8" else 0
     x: Expr = Read("0", (), MachineType(program.type(node.inputs[0]).dtype))
+    x = x if floats else Call("cast", (x,), F32)
     zero, scale, low, high = (
         Num(float(number), F32) for number in (grid.zero_point + least, grid.scale, least, least + 255)
     )

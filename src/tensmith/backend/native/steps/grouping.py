@@ -136,7 +136,7 @@ class _Grouping:
         readers = {step.source for step in steps if isinstance(step, Heavy) and step.requantization}
         pairs = program.consumers.get(node.output, ())
         taken = self.left[False].isdisjoint(
-            reader for pair in pairs for reader in program.consumers[pair.output]
+            reader for pair in pairs for reader in program.consumers.get(pair.output, ())
         )
         if node.output in readers and taken:
             self.place([node], Encode(node.inputs[0], node.output, parameters))

@@ -40,7 +40,7 @@ def placed(graph: StepGraph) -> StepGraph:
             found.add(node)
     for node in reversed(computed):
         readers = program.consumers.get(node.output, ())
-        if node.kind(OnGrid) is not None and readers and found.isdisjoint(readers):
+        if node in graph.parameters and readers and found.isdisjoint(readers):
             found.discard(node)
     tensors = frozenset(found)
     names = {

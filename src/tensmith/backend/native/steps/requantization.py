@@ -135,6 +135,8 @@ class Behind:
             if after is not None and self._goes_on(after, again.output):
                 self.inner, self.bounds = grid, None
                 return self._take(node, again)
+        if self.rows and self.graph.dtypes[node.output] == "i8":
+            return False  # signed bytes of tensors stay signed
         self.target = grid
         alone = self.residual is None and self.activation is None and not self.late
         if self.inner is not None and alone:
@@ -144,8 +146,8 @@ class Behind:
     def _join_roundings(self, inner: QuantizationParameters, target: QuantizationParameters) -> None:
         """Two roundings by the same parameters are one."""
         if inner[:2] == target[:2]:
-            low, high = max(inner.low, target.low), min(inner.high, target.high)
-            self.inner, self.target = None, target._replace(low=min(low, high), high=high)
+            low, high = (min(max(bound, target.low), target.high) for bound in (inner.low, inner.high))
+            self.inner, self.target = None, target._replace(low=low, high=high)
 
     def _goes_on(self, node: Node, value: str) -> bool:
         """Whether a node that reads a value is one of the other steps."""
@@ -218,5 +220,6 @@ class Behind:
         found = self.graph.parameters.get(producer) if producer is not None else None
         if producer is None or found is None or not decodes(producer):
             return value, QuantizationParameters(1.0, 0)
-        signed = self.graph.dtypes[producer.inputs[0]] == "i8"  # signed bytes of tensors stay signed
-        return (value if self.rows and signed else producer.inputs[0]), found
+        if self.rows and self.graph.dtypes[producer.inputs[0]] == "i8":  # these stay signed
+            return value, QuantizationParameters(1.0, 0)
+        return producer.inputs[0], found

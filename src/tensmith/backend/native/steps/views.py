@@ -41,6 +41,8 @@ def _split(graph: StepGraph, node: Node, output: str, source: StridedView) -> St
     shape = graph.shapes[output]
     axis = node.attrs["axis"] % len(shape)
     before = node.outputs[: node.outputs.index(output)]
+    if "" in before:
+        raise EngineError(f"{node.label} leaves a part out, for which there is no native kernel")
     start = sum(graph.shapes[name][axis] for name in before)
     starts = [start if a == axis else 0 for a in range(len(shape))]
     return source.sliced(starts, [1] * len(shape), shape)
