@@ -55,6 +55,13 @@ def test_word_labels_take_the_order_of_glue_models(tmp_path: Path) -> None:
     assert dataset.part("validation").labels([0, 1]).tolist() == [2, 0]
 
 
+def test_a_question_is_read_with_its_sentence(tmp_path: Path) -> None:
+    """QNLI: the sentence alone would be a column of SST-2."""
+    row = "0\twho?\tshe did\tentailment\n"
+    (tmp_path / "train.tsv").write_text("index\tquestion\tsentence\tlabel\n" + row)
+    assert texts(open_dataset(f"glue:{tmp_path}").part("train")) == ["who?\tshe did"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -16,13 +16,14 @@ from tensmith.data.tree import decoded
 from tensmith.errors import DataError
 
 LINE_LIMIT = 1 << 20
+# The first that a header holds: a pair before the sentence that it ends in.
 TEXT_COLUMNS = (
-    ("sentence",),
     ("sentence1", "sentence2"),
     ("question", "sentence"),
     ("question1", "question2"),
     ("#1 String", "#2 String"),
     ("premise", "hypothesis"),
+    ("sentence",),
 )
 LABEL_COLUMNS = ("label", "gold_label", "is_duplicate", "Quality")
 WORD_LABELS = (("entailment", "not_entailment"), ("entailment", "neutral", "contradiction"))
