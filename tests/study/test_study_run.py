@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import shutil
+import signal
 import sqlite3
 import time
 from dataclasses import replace
@@ -146,6 +147,22 @@ def test_a_failure_keeps_its_reason_and_stops_nobody(
     assert len(run_study(plan, place, tmp_path).results) == 3 and len(calls) == 4
     assert not any(r.failed for r in run_study(plan, place, tmp_path, retry=True).results)
     assert len(calls) == 5
+
+
+def test_ctrl_c_that_foreign_code_makes_an_error_of_is_no_cell_s_failure(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loading(*given: object) -> object:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as interrupt:
+            raise ImportError("initialization failed") from interrupt
+        raise AssertionError("not reached")
+
+    plan = plan_of(place).model_copy(update={"hardware": ("estimated:host",), "optimizations": ("none",)})
+    monkeypatch.setattr(run, "_measured", loading)
+    found = run_study(plan, place, tmp_path)
+    assert found.interrupted and found.results == []
 
 
 def test_what_is_trained_loses_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

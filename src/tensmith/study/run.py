@@ -92,8 +92,9 @@ def run_study(
                 seconds = expected_seconds(plan, left[number:], seconds_by_system(known.values()))
                 tell(f"{number + 1} of {len(left)}, about {_duration(seconds)} left: {cell.words}")
                 with unmissed():
-                    known[cell] = _result(plan, cell, materials, now[cell])
-                    results.add(known[cell])
+                    outcome = _result(plan, cell, materials, now[cell])
+                known[cell] = outcome  # of what was interrupted nothing is known
+                results.add(outcome)
         except KeyboardInterrupt:
             interrupted = True
         found = [result for result in results.of(every) if not _other(result, now[result.cell])]
