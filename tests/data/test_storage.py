@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensmith.data import storage
-from tensmith.errors import DataError
+from tensmith.errors import DataError, OutputError, is_of_disk
 
 
 @given(
@@ -70,5 +70,6 @@ def test_empty_or_foreign_compressed_files_are_refused(tmp_path: Path, name: str
 
 
 def test_a_full_temporary_folder_is_said() -> None:
-    with pytest.raises(DataError, match="set TMPDIR"):
+    with pytest.raises(OutputError, match="set TMPDIR") as full:
         storage._write(open("/dev/full", "wb"), b"x", "f.xz")  # noqa: PTH123, SIM115
+    assert is_of_disk(full.value)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tensmith.data import Subset, as_dataset
+from tensmith.errors import OutputError, is_of_disk
 from tensmith.evaluate import activations
 from tensmith.evaluate.activations import pieces_to
 from tensmith.evaluate.calibrator import Calibrator
@@ -110,6 +111,16 @@ def test_what_was_at_hand_changes_no_bit() -> None:
     multiplied(used, block(), "y")
     again = changed(block(), "c")
     np.testing.assert_array_equal(multiplied(used, again, "y"), multiplied(fresh, again, "y"))
+
+
+def test_a_full_disk_is_no_program_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: object) -> None:
+        raise OSError("144 requested and 0 written")  # as NumPy says it, without a number
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(OutputError, match=r"144 requested and 0 written.*set TMPDIR") as raised:
+        multiplied(calibrator(), block(), "y")
+    assert is_of_disk(raised.value)
 
 
 def test_wide_values_are_no_cut(monkeypatch: pytest.MonkeyPatch) -> None:

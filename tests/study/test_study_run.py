@@ -313,17 +313,23 @@ def test_a_dry_run_knows_what_is_of_other_data(done: StudyRun, place: Path, tmp_
     assert json.loads(tensmith(*arguments, folder=tmp_path / "here").stdout)["left"] == len(done.cells)
 
 
+@pytest.mark.parametrize("caught", [True, False])
 def test_a_full_disk_is_no_reason_of_a_cell(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    caught: bool, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*given: object) -> object:
-        error = OutputError("cannot write: no space left on device")
-        error.__cause__ = OSError(errno.ENOSPC, "no space left on device")
-        raise error
+        cause = OSError(errno.ENOSPC, "no space left on device")
+        if caught:
+            raise OutputError("cannot write: no space left on device") from cause
+        raise cause
 
     monkeypatch.setattr(run, "_measured", full)
     with pytest.raises(OutputError, match="no space"):
         run_study(plan_of(place), place, tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setattr(Materials, "optimized", full)
+    with pytest.raises(OutputError, match="no space"):
+        prepare_study(plan_of(place), place, tmp_path)
     monkeypatch.undo()
     assert not any(result.failed for result in run_study(plan_of(place), place, tmp_path).results)
 

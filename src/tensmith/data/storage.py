@@ -15,7 +15,7 @@ import numpy as np
 
 from tensmith import gate
 from tensmith.data.dataset import Array
-from tensmith.errors import DataError
+from tensmith.errors import DataError, OutputError, of_disk
 
 PIECE = 1 << 20
 XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a stranger's file may ask for 4 GiB
@@ -93,7 +93,8 @@ def _write(file: IO[bytes], piece: bytes, name: str) -> None:
         file.flush()
     except OSError as error:
         where = tempfile.gettempdir()
-        raise DataError(f"no room in {where} to decompress {name} ({error.strerror}); set TMPDIR") from error
+        kind = OutputError if of_disk(error) else DataError
+        raise kind(f"no room in {where} to decompress {name} ({error.strerror}); set TMPDIR") from error
 
 
 def _gzip_pieces(file: IO[bytes]) -> Iterator[bytes]:

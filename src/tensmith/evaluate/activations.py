@@ -8,6 +8,7 @@ cut before and walks a network once. A value is always computed in the same piec
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ import numpy as np
 from tensmith.backend.onnx import write_onnx
 from tensmith.engine.base import ENGINES, Session
 from tensmith.engine.resident import release_freed
-from tensmith.errors import ProgramError
+from tensmith.errors import OutputError, ProgramError
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, sha256_bytes
 from tensmith.formula.arith import Array
@@ -89,12 +90,14 @@ class Activations:
         """Makes a cut of what is alive: values that were so before stay the same files."""
         folder = Path(self._folder.name) / piece.digest
         shutil.rmtree(folder, ignore_errors=True)  # of a cut that failed
-        folder.mkdir()
+        with _written():
+            folder.mkdir()
         size, count = 0, 0 if before is None else self._batches[before.digest]
         made = [name for name in piece.names if before is None or name not in before.names]
         for number, values in enumerate(self._run(piece, before, batch) if made else ()):
             for name in made:
-                np.save(self._file(piece, piece.names.index(name), number), values[name])
+                with _written():
+                    np.save(self._file(piece, piece.names.index(name), number), values[name])
                 size += values[name].nbytes
             count = number + 1
             del values
@@ -102,7 +105,8 @@ class Activations:
             if before is not None and name in before.names:
                 for number in range(count):
                     file = self._file(before, before.names.index(name), number)
-                    self._file(piece, place, number).hardlink_to(file)
+                    with _written():
+                        self._file(piece, place, number).hardlink_to(file)
                     size += file.stat().st_size
         self._kept[piece.digest], self._batches[piece.digest] = size, count
         for digest in list(self._kept)[:-1]:
@@ -110,6 +114,16 @@ class Activations:
                 break
             shutil.rmtree(Path(self._folder.name) / digest)
             del self._kept[digest]
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """OutputError where the system would not write: NumPy says of a full disk only how much it took."""
+    try:
+        yield
+    except OSError as error:
+        where, reason = tempfile.gettempdir(), error.strerror or error
+        raise OutputError(f"no room in {where} for what layers multiply ({reason}); set TMPDIR") from error
 
 
 @contextmanager

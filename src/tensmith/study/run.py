@@ -26,7 +26,7 @@ from tensmith.backend.native.plan import fixed
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import distance
-from tensmith.errors import EngineError, ModelError, TensmithError, is_of_disk
+from tensmith.errors import EngineError, ModelError, TensmithError, is_of_disk, of_disk
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs, uncounted
 from tensmith.evaluate.energy import contender_energy, nvml_counter, program_energy, rapl_counter
@@ -159,10 +159,16 @@ def prepare_study(plan: StudyPlan, beside: Path, output: Path, tell: Progress = 
                 with unmissed():
                     materials.figures(cell, materials.optimized(cell))
             except Exception as error:
-                if isinstance(error, TensmithError) and is_of_disk(error):
-                    raise  # what others are made to could not be written either
+                _demand_disk(error)
                 failed[name] = _reason(error)
     return failed
+
+
+def _demand_disk(error: Exception) -> None:
+    """Raises an error of a disk that takes nothing more: the cells to come could not be written either."""
+    full = of_disk(error) if isinstance(error, OSError) else error
+    if isinstance(full, TensmithError) and is_of_disk(full):
+        raise full
 
 
 def _reason(error: Exception) -> str:
@@ -212,8 +218,7 @@ def _result(plan: StudyPlan, cell: StudyCell, materials: Materials, now: _Place)
     try:
         figures, notes = _measured(plan, cell, materials)
     except Exception as error:
-        if isinstance(error, TensmithError) and is_of_disk(error):
-            raise  # the cells to come could not be written either
+        _demand_disk(error)
         return CellResult(cell, now.model, time.monotonic() - began, _reason(error), setting=now.setting)
     return CellResult(cell, now.model, time.monotonic() - began, "", figures, notes, now.setting)
 
