@@ -20,7 +20,9 @@ import pytest
 from command_line import images, started, tensmith, tiny_model
 from tensmith.cli.study import study
 from tensmith.engine import ENGINES
+from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError, MissingExtra, OutputError
+from tensmith.evaluate.latency import Rounds
 from tensmith.files import locked
 from tensmith.hardware import detect_cpu
 from tensmith.search import resume
@@ -28,7 +30,7 @@ from tensmith.study import materials, run
 from tensmith.study.materials import Materials
 from tensmith.study.plan import StudyPlan, cells, read_plan
 from tensmith.study.results import Results, _digest, write_parquet
-from tensmith.study.run import DATABASE, StudyRun, known_results, prepare_study, run_study
+from tensmith.study.run import BUSY, DATABASE, StudyRun, known_results, prepare_study, run_study
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 TEXT = """name: tiny
@@ -362,6 +364,24 @@ def test_an_extra_is_named_before_anything_is_read(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="a study's Parquet file needs"):
         study(Path("nowhere.yaml"), parquet=True)
+
+
+def test_a_ratio_of_busy_rounds_says_so(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(place).model_copy(
+        update={"hardware": ("cpu:1",), "systems": ("onnxruntime",), "optimizations": ("none",)}
+    )
+    method = plan.method.model_copy(update={"runs": 2, "seconds": 1.0})
+    plan = plan.model_copy(update={"method": method})
+    monkeypatch.setattr(Turn, "disturbed", False)
+    told = []
+    for busy in (False, True):
+        rounds = Rounds(np.ones((9, 2)), busy)
+        monkeypatch.setattr(run, "take_turns", lambda *_, rounds=rounds: rounds)
+        (found,) = run_study(plan, place, tmp_path / str(busy)).results
+        told.append(found.notes)
+    assert told == [(), (BUSY,)]
 
 
 def test_a_gpu_is_charged_by_its_own_counter(monkeypatch: pytest.MonkeyPatch) -> None:

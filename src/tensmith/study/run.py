@@ -253,14 +253,16 @@ def _measured(
         baseline = stack.enter_context(material.original.start(material.example, cell.threads))
         worker = stack.enter_context(contender.start(material.example, cell.threads))
         turn = worker.time(plan.method.runs + 1)
-        if turn.disturbed:
-            notes.append(BUSY)
+        busy = turn.disturbed
         spent = turn.later / 1e6
         low, high = median_interval(spent)
         figures["latency_ms"] = spread(float(np.median(spent)), low, high, "ms")
         if plan.method.seconds:
             rounds = take_turns([baseline.time, worker.time], plan.method.seconds)
             figures["ratio"] = summarize((material.original, contender), rounds)[1].ratio
+            busy |= rounds.busy
+        if busy:
+            notes.append(BUSY)
         notes += _answers(worker, path, cell, material)
     if "memory" in plan.measure:
         figures["peak_bytes"] = measure_memory(contender, material.example, cell.threads)
