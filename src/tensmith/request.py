@@ -175,7 +175,7 @@ def judged_by(
             return log_likelihoods(request.model, part, images, cores)
         return objects_found(request.model, part, task.head, task.classes, images, cores)
 
-    tried = candidates(form.channels, form.dtype) if _holds_pixels(view) else (RAW,)
+    tried = candidates(form.channels, form.dtype) if holds_pixels(view) else (RAW,)
     if len(tried) == 1:
         return replace(task, preprocess=ImageInput(tried[0], form))
     if measure == "fidelity" or (task.head is None and request.dataset.task != "classification"):
@@ -193,7 +193,7 @@ def judged_by(
     return replace(task, preprocess=ImageInput(found.best, form))
 
 
-def _holds_pixels(view: Subset) -> bool:
+def holds_pixels(view: Subset) -> bool:
     """Whether images may be pixels: what is below 0, or fractions of 1, was preprocessed already."""
     first = np.concatenate(list(by_name(next(view.batches(_LOOKED_AT)).inputs).values()))
     finite = first[np.isfinite(first)]

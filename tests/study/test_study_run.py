@@ -197,6 +197,23 @@ def test_a_model_that_is_not_there_is_the_reason_of_its_cells(place: Path, tmp_p
     assert all("gone.onnx" in r.reason for r in run_study(plan, place, tmp_path).results)
 
 
+def test_random_pixels_stand_for_no_images_that_were_preprocessed_before(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place, tmp_path / "here", ignore=shutil.ignore_patterns("out"))
+    plan = plan_of(place).model_copy(
+        update={"hardware": ("estimated:host",), "optimizations": ("int8_uncalibrated",)}
+    )
+    (found,) = run_study(plan, tmp_path / "here", tmp_path / "out").results
+    assert not found.failed
+    with np.load(place / "noise.npz") as arrays:
+        labels = {name: array for name, array in arrays.items() if name.startswith("y")}
+        ready = {
+            name: np.float32(arrays[name] / 127.5 - 1).transpose(0, 3, 1, 2) for name in ("x_train", "x_test")
+        }
+    np.savez(tmp_path / "here" / "noise.npz", **labels, **ready)
+    (found,) = run_study(plan, tmp_path / "here", tmp_path / "out").results
+    assert "takes random pixels" in found.reason
+
+
 @pytest.mark.parametrize(("name", "reason"), [("folder", "is a folder"), ("x" * 300, "too long")])
 def test_a_model_that_cannot_be_read_stops_no_other(
     place: Path, tmp_path: Path, name: str, reason: str
@@ -366,9 +383,7 @@ def test_an_extra_is_named_before_anything_is_read(monkeypatch: pytest.MonkeyPat
         study(Path("nowhere.yaml"), parquet=True)
 
 
-def test_a_ratio_of_busy_rounds_says_so(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ratio_of_busy_rounds_says_so(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(place).model_copy(
         update={"hardware": ("cpu:1",), "systems": ("onnxruntime",), "optimizations": ("none",)}
     )

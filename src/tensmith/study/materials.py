@@ -36,7 +36,7 @@ from tensmith.hardware import INT8_DOT, detect_cpu
 from tensmith.ir import Program
 from tensmith.progress import silent
 from tensmith.report.metric import Metric, exact
-from tensmith.request import Request, judged_by, read_request
+from tensmith.request import Request, holds_pixels, judged_by, read_request
 from tensmith.rewrite.lossy.dependency import groups
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import apply_lossy
@@ -264,14 +264,19 @@ def optimize(material: Material, name: str) -> tuple[Program, list[Step]]:
     """The program after an optimization of a plan, untrained, and its steps; ProgramError if none fits."""
     program, name = simplify(material.request.program).program, untrained(name)
     uncalibrated = name == "int8_uncalibrated"
-    if uncalibrated and material.request.dataset.modality != "image":
-        raise DataError("int8 without calibration takes random pixels for data; the model reads no images")
+    if uncalibrated and not _reads_pixels(material.request):
+        raise DataError("int8 without calibration takes random pixels for data; the model reads none")
     steps = list(_steps(program, name, _weight_bits(material)))
     if not steps:
         raise ProgramError(f"nothing in the model takes {name}")
     for step in steps:
         program = apply_lossy(program, step, material.noise if uncalibrated else material.calibration)
     return program, steps
+
+
+def _reads_pixels(request: Request) -> bool:
+    """Whether samples are images as they were taken, and not what preprocessing made of them."""
+    return request.dataset.modality == "image" and holds_pixels(request.splits.training)
 
 
 def _weight_bits(material: Material) -> int:
