@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import tensmith as tensmith_package
 from command_line import refused, tensmith
-from tensmith import __version__
+from tensmith import __version__, registry
+from tensmith.cli.command import _engine_lines
 from tensmith.config import Config
+from tensmith.engine import ENGINES
 
 COMMANDS = (
     "compress", "bench", "tune", "study", "compile", "pack", "unpack", "inspect", "verify", "sign", "explain",
@@ -74,6 +77,22 @@ def test_the_version(tmp_path: Path) -> None:
     first, *engines = tensmith("--version", folder=tmp_path).stdout.splitlines()
     assert first == f"tensmith {__version__}"
     assert any(line.startswith("  onnxruntime ") for line in engines)
+
+
+def test_the_version_is_told_whatever_an_engine_or_a_plugin_fails_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert "CC is 'no-such-compiler'" in (ENGINES["native"].missing() or "")
+    assert not any("native" in line for line in _engine_lines())
+    monkeypatch.setattr(type(ENGINES["openvino"]), "missing", lambda self: None)
+    monkeypatch.setattr(
+        type(ENGINES["openvino"]), "version", mock.Mock(side_effect=ImportError("half of it"))
+    )
+    monkeypatch.setattr(registry, "plugins", lambda: [("no_such_plugin", "")])
+    monkeypatch.setattr(registry, "_plugins_loaded", False)
+    monkeypatch.setattr(ENGINES, "_discovered", False)
+    told = list(_engine_lines())
+    assert "no_such_plugin" in told[0] and "  openvino: half of it" in told
+    assert any(line.startswith("  onnxruntime ") for line in told)
 
 
 def test_no_such_command(tmp_path: Path) -> None:

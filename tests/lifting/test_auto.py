@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
@@ -65,6 +66,15 @@ def test_inputs_meet_the_requirements():
         sample(lifted("gemv"), {"a": (1,)})
     with pytest.raises(UsageError, match="elements"):
         sample(lifted("gemv"), {"m": (10**5,), "n": (10**5,)})
+
+
+def test_a_compiler_that_is_not_there_fails_c_alone(monkeypatch):
+    monkeypatch.setattr(auto, "CANDIDATES", ("numpy", "c"))
+    monkeypatch.setattr(auto, "_SECONDS", 0.01)
+    monkeypatch.setenv("CC", "no-such-compiler")
+    choice, files = choose(lifted("gemv"), standard_steps(), {"m": (20,), "n": (20,)})
+    (c,) = (row for row in choice.to_json() if row["target"] == "c")
+    assert set(files) == {"numpy"} and "CC is 'no-such-compiler'" in json.dumps(c)
 
 
 def test_the_fastest_comes_first(monkeypatch):

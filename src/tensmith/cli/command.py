@@ -48,14 +48,24 @@ class Answer:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from tensmith.engine.base import ENGINES
-
-        found = {name: engine.missing() for name, engine in ENGINES.items()}
-        engines = [
-            f"  {name} {ENGINES[name].version()}" for name, missing in found.items() if missing is None
-        ]
-        typer.echo("\n".join((f"tensmith {__version__}", *engines)))
+        typer.echo("\n".join((f"tensmith {__version__}", *_engine_lines())))
         raise typer.Exit
+
+
+def _engine_lines() -> Iterator[str]:
+    """The engines that are there with their versions; of what fails, how."""
+    from tensmith.engine.base import ENGINES
+
+    try:
+        len(ENGINES)
+    except Exception as error:  # of a plugin; what is registered stays
+        yield f"  not everything could be loaded: {first_line(error)}"
+    for name, engine in ENGINES.items():
+        try:
+            if engine.missing() is None:
+                yield f"  {name} {engine.version()}"
+        except Exception as error:
+            yield f"  {name}: {first_line(error)}"
 
 
 @app.callback()

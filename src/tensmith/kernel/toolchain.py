@@ -60,7 +60,7 @@ class Compiler:
 
 
 def has_compiler() -> bool:
-    """Whether `find_compiler` finds one for this machine; starts nothing."""
+    """Whether `find_compiler` finds one for this machine; starts nothing. EngineError where CC names none."""
     return host_command() is not None or importlib.util.find_spec("ziglang") is not None
 
 

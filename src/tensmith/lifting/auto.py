@@ -103,11 +103,11 @@ def choose(
     notes: list[Timing] = []
     expected: Any = None
     for target in CANDIDATES:
-        if not installed(target):
-            notes.append(Timing(target, None, "not installed"))
-            continue
-        tell(f"{lifted.function.name}: {target}")
         try:
+            if not installed(target):
+                notes.append(Timing(target, None, "not installed"))
+                continue
+            tell(f"{lifted.function.name}: {target}")
             files[target] = steps.emit(target, lifted).files
             run = prepared(target, load(target, lifted, files[target]), arguments)
             result = _plain(run())

@@ -46,7 +46,11 @@ class Native(TunableEngine):
     beside = ("main.c", "model.c", "model.h", "model.py")
 
     def missing(self) -> str | None:
-        return None if has_compiler() else "no C compiler is installed: pip install 'tensmith[native]'"
+        try:
+            found = has_compiler()
+        except EngineError as error:  # CC names none
+            return str(error)
+        return None if found else "no C compiler is installed: pip install 'tensmith[native]'"
 
     def version(self) -> str:
         return tensmith.__version__
