@@ -18,6 +18,7 @@ from tensmith import cache, registry
 from tensmith.backend.native.choose.choosers import in_family
 from tensmith.backend.native.choose.tuning import TUNED, UNTUNED
 from tensmith.engine import ENGINES, compiled
+from tensmith.engine.base import compilers
 from tensmith.engine.compile import main as compile_main
 from tensmith.engine.compiled import NATIVE, CompileOptions, code_revision, compiled_folder
 from tensmith.engine.engines.native import loaded
@@ -50,10 +51,21 @@ def test_a_file_is_compiled_once_until_a_kernel_was_timed(model: Path) -> None:
     assert untuned.manifest["kernels"] == loaded(first).manifest["kernels"]
 
 
+def versions_here() -> list[str]:
+    return [engine.version() for engine in compilers().values()]
+
+
 def test_another_compiler_compiles_anew(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = compiled_folder(model, {}, PLAIN)
+    first, versions = compiled_folder(model, {}, PLAIN), versions_here()
     monkeypatch.setenv("CC", f"{find_compiler().command[0]} -fno-plt")
     assert compiled_folder(model, {}, PLAIN) != first
+    assert all(find_compiler().version in version for version in versions)
+    assert not {*versions} & {*versions_here()}
+
+
+def test_a_compiler_that_does_not_answer_is_no_matter_of_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "false")
+    assert all("does not answer" in version for version in versions_here())
 
 
 def test_a_full_disk_is_not_the_model_s_fault(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.metadata
 import importlib.util
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from nets import pools, residual_block, sequences, squeeze_excite
 from tensmith.backend.device.plan import make_plan
-from tensmith.engine import ENGINES
+from tensmith.engine import ENGINES, nvml
 from tensmith.engine.base import available
 from tensmith.engine.engines.cuda import CudaMachine, compile_ptx
 from tensmith.errors import EngineError, MissingExtra
@@ -78,6 +79,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
         "cuInit": lambda flags: (0,),
         "cuDeviceGetCount": lambda: (0, 1),
         "cuDeviceGet": lambda number: (0, number),
+        "cuDeviceGetName": lambda length, device: (0, b"NVIDIA T4\0\0"),
+        "cuDeviceGetPCIBusId": lambda length, device: (0, b"0000:65:00.0\0\0"),
+        "cuDriverGetVersion": lambda: (0, 12090),
         "cuDevicePrimaryCtxRetain": lambda device: (0, object()),
         "cuCtxSetCurrent": lambda context: (0,),
         "cuDeviceGetAttribute": lambda attribute, device: (0, 9 if "MAJOR" in attribute.name else 0),
@@ -110,6 +114,21 @@ def test_what_is_asked_of_the_driver(driver: Driver) -> None:
     del machine
     gc.collect()
     assert not driver.memory
+
+
+@needs_nvrtc
+def test_its_version_names_what_computes(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = ENGINES["cuda"]
+    monkeypatch.setattr(type(cuda), "missing", lambda self: None)
+    package = importlib.metadata.version("cuda-bindings")
+    monkeypatch.setattr(nvml, "driver_version", lambda: "570.86")
+    assert cuda.version() == f"{package} on GPU NVIDIA T4 (driver 570.86)"
+    monkeypatch.setattr(nvml, "driver_version", lambda: None)
+    assert cuda.version() == f"{package} on GPU NVIDIA T4 (driver of CUDA 12090)"
+    from cuda.bindings import driver as bindings
+
+    monkeypatch.setattr(bindings, "cuDeviceGetCount", lambda: (0, 0))
+    assert cuda.version() == package
 
 
 @needs_nvrtc

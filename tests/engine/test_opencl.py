@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tiny_models import conv_relu
 from opencl_device import needs_opencl
 from tensmith.engine import ENGINES
 from tensmith.engine.base import available
+from tensmith.engine.engines.opencl import find_device
 from tensmith.errors import EngineError
 
 OPENCL = ENGINES["opencl"]
@@ -27,6 +29,15 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert OPENCL.missing() == "pyopencl is not installed: pip install 'tensmith[opencl]'"
     with pytest.raises(EngineError, match="pyopencl is not installed"):
         OPENCL.prepare(tmp_path / "m.onnx", 1)
+
+
+@needs_opencl
+def test_its_version_names_what_computes() -> None:
+    kind, name = find_device(1).type, find_device(1).name
+    version, found = OPENCL.version(), "CPU" if kind & 2 else "GPU" if kind & 4 else "accelerator"
+    assert f" on {found} {name} (driver " in version and version.startswith(
+        importlib.metadata.version("pyopencl")
+    )
 
 
 @needs_opencl

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ import numpy as np
 
 from tensmith.backend.device.plan import DevicePlan, make_plan
 from tensmith.backend.native.plan import fixed
-from tensmith.engine.base import Engine, Session, first_line
+from tensmith.engine.base import Engine, Session, first_line, require
 from tensmith.engine.frame import Array
 from tensmith.engine.signature import read_signature
 from tensmith.engine.sized import opened
@@ -81,9 +82,27 @@ class LoadedPlan(ABC):
 
 
 class DeviceEngine(Engine):
-    """An engine that runs plans on a device."""
+    """An engine that runs plans on a device, which it reaches by a Python `package`."""
 
+    package: str
     settings = MappingProxyType({"precision": ("f32", "f16")})  # of what lies in memory between kernels
+
+    @abstractmethod
+    def device(self) -> tuple[str, str]:
+        """Kind and name of the device, as "GPU NVIDIA T4", and its driver's version.
+
+        EngineError where there is no device.
+        """
+
+    def version(self) -> str:
+        """Of the package and, where there is a device, of what computes there."""
+        require(self)
+        version = importlib.metadata.version(self.package)
+        try:
+            name, driver = self.device()
+        except EngineError:
+            return version
+        return f"{version} on {name} (driver {driver})"
 
     @abstractmethod
     def load(self, plan: DevicePlan, threads: int) -> LoadedPlan:

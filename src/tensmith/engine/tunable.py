@@ -12,7 +12,7 @@ from tensmith.engine.base import CompilingEngine, require
 from tensmith.engine.compiled import code_revision
 from tensmith.errors import EngineError
 from tensmith.kernel.isa import host_isa
-from tensmith.kernel.toolchain import compiler_file
+from tensmith.kernel.toolchain import compiler_file, find_compiler
 
 
 class TunableEngine(CompilingEngine):
@@ -33,6 +33,14 @@ class TunableEngine(CompilingEngine):
         if reason := refusal(precision, host_isa()):
             raise EngineError(f"{self.name} has no precision {precision} here: {reason}")
         return found if precision == PRECISIONS[0] else {**found, "tuning": UNTUNED}
+
+    def compiler(self) -> str:
+        """What the C compiler calls itself; EngineError if the engine cannot run here."""
+        require(self)
+        try:
+            return " ".join(find_compiler().identity)
+        except EngineError:  # whoever compiles is told
+            return "a C compiler that does not answer"
 
     def revision(self, **settings: str) -> str:
         """The timings of kernels, and the C compiler."""

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.metadata
 import importlib.util
 import weakref
 from typing import Any
 
 from tensmith.backend.device.dialect import CUDA
 from tensmith.backend.device.plan import DevicePlan
+from tensmith.engine import nvml
 from tensmith.engine.base import engine, on_request, require
 from tensmith.engine.device import DeviceEngine, LoadedPlan
 from tensmith.engine.frame import Array
 from tensmith.errors import EngineError, MissingExtra
 
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll")
+_LONGEST_TEXT = 256
 
 
 def compile_ptx(source: str, architecture: str) -> bytes:
@@ -125,16 +126,18 @@ class Cuda(DeviceEngine):
     Threads say nothing here: the GPU is used whole.
     """
 
-    name = "cuda"
+    name, package = "cuda", "cuda-bindings"
 
     def missing(self) -> str | None:
         if not _has_compiler():
             return "cuda-bindings is not installed: pip install 'tensmith[cuda]'"
         return None if _has_driver() else "no NVIDIA driver is installed: install the one of your GPU"
 
-    def version(self) -> str:
-        require(self)
-        return importlib.metadata.version("cuda-bindings")
+    def device(self) -> tuple[str, str]:
+        from cuda.bindings import driver
+
+        name = _text(_checked(driver.cuDeviceGetName(_LONGEST_TEXT, _first_device())))
+        return f"GPU {name}", nvml.driver_version() or f"of CUDA {_checked(driver.cuDriverGetVersion())}"
 
     def start(self) -> None:
         require(self)
@@ -159,14 +162,38 @@ def _has_driver() -> bool:
     return False
 
 
-def _first_gpu() -> Any:
-    """The first GPU's primary context, made current."""
+def pci_bus_id() -> str | None:
+    """Where the first GPU is, by which other libraries know it; None without one."""
+    if not (_has_compiler() and _has_driver()):
+        return None
+    from cuda.bindings import driver
+
+    try:
+        return _text(_checked(driver.cuDeviceGetPCIBusId(_LONGEST_TEXT, _first_device())))
+    except EngineError:
+        return None
+
+
+def _text(found: bytes) -> str:
+    """What the driver wrote, which ends in a zero."""
+    return found.partition(b"\0")[0].decode()
+
+
+def _first_device() -> Any:
+    """The first GPU; EngineError without one."""
     from cuda.bindings import driver
 
     _checked(driver.cuInit(0))
     if _checked(driver.cuDeviceGetCount()) == 0:
         raise EngineError("cuda has no GPU: there is a driver, but no device")
-    context = _checked(driver.cuDevicePrimaryCtxRetain(_checked(driver.cuDeviceGet(0))))
+    return _checked(driver.cuDeviceGet(0))
+
+
+def _first_gpu() -> Any:
+    """The first GPU's primary context, made current."""
+    from cuda.bindings import driver
+
+    context = _checked(driver.cuDevicePrimaryCtxRetain(_first_device()))
     _checked(driver.cuCtxSetCurrent(context))
     return context
 

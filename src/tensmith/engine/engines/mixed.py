@@ -56,7 +56,8 @@ class MixedEngine(TunableEngine):
         return ENGINES["onnxruntime"].missing() or ENGINES[NATIVE].missing()
 
     def version(self) -> str:
-        return f"{tensmith.__version__}, ONNX Runtime {ENGINES['onnxruntime'].version()}"
+        runtime = ENGINES["onnxruntime"].version()
+        return f"{tensmith.__version__} with ONNX Runtime {runtime} and {self.compiler()}"
 
     def start(self) -> None:
         super().start()

@@ -53,7 +53,7 @@ class Native(TunableEngine):
         return None if found else "no C compiler is installed: pip install 'tensmith[native]'"
 
     def version(self) -> str:
-        return tensmith.__version__
+        return f"{tensmith.__version__} with {self.compiler()}"
 
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str

@@ -6,7 +6,6 @@ here; the error names the node that has none.
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import sys
 from pathlib import Path
@@ -78,7 +77,7 @@ class OpenCl(DeviceEngine):
     On a CPU it computes in as many threads as it is given; a GPU is used whole.
     """
 
-    name = "opencl"
+    name, package = "opencl", "pyopencl"
 
     def missing(self) -> str | None:
         if importlib.util.find_spec("pyopencl") is None:
@@ -92,9 +91,13 @@ class OpenCl(DeviceEngine):
             return f"no OpenCL driver is installed: install your device's, or for the CPU {_EXTRA}"
         return None
 
-    def version(self) -> str:
-        require(self)
-        return importlib.metadata.version("pyopencl")
+    def device(self) -> tuple[str, str]:
+        import pyopencl as cl
+
+        found = _first_device()
+        kinds = {"GPU": cl.device_type.GPU, "CPU": cl.device_type.CPU}
+        kind = next((word for word, flag in kinds.items() if found.type & flag), "accelerator")
+        return f"{kind} {found.name.strip()}", found.driver_version
 
     def start(self) -> None:
         require(self)
@@ -126,6 +129,16 @@ def find_device(threads: int) -> Any:
     """The device to use: of a CPU, that many of its processors."""
     import pyopencl as cl
 
+    device = _first_device()
+    if device.type & cl.device_type.CPU and threads < device.max_compute_units:
+        return device.create_sub_devices([cl.device_partition_property.BY_COUNTS, threads])[0]
+    return device
+
+
+def _first_device() -> Any:
+    """The first device of the best kind."""
+    import pyopencl as cl
+
     kinds = (cl.device_type.GPU, cl.device_type.ACCELERATOR, cl.device_type.CPU)
     try:
         found = [
@@ -138,7 +151,4 @@ def find_device(threads: int) -> Any:
         raise EngineError(f"opencl has no device: {first_line(error)}") from error
     if not found:
         raise EngineError(f"opencl has no device: install your device's driver, or for the CPU {_EXTRA}")
-    device = found[0]
-    if device.type & cl.device_type.CPU and threads < device.max_compute_units:
-        return device.create_sub_devices([cl.device_partition_property.BY_COUNTS, threads])[0]
-    return device
+    return found[0]
