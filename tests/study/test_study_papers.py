@@ -93,6 +93,18 @@ def test_every_cell_is_a_figure_with_its_evidence_or_a_reason(plan: StudyPlan) -
     assert "weights are random" in noise["accuracy"] and noise["latency"] == "2 ms (measured)"
 
 
+def test_a_device_is_called_what_it_is(plan: StudyPlan) -> None:
+    plan = plan.model_copy(update={"hardware": ("opencl", "cuda"), "systems": ("untuned",)})
+    here = {"opencl": "CPU pthread-Xeon", "cuda": "GPU NVIDIA T4"}
+    found = [result(cell) for cell in cells(plan)]
+    setting = [replace(each, setting={"device": here[each.cell.hardware]}) for each in found]
+    assert {platform for _, platform, _ in told(plan, found)} == {"a device, opencl", "GPU, cuda"}
+    assert {platform for _, platform, _ in told(plan, setting)} == {
+        "CPU pthread-Xeon, opencl",
+        "GPU NVIDIA T4, cuda",
+    }
+
+
 def test_a_model_of_a_fixed_batch_answers_so_many_times_as_many_samples(plan: StudyPlan) -> None:
     results = [result(cell) for cell in cells(plan)]
     eight = [

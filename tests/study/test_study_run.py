@@ -18,8 +18,10 @@ import onnx
 import pytest
 
 from command_line import images, started, tensmith, tiny_model
+from opencl_device import needs_opencl
 from tensmith.cli.study import study
 from tensmith.engine import ENGINES
+from tensmith.engine.device import DeviceEngine
 from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError, MissingExtra, OutputError
 from tensmith.evaluate.latency import Rounds
@@ -276,6 +278,15 @@ def test_times_of_another_engine_or_processor_are_measured_again(
                 old = json.dumps(row)
                 database.execute("REPLACE INTO rows VALUES (?, ?, ?)", (name, old, _digest(name, old)))
     assert again() == {*measured, ("untuned", "estimated:host")}
+
+
+@needs_opencl
+def test_a_result_names_the_device_that_computed(place: Path, tmp_path: Path) -> None:
+    plan = plan_of(place).model_copy(update={"hardware": ("opencl",), "optimizations": ("none",)})
+    (found,) = run_study(plan, place, tmp_path).results
+    device = ENGINES["opencl"]
+    assert isinstance(device, DeviceEngine)
+    assert not found.failed and found.setting["device"] == device.device()[0]
 
 
 def test_two_studies_do_not_share_a_folder(place: Path, tmp_path: Path) -> None:

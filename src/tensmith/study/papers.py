@@ -5,7 +5,7 @@ Every cell says what is known of it: a figure with its interval and evidence, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from tensmith.report.metric import Metric, spread
 from tensmith.study.materials import ORIGINAL
 from tensmith.study.plan import PaperRow, PaperTable, StudyCell, StudyPlan, cells, fits
-from tensmith.study.results import CellResult
+from tensmith.study.results import DEVICE, CellResult
 from tensmith.study.run import BUSY
 from tensmith.study.tables import StudyCurve, StudyFigure, StudyTable, draw, write_as
 
@@ -70,14 +70,14 @@ def paper_tables(plan: StudyPlan, results: Sequence[CellResult]) -> tuple[StudyT
 
 
 def _table(plan: StudyPlan, number: int, table: PaperTable, results: Sequence[CellResult]) -> StudyTable:
-    lines = paper_lines(plan, table, results)
+    lines, devices = paper_lines(plan, table, results), _devices(results)
     known = {name for row in table.rows for figures in row.published.values() for name in figures}
     shown = [(name, side) for name in table.columns for side in ("", "theirs") if not side or name in known]
     rows = []
     for line in lines:
         ours = _ours(line, table.columns, line.model in plan.random)
         told = (_theirs(line, name) if side else ours[name] for name, side in shown)
-        rows.append((line.row.name, line.model, _platform(line.hardware), *told))
+        rows.append((line.row.name, line.model, _platform(line.hardware, devices), *told))
     heads = (f"{_TITLES[name]}, theirs" if side else _TITLES[name] for name, side in shown)
     ratios = any(name in _RATIOS for name in table.columns)
     against = f'Ratios are against "{table.rows[0].name}".' if ratios else ""
@@ -93,12 +93,19 @@ def _busy(lines: Sequence[PaperLine]) -> str:
     return f"On {busy} of {len(measured)} lines with figures {BUSY}." if busy else ""
 
 
-def _platform(hardware: str) -> str:
+def _devices(results: Iterable[CellResult]) -> dict[str, str]:
+    """What was found to compute, by hardware."""
+    return {r.cell.hardware: r.setting[DEVICE] for r in results if DEVICE in r.setting}
+
+
+def _platform(hardware: str, devices: Mapping[str, str]) -> str:
     """Hardware in a reader's words."""
     kind, _, what = hardware.partition(":")
     if kind == "cpu":
         return "this CPU, one thread" if what == "1" else f"this CPU, {what} threads"
-    return f"{what}, modelled" if kind == "estimated" else f"GPU, {kind}"
+    if kind == "estimated":
+        return f"{what}, modelled"
+    return f"{devices.get(hardware, 'GPU' if kind == 'cuda' else 'a device')}, {kind}"
 
 
 def _ours(line: PaperLine, columns: Sequence[str], random: bool) -> dict[str, str]:
@@ -198,6 +205,7 @@ def pareto_figures(plan: StudyPlan, results: Sequence[CellResult]) -> tuple[Stud
     trained = {model.name for model in plan.models if model.weights == "trained"}
     places = dict.fromkeys((line.model, line.hardware) for line in lines if line.model in trained)
     made: list[StudyFigure] = []
+    devices = _devices(results)
     for model, hardware in places:
         points = {
             line.row.name: (latency, accuracy)
@@ -207,7 +215,7 @@ def pareto_figures(plan: StudyPlan, results: Sequence[CellResult]) -> tuple[Stud
             and isinstance(accuracy := figure(line, "accuracy"), Metric)
         }
         if points:
-            title = f"Accuracy and latency, {model}, {_platform(hardware)}"
+            title = f"Accuracy and latency, {model}, {_platform(hardware, devices)}"
             curves = (_front(list(points.values())), *(_curve(name, [at]) for name, at in points.items()))
             made.append(StudyFigure(len(made) + 1, title, "latency, ms", "accuracy", False, curves))
     return tuple(made)

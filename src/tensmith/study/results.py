@@ -15,6 +15,8 @@ from tensmith.files import atomic_path, sha256_bytes
 from tensmith.report.metric import Metric, columns
 from tensmith.study.plan import LAYERS, StudyCell
 
+# In a setting, what computes beside the processor.
+DEVICE = "device"
 # Figures of what a model answers.
 _OF_ANSWERS = ("accuracy", "drop")
 

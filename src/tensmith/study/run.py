@@ -23,7 +23,9 @@ from tensmith.backend.native.choose.choosers import ANY, in_family, restricted_t
 from tensmith.backend.native.choose.tuning import METASCHEDULE, TUNED
 from tensmith.backend.native.emit import loader
 from tensmith.backend.native.plan import fixed
+from tensmith.engine.base import ENGINES
 from tensmith.engine.compiled import NATIVE
+from tensmith.engine.device import DeviceEngine
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import distance
 from tensmith.errors import EngineError, ModelError, TensmithError, is_of_disk, of_disk
@@ -43,7 +45,7 @@ from tensmith.rewrite.trail import simplify
 from tensmith.search.resume import engine_versions, processor
 from tensmith.study.materials import Material, Materials
 from tensmith.study.plan import DEVICES, OUR_SYSTEMS, SEARCHED, StudyCell, StudyPlan, cells, expected_seconds
-from tensmith.study.results import CellResult, Results
+from tensmith.study.results import DEVICE, CellResult, Results
 from tensmith.tune.network import tasks_of, this_machine
 from tensmith.tune.search import Budget, TuningSearch
 from tensmith.tune.tvm.metaschedule import MetaSchedule
@@ -116,12 +118,14 @@ def _now(materials: Materials, every: Iterable[StudyCell]) -> dict[StudyCell, _P
 
 
 def _setting(engine: str | None, hardware: str) -> dict[str, str]:
-    """Versions and processor that times depend on; nothing where the engine is not there."""
+    """Versions, processor and device that times depend on; nothing where the engine is not there."""
     found = {"tensmith": __version__}
     if engine is None:
         return found | (processor() if hardware == "estimated:host" else {})
     try:
-        return found | engine_versions([engine])
+        found |= engine_versions([engine])
+        used = ENGINES[engine]
+        return found | ({DEVICE: used.device()[0]} if isinstance(used, DeviceEngine) else {})
     except EngineError:
         return {}
 
