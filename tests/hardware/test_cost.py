@@ -20,6 +20,12 @@ def test_a_compute_bound_op_runs_at_the_peak() -> None:
     assert op_seconds(PI, op, threads=1) == pytest.approx(2e9 / (153.6e9 / 4) + DISPATCH)
 
 
+def test_a_gpu_is_used_whole() -> None:
+    t4, op = load_target("nvidia-t4"), OpCost(macs=1e9, elementwise_ops=0, bytes_read=1e3, bytes_written=1e3)
+    assert op_seconds(t4, op) == op_seconds(t4, op, threads=40)
+    assert op_seconds(t4, op) == pytest.approx(2e9 / 8.1e12 + DISPATCH_CYCLES / 1.59e9)
+
+
 def test_a_memory_bound_op_runs_at_the_bandwidth() -> None:
     op = OpCost(macs=0, elementwise_ops=1e3, bytes_read=1e9, bytes_written=0.71e9)
     assert op_seconds(PI, op) == pytest.approx(0.1 + DISPATCH)

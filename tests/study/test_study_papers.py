@@ -85,12 +85,20 @@ def test_every_cell_is_a_figure_with_its_evidence_or_a_reason(plan: StudyPlan) -
     assert here["speed-up"].startswith("1.9 x")  # in turns, not the quotient of two medians
     assert here["throughput"] == "500 samples/s (measured)"
     assert here["energy saving"] == "2 x (estimated)"
-    modelled = found["net", "raspberry-pi-5, modelled", "quantized"]
+    modelled = found["net", "raspberry-pi-5, one core, modelled", "quantized"]
     assert modelled["speed-up"] == "2 x (estimated)" and "modelled" in modelled["memory"]
     assert "no GPU answers" in found["net", "GPU, cuda", "quantized"]["accuracy"]
     assert "ONNX Runtime is not there" in found["net", "GPU, cuda", "original"]["accuracy"]
     noise = found["noise", "this CPU, one thread", "quantized"]
     assert "weights are random" in noise["accuracy"] and noise["latency"] == "2 ms (measured)"
+
+
+def test_of_modelled_cpus_one_core_computes_and_gpus_whole(plan: StudyPlan) -> None:
+    plan = plan.model_copy(update={"hardware": ("estimated:host", "estimated:nvidia-t4")})
+    assert {platform for _, platform, _ in told(plan, [])} == {
+        "host, one core, modelled",
+        "nvidia-t4, modelled",
+    }
 
 
 def test_a_device_is_called_what_it_is(plan: StudyPlan) -> None:

@@ -28,7 +28,10 @@ class OpCost:
 
 
 def op_seconds(target: Target, op: OpCost, threads: int = 1) -> float:
-    """Seconds that `op` takes on `threads` cores of `target` at best; UsageError if it lacks the dtype."""
+    """Seconds that `op` takes on `threads` cores of `target` at best, a GPU used whole.
+
+    UsageError if the target lacks the dtype.
+    """
     compute = (2 * op.macs + op.elementwise_ops) / target.peak(op.dtype, threads)
     traffic = (op.bytes_read + op.bytes_written) / target.bandwidth(threads)
     return max(compute, traffic) + DISPATCH_CYCLES / (target.frequency_ghz * 1e9)

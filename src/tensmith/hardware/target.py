@@ -18,6 +18,9 @@ Sentence = Annotated[str, Field(min_length=10)]
 
 HOST = "host"
 
+# Devices that a program has for itself: their cores are not threads of it.
+_USED_WHOLE = ("gpu", "npu")
+
 # What a device computes in when it has no arithmetic of that dtype: converted to the next wider one.
 _COMPUTED_AS: dict[str, tuple[Dtype, ...]] = {
     "fp32": ("fp32",),
@@ -82,12 +85,16 @@ class Target(BaseModel):
 
     def peak(self, dtype: str, threads: int) -> float:
         """Operations a second that `threads` cores reach at most (a multiply-add is two)."""
-        share = min(threads, self.cores) / self.cores
+        share = self._used(threads) / self.cores
         return self.peak_gflops[self.computes(dtype)] * 1e9 * share
 
     def bandwidth(self, threads: int) -> float:
         """Bytes a second that `threads` cores draw from main memory at most."""
-        return min(self.bandwidth_gbs, threads * self.core_bandwidth_gbs) * 1e9
+        return min(self.bandwidth_gbs, self._used(threads) * self.core_bandwidth_gbs) * 1e9
+
+    def _used(self, threads: int) -> int:
+        """How many cores compute: all of a GPU."""
+        return self.cores if self.kind in _USED_WHOLE else min(threads, self.cores)
 
 
 def target_names() -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from tensmith.hardware.target import HOST, load_target
 from tensmith.report.metric import Metric, spread
 from tensmith.study.materials import ORIGINAL
 from tensmith.study.plan import PaperRow, PaperTable, StudyCell, StudyPlan, cells, fits
@@ -104,7 +105,8 @@ def _platform(hardware: str, devices: Mapping[str, str]) -> str:
     if kind == "cpu":
         return "this CPU, one thread" if what == "1" else f"this CPU, {what} threads"
     if kind == "estimated":
-        return f"{what}, modelled"
+        cpu = what == HOST or load_target(what).kind == "cpu"
+        return f"{what}, {'one core, ' if cpu else ''}modelled"
     return f"{devices.get(hardware, 'GPU' if kind == 'cuda' else 'a device')}, {kind}"
 
 
