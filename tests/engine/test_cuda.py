@@ -15,6 +15,7 @@ from nets import pools, residual_block, sequences, squeeze_excite
 from tensmith.backend.device.plan import make_plan
 from tensmith.engine import ENGINES, nvml
 from tensmith.engine.base import available
+from tensmith.engine.engines import cuda
 from tensmith.engine.engines.cuda import CudaMachine, compile_ptx
 from tensmith.errors import EngineError, MissingExtra
 
@@ -118,17 +119,25 @@ def test_what_is_asked_of_the_driver(driver: Driver) -> None:
 
 @needs_nvrtc
 def test_its_version_names_what_computes(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda = ENGINES["cuda"]
-    monkeypatch.setattr(type(cuda), "missing", lambda self: None)
+    engine = ENGINES["cuda"]
+    monkeypatch.setattr(type(engine), "missing", lambda self: None)
     package = importlib.metadata.version("cuda-bindings")
     monkeypatch.setattr(nvml, "driver_version", lambda: "570.86")
-    assert cuda.version() == f"{package} on GPU NVIDIA T4 (driver 570.86)"
+    assert engine.version() == f"{package} on GPU NVIDIA T4 (driver 570.86)"
     monkeypatch.setattr(nvml, "driver_version", lambda: None)
-    assert cuda.version() == f"{package} on GPU NVIDIA T4 (driver of CUDA 12090)"
+    assert engine.version() == f"{package} on GPU NVIDIA T4 (driver of CUDA 12090)"
     from cuda.bindings import driver as bindings
 
     monkeypatch.setattr(bindings, "cuDeviceGetCount", lambda: (0, 0))
-    assert cuda.version() == package
+    assert engine.version() == package
+
+
+@needs_nvrtc
+def test_the_gpu_s_place_is_told(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "_has_driver", lambda: False)
+    assert cuda.pci_bus_id() is None
+    monkeypatch.setattr(cuda, "_has_driver", lambda: True)
+    assert cuda.pci_bus_id() == "0000:65:00.0"
 
 
 @needs_nvrtc

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,7 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from linear_model import save_linear
-from tensmith.errors import ModelError
+from tensmith.engine import nvml
+from tensmith.engine.engines import cuda
+from tensmith.errors import EngineError, ModelError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.energy import (
     Counter,
@@ -97,6 +100,39 @@ def test_a_counter_is_measured_and_wraps() -> None:
 
     metric = measure_energy(Counter("fake", lambda: reading, wrap=60_000), run, count=4)
     assert (metric.value, metric.unit, metric.evidence) == (5.0, "mJ", "measured")
+
+
+class Boards:
+    """Answers as NVML does for boards by number and by place, each with another energy."""
+
+    def __init__(self) -> None:
+        self.energy = {0: 100, b"0000:65:00.0": 200}
+        self.code = 0
+
+    def __getattr__(self, name: str) -> Any:
+        def handle(key: int | bytes, found: Any) -> int:
+            found._obj.value = 1 + list(self.energy).index(key)
+            return 0
+
+        def energy(board: Any, found: Any) -> int:
+            found._obj.value = list(self.energy.values())[board.value - 1]
+            return self.code
+
+        return energy if name == "nvmlDeviceGetTotalEnergyConsumption" else handle
+
+
+@pytest.mark.parametrize(("place", "energy"), [(None, 100), ("0000:65:00.0", 200)])
+def test_the_board_that_cuda_computes_on_is_read(
+    place: str | None, energy: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boards = Boards()
+    monkeypatch.setattr(nvml, "library", lambda: boards)
+    monkeypatch.setattr(cuda, "pci_bus_id", lambda: place)
+    counter = nvml_counter()
+    assert counter is not None and counter.read() == 1000 * energy
+    boards.code = 15  # NVML_ERROR_GPU_IS_LOST
+    with pytest.raises(EngineError, match="NVML's error 15"):
+        counter.read()
 
 
 def test_inferences_are_measured_by_the_counter_there_is(tmp_path: Path) -> None:

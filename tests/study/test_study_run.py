@@ -24,9 +24,11 @@ from tensmith.engine import ENGINES
 from tensmith.engine.device import DeviceEngine
 from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError, MissingExtra, OutputError
+from tensmith.evaluate.energy import Counter
 from tensmith.evaluate.latency import Rounds
 from tensmith.files import locked
 from tensmith.hardware import detect_cpu
+from tensmith.report.metric import Metric, exact
 from tensmith.search import resume
 from tensmith.study import materials, run
 from tensmith.study.materials import Materials
@@ -411,11 +413,15 @@ def test_a_ratio_of_busy_rounds_says_so(place: Path, tmp_path: Path, monkeypatch
 
 
 def test_a_gpu_is_charged_by_its_own_counter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "rapl_counter", lambda: "the CPU's")
-    monkeypatch.setattr(run, "nvml_counter", lambda: "the GPU's")
-    monkeypatch.setattr(run, "contender_energy", lambda counter, *rest: counter)
-    charged = {
-        hardware: run._energy(mock.Mock(), mock.Mock(hardware=hardware), mock.Mock())
-        for hardware in ("cpu:2", "cuda", "opencl")
-    }
-    assert charged == {"cpu:2": "the CPU's", "cuda": "the GPU's", "opencl": None}
+    spent = {"rapl": exact(3.0, "mJ"), "nvml": exact(5.0, "mJ")}
+    for name in spent:
+        monkeypatch.setattr(run, f"{name}_counter", lambda name=name: Counter(name, int))
+    monkeypatch.setattr(run, "contender_energy", lambda counter, *rest: spent[counter.name])
+
+    def charged(hardware: str) -> Metric | None:
+        return run._energy(mock.Mock(), mock.Mock(hardware=hardware), mock.Mock())
+
+    assert [charged(hardware) for hardware in ("cpu:2", "cuda", "opencl")] == [*spent.values(), None]
+    spent["nvml"] = exact(0.0, "mJ")
+    with pytest.raises(EngineError, match="nvml stood still"):
+        charged("cuda")

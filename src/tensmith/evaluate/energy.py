@@ -7,14 +7,15 @@ board, idle power and other processes included: what is measured is what the mac
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from tensmith.engine import nvml
 from tensmith.engine.base import Arrays
+from tensmith.errors import EngineError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.statistics import median_interval
@@ -92,22 +93,29 @@ class _Sum:
 
 
 def nvml_counter() -> Counter | None:
-    """The first NVIDIA board's energy (nvmlDeviceGetTotalEnergyConsumption, Volta and later), else None."""
-    try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
+    """The energy of the NVIDIA board that CUDA computes on, else of the first one, else None.
+
+    (nvmlDeviceGetTotalEnergyConsumption, Volta and later.) NVML counts boards in another order than CUDA.
+    """
+    library = nvml.library()
+    if library is None:
         return None
-    handle, total = ctypes.c_void_p(), ctypes.c_ulonglong()
-    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)):
-        return None
-    if nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(total)):
+    from tensmith.engine.engines.cuda import pci_bus_id
+
+    handle, total, place = ctypes.c_void_p(), ctypes.c_ulonglong(), pci_bus_id()
+    if place is None:
+        unknown = library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle))
+    else:
+        unknown = library.nvmlDeviceGetHandleByPciBusId_v2(place.encode(), ctypes.byref(handle))
+    if unknown or library.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(total)):
         return None
 
     def read() -> int:
-        nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(total))
+        if code := library.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(total)):
+            raise EngineError(f"the energy that the GPU took cannot be read: NVML's error {code}")
         return total.value * 1000
 
-    return Counter("nvml:0", read)
+    return Counter(f"nvml:{place or 0}", read)
 
 
 def measure_energy(counter: Counter, run: Callable[[int], object], count: int) -> Metric:

@@ -280,7 +280,10 @@ def _energy(contender: Contender, cell: StudyCell, material: Material) -> Metric
     kind = cell.hardware.partition(":")[0]
     counter = {"cpu": rapl_counter, "cuda": nvml_counter}.get(kind, lambda: None)()
     if counter is not None:
-        return contender_energy(counter, contender, material.example, cell.threads, _ENERGY_SECONDS)
+        spent = contender_energy(counter, contender, material.example, cell.threads, _ENERGY_SECONDS)
+        if not spent.low > 0:
+            raise EngineError(f"the energy counter {counter.name} stood still while inferences ran")
+        return spent
     if kind != "cpu":
         return None
     program = simplify(read_onnx(contender.path)).program
