@@ -25,6 +25,7 @@ from tensmith.engine.device import DeviceEngine
 from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError, MissingExtra, OutputError
 from tensmith.evaluate.energy import Counter
+from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import Rounds
 from tensmith.files import locked
 from tensmith.hardware import detect_cpu
@@ -280,6 +281,29 @@ def test_times_of_another_engine_or_processor_are_measured_again(
                 old = json.dumps(row)
                 database.execute("REPLACE INTO rows VALUES (?, ?, ?)", (name, old, _digest(name, old)))
     assert again() == {*measured, ("untuned", "estimated:host")}
+
+
+def test_answers_of_another_processor_or_version_are_judged_again(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(place).model_copy(update={"hardware": ("estimated:host",), "optimizations": ("none",)})
+    judged: list[object] = []
+    usual = Judge.outcome
+    monkeypatch.setattr(Judge, "outcome", lambda self, *given: judged.append(given) or usual(self, *given))
+
+    def anew() -> bool:
+        judged.clear()
+        assert prepare_study(plan, place, tmp_path) == {}
+        return bool(judged)
+
+    assert anew() and not anew()
+    other_cpu = replace(detect_cpu(), model="another")
+    monkeypatch.setattr(resume, "detect_cpu", lambda: other_cpu)
+    assert anew() and not anew()
+    monkeypatch.setattr(type(ENGINES["onnxruntime"]), "version", lambda self: "0.0.9")
+    assert anew() and not anew()
+    monkeypatch.setattr(materials, "__version__", "0.0.9")
+    assert anew() and not anew()
 
 
 @needs_opencl

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith import cache
+from tensmith import __version__, cache
 from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack_file
 from tensmith.config import make_config
@@ -42,6 +42,7 @@ from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import simplify
+from tensmith.search.resume import engine_versions
 from tensmith.study.making import searched, trained
 from tensmith.study.plan import (
     SEARCHED,
@@ -235,7 +236,7 @@ class Materials:
         """What is the same for all cells of an optimized model: accuracy, size and work."""
         material = self.of(cell.model)
         data = material.data(self._searching(cell.optimization))
-        of = cell.model, cell.optimization, data, file_identity(path), str(self._plan.seed)
+        of = cell.model, cell.optimization, data, file_identity(path), str(self._plan.seed), _judged_with()
         packed = ("packed",) if "packed" in self._plan.measure and cell.optimization != ORIGINAL else ()
         name = "/".join(("figures", *of, *packed))
         known = self._results.fact(name)
@@ -250,6 +251,12 @@ class Materials:
             known = {key: metric.to_json() for key, metric in found.items()}
             self._results.note(name, known)
         return {key: Metric.from_json(metric) for key, metric in known.items()}
+
+
+def _judged_with() -> str:
+    """A fingerprint of what answers and counts here: tensmith, the engine, the processor."""
+    versions = {"tensmith": __version__, **engine_versions([BASELINE_ENGINE])}
+    return sha256_bytes(json.dumps(versions, sort_keys=True).encode())[:16]
 
 
 def _identity(path: Path) -> str:
