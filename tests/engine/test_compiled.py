@@ -198,6 +198,10 @@ def test_weights_in_another_folder_are_part_of_the_file(model: Path) -> None:
     np.testing.assert_allclose(native.prepare(model, 1).run(inputs)["y"], 2 * first, rtol=1e-5, atol=1e-5)
 
 
+def test_the_code_of_more_rooms_and_modules_is_asked_for() -> None:
+    assert len({code_revision(), code_revision("search"), code_revision("compression")}) == 3
+
+
 def test_what_plugins_and_numpy_are_is_part_of_the_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from command_line import images, started, tensmith, tiny_model
 from opencl_device import needs_opencl
 from tensmith.cli.study import study
 from tensmith.engine import ENGINES
+from tensmith.engine.base import available
 from tensmith.engine.device import DeviceEngine
 from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError, MissingExtra, OutputError
@@ -304,6 +305,38 @@ def test_answers_of_another_processor_or_version_are_judged_again(
     assert anew() and not anew()
     monkeypatch.setattr(materials, "__version__", "0.0.9")
     assert anew() and not anew()
+
+
+def test_a_search_on_another_machine_or_by_other_code_makes_another_model(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("weight_pruning:60", "tensmith", "tensmith_stock")
+    plan = plan_of(place).model_copy(update={"hardware": ("estimated:host",), "optimizations": names})
+    monkeypatch.setattr(
+        materials, "searched", lambda _, options, __, path: shutil.copy(options["model"], path)
+    )
+    results = Results(tmp_path / DATABASE)
+    made = Materials(plan, place, tmp_path / "models", results)
+
+    def models() -> list[Path]:
+        return [made.optimized(cell) for cell in cells(plan)]
+
+    def changed() -> list[bool]:
+        return [one != other for one, other in zip(before, models(), strict=True)]
+
+    before = models()
+    assert changed() == [False, False, False]
+    with monkeypatch.context() as other:
+        other.setattr(type(ENGINES["native"]), "version", lambda self: "0.0.9")
+        assert changed() == [False, "native" in available(), False]
+    with monkeypatch.context() as other:
+        usual = materials.code_revision
+        other.setattr(materials, "code_revision", lambda *more: usual(*more) + "".join(more))
+        assert changed() == [False, True, True]
+    other_cpu = replace(detect_cpu(), model="another")
+    monkeypatch.setattr(resume, "detect_cpu", lambda: other_cpu)
+    assert changed() == [False, True, True]
+    results.close()
 
 
 @needs_opencl

@@ -135,13 +135,14 @@ def _code_of(engine: type) -> str:
 
 
 @functools.cache
-def code_revision() -> str:
-    """A hash of the code that compiles: tensmith's, that of plugins, and NumPy's version, which computes
-    constants."""
+def code_revision(*more: str) -> str:
+    """A hash of the code that compiles, and of `more` rooms: tensmith's, that of plugins, and NumPy's
+    version, which computes constants."""
     root = Path(tensmith.__file__).parent
     digest = hashlib.sha256(f"{tensmith.__version__} {np.__version__} {_plugin_revision()}".encode())
-    for room in _ROOMS:
-        for source in sorted((root / room).rglob("*")):
+    for room in (*_ROOMS, *more):
+        module = root / f"{room}.py"
+        for source in [module] if module.exists() else sorted((root / room).rglob("*")):
             if source.suffix in _CODE:
                 digest.update(source.read_bytes())
     return digest.hexdigest()

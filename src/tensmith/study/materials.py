@@ -20,7 +20,7 @@ from tensmith.data import open_dataset, split
 from tensmith.data.dataset import Batch, by_name
 from tensmith.data.fingerprint import fingerprint
 from tensmith.data.images import ImageInput
-from tensmith.engine.base import BASELINE_ENGINE, Arrays, fixed_batch, sizes_of, specs_of
+from tensmith.engine.base import BASELINE_ENGINE, Arrays, available, fixed_batch, sizes_of, specs_of
 from tensmith.engine.compiled import code_revision
 from tensmith.errors import DataError, ProgramError, TensmithError
 from tensmith.evaluate.calibrator import Calibrator
@@ -65,6 +65,8 @@ _LANES = {"float16": 2.0, "int8_uncalibrated": 4.0, "int8": 4.0, "ours": 4.0}
 _EIGHT_BITS = ("int8_uncalibrated", "int8", "ours")
 # The bits of what stands for a shared weight.
 _SHARED_BITS = 5
+# What decides, beside what compiles, what a training or a search makes.
+_MAKING = ("compression", "search", "engine", "evaluate", "deploy", "recovery", "tune")
 # Random calibration data stands for none at all.
 _NOISE_SAMPLES = 32
 
@@ -203,16 +205,20 @@ class Materials:
 
     def optimized(self, cell: StudyCell) -> Path:
         """The model of a cell with its optimization, from the folder or made now."""
-        material = self.of(cell.model)
+        material, searching = self.of(cell.model), self._searching(cell.optimization)
         if cell.optimization == ORIGINAL:
             return material.request.model
         of = {
-            "model": material.request.identity, "optimization": cell.optimization, "code": code_revision(),
-            "data": material.data(self._searching(cell.optimization)), "seed": str(self._plan.seed),
+            "model": material.request.identity, "optimization": cell.optimization,
+            "code": code_revision(*_MAKING if searching else ()),
+            "data": material.data(searching), "seed": str(self._plan.seed),
             "budget": json.dumps(self._plan.budget(cell.optimization)),
         }  # fmt: skip
         if untrained(cell.optimization) in _EIGHT_BITS:
             of["bits"] = str(_weight_bits(material))
+        if cell.optimization in SEARCHED:
+            engines = SEARCHED[cell.optimization].get("engines", available())
+            of["engines"] = json.dumps(engine_versions(engines), sort_keys=True)
 
         def make(folder: Path) -> None:
             folder.mkdir()
