@@ -42,6 +42,15 @@ def test_kernels_are_the_function(name: str) -> None:
         assert isinstance(gap, float), gap
 
 
+def test_a_result_has_the_tolerance_of_its_own_type() -> None:
+    """What is rounding to 32 bits is none to 64."""
+    x = np.ones(3)
+    gap = agree(lambda x: (x.astype("f4"), x), lambda x: (x.astype("f4"), x + 1e-5), [(x,)])
+    assert isinstance(gap, str) and "differs" in gap
+    gap = agree(lambda x: (x, x.astype("f4")), lambda x: (x, (x + 1e-5).astype("f4")), [(x,)])
+    assert isinstance(gap, float), gap
+
+
 def test_forms_are_equal_and_the_first_is_the_cheapest() -> None:
     function, arguments = FUNCTIONS["diagonals"]
     start = traced("diagonals")
