@@ -7,8 +7,10 @@ import pytest
 
 from nets import Net
 from tensmith.egraph.explore import Explored, Reach, enumerate_all, price, saturate
+from tensmith.egraph.programs import ArrayHashes, ProgramGraph, signature
 from tensmith.equality.programs import compare_programs
 from tensmith.ir import Program, make_node
+from tensmith.ir.types import TensorType
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import Traced, replay_exact, simplified, stepped
 from tensmith.search.strategies.distance import distance
@@ -83,3 +85,15 @@ def test_an_output_may_be_called_as_rules_call_what_they_make() -> None:
     net.nodes.append(make_node("add", (net.add("exp", a), net.add("tanh", b)), ("y.1",)))
     program = net.program("y.1")
     assert saturate(program, cost).cost < price(program, cost(program))
+
+
+def test_parts_of_another_number_are_other_values() -> None:
+    """A split without sizes: how many outputs it has says what they are."""
+    graph, signatures = ProgramGraph(ArrayHashes()), set()
+    for parts in (2, 3):
+        names = tuple(f"p{parts}.{at}" for at in range(parts))
+        split = make_node("split", ("x",), names, {"axis": 0})
+        program = Program("p", {"x": TensorType("f32", (6,))}, names[:1], (split,), {})
+        signatures.add(signature(program, graph.hashes))
+        graph._classes(program, {})
+    assert graph.size == (8, 8) and len(signatures) == 2

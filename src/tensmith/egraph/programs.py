@@ -21,7 +21,7 @@ from tensmith.ir.text_values import array_digest
 
 # What the nodes of a program cost, by first output; those left out cost nothing.
 Cost = Callable[[Program], Mapping[str, float]]
-# An op with its attributes, and the classes it reads; -1 where an input is omitted.
+# An op with its attributes and number of outputs, and the classes it reads; -1 where an input is omitted.
 Key = tuple[Hashable, tuple[int, ...]]
 
 # Names that rules make (Program.fresh): another program may give them to another value.
@@ -122,7 +122,7 @@ class ProgramGraph:
         keys |= {name: (("constant", self.hashes(a)), ()) for name, a in program.constants.items()}
         values = {"": _OMITTED, **{name: self._class(key, 0.0) for name, key in keys.items()}}
         for node in program.nodes:
-            key = node.function, tuple(values[name] for name in node.inputs)
+            key = (node.function, len(node.outputs)), tuple(values[name] for name in node.inputs)
             cost = 0.0 if node.output in program.static_values else costs.get(node.output, 0.0)
             whole = self._class(key, cost)
             outputs = [(at, name) for at, name in enumerate(node.outputs) if name]
@@ -197,7 +197,8 @@ def signature(program: Program, hashes: ArrayHashes) -> str:
     known = {"": "", **{name: f"input {name}" for name in program.inputs}}
     known |= {name: hashes(array) for name, array in program.constants.items()}
     for node in program.nodes:
-        text = repr((node.function, node.unordered(known[name] for name in node.inputs)))
+        read = node.unordered(known[name] for name in node.inputs)
+        text = repr((node.function, read, len(node.outputs)))
         whole = sha256_bytes(text.encode())
         known.update((name, f"{whole} {at}") for at, name in enumerate(node.outputs) if name)
     return sha256_bytes(" ".join(known[name] for name in program.outputs).encode())
