@@ -79,6 +79,22 @@ KEPT = """program p {
   return %y
 }"""
 
+EPSILON = """program p {
+  input %x: f64[2, 2]
+  const %two: f64[] = 2.0
+  const %ax: i64[1] = [-1]
+  const %e: f64[] = 0.001
+  const %g: f64[2] = [1.0, 1.0]
+  %q = pow(%x, %two)
+  %m = reduce_mean(%q, %ax)
+  %v = add(%m, %e)
+  %r = sqrt(%v)
+  %i = reciprocal(%r)
+  %t = mul(%x, %i)
+  %y = mul(%t, %g)
+  return %y
+}"""
+
 
 @pytest.mark.parametrize(
     ("text", "inputs"),
@@ -102,6 +118,12 @@ def test_simpler_programs_compute_the_same(text: str, inputs: dict[str, np.ndarr
 def test_attributes_that_a_rule_leaves_out_are_the_default() -> None:
     program = parse_program(KEPT)
     assert EXACT["rms_norm_from_parts"].attempt(program, "y") is None
+
+
+@pytest.mark.parametrize(("epsilon", "applies"), [("0.001", False), ("0.0009765625", True)])
+def test_an_epsilon_that_an_attribute_cannot_hold_stays(epsilon: str, applies: bool) -> None:
+    program = parse_program(EPSILON.replace("0.001", epsilon))
+    assert EXACT["rms_norm_from_parts"].applies(program, "y") == applies
 
 
 def test_a_bias_of_one_number_is_no_row() -> None:

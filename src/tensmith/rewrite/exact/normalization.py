@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from tensmith.ir.ops.elementwise import single
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, floating, law
@@ -252,7 +253,9 @@ law(
 def _few(m: Match) -> str | None:
     value = m.value(Var("epsilon"))
     known = floating(m) is None and value is not None and value.size == 1 and m.shape(G) == m.shape(X)[-1:]
-    return None if known and len(m.shape(X)) > 1 else "not the parts of a normalization over the last axis"
+    if value is None or not known or len(m.shape(X)) < 2:
+        return "not the parts of a normalization over the last axis"
+    return None if single(value.item()) == value.item() else "epsilon would be rounded"
 
 
 def _rms(m: Bindings, gain: Term) -> Term:
