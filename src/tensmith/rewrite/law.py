@@ -108,7 +108,10 @@ class Law(NodeRule):
         found = super().edit(program, site)
         if isinstance(found, str):
             return found
-        facts, before = facts_after(program, found), program.facts[site].type
+        try:
+            facts, before = facts_after(program, found), program.facts[site].type
+        except ProgramError as error:  # sizes that the left side broadcasts, and the right side cannot
+            return str(error)
         if before is None or before.shape is None or facts[found.alias.get(site, site)].type != before:
             return ""
         return _CUT_OFF if any(self._cuts(node, facts) for node in found.add) else found

@@ -126,6 +126,20 @@ def test_an_epsilon_that_an_attribute_cannot_hold_stays(epsilon: str, applies: b
     assert EXACT["rms_norm_from_parts"].applies(program, "y") == applies
 
 
+def test_filters_that_broadcasting_adds_are_no_larger_filters() -> None:
+    """One channel beside four: the sum is valid, but one convolution has no bias for it."""
+    generator = np.random.default_rng(0)
+    constants = {name: generator.normal(size=shape).astype("f") for name, shape in
+                 {"w": (1, 2, 3, 3), "b": (1,), "v": (4, 2, 1, 1)}.items()}  # fmt: skip
+    nodes = (
+        make_node("conv", ("x", "w", "b"), ("p",), {"pads": (1, 1, 1, 1)}),
+        make_node("conv", ("x", "v"), ("q",)),
+        make_node("add", ("p", "q"), ("y",)),
+    )
+    program = Program("p", {"x": TensorType("f32", (1, 2, 5, 5))}, ("y",), nodes, constants)
+    assert EXACT["pointwise_beside_conv"].attempt(program, "y") is None
+
+
 def test_a_bias_of_one_number_is_no_row() -> None:
     constants = {name: np.ones(shape, "f") for name, shape in
                  {"w": (2, 3), "b": (1,), "v": (3, 2), "d": (2,)}.items()}  # fmt: skip
