@@ -124,7 +124,10 @@ def _refused(term: Use | AnyElementwise, node: Node, state: Match) -> str | None
         before = state.functions.get(term.function, node)
         if before.function != node.function:
             return f"{node.op} is another function than {before.op}"
-    elif not isinstance(term.attrs, str):
+    elif isinstance(term.attrs, str):
+        if state.attrs.get(term.attrs, node.attrs) != node.attrs:
+            return f"{node.op} has other attributes than another {term.attrs}"
+    else:
         for name, wanted in {**OPS[term.op].attributes, **(term.attrs or {})}.items():
             if wanted is not REQUIRED and node.attrs.get(name) != wanted:
                 return f"{node.op} has {name}={node.attrs.get(name)}, not {wanted}"

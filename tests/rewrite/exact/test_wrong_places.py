@@ -11,7 +11,9 @@ from tensmith.ir.interpreter import interpret
 from tensmith.ir.program import make_node
 from tensmith.ir.text import parse_program
 from tensmith.ir.types import TensorType
+from tensmith.rewrite.match import Match, match
 from tensmith.rewrite.rule import EXACT
+from tensmith.rewrite.term import Var, ops
 from tensmith.rewrite.trail import exhaust, in_phase, simplify
 
 UNKNOWN_RANK = """program p {
@@ -138,6 +140,15 @@ def test_filters_that_broadcasting_adds_are_no_larger_filters() -> None:
     )
     program = Program("p", {"x": TensorType("f32", (1, 2, 5, 5))}, ("y",), nodes, constants)
     assert EXACT["pointwise_beside_conv"].attempt(program, "y") is None
+
+
+@pytest.mark.parametrize("axes", [(1, 1), (1, 2), (2, 1)])
+def test_what_is_captured_twice_is_alike(axes: tuple[int, int]) -> None:
+    inputs = {name: TensorType("f32", (2, 1, 2)) for name in "ab"}
+    flat = [make_node("flatten", (name,), (f"{name}.flat",), {"axis": at}) for name, at in zip("ab", axes)]
+    program = Program("p", inputs, ("y",), (*flat, make_node("add", ("a.flat", "b.flat"), ("y",))), {})
+    view = ops.flatten(Var("x"), attrs="view") + ops.flatten(Var("z"), attrs="view")
+    assert isinstance(match(view, program, "y"), Match) == (axes == (1, 1))
 
 
 def test_a_bias_of_one_number_is_no_row() -> None:

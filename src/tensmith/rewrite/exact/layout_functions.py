@@ -68,14 +68,6 @@ _alike(
     lambda x: ops.flatten(x, attrs="view"),
     given=_CUBE,
     sample={"view": {"axis": 1}},
-    when=lambda m: (
-        _types(m)
-        or (
-            None
-            if m.attrs["view"]["axis"] == m.program.producers[m.nodes[2].output].attrs["axis"]
-            else "at other axes"
-        )
-    ),
 )
 law(
     "expanded_before_function",
