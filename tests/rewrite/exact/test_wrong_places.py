@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -149,6 +151,16 @@ def test_what_is_captured_twice_is_alike(axes: tuple[int, int]) -> None:
     program = Program("p", inputs, ("y",), (*flat, make_node("add", ("a.flat", "b.flat"), ("y",))), {})
     view = ops.flatten(Var("x"), attrs="view") + ops.flatten(Var("z"), attrs="view")
     assert isinstance(match(view, program, "y"), Match) == (axes == (1, 1))
+
+
+def test_what_a_slope_would_stretch_stays_expanded() -> None:
+    """ONNX gives prelu the shape of its first input."""
+    nodes = (make_node("expand", ("x", "s"), ("wide",)), make_node("prelu", ("wide", "slope"), ("y",)))
+    constants = {"s": np.array([2, 4]), "slope": np.ones(4, "f")}
+    program = Program("p", {"x": TensorType("f32", (2, 1))}, ("y",), nodes, constants)
+    assert EXACT["expand_before_elementwise"].attempt(program, "y") is None
+    added = replace(program, nodes=(nodes[0], make_node("add", ("wide", "slope"), ("y",))))
+    assert EXACT["expand_before_elementwise"].applies(added, "y")
 
 
 def test_a_bias_of_one_number_is_no_row() -> None:

@@ -21,7 +21,7 @@ def leaky_relu(m: Scalars[T], x: T, *, alpha: float = 0.01) -> T:
     return _leaky(m, x, m.mul(m.const(alpha, x), x))
 
 
-@elementwise("PRelu", "prelu")
+@elementwise("PRelu", "prelu", one_way=True)
 def prelu(m: Scalars[T], x: T, slope: T) -> T:
     """y = slope x where x < 0, else x."""
     return _leaky(m, x, m.mul(slope, x))

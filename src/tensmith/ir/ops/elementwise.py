@@ -51,6 +51,8 @@ class Elementwise(Op):
     # "" where it is made of several.
     function: ClassVar[str] = ""
     many: ClassVar[bool] = False
+    # ONNX gives the output the shape of the first input, to which the others are broadcast.
+    one_way: ClassVar[bool] = False
     result: ClassVar[str | None] = None
     like: ClassVar[int] = 0
 

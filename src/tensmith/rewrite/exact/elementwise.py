@@ -67,7 +67,10 @@ class ExpandBeforeElementwise(NodeRule):
         shapes = {name: type_.shape for name in inputs if (type_ := program.facts[name].type) is not None}
         if out is None or out.shape is None or len(shapes) < len(set(inputs)) or None in shapes.values():
             return ""
+        op = node.kind(Elementwise)
         for position, name in enumerate(node.inputs):
+            if op is not None and op.one_way and position == 0:
+                continue
             made = program.producers.get(name)
             if made is None or made.op != "expand":
                 continue
