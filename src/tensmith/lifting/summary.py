@@ -141,11 +141,11 @@ class Requirement:
     """A precondition, checked at run time by what is emitted.
 
     "at_least": poly >= 0; "equal": poly == 0; "length": the array has at least poly elements along an axis;
-    "nonzero": no divisor that is read is 0 (term); "there": the array holds every element that data (that of
-    `other`, if it is named) says to read at a place of the source, checked of those that are used; "ordered":
-    no NaN in the array or scalar; "apart": two arrays do not overlap (C pointers; nothing to check where
-    values are passed). poly is over parameters and lengths as they are given, never over sizes, even where a
-    size has a parameter's name.
+    "nonzero": poly != 0, or without one no divisor that is read of the array is 0; "there": the array holds
+    every element that data (that of `other`, if it is named) says to read at a place of the source, checked
+    of those that are used; "ordered": no NaN in the array or scalar; "apart": two arrays do not overlap (C
+    pointers; nothing to check where values are passed). poly is over parameters and lengths as they are
+    given, never over sizes, even where a size has a parameter's name.
 
     where: what the branches that need it have decided, outermost first; it is required, and checked, only
     where all of these conditions are as given. when: a program's truth value of that (`lifted.Input.when`).

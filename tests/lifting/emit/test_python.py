@@ -114,6 +114,18 @@ def test_positions_have_64_bits(target, tmp_path):
     assert found[-1] == np.float32(49_999**2) and found[2] == 4
 
 
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_a_divisor_in_a_branch_is_checked_as_stated(target, tmp_path):
+    text = (
+        "void f(int n, int d, const int *k, const int *x, int *y) "
+        "{ for (int i = 0; i < n; i++) y[i] = k[i] > 0 ? x[i] / d : 0; }"
+    )
+    function, k, x = of_source(target, tmp_path, text), np.array([1, 0], "i4"), np.array([7, 9], "i4")
+    np.testing.assert_array_equal(array(function(2, 3, k, x, None)), [2, 0])
+    with pytest.raises(ValueError, match="f requires d != 0"):
+        function(2, 0, k, x, None)
+
+
 def test_numpy_says_nothing_of_scalars_that_wrap(tmp_path):
     text = "unsigned char f(unsigned char a, unsigned char b) { return a + b; }"
     function = of_source("numpy", tmp_path, text)

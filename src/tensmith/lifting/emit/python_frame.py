@@ -312,6 +312,8 @@ def _guard(
     if kind in ("at_least", "equal") and bound is not None:
         sign = "<" if kind == "at_least" else "!="
         writer.refuse_if(f"{when}{poly(bound, names).code} {sign} 0", requirement.text)
+    elif kind == "nonzero" and bound is not None:
+        writer.refuse_if(f"{when}{poly(bound, names).code} == 0", requirement.text)
     elif kind == "length" and bound is not None and length_symbol(array, requirement.axis) in names:
         size = names[length_symbol(array, requirement.axis)]
         short = f"{size} < {poly(bound, names).code}"

@@ -102,7 +102,9 @@ def _nonzero(w: PythonWriter, node: Node) -> None:
     """A guard that a divisor is not 0, where it may be."""
     divisor = node.inputs[1]
     found = w.ranges[divisor]
-    if found.low > 0 or found.high < 0 or w.constant(divisor) is not None or _replaced(w, divisor):
+    if found.low > 0 or found.high < 0 or w.constant(divisor) is not None:
+        return
+    if _refused(w, divisor) or _replaced(w, divisor):
         return
     required = [r.text for r in w.lifted.requires if r.kind == "nonzero"]
     zero = w.target.spell("any_zero", w.assigned(divisor).code)
@@ -110,6 +112,15 @@ def _nonzero(w: PythonWriter, node: Node) -> None:
     alone = [extent for extent in w.shape(node.output) if extent not in w.shape(divisor)]
     some = [f"{poly(extent, w.names).code} > 0 and " for extent in alone if extent.constant is None]
     w.refuse_if("".join(some) + zero, " and ".join(required) or "that no divisor is 0")
+
+
+def _refused(w: PythonWriter, divisor: str) -> bool:
+    """Whether a divisor is a parameter that was refused as 0 before."""
+    given = w.inputs.get(divisor)
+    if given is None or given.scalar is None:
+        return False
+    parameter = Poly.symbol(given.scalar)
+    return any(r.kind == "nonzero" and not r.when and r.poly == parameter for r in w.lifted.requires)
 
 
 def _replaced(w: PythonWriter, divisor: str) -> bool:
