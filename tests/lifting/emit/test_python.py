@@ -126,6 +126,18 @@ def test_a_divisor_in_a_branch_is_checked_as_stated(target, tmp_path):
         function(2, 0, k, x, None)
 
 
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_divisors_are_checked_where_another_value_decides_that_they_are_used(target, tmp_path):
+    text = (
+        "void f(int n, const int *k, const int *x, const int *d, int *y) { for (int i = 0; i < n; i++) "
+        "if (k[i] == 3) y[i] = 0; else y[i] = x[i] / d[i]; }"
+    )
+    function, k, x = of_source(target, tmp_path, text), np.array([3, 1], "i4"), np.array([7, 9], "i4")
+    np.testing.assert_array_equal(array(function(2, k, x, np.array([0, 2], "i4"), None)), [0, 4])
+    with pytest.raises(ValueError, match="f requires no element of d that is read is 0"):
+        function(2, k, x, np.array([2, 0], "i4"), None)
+
+
 def test_numpy_says_nothing_of_scalars_that_wrap(tmp_path):
     text = "unsigned char f(unsigned char a, unsigned char b) { return a + b; }"
     function = of_source("numpy", tmp_path, text)

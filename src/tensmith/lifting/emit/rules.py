@@ -15,6 +15,7 @@ from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_text import poly
 from tensmith.lifting.emit.python_writer import PythonWriter
+from tensmith.lifting.emit.ranges import of_dtype
 from tensmith.lifting.lifted import lookups, reads_arrays
 
 # Source that targets share: a parameter as a Python integer.
@@ -125,13 +126,28 @@ def _refused(w: PythonWriter, divisor: str) -> bool:
 
 def _replaced(w: PythonWriter, divisor: str) -> bool:
     """Whether a divisor is where(d == 0, 1, d), perhaps in another type."""
-    node = w.producer(divisor)
-    while node is not None and node.op in ("cast", "unsqueeze", "identity"):
-        node = w.producer(node.inputs[0])
+    node = w.producer(_source(w, divisor))
     if node is None or node.op != "where":
         return False
-    condition, one = w.producer(node.inputs[0]), w.constant(node.inputs[1])
-    return condition is not None and condition.op == "equal" and one is not None and bool((one == 1).all())
+    condition, one = w.producer(_source(w, node.inputs[0])), w.constant(node.inputs[1])
+    if condition is None or condition.op != "equal" or one is None or not (one == 1).all():
+        return False
+    zero = w.constant(condition.inputs[1])
+    same = _source(w, condition.inputs[0]) == _source(w, node.inputs[2])
+    return same and zero is not None and not zero.any()
+
+
+def _source(w: PythonWriter, name: str) -> str:
+    """The value that another is with axes of size 1, or in an integer type that holds it."""
+    node = w.producer(name)
+    while node is not None and node.op in ("cast", "unsqueeze", "identity"):
+        types = [w.type(value).dtype for value in (node.inputs[0], node.output)]
+        whole = types[0][0] in "iu" and types[1][0] in "iu"
+        if types[0] != types[1] and not (whole and w.ranges[node.inputs[0]].inside(of_dtype(types[1]))):
+            break
+        name = node.inputs[0]
+        node = w.producer(name)
+    return name
 
 
 def index_of(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
