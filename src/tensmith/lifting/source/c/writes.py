@@ -49,7 +49,9 @@ def arguments(call: Cursor) -> list[Cursor]:
         return children(call)[:1]
     if kind(function) == "CXX_METHOD" and call.spelling in (*MUTATORS, "operator="):
         return children(call)[:1]
-    if vector_element(call.type) is not None or call.spelling in ("operator[]", "at", "min", "max"):
+    if kind(function) in ("CONSTRUCTOR", "CXX_METHOD") and vector_element(call.type) is not None:
+        return []
+    if call.spelling in ("operator[]", "at", "min", "max"):
         return []
     pairs = zip(function.get_arguments(), call.get_arguments(), strict=False)
     return [given for parameter, given in pairs if changeable(parameter.type)]
