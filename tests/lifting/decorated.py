@@ -187,3 +187,18 @@ def whole(x: list[float]):
 @tensmith.lift
 def rests(x: list[float], y: float):
     return [v % y for v in x]
+
+
+def largest(x: list[int]):
+    found = 0
+    for v in x:
+        if v > found:
+            found = v
+    return found
+
+
+def total(x: list[float]):
+    found = 0.0
+    for v in x:
+        found += v
+    return found

@@ -14,6 +14,7 @@ from lifting import decorated
 from tensmith.errors import UsageError
 from tensmith.lifting.decorator import LiftWarning, kind_of, module_of
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.running import installed
 
 
 @pytest.fixture(autouse=True)
@@ -176,6 +177,20 @@ def test_what_no_call_can_check_runs_as_written():
         decorated.widest([1.0], 0)
     with pytest.warns(LiftWarning, match="rounded quotients"):
         assert decorated.rests([1.0], 0.1) == [1.0 % 0.1]
+
+
+@pytest.mark.parametrize("to", ["c", "onnx"])
+def test_numbers_and_shapes_that_are_not_those_annotated_are_for_the_function_itself(to):
+    if not installed(to):
+        pytest.skip(f"{to} cannot run here")
+    largest = tensmith.lift(to=to)(decorated.largest)
+    assert largest([1, 5, 2]) == 5
+    with pytest.warns(LiftWarning, match="x holds values that int64 does not"):
+        assert largest([1.5, 2.5]) == 2.5
+    total = tensmith.lift(to=to)(decorated.total)
+    assert total([1, 2.5]) == 3.5
+    with pytest.warns(LiftWarning, match="x must have 1 axes, not 2"), pytest.raises(TypeError):
+        total([[1.0, 2.0], [3.0, 4.0]])
 
 
 def test_one_list_under_two_names_is_for_the_function_itself():

@@ -70,11 +70,24 @@ def fields(function: Function, arguments: Sequence[Any]) -> dict[str, Any]:
     return flat(function, dict(zip(names, arguments, strict=True)))
 
 
-def _array(value: Any, type_: MachineType | Array) -> np.ndarray[Any, Any]:
-    if isinstance(type_, MachineType):
-        return np.asarray(value, dtype(type_))
-    array = np.ascontiguousarray(value, dtype(type_.element))
-    return array.reshape(-1) if is_flat(type_) else array
+def _array(name: str, value: Any, type_: MachineType | Array) -> np.ndarray[Any, Any]:
+    """The argument in the source's type. Raises ValueError where an integer or its shape would change."""
+    element, rank = (type_.element, type_.axes) if isinstance(type_, Array) else (type_, 0)
+    wanted = dtype(element)
+    given = np.asarray(value, wanted if wanted.kind == "f" and not rank else None)
+    if given.dtype == object:
+        raise ValueError(f"{name} is no {'array of numbers' if rank else 'number'}")
+    with np.errstate(invalid="ignore"):
+        array = np.asarray(given, wanted, order="C")
+    if given.dtype != wanted and wanted.kind != "f" and not np.array_equal(given, array):
+        raise ValueError(f"{name} holds values that {wanted} does not")
+    if is_flat(type_):
+        return array.reshape(-1)
+    if array.size == 0 and array.ndim < rank:
+        array = array.reshape(array.shape + (0,) * (rank - array.ndim))
+    if array.ndim != rank:
+        raise ValueError(f"{name} must have {rank} axes, not {array.ndim}")
+    return array
 
 
 class LiftedLibrary:
@@ -110,13 +123,14 @@ class LiftedLibrary:
         known: dict[str, int] = {}  # integer parameters, and lengths of arrays
         for name, type_ in lifted.function.fields:
             if isinstance(type_, Array):
-                array = given[name] = _array(given[name], type_)
+                array = given[name] = _array(name, given[name], type_)
                 passed += [_address(array), *map(ctypes.c_size_t, array.shape)]
                 known |= {length_symbol(name, axis): size for axis, size in enumerate(array.shape)}
                 continue
-            passed.append(np.ctypeslib.as_ctypes_type(dtype(type_))(given[name]))
+            number = _array(name, given[name], type_).item()
+            passed.append(np.ctypeslib.as_ctypes_type(dtype(type_))(number))
             if type_.kind == "int":
-                known[name] = int(given[name])
+                known[name] = number
         for name in lifted.written:
             outputs.append(np.empty_like(given[name]))
             passed.append(_address(outputs[-1]))
@@ -152,7 +166,8 @@ def _model(lifted: Lifted, model: bytes) -> Callee:
 
     def call(*arguments: Any) -> Any:
         given = fields(lifted.function, arguments)
-        fed = {name: _array(given[name], type_) for name, type_ in lifted.function.fields if name in names}
+        kinds = dict(lifted.function.fields)
+        fed = {name: _array(name, given[name], kinds[name]) for name in kinds if name in names}
         outputs = session.run(None, fed)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
