@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,25 +22,41 @@ def tail(a: list[float], m: int, n: int) -> float:
 def half(a: list[float], n: int) -> float:
     return a[n // 2]
 """
+STEPS = """
+double every(int n, int k, const double *a)
+{ double s = 0; for (int i = 0; i < n; i += k) s += a[i]; return s; }
+double every_asked(int n, int k, const double *a, int asked)
+{ double s = 0; if (asked > 0) for (int i = 0; i < n; i += k) s += a[i]; return s; }
+"""
 A = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 
 pytestmark = pytest.mark.xdist_group("traced")
 
 
-@pytest.fixture(scope="module")
-def called(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def loaded(path: Path, text: str) -> dict[str, dict[str, Any]]:
     """Target -> function -> what calls it."""
-    folder = tmp_path_factory.mktemp("floor")
-    path = folder / "floor.py"
-    path.write_text(SOURCE)
+    path.write_text(text)
     found: dict[str, dict[str, Any]] = {}
-    for target, loaded in TARGETS.items():
-        own = folder / target
+    for target, kind in TARGETS.items():
+        own = path.parent / target
         own.mkdir()
         results = lift_file(path, targets=(target,), output=own, run=False)
-        loaded.prepare([result.name for result in results], own)
-        found[target] = {result.name: loaded(result.work.lifted, own) for result in results}
+        kind.prepare([result.name for result in results], own)
+        found[target] = {result.name: kind(result.work.lifted, own) for result in results}
     return found
+
+
+@pytest.fixture(scope="module")
+def called(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What calls the functions of Python."""
+    return loaded(tmp_path_factory.mktemp("floor") / "floor.py", SOURCE)
+
+
+@pytest.fixture(scope="module")
+def stepping(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What calls the functions of C."""
+    pytest.importorskip("clang.cindex", reason="libclang is not installed")
+    return loaded(tmp_path_factory.mktemp("steps") / "steps.c", STEPS)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -52,3 +69,16 @@ def test_a_negative_number_is_divided_downwards(target: str, called: dict[str, A
     if TARGETS[target].guards:
         with pytest.raises(ValueError, match=r"n // 2|requirement"):
             half({"a": A[:3], "n": -1})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_step_of_0_is_refused_where_it_is_taken(target: str, stepping: dict[str, Any]) -> None:
+    every, asked = stepping[target]["every"], stepping[target]["every_asked"]
+    assert every({"n": 5, "k": 2, "a": A})[0] == 21.0
+    assert asked({"n": 5, "k": 2, "a": A, "asked": 1})[0] == 21.0
+    if TARGETS[target].guards:
+        assert asked({"n": 5, "k": 0, "a": A, "asked": 0})[0] == 0.0
+        with pytest.raises(ValueError, match=r"k >= 1|requirement"):
+            every({"n": 5, "k": 0, "a": A})
+        with pytest.raises(ValueError, match=r"k >= 1 where|requirement"):
+            asked({"n": 5, "k": 0, "a": A, "asked": 1})

@@ -29,7 +29,7 @@ from tensmith.lifting.emit.python_writer import PythonWriter, literal
 from tensmith.lifting.lifted import ArrayView, EmittedFiles, Input, Lifted, Output
 from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summary import Requirement, length_symbol, measured
+from tensmith.lifting.summary import Requirement, SizeSymbol, length_symbol, measured
 
 # Templates of what array libraries say much alike.
 SPELLINGS = {
@@ -288,16 +288,27 @@ def _sizes(writer: PythonWriter, given: Mapping[str, str], asked: Iterable[Poly]
         local = writer.names.get(size.symbol)
         if local is None or size.symbol in values:
             local = writer.name(size.symbol if local is None else f"{size.symbol}_size")
-        bound[local] = f"max({poly(size.poly, writer.names).code}, 0)"
+        bound[local] = _size(writer, size, writer.names)
         renamed[size.symbol] = local
     if bound:
         writer.line(f"{', '.join(bound)} = {', '.join(bound.values())}")
     writer.names |= renamed
     for size in later:
-        taken = f" if {writer.condition(size.when)} else 0" if size.when else ""
         local = writer.name(size.symbol)
-        writer.line(f"{local} = max({poly(size.poly, {**writer.names, **given}).code}, 0){taken}")
+        writer.line(f"{local} = {_size(writer, size, {**writer.names, **given})}")
         writer.names[size.symbol] = local
+
+
+def _size(writer: PythonWriter, size: SizeSymbol, names: Mapping[str, str]) -> str:
+    """max(poly, 0); 0 where its path is not taken, or it divides by 0 and only some paths refuse that."""
+    asked = [writer.condition(size.when)] if size.when else []
+    requires = [r for r in writer.lifted.requires if r.kind == "at_least" and not r.when]
+    for bottom in dict.fromkeys(division.bottom for division in size.poly.divisions()):
+        above = [(bottom - r.poly).constant or 0 for r in requires if r.poly is not None]
+        if bottom.constant is None and max(above, default=0) < 1:
+            asked.append(f"{poly(bottom, names).code} != 0")
+    asked = [f"({each})" for each in asked] if len(asked) > 1 else asked
+    return f"max({poly(size.poly, names).code}, 0)" + (f" if {' and '.join(asked)} else 0" if asked else "")
 
 
 def _guard(

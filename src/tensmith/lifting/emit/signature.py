@@ -10,7 +10,7 @@ from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.names import Names, enclosed, poly_text
 from tensmith.ctext.scalar import CUnit
 from tensmith.formula.bounds import Ranges
-from tensmith.formula.poly import Poly, product
+from tensmith.formula.poly import FloorDiv, Poly, product
 from tensmith.formula.types import MachineType
 from tensmith.lifting.lifted import Lifted, Output
 from tensmith.lifting.loops import Array, dtype_of
@@ -182,9 +182,16 @@ class FunctionSignature:
         return enclosed(self._exact_text(poly))
 
     def _exact_text(self, poly: Poly) -> str:
+        """Over parameters that are not checked yet: what divides by 0 is 0, and then refused or not used."""
         assert self.unit is not None, "polynomials are printed into a unit"
         lower = {name: 0 if length_of(name) else -(2**63) for name in poly.symbols()}
-        return poly_text(poly, self.exact, self.unit.divide(Ranges({}, lower)))
+        divide = self.unit.divide(Ranges({}, lower))
+
+        def total(division: FloorDiv, top: str, bottom: str) -> str:
+            text = divide(division, top, bottom)
+            return text if division.bottom.constant else f"({enclosed(bottom)} == 0 ? 0 : {text})"
+
+        return poly_text(poly, self.exact, total)
 
     def elements(self, array: str) -> str:
         """The number of elements of an array parameter."""
