@@ -18,7 +18,7 @@ from tensmith.lifting.second import SecondReader
 from tensmith.lifting.second.checked import Checked
 from tensmith.lifting.second.inputs import Draw, DrawPlan, Sampler
 from tensmith.lifting.second.interpreted import Interpreter, Raised
-from tensmith.lifting.second.judge import Difference, LiftJudge
+from tensmith.lifting.second.judge import CallableLift, Difference, LiftJudge
 from tensmith.lifting.second.process import ProcessGone
 
 needs_compilers = pytest.mark.skipif(not compilers(), reason="gcc and g++ are not installed")
@@ -272,30 +272,66 @@ def test_a_scalar_that_must_be_no_nan_is_checked(tmp_path: Path) -> None:
 # How far apart floats may be.
 
 
+ADDED = "def f(a: list[float]) -> float:\n    s = 0.0\n    for v in a:\n        s += v\n    return s\n"
+
+
+def judge_of_sums(folder: Path, program: CallableLift) -> LiftJudge:
+    """Holds a program against the sum of a list."""
+    (folder / "f.py").write_text(ADDED)
+    (result,) = lift_file(folder / "f.py", targets=(), run=False)
+    lifted, function = result.work.lifted, result.work.function
+    assert lifted is not None and function is not None
+    return LiftJudge(lifted, SecondReader(folder / "f.py", [function]).sources["f"], program)
+
+
+def draw_of(values: Mapping[str, Any]) -> Draw:
+    return Draw(values, values, DrawPlan({}, {}, "small", (), (), False), 0)
+
+
 @pytest.mark.parametrize(("roundings", "same"), [(1, True), (-1, True), (4, False), (-4, False)])
 def test_a_sum_may_be_off_by_its_roundings_and_no_more(roundings: int, same: bool, tmp_path: Path) -> None:
     """A sum of n numbers of one sign in any order is off by n roundings at most."""
-    (tmp_path / "f.py").write_text(
-        "def f(a: list[float]) -> float:\n    s = 0.0\n    for v in a:\n        s += v\n    return s\n"
-    )
-    (result,) = lift_file(tmp_path / "f.py", targets=(), run=False)
-    lifted, function = result.work.lifted, result.work.function
-    assert lifted is not None and function is not None
-    source = SecondReader(tmp_path / "f.py", [function]).sources["f"]
     values = {"a": np.linspace(1, 2, 40)}
     off = 1 + roundings * 40 * np.finfo(np.float64).eps
 
     def program(arguments: Mapping[str, Any]) -> list[Any]:
         return [np.float64(sum(arguments["a"].tolist()) * off)]
 
-    judge = LiftJudge(lifted, source, program)
-    draw = Draw(values, values, DrawPlan({}, {}, "small", (), (), False), 0)
+    judge, draw = judge_of_sums(tmp_path, program), draw_of(values)
     if same:
         judge.one(draw)
         assert judge.compared == 1
     else:
         with pytest.raises(Difference):
             judge.one(draw)
+
+
+@pytest.mark.parametrize("last", [math.inf, math.nan])
+def test_a_number_is_not_what_is_none(last: float, tmp_path: Path) -> None:
+    found = [last]
+    judge, draw = (
+        judge_of_sums(tmp_path, lambda _: [np.float64(found[0])]),
+        draw_of({"a": np.array([1, last])}),
+    )
+    judge.one(draw)
+    assert judge.compared == 1
+    for other in (5.0, -math.inf):
+        found[0] = other
+        with pytest.raises(Difference):
+            judge.one(draw)
+
+
+def test_a_program_that_crashes_is_no_slow_one(tmp_path: Path) -> None:
+    def ended(crashed: bool) -> CallableLift:
+        def program(arguments: Mapping[str, Any]) -> list[Any]:
+            raise ProcessGone(crashed)
+
+        return program
+
+    draws = [draw_of({"a": np.ones(2)})]
+    assert judge_of_sums(tmp_path, ended(crashed=False)).all(draws) == 0
+    with pytest.raises(Difference, match="the program crashes"):
+        judge_of_sums(tmp_path, ended(crashed=True)).all(draws)
 
 
 @needs_compilers

@@ -44,7 +44,7 @@ def exactly(expected: Any, found: Any) -> bool:
 
 
 def closely(expected: Any, found: Any, bound: Values | float, scalar: MachineType) -> bool:
-    """Equal where infinite or NaN, within the bound where finite."""
+    """Equal where infinite or NaN, within the bound where finite; anything where the bound is not finite."""
     expected, found = np.asarray(expected), np.asarray(found)
     if expected.size == 0 or found.size == 0:
         return bool(expected.size == found.size)
@@ -54,8 +54,8 @@ def closely(expected: Any, found: Any, bound: Values | float, scalar: MachineTyp
     a, b = expected.astype(np.float64), found.astype(np.float64)
     with np.errstate(all="ignore"):
         room = bound + FUNCTIONS * float(limits.eps) * np.abs(a) + float(limits.tiny)
-        near = np.abs(a - b) <= room
-    return bool(np.all(near | (a == b) | (np.isnan(a) & np.isnan(b)) | np.isnan(room)))
+        near = np.isfinite(a) & np.isfinite(b) & (np.abs(a - b) <= room)
+    return bool(np.all(near | (a == b) | (np.isnan(a) & np.isnan(b)) | ~np.isfinite(bound)))
 
 
 def narrowest_rounding(function: Function) -> float:
@@ -96,7 +96,7 @@ def spread(
     results: Sequence[Any],
     directed: Callable[[int], Sequence[Any]] | None = None,
 ) -> list[Values]:
-    """For each result, how far each element may be from it; NaN where it may be anything.
+    """For each result, how far each element may be from it; NaN or infinite where it may be anything.
 
     run: runs the source on other inputs; None: only its own roundings count, as for whole numbers that it
     makes of floats. directed: runs it with its roundings upwards (1) or downwards (-1).

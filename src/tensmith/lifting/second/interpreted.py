@@ -100,9 +100,9 @@ class Interpreter:
             given = [_packed(value) for value in arguments]
             request = {"space": space, "name": name, "arguments": given, "same": same, "rounding": rounding}
             answer = self.ask(process, request)
-        except ProcessGone:
+        except ProcessGone as gone:
             self.process = None
-            raise
+            raise ProcessGone(gone.crashed and self.ready) from gone  # no call has crashed what never started
         return _unpacked(answer["value"]), [_unpacked(part) for part in answer["arguments"]]
 
     def ask(self, process: Process, request: Mapping[str, Any]) -> Any:

@@ -107,6 +107,10 @@ class LiftJudge:
             found = self.program(arguments)
         except Raised as raised:
             refused = raised
+        except ProcessGone as gone:
+            if gone.crashed:
+                raise self.difference(draw, "the program crashes") from gone
+            raise
         if refused is not None and self.guarded(refused):
             return
         try:
