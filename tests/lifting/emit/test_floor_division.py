@@ -21,6 +21,17 @@ def tail(a: list[float], m: int, n: int) -> float:
 
 def half(a: list[float], n: int) -> float:
     return a[n // 2]
+
+
+def average(k: list[int]) -> int:
+    s = 0
+    for v in k:
+        s += v
+    return s // len(k)
+
+
+def wrapped(k: list[int], b: list[float]) -> list[int]:
+    return [v % (len(b) + 1) for v in k]
 """
 STEPS = """
 double every(int n, int k, const double *a)
@@ -69,6 +80,16 @@ def test_a_negative_number_is_divided_downwards(target: str, called: dict[str, A
     if TARGETS[target].guards:
         with pytest.raises(ValueError, match=r"n // 2|requirement"):
             half({"a": A[:3], "n": -1})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_integers_are_divided_by_lengths(target: str, called: dict[str, Any]) -> None:
+    average, wrapped = called[target]["average"], called[target]["wrapped"]
+    assert average({"k": np.array([3, -4, 9, -9])})[0] == -1
+    np.testing.assert_array_equal(wrapped({"k": np.array([3, -4, 9]), "b": A[:1]})[0], [1, 0, 1])
+    if TARGETS[target].guards:
+        with pytest.raises(ValueError, match=r"len\(k\) != 0|requirement"):
+            average({"k": np.array([], np.int64)})
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -108,7 +108,10 @@ def _nonzero(w: PythonWriter, node: Node) -> None:
     if _refused(w, divisor) or _replaced(w, divisor):
         return
     required = [r.text for r in w.lifted.requires if r.kind == "nonzero"]
-    zero = w.target.spell("any_zero", w.assigned(divisor).code)
+    number = w.value(divisor)
+    zero = f"{number.code} == 0"
+    if not number.literal:
+        zero = w.target.spell("any_zero", w.assigned(divisor).code)
     # Nothing is divided where the quotients have no elements, though the divisor may have some.
     alone = [extent for extent in w.shape(node.output) if extent not in w.shape(divisor)]
     some = [f"{poly(extent, w.names).code} > 0 and " for extent in alone if extent.constant is None]
