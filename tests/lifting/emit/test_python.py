@@ -138,6 +138,16 @@ def test_divisors_are_checked_where_another_value_decides_that_they_are_used(tar
         function(2, k, x, np.array([2, 0], "i4"), None)
 
 
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_infinity_is_divided(target, tmp_path):
+    text = (
+        "#include <math.h>\nvoid f(int n, const float *x, float *y) "
+        "{ for (int i = 0; i < n; i++) y[i] = INFINITY / (x[i] + 1); }"
+    )
+    found = array(of_source(target, tmp_path, text)(2, np.array([1, -3], "f4"), None))
+    np.testing.assert_array_equal(found, [np.inf, -np.inf])
+
+
 def test_numpy_says_nothing_of_scalars_that_wrap(tmp_path):
     text = "unsigned char f(unsigned char a, unsigned char b) { return a + b; }"
     function = of_source("numpy", tmp_path, text)

@@ -263,7 +263,7 @@ def _add(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Express
 
 def _division_of_floats(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     a, b = operands
-    if a.literal and float(a.code) == 1 and _own(w, node.inputs[1], node):
+    if a.code in ("1", "1.0") and _own(w, node.inputs[1], node):
         return ExpressionText(f"{b.atom}.reciprocal_()")
     return _in_place("div", infix("/", PRODUCT))(w, node, operands)
 
