@@ -202,3 +202,11 @@ def total(x: list[float]):
     for v in x:
         found += v
     return found
+
+
+def total_of_rows(rows: list[list[float]]):
+    found = 0.0
+    for row in rows:
+        for v in row:
+            found += v
+    return found

@@ -193,6 +193,13 @@ def test_numbers_and_shapes_that_are_not_those_annotated_are_for_the_function_it
         total([[1.0, 2.0], [3.0, 4.0]])
 
 
+def test_no_rows_are_rows():
+    function = tensmith.lift(decorated.total_of_rows)
+    assert function([[1.0, 2.0], [3.0, 4.0]]) == 10 and function([]) == 0 and function([[]]) == 0
+    with pytest.warns(LiftWarning, match="rows must have 2 axes, not 1"), pytest.raises(TypeError):
+        function([1.0])
+
+
 def test_one_list_under_two_names_is_for_the_function_itself():
     np.testing.assert_array_equal(decorated.shift([1, 2, 3], [5, 6, 7]), [1, 5, 6])
     same = [1, 2, 3]

@@ -181,7 +181,8 @@ def _overflow(lifted: Lifted, arguments: tuple[Any, ...]) -> str:
     for name, type_ in lifted.function.fields:
         array = np.asarray(given[name])
         if isinstance(type_, Array):
-            known |= {length_symbol(name, axis): size for axis, size in enumerate(array.shape)}
+            shape = (*array.shape, *(0,) * type_.axes)  # no rows have no lengths
+            known |= {length_symbol(name, axis): shape[axis] for axis in range(type_.axes)}
         elif array.dtype.kind in "iub":
             known[name] = int(array)
         if array.dtype.kind in "iub":
