@@ -148,6 +148,16 @@ def test_infinity_is_divided(target, tmp_path):
     np.testing.assert_array_equal(found, [np.inf, -np.inf])
 
 
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_constants_may_be_any_unsigned_number(target, tmp_path):
+    text = (
+        "void f(int n, const unsigned *x, unsigned *y) { for (int i = 0; i < n; i++) "
+        "y[i] = x[i] > 3000000000u ? 4294967295u : x[i] * 2654435761u; }"
+    )
+    found = array(of_source(target, tmp_path, text)(2, np.array([7, 3000000001], "u4"), None))
+    np.testing.assert_array_equal(found, [7 * 2654435761 % 2**32, 4294967295])
+
+
 def test_numpy_says_nothing_of_scalars_that_wrap(tmp_path):
     text = "unsigned char f(unsigned char a, unsigned char b) { return a + b; }"
     function = of_source("numpy", tmp_path, text)

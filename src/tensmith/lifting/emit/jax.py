@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from tensmith.formula.arith import Array
 from tensmith.formula.functions import NUMPY_NAMES
 from tensmith.ir import Node
+from tensmith.ir.types import dtype_name
 from tensmith.lifting.emit import array_rules, emitter, rules
 from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule, call
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
@@ -99,6 +101,12 @@ class Jax(PythonEmitter):
         "mod": rules.remainder(array_rules.mod), "einsum": array_rules.einsum("jnp.einsum"),
         "cum_sum": _cum_sum,
     }  # fmt: skip
+
+    def constant(self, array: Array) -> ExpressionText:
+        """A number has its type where JAX, without 64-bit types, cannot give it that of what it meets."""
+        number = super().constant(array)
+        fits = array.dtype.kind not in "iu" or -(2**31) <= int(array) < 2**31
+        return number if fits else self.typed(number, dtype_name(array.dtype))
 
     def holds(self, writer: PythonWriter, condition: ExpressionText) -> str:
         """Not known inside jax.jit, where everything is read: subscripts are clamped there."""
