@@ -69,6 +69,18 @@ MISREAD = {
         "#include <vector>\nlong f(const std::vector<unsigned> &a) { long s = 0; "
         "for (unsigned v : a) s += (int)v / 2; return s; }",
     ),
+    "a parameter that is one constant": (
+        "f.c",
+        "int f(int n, const int *a, int k) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; "
+        "return k == 7100 ? s + 1 : s; }",
+        "int f(int n, const int *a, int k) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; "
+        "return k == 7100 ? s + 2 : s; }",
+    ),
+    "elements that are one constant": (
+        "f.c",
+        "int f(int n, const short *a) { int s = 0; for (int i = 0; i < n; i++) s += a[i] >= 710; return s; }",
+        "int f(int n, const short *a) { int s = 0; for (int i = 0; i < n; i++) s += a[i] > 710; return s; }",
+    ),
     "a power that is complex": (
         "f.py",
         "def f(a: list[float]) -> list[float]:\n    return [x ** 0.5 for x in a]\n",

@@ -1,8 +1,8 @@
 """Random arguments for a lifted function: what its requirements allow, and at times what they do not.
 
 Sizes are mostly small, with 0, 1 and negative numbers among them; integers are small, of the whole range of
-their type, or at its ends; floats are small dyadic numbers, normal ones, of many magnitudes, or NaN and
-infinities among normal ones.
+their type, at its ends, or at constants of the function; floats are small dyadic numbers, normal ones, of
+many magnitudes, or NaN and infinities among normal ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array
+from tensmith.lifting.loops import Array, nodes
 from tensmith.lifting.second.values import dtype, folded, is_flat
 from tensmith.lifting.summarize.constants import cast_constant, fold_constants, number
 from tensmith.lifting.summary import Path, Requirement, Term, length_symbol
@@ -124,11 +124,13 @@ def rows(kind: Array, scalars: Mapping[str, Any]) -> list[int]:
 
 class Sampler:
     """Draws arguments for one function; sizes: what extents are drawn from; stray: the share of arrays of
-    places that lie anywhere; twice: the share of draws that may pass one array as two arguments."""
+    places that lie anywhere; twice: the share of draws that may pass one array as two arguments; turning: the
+    share of integers, and of arrays of them, that lie at constants of the function, or hold such elements."""
 
     slack: Sequence[int] = SLACK
     stray: float = 0.05
     twice: float = 0.15
+    turning: float = 0.4
     largest: int = LARGEST
 
     def __init__(self, lifted: Lifted, seed: int) -> None:
@@ -143,6 +145,9 @@ class Sampler:
         self.places = {r.array: r.other for r in lifted.requires if r.kind == "there"}
         self.finite = Excuse.NOT_FINITE in excused(lifted.assumes)
         self.real = Excuse.COMPLEX in excused(lifted.assumes)
+        numbers = {part for part in nodes(lifted.function) if isinstance(part, Num)}
+        constants = sorted({int(each.value) for each in numbers if each.type.kind == "int"} - {-1, 0, 1})
+        self.turns = [each + by for each in constants for by in (-1, 0, 0, 1)]
 
     def draws(self, count: int, repeat: int) -> Iterator[Draw]:
         """Draws, `repeat` of each plan; scalars alone make plans that are used once."""
@@ -331,6 +336,10 @@ class Sampler:
             if kind.signed:
                 ends[3] = -1
             found = np.where(self.rng.random(shape) < 0.7, self.rng.choice(ends, shape), found)
+        turns = [each for each in self.turns if limits.min <= each <= limits.max]
+        if turns and self.rng.random() < self.turning:
+            chosen = self.rng.choice(np.array(turns, dtype(kind)), shape)
+            found = np.where(self.rng.random(shape) < 0.5, chosen, found) if shape else chosen
         return np.asarray(found, dtype(kind))
 
     def floats(self, shape: tuple[int, ...], style: str) -> Any:
