@@ -210,6 +210,58 @@ def test_tokens_stay_inside_the_vocabulary() -> None:
     assert compare_programs(program, other).verdict == "different"
 
 
+# Whole numbers and open sizes
+
+
+def whole(*nodes: Node, dtype: str = "u8", shape: tuple[int, ...] = (4,), **constants: object) -> Program:
+    """A program of whole numbers x and floats a and b."""
+    inputs = {"x": TensorType(dtype, shape)} | {name: TensorType("f32", (3,)) for name in "ab"}
+    return Program("p", inputs, ("y",), nodes, {name: np.asarray(c) for name, c in constants.items()})
+
+
+def test_integers_are_more_than_0_and_1() -> None:
+    once = whole(make_node("cast", ("x",), ("y",), {"to": 1}))
+    squared = whole(make_node("cast", ("x",), ("c",), {"to": 1}), make_node("mul", ("c", "c"), ("y",)))
+    assert compare_programs(once, squared).verdict == "different"
+    masked = whole(make_node("bitwise_and", ("x", "k"), ("y",)), k=np.uint8(15))
+    assert compare_programs(masked, whole(make_node("identity", ("x",), ("y",)))).verdict == "different"
+
+
+@pytest.mark.parametrize("mode", [2, 777])
+def test_a_number_that_a_program_asks_for_is_drawn(mode: int) -> None:
+    nodes = make_node("equal", ("x", "k"), ("e",)), make_node("where", ("e", "a", "b"), ("y",))
+    asked = whole(*nodes, dtype="i64", shape=(), k=mode)
+    plain = whole(make_node("identity", ("b",), ("y",)), dtype="i64", shape=())
+    assert compare_programs(asked, plain).verdict == "different"
+
+
+def test_integers_that_are_sizes_stay_small() -> None:
+    """A range up to any 64-bit number has no room anywhere."""
+    counted = make_node("range", ("zero", "x", "one"), ("r",))
+    ends = {"zero": np.int64(0), "one": np.int64(1)}
+    left = whole(counted, make_node("cast", ("r",), ("y",), {"to": 1}), dtype="i64", shape=(), **ends)
+    right = replace(left, nodes=(counted, make_node("identity", ("r",), ("i",)),
+                                 make_node("cast", ("i",), ("y",), {"to": 1})))  # fmt: skip
+    assert compare_programs(left, right).equal
+
+
+def test_a_row_that_differs_is_picked() -> None:
+    table = np.random.default_rng(0).normal(size=(20_000, 3)).astype(np.float32)
+    left = whole(make_node("gather", ("table", "x"), ("y",)), dtype="i64", table=table)
+    other = table.copy()
+    other[12_345] += 1
+    assert compare_programs(left, left.with_constants({"table": other})).verdict == "different"
+
+
+@pytest.mark.parametrize("bounds", [([0], [512]), ([-512], [2**63 - 1])])
+def test_a_length_beyond_what_is_cut_off_is_run(bounds: tuple[list[int], list[int]]) -> None:
+    inputs = {"x": TensorType("f32", (Poly.symbol("batch"), Poly.symbol("length")))}
+    constants = {"s": np.array(bounds[0]), "e": np.array(bounds[1]), "axis": np.array([1])}
+    cut = Program("p", inputs, ("y",), (make_node("slice", ("x", "s", "e", "axis"), ("y",)),), constants)
+    whole = replace(cut, nodes=(make_node("identity", ("x",), ("y",)),))
+    assert compare_programs(cut, whole).verdict == "different"
+
+
 # Primes and sums
 
 

@@ -23,7 +23,8 @@ each of them for every number, and random functions of all k residues (see joint
 A division by zero, which is 0 here, may make equal programs differ: so only programs that differ several
 times in a row are different, and the probability is multiplied by the number of trials.
 The keyed hash of joint stands for a random function. Integer inputs are values, not variables: of them, and
-of symbolic sizes, only those drawn are tested.
+of symbolic sizes, only those drawn are tested. Integers are drawn over all their range, numbers that the
+programs compare with among them; lengths are once drawn beyond what slices and comparisons hold against them.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ from tensmith.ir.part import without_dead
 Verdict = Literal["equal", "different", "unknown"]
 
 _TRIALS = 3
-# How often whole numbers are drawn: two by two, Booleans and their opposites.
-_DRAWS = 4
+# How often whole numbers are drawn: two by two, Booleans and their opposites; integers at first as positions,
+# and then over all their range. More often where an input has fewer of them than _MOST_DRAWS altogether.
+_DRAWS, _NARROW_DRAWS, _MOST_DRAWS = 4, 2, 64
 MOST_PRIMES = 16
 # So improbable an error is small enough.
 _ERROR = 1e-9
@@ -194,14 +196,50 @@ class _Comparison:
         if output:
             return self._different(output, 1)
         spent = time.perf_counter() - start
+        if output := self._differs_beyond(spent, seconds):
+            return self._different(output, 1)
         _, chance, _ = self._bound
         count = primes or next((k for k in range(2, most) if chance(k) <= _ERROR), most)
         affordable = min((seconds - spent) / max(spent, 1e-3), MOST_PRIMES)
         count = count if primes else max(2, min(count, int(affordable)))
-        for draw in range(_DRAWS if any(not t.floating for t in self.left.inputs.values()) else 1):
-            if output := self._differs(self.small, 1 if draw else count, draw):
+        for draw in self._draws():
+            if draw >= _DRAWS and time.perf_counter() - start > seconds / 8:
+                break
+            if output := self._differs_in(draw, 1 if draw else count):
                 return self._different(output, count)
         return self.passed(count)
+
+    def _draws(self) -> list[int]:
+        """The numbers of the draws of whole numbers: from _DRAWS on every other one, without opposites."""
+        if all(type_.floating for type_ in self.left.inputs.values()):
+            return [0]
+        programs = self.left, self.right
+        given = sampling.shapes(self.left, self.small).items()
+        sizes = [math.prod(shape) for name, shape in given if sampling.roams(programs, name)]
+        more = _MOST_DRAWS // max(1, min(sizes, default=_MOST_DRAWS)) - 1
+        return [*range(_DRAWS), *range(_DRAWS, _DRAWS + 2 * more, 2)]
+
+    def _differs_in(self, draw: int, count: int) -> str:
+        """See _differs. Where integers of all their range give no program, these are positions or 0 and 1."""
+        if draw >= _NARROW_DRAWS:
+            with contextlib.suppress(ProgramError, MemoryError, OverflowError):
+                return self._differs(self.small, count, draw, wide=True)
+        return self._differs(self.small, count, draw)
+
+    def _differs_beyond(self, spent: float, seconds: float) -> str:
+        """See _differs, of sizes beyond the numbers that the programs hold against them; "" where that takes
+        too long, or is no program."""
+        far = sampling.beyond((self.left, self.right), self.large)
+        elements = [
+            sum(math.prod(shape) for shape in sampling.shapes(self.left, sizes).values())
+            for sizes in (self.large, far)
+        ]
+        longer = elements[1] / max(1, elements[0])
+        if far == self.large or spent * longer**1.5 > seconds / 2:
+            return ""
+        with contextlib.suppress(ProgramError, MemoryError, OverflowError):
+            return self._differs(far, 1, 0)
+        return ""
 
     def passed(self, count: int) -> FieldCheck:
         """What is known once the test with so many primes was passed."""
@@ -219,7 +257,7 @@ class _Comparison:
         """The primes of a trial: a function of the seed."""
         return sampling.random_primes(count, np.random.default_rng([self.seed, count, trial]))
 
-    def _differs(self, assignment: Mapping[str, int], count: int, draw: int) -> str:
+    def _differs(self, assignment: Mapping[str, int], count: int, draw: int, *, wide: bool = False) -> str:
         """The first output that differs in every trial; "" if all are equal in one.
 
         Trials differ in their primes and real numbers alone, one of which may divide by zero; whole numbers
@@ -227,14 +265,16 @@ class _Comparison:
         """
         output = ""
         for trial in range(_TRIALS):
-            output = self._trial(assignment, self.primes(count, trial), trial, draw)
+            output = self._trial(assignment, self.primes(count, trial), trial, draw, wide)
             if not output:
                 return ""
         return output
 
-    def _trial(self, assignment: Mapping[str, int], primes: tuple[int, ...], trial: int, draw: int) -> str:
+    def _trial(
+        self, assignment: Mapping[str, int], primes: tuple[int, ...], trial: int, draw: int, wide: bool
+    ) -> str:
         seed = (self.seed << 4) + trial
-        whole = self._whole(assignment, draw)
+        whole = self._whole(assignment, draw, wide)
         inputs = [{**whole, **sampling.residues(self.left, assignment, PrimeField(p, seed))} for p in primes]
         sides = [_outputs(program, inputs, primes, seed) for program in (self.left, self.right)]
         for name in self.left.outputs:
@@ -255,10 +295,10 @@ class _Comparison:
         chance = _Chance(degrees, worst)
         return chance.degree, chance, reason
 
-    def _whole(self, assignment: Mapping[str, int], draw: int) -> dict[str, Array]:
+    def _whole(self, assignment: Mapping[str, int], draw: int, wide: bool = False) -> dict[str, Array]:
         """Integer and Boolean inputs, a function of the seed; of two draws, one has the other's opposites."""
         generator = np.random.default_rng([self.seed, 0x1D5, draw // 2])
-        found = sampling.whole_inputs((self.left, self.right), assignment, generator)
+        found = sampling.whole_inputs((self.left, self.right), assignment, generator, wide=wide)
         return {name: np.asarray(~a) if draw % 2 and a.dtype == bool else a for name, a in found.items()}
 
     def _sizes(self, program: Program, degrees: Degrees) -> list[Quotient]:
