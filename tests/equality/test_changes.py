@@ -12,7 +12,7 @@ from nets import Net
 from small_network import network
 from tensmith.equality import changes, programs
 from tensmith.equality.changes import compare_changes
-from tensmith.ir import Node, Program, make_node
+from tensmith.ir import Node, Program, TensorType, make_node
 
 
 def with_node(program: Program, name: str, *nodes: Node, **constants: np.ndarray) -> Program:
@@ -126,3 +126,13 @@ def test_what_is_found_does_not_hang_on_the_clock(monkeypatch: pytest.MonkeyPatc
     clock = itertools.count(step=1e6)
     monkeypatch.setattr(programs.time, "perf_counter", lambda: next(clock))
     assert compare_changes(start, with_node(start, "v2", *less)) == found
+
+
+@pytest.mark.parametrize("dtype", ["i16", "i32", "i64"])
+def test_integers_of_every_width_are_more_than_0_and_1(dtype: str) -> None:
+    inputs = {"x": TensorType(dtype, (64,)), "z": TensorType("f32", (64,))}
+    codes = (make_node("cast", ("x",), ("v",), {"to": 1}), make_node("add", ("v", "z"), ("y",)))
+    start = Program("p", inputs, ("y",), codes, {})
+    assert compare_changes(start, with_node(start, "v", codes[0])).evidence == "checked"
+    other = make_node("cast", ("x",), ("w",), {"to": 1}), make_node("mul", ("w", "w"), ("v",))
+    assert compare_changes(start, with_node(start, "v", *other)).different == "v"

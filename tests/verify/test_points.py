@@ -7,7 +7,7 @@ import json
 import random
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import forgery_points as forgery
@@ -22,6 +22,8 @@ from tensmith.deploy.again import verify_point
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.errors import ProgramError, VerificationError
+from tensmith.ir import Program, make_node
+from tensmith.ir.types import TensorType
 from tensmith.report.metric import Metric
 from tensmith.verify import library
 from tensmith.verify.finding import VerifyResult
@@ -131,6 +133,24 @@ def test_a_library_that_is_not_what_the_model_compiles_to_is_not_run(
     assert any(claim.startswith("libmodel.so computes") for claim in result.unchecked)
     asked = verify_point(folder, root / "original.onnx", run_library=True)
     assert ran.exists() and not any(claim.startswith("libmodel.so computes") for claim in asked.unchecked)
+
+
+class Halves:
+    """In the place of ONNX Runtime: half of what it is given, and no number of more than `most`."""
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: np.where(array > self.most, np.nan, array / 2) for name, array in inputs.items()}
+
+
+def test_a_library_is_run_on_all_bytes() -> None:
+    x = TensorType("u8", (64,))
+    program = Program("p", {"x": x}, ("y",), (make_node("cast", ("x",), ("y",), {"to": 1}),), {})
+    for most, wide in ((np.inf, True), (200, False)):
+        given = [library._asked(program, {}, number, Halves(most))[0]["x"].max() for number in range(4)]
+        assert [number > 200 for number in given] == [False, wide] * 2
 
 
 def test_a_folder_is_loaded_only_as_it_was_certified(root: Path, tmp_path: Path) -> None:

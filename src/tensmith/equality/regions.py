@@ -9,6 +9,7 @@ rounding the inputs to 32 bits would change (or 1e-9 of the largest number, far 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -74,8 +75,7 @@ def _in_numbers(left: Program, right: Program) -> FieldCheck:
     """Equal on random numbers: no bound is known of what that overlooks."""
     for attempt in range(_ROUNDS if left.inputs else 1):
         try:
-            inputs = _random_inputs((left, right), attempt)
-            wanted = _value(left, inputs)
+            inputs, wanted = _answered(left, right, attempt)
         except ProgramError as problem:
             return FieldCheck("unknown", reason=str(problem))
         try:
@@ -88,6 +88,15 @@ def _in_numbers(left: Program, right: Program) -> FieldCheck:
         if not same:
             return FieldCheck("different", reason="it differs on random numbers")
     return FieldCheck("equal", reason="equal on random numbers")
+
+
+def _answered(left: Program, right: Program, seed: int) -> tuple[dict[str, Array], Array]:
+    """Random inputs, integers of all their range where the left program runs on them, and what it gives."""
+    inputs = _random_inputs((left, right), seed, wide=True)
+    with contextlib.suppress(ProgramError):
+        return inputs, _value(left, inputs)
+    inputs = _random_inputs((left, right), seed, wide=False)
+    return inputs, _value(left, inputs)
 
 
 def _value(program: Program, inputs: Mapping[str, Array]) -> Array:
@@ -123,9 +132,10 @@ def _sensitivity(program: Program, inputs: Mapping[str, Array], value: Array) ->
     return moved
 
 
-def _random_inputs(programs: tuple[Program, ...], seed: int) -> dict[str, Array]:
-    """Floats of many magnitudes or small ones, bytes of their whole range, positions that exist."""
-    found = sampling.whole_inputs(programs, {}, np.random.default_rng(seed))
+def _random_inputs(programs: tuple[Program, ...], seed: int, wide: bool) -> dict[str, Array]:
+    """Floats of many magnitudes or small ones, bytes of their whole range, positions that exist; other
+    integers as wide as that says."""
+    found = sampling.whole_inputs(programs, {}, np.random.default_rng(seed), wide=wide)
     for place, (name, type_) in enumerate(programs[0].inputs.items()):
         if type_.floating or type_.dtype in ("i8", "u8"):
             numbers = np.roll(_numbers(type_.dtype, seed), 997 * place)

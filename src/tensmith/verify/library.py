@@ -6,10 +6,13 @@ this machine's own compiler makes of the model, or if the user asks for it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tensmith import gate
 from tensmith.engine.base import BASELINE_ENGINE, ENGINES, compiler
@@ -124,8 +127,7 @@ def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
         ):
             worst, off, answers = 0.0, 0.0, set()
             for number in range(_SAMPLES):
-                inputs = normal_inputs(program, deployed.sizes, number)
-                expected = reference.run(inputs)
+                inputs, expected = _asked(program, deployed.sizes, number, reference)
                 answers.add(b"".join(array.tobytes() for array in expected.values()))
                 found = worker.run(inputs)
                 apart = farthest(expected, found)
@@ -141,6 +143,21 @@ def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
     if off:
         detail += f", by the interpreter where ONNX Runtime's answers are {off:.1e} apart"
     return Finding(claim, "holds" if holds else "does not hold", detail)
+
+
+def _asked(
+    program: Program, sizes: Mapping[str, int], number: int, reference: SessionWorker
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Random inputs and ONNX Runtime's answers: every other time of integers over all their range, where it
+    answers these with finite numbers."""
+    if number % 2:
+        with contextlib.suppress(TensmithError):
+            inputs = normal_inputs(program, sizes, number, wide=True)
+            answers = reference.run(inputs)
+            if all(np.isfinite(array).all() for array in answers.values()):
+                return inputs, answers
+    inputs = normal_inputs(program, sizes, number)
+    return inputs, reference.run(inputs)
 
 
 def _meant(program: Program, inputs: Mapping[str, Any]) -> Mapping[str, Any] | None:
