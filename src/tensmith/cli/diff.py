@@ -37,8 +37,8 @@ def diff(
     seconds: Annotated[float, typer.Option(help="Time for the test over prime fields.")] = 60.0,
 ) -> Answer:
     """Tell whether two models compute the same: proved by exact rules, or equal over prime fields with a
-    bound on the error, for whatever batch; or how far their outputs are apart and the first value that
-    differs. Exit code 0 if they are equal, 1 if they are not or nobody knows."""
+    bound on the error where one is known, for whatever batch; or how far their outputs are apart and the
+    first value that differs. Exit code 0 if they are equal, 1 if they are not or nobody knows."""
     from tensmith.errors import OutputError, UsageError
     from tensmith.files import write_bytes
     from tensmith.frontend.model import read_model
@@ -83,7 +83,9 @@ def _lines(found: ModelDifference, tolerance: float) -> Iterator[str]:
         yield from (f"  assumed: {sentence}" for sentence in found.assumed)
         return
     if found.evidence == "checked":
-        chance = f"wrong with a probability of at most {found.error_probability:.1e}"
+        chance = "no bound on the error is known"
+        if found.error_probability < 1:
+            chance = f"wrong with a probability of at most {found.error_probability:.1e}"
         yield f"Equal: checked over random prime fields, {chance}."
         yield from (f"  assumed: {sentence}" for sentence in found.assumed)
         return

@@ -14,11 +14,12 @@ REALS = (
     "Both sides are defined: no divisor is zero, no root or logarithm is taken of a negative number.",
     "Open sizes that meet are equal: none is 1, and stretched to another.",
 )
+DRAWN = "Integer inputs and symbolic sizes are tested at the values drawn."
 FIELD = (
     *REALS,
     "Functions that are not arithmetic (exp, sqrt, max ...) are taken as unknown functions, stood for by a "
     "keyed hash.",
-    "Integer inputs and symbolic sizes are tested at the values drawn.",
+    DRAWN,
 )
 PURE = ("Ops are pure functions of their inputs and attributes.",)
 # A false pass below this probability makes a test an exact check.

@@ -6,6 +6,7 @@ symbolic sizes by where they stand. What differs is run by ONNX Runtime on the s
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from tensmith.engine.base import BASELINE_ENGINE
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import Apart, distance
 from tensmith.equality.programs import compare_programs
-from tensmith.equality.sampling import normal_inputs, symbols
+from tensmith.equality.sampling import normal_inputs, picks_alone, roams, symbols
 from tensmith.equality.sweep import ALIKE, Swept, swept
 from tensmith.errors import ModelError, TensmithError
 from tensmith.files import TemporaryFolder
@@ -29,7 +30,7 @@ from tensmith.ir.ops.softmax import LEFT_OUT, MASKED
 from tensmith.ir.part import without_dead
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.trail import Traced, exhaust, in_phase, simplified, simplify
-from tensmith.verify.claims import REALS
+from tensmith.verify.claims import DRAWN, REALS
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 Verdict = Literal["equal", "different", "unknown"]
@@ -47,10 +48,10 @@ class ModelDifference:
     """What is known of two models.
 
     evidence: "proved" by `rules` exact steps; "checked" over prime fields, wrong with at most
-    `error_probability`; "measured" of models that differ. outputs: how far each is apart on `inputs`, drawn
-    from `seed` at `sizes`. first: the first value of the first model, in its order, that the second computes
-    nowhere though it computes all that it is made of; by its name, operator and distance from the next best.
-    assumed: what equality was proved or checked under, a sentence each.
+    `error_probability`, 1 where no bound is known; "measured" of models that differ. outputs: how far each is
+    apart on `inputs`, drawn from `seed` at `sizes`. first: the first value of the first model, in its
+    order, that the second computes nowhere though it computes all that it is made of; by its name, operator
+    and distance from the next best. assumed: what equality was proved or checked under, a sentence each.
     """
 
     verdict: Verdict
@@ -89,22 +90,13 @@ def compare_models(left: Program, right: Program, *, seed: int = 0, seconds: flo
     ways = (_Pair(ours, theirs), _as_floats_are(*given))
     for way in ways if alike else ():
         if (found := _swept(way, seed, deadline - time.monotonic())) is not None:
-            return ModelDifference(
-                "equal", "checked", found.error_probability, seed=seed, assumed=way.assumed
-            )
+            return _checked(way, found.error_probability, "", seed)
     measured = _measured(left, right, seed)
     for way in ways if measured.near else ways[:1]:
         left_over = max(1.0, deadline - time.monotonic())
         tested = compare_programs(way.left, way.right, seed=seed, seconds=left_over)
         if tested.equal and tested.error_probability < 1:
-            return ModelDifference(
-                "equal",
-                "checked",
-                tested.error_probability,
-                reason=tested.reason,
-                seed=seed,
-                assumed=way.assumed,
-            )
+            return _checked(way, tested.error_probability, tested.reason, seed)
         if not way.assumed:
             verdict = "different" if "different" in (measured.verdict, tested.verdict) else measured.verdict
             measured = replace(measured, verdict=verdict, reason=tested.reason)
@@ -123,6 +115,21 @@ class _Pair(NamedTuple):
     left: Program
     right: Program
     assumed: tuple[str, ...] = ()
+
+
+def _checked(pair: _Pair, probability: float, reason: str, seed: int) -> ModelDifference:
+    """Equal over fields. Of integers that are more than positions, what is not drawn has no bound."""
+    whole = [name for name, type_ in pair.left.inputs.items() if not type_.floating]
+    bounded = all(picks_alone(program, name) for program in (pair.left, pair.right) for name in whole)
+    drawn = whole or any(symbols(pair.left))
+    return ModelDifference(
+        "equal",
+        "checked",
+        probability if bounded else 1.0,
+        reason=reason,
+        seed=seed,
+        assumed=(*pair.assumed, *([DRAWN] if drawn else [])),
+    )
 
 
 def _swept(pair: _Pair, seed: int, seconds: float) -> Swept | None:
@@ -311,22 +318,37 @@ def canonical(program: Program) -> Program:
 # What differs
 
 
-def _inputs(program: Program, seed: int) -> tuple[Arrays, dict[str, int]]:
+def _inputs(program: Program, seed: int, wide: bool = False) -> tuple[Arrays, dict[str, int]]:
     """Random inputs, and the sizes that they have."""
     batches, lengths = symbols(program)
     sizes = dict.fromkeys(lengths, _LENGTH) | dict.fromkeys(batches, _BATCH)
-    return normal_inputs(program, sizes, seed), sizes
+    return normal_inputs(program, sizes, seed, wide=wide), sizes
 
 
 def _measured(left: Program, right: Program, seed: int) -> ModelDifference:
-    """How far the models are apart on inputs, and where that begins."""
+    """How far the models are apart on inputs, and where that begins.
+
+    Where they are not, and integers may be any, it is how far they are apart on integers of all their range.
+    """
     given, sizes = _inputs(left, seed)
-    ours, theirs = (values_of(program, given) for program in (left, right))
-    outputs = {name: distance(ours[name], theirs[name]) for name in left.outputs}
+    ours, theirs, outputs = _answers(left, right, given)
+    if not any(apart.most for apart in outputs.values()) and any(
+        roams((left, right), name) for name in left.inputs
+    ):
+        with contextlib.suppress(TensmithError):
+            wide, _ = _inputs(left, seed, wide=True)
+            ours, theirs, outputs = _answers(left, right, wide)
+            given = wide
     differs = any(apart.most for apart in outputs.values())
     first = _first(left, right, ours, theirs) if differs else None
     known: Verdict = "different" if differs else "unknown"
     return ModelDifference(known, "measured", 0.0, 0, "", outputs, first, given, sizes, seed)
+
+
+def _answers(left: Program, right: Program, given: Arrays) -> tuple[Arrays, Arrays, dict[str, Apart]]:
+    """The values of both models on inputs, and how far their outputs are apart."""
+    ours, theirs = (values_of(program, given) for program in (left, right))
+    return ours, theirs, {name: distance(ours[name], theirs[name]) for name in left.outputs}
 
 
 def values_of(program: Program, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
