@@ -10,7 +10,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, PrimeField
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program
-from tensmith.ir.ops.cast import Cast
+from tensmith.ir.ops.cast import Conversion
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.slicing import Slice
 from tensmith.ir.types import TensorType
@@ -203,7 +203,7 @@ def picks_alone(program: Program, name: str) -> bool:
         if not places or node.traits.measures or (node.traits.subscripts and places == [1]):
             continue
         moves = node.traits.joins or (node.traits.moves and places == [0])
-        if not moves and not (node.kind(Cast) and program.type(node.output).numpy.kind in "iu"):
+        if not moves and not (node.kind(Conversion) and program.type(node.output).numpy.kind in "iu"):
             return False
         carried.update(filter(None, node.outputs))
     return carried.isdisjoint(program.outputs)

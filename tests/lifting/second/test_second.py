@@ -327,7 +327,7 @@ def test_a_number_is_not_what_is_none(last: float, tmp_path: Path) -> None:
     )
     judge.one(draw)
     assert judge.compared == 1
-    for other in (5.0, -math.inf):
+    for other in (5.0, *([-math.inf] if last == math.inf else [])):
         found[0] = other
         with pytest.raises(Difference):
             judge.one(draw)
