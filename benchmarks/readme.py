@@ -134,7 +134,7 @@ def amx(found: Results) -> Iterator[str]:
     yield "The same on a server with tile registers (Intel AMX), which multiply matrices of bytes:"
     yield _fronts_table(rows, _peers(there))
     least, most = (pick(ratios, key=lambda name: ratios[name]["ratio"]) for pick in (min, max))
-    ends = " to ".join(f"{_times(ratios[name])} ({NAMES[name]})" for name in (least, most))
+    ends = " to ".join(f"{ratios[name]['ratio']:.2f}x ({NAMES[name]})" for name in (least, most))
     faster = sum(row["low"] > 1 for row in ratios.values())
     yield (
         f"There the native engine in 8 bits is {ends} over the fastest of the others; surely faster on "
