@@ -24,7 +24,7 @@ from tensmith.data.split import Splits
 from tensmith.errors import DataError, EngineError, ProgramError, TensmithError
 from tensmith.ir import Program
 from tensmith.recovery import distill, known, training
-from tensmith.recovery.feed import Feed, Samples, mirrored, shifted
+from tensmith.recovery.feed import Feed, Samples, mirrored, parts_of, shifted
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.network import NetworkSession, TorchNetwork
 from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss
@@ -116,7 +116,7 @@ def test_batches_come_again_and_the_original_is_asked_once(
 def test_steps_fit_their_time(original: Program, pruned: Program, tmp_path: Path) -> None:
     course = lessons(original, pruned, tmp_path / "state.npz")
     assert course._steps_in(100, 0.5, 0.5) == 100
-    course._original.of(0, list(training.parts_of(course._feed.at(0), course._network.program, 64)))
+    course._original.of(0, list(parts_of(course._feed.at(0), course._network.program, 64)))
     for seconds, steps in ((0, 0), (100, 200)):  # but for the batch whose answers are known
         found = course._steps_in(training._BATCHES + seconds, 0.5, 0.5)
         assert abs(found - training._BATCHES - steps) <= 1

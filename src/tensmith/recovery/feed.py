@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tensmith.data import Subset
-from tensmith.data.dataset import Inputs
+from tensmith.data.dataset import Inputs, sample_count
+from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
-from tensmith.ir import TensorType
+from tensmith.ir import Program, TensorType
 
 # By input of the model.
 Samples = Mapping[str, Array]
@@ -91,3 +92,18 @@ class Feed:
             return bool(np.mean(classes(self.prepared(images, (change,), random)) == plain) >= _BORNE)
 
         return replace(self, changes=tuple(filter(borne, (mirrored, shifted))))
+
+
+def parts_of(samples: Samples, program: Program, most: int) -> Iterator[Samples]:
+    """The samples in as many at a time as the program takes, or at most so many.
+
+    ProgramError where it takes more than there are.
+    """
+    sizes = [type_.dims[0] for type_ in program.inputs.values() if type_.dims]
+    fixed = next((size for size in sizes if isinstance(size, int)), None)
+    count = sample_count(samples)
+    size = fixed or min(count, most)
+    if count < size:
+        raise ProgramError("it takes more samples at a time than a batch has, or there are")
+    for start in range(0, count - size + 1, size):
+        yield between(samples, start, start + size)

@@ -18,11 +18,11 @@ from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.recovery.distill import Tells
-from tensmith.recovery.feed import Feed, Samples
+from tensmith.recovery.feed import Feed, Samples, parts_of
 from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import Learning
 from tensmith.recovery.network import TorchNetwork, require_agreement, usual_device
-from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss, parts_of
+from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss
 from tensmith.rewrite.archives import digest_of, trained_path, write_arrays
 from tensmith.rewrite.lossy.recover import Recover
 from tensmith.rewrite.method import LOSSY

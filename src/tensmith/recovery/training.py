@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -23,10 +23,9 @@ from tensmith.errors import DataError, EngineError, ProgramError, VerificationEr
 from tensmith.formula.arith import Array
 from tensmith.hardware import BF16_DOT, detect_cpu
 from tensmith.interrupt import postponed
-from tensmith.ir import Program
 from tensmith.recovery.coded_size import CodedSize
 from tensmith.recovery.distill import Tells, distillation, spreads
-from tensmith.recovery.feed import Feed, Samples, between
+from tensmith.recovery.feed import Feed, Samples, parts_of
 from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import LearningZeros
 from tensmith.recovery.network import NetworkSession, TorchNetwork, usual_device
@@ -485,18 +484,3 @@ def _multiplies_bfloat16(device: str) -> bool:
     if device != "cpu":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return not BF16_DOT.isdisjoint(detect_cpu().features)
-
-
-def parts_of(samples: Samples, program: Program, most: int) -> Iterator[Samples]:
-    """The samples in as many at a time as the program takes, or at most so many.
-
-    ProgramError where it takes more than there are.
-    """
-    sizes = [type_.dims[0] for type_ in program.inputs.values() if type_.dims]
-    fixed = next((size for size in sizes if isinstance(size, int)), None)
-    count = sample_count(samples)
-    size = fixed or min(count, most)
-    if count < size:
-        raise ProgramError("it takes more samples at a time than a batch has, or there are")
-    for start in range(0, count - size + 1, size):
-        yield between(samples, start, start + size)

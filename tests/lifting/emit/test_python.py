@@ -114,28 +114,34 @@ def test_positions_have_64_bits(target, tmp_path):
     assert found[-1] == np.float32(49_999**2) and found[2] == 4
 
 
-@pytest.mark.parametrize("target", LIBRARIES)
-def test_a_divisor_in_a_branch_is_checked_as_stated(target, tmp_path):
-    text = (
+def _ints(*numbers: int) -> Any:
+    return np.array(numbers, "i4")
+
+
+# A divisor in a branch, and divisors that another value decides are used: (source, arguments that divide,
+# what comes of them, arguments that divide by 0, what is said).
+DIVISORS = [
+    (
         "void f(int n, int d, const int *k, const int *x, int *y) "
-        "{ for (int i = 0; i < n; i++) y[i] = k[i] > 0 ? x[i] / d : 0; }"
-    )
-    function, k, x = of_source(target, tmp_path, text), np.array([1, 0], "i4"), np.array([7, 9], "i4")
-    np.testing.assert_array_equal(array(function(2, 3, k, x, None)), [2, 0])
-    with pytest.raises(ValueError, match="f requires d != 0"):
-        function(2, 0, k, x, None)
+        "{ for (int i = 0; i < n; i++) y[i] = k[i] > 0 ? x[i] / d : 0; }",
+        (3, _ints(1, 0), _ints(7, 9)), [2, 0], (0, _ints(1, 0), _ints(7, 9)), "f requires d != 0",
+    ),
+    (
+        "void f(int n, const int *k, const int *x, const int *d, int *y) { for (int i = 0; i < n; i++) "
+        "if (k[i] == 3) y[i] = 0; else y[i] = x[i] / d[i]; }",
+        (_ints(3, 1), _ints(7, 9), _ints(0, 2)), [0, 4], (_ints(3, 1), _ints(7, 9), _ints(2, 0)),
+        "f requires no element of d that is read is 0",
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("target", LIBRARIES)
-def test_divisors_are_checked_where_another_value_decides_that_they_are_used(target, tmp_path):
-    text = (
-        "void f(int n, const int *k, const int *x, const int *d, int *y) { for (int i = 0; i < n; i++) "
-        "if (k[i] == 3) y[i] = 0; else y[i] = x[i] / d[i]; }"
-    )
-    function, k, x = of_source(target, tmp_path, text), np.array([3, 1], "i4"), np.array([7, 9], "i4")
-    np.testing.assert_array_equal(array(function(2, k, x, np.array([0, 2], "i4"), None)), [0, 4])
-    with pytest.raises(ValueError, match="f requires no element of d that is read is 0"):
-        function(2, k, x, np.array([2, 0], "i4"), None)
+@pytest.mark.parametrize(("text", "good", "wanted", "bad", "says"), DIVISORS, ids=["branch", "other value"])
+def test_divisors_that_a_branch_divides_by_are_checked(target, text, good, wanted, bad, says, tmp_path):
+    function = of_source(target, tmp_path, text)
+    np.testing.assert_array_equal(array(function(2, *good, None)), wanted)
+    with pytest.raises(ValueError, match=says):
+        function(2, *bad, None)
 
 
 @pytest.mark.parametrize("target", LIBRARIES)

@@ -82,22 +82,7 @@ KEPT = """program p {
   %y = mul(%t, %g)
   return %y
 }"""
-
-EPSILON = """program p {
-  input %x: f64[2, 2]
-  const %two: f64[] = 2.0
-  const %ax: i64[1] = [-1]
-  const %e: f64[] = 0.001
-  const %g: f64[2] = [1.0, 1.0]
-  %q = pow(%x, %two)
-  %m = reduce_mean(%q, %ax)
-  %v = add(%m, %e)
-  %r = sqrt(%v)
-  %i = reciprocal(%r)
-  %t = mul(%x, %i)
-  %y = mul(%t, %g)
-  return %y
-}"""
+EPSILON = KEPT.replace(" {keepdims = 0}", "").replace("f32", "f64").replace("0.0009765625", "0.001")
 
 
 @pytest.mark.parametrize(
@@ -161,6 +146,20 @@ def test_what_a_slope_would_stretch_stays_expanded() -> None:
     assert EXACT["expand_before_elementwise"].attempt(program, "y") is None
     added = replace(program, nodes=(nodes[0], make_node("add", ("wide", "slope"), ("y",))))
     assert EXACT["expand_before_elementwise"].applies(added, "y")
+
+
+def test_relu_stays_with_the_layer_before_a_pool() -> None:
+    """Engines compute it with the layer, whose 8-bit codes then hold no negative numbers."""
+    nodes = (
+        make_node("conv", ("x", "w"), ("c",)),
+        make_node("relu", ("c",), ("r",)),
+        make_node("max_pool", ("r",), ("y",), {"kernel_shape": (2, 2), "strides": (2, 2)}),
+    )
+    inputs, weights = {"x": TensorType("f32", (1, 2, 4, 4))}, {"w": np.ones((3, 2, 1, 1), "f")}
+    program = Program("p", inputs, ("y",), nodes, weights)
+    assert EXACT["relu_before_max"].attempt(program, "y") is None
+    alone = replace(program, nodes=(replace(nodes[1], inputs=("x",)), nodes[2]), constants={})
+    assert EXACT["relu_before_max"].applies(alone, "y")
 
 
 def test_a_bias_of_one_number_is_no_row() -> None:

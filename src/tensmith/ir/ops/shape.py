@@ -139,7 +139,9 @@ def _steps(start: Array, limit: Array, delta: Array) -> int:
         raise ProgramError("delta is 0; a range needs a step")
     if delta.dtype.kind in "iu":
         return max(0, -((int(start) - int(limit)) // int(delta)))
-    return max(0, math.ceil(float(limit - start) / float(delta)))
+    with np.errstate(over="ignore"):
+        distance = float(limit - start)
+    return max(0, math.ceil(distance / float(delta)))
 
 
 @op("range", onnx="Range", attributes={"stash_type": 1})

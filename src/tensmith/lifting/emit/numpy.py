@@ -54,7 +54,7 @@ _HELPERS = {
     ''',
     "_erf": '''
         def _erf(x):
-            """The error function of each element."""
+            """The error function, which NumPy has not: Python's, element by element."""
             import math
 
             return np.vectorize(math.erf, otypes=[np.float64])(x).astype(np.asarray(x).dtype)
@@ -119,11 +119,6 @@ def _single(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) -
     return ExpressionText(f"({parts[0]} / {parts[1]}).astype({dtype})")
 
 
-def _erf(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    """NumPy has none: Python's, element by element."""
-    return call(w.helper("_erf"))(w, node, operands)
-
-
 def _function(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """A function of one number; of a temporary, in its place."""
     function = f"np.{_NAMES.get(node.op, node.op)}"
@@ -148,7 +143,7 @@ class NumPy(PythonEmitter):
     spellings: ClassVar[Mapping[str, str]] = {"any_zero": "np.count_nonzero({0}) < np.size({0})"}
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **dict.fromkeys(rules.functions("np"), _function), **alike("np"), **reductions(),
-        "erf": _erf,
+        "erf": rules.helped("_erf"),
         "div": rules.divide(_quotient, single=_single), "mod": rules.remainder(mod),
         "where": rules.chosen(rules.by_bits(rules.where("np.where"))),
         "matmul": _matmul, "einsum": einsum("np.einsum", ", optimize=True"),

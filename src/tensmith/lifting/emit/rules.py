@@ -228,6 +228,11 @@ def functions(module: str, others: Mapping[str, str] = MappingProxyType({})) -> 
     return {name: call(f"{module}.{others.get(name, name)}") for name in alike}
 
 
+def helped(name: str) -> Rule:
+    """A function that a helper of the target is."""
+    return lambda w, node, operands: call(w.helper(name))(w, node, operands)
+
+
 def typed(rule: Rule) -> Rule:
     """A function that does not give plain numbers the type of what they meet."""
 

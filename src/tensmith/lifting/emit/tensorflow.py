@@ -105,10 +105,6 @@ def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     return ExpressionText(f"{w.helper('_matmul')}({a}, {b})")
 
 
-def _erf(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    return call(w.helper("_erf"))(w, node, operands)
-
-
 @emitter
 class TensorFlow(PythonEmitter):
     """See the module."""
@@ -134,7 +130,7 @@ class TensorFlow(PythonEmitter):
     }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
         **{name: rules.typed(rule) for name, rule in ARITHMETIC.items()},
-        **rules.functions("tf", {"log": "math.log"}), "erf": _erf,
+        **rules.functions("tf", {"log": "math.log"}), "erf": rules.helped("_erf"),
         "div": rules.divide(
             lambda w, node, a, b: rules.typed(call("tf.truncatediv"))(w, node, [a, b]),
             rules.typed(call("tf.math.floordiv")),
