@@ -28,13 +28,14 @@ from tensmith.lifting.assumptions import (
     POWER_SIZE,
     POWERS,
     RANGE,
+    REGROUPED,
     ROUNDED,
     Excuse,
     excused,
 )
-from tensmith.lifting.emit.ranges import Interval, overflowing
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
+from tensmith.lifting.ranges import Interval, overflowing
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.running import fields
 from tensmith.lifting.second.inputs import symbols
@@ -66,9 +67,10 @@ def exact(form: Callable[..., Any], lifted: Lifted, to: str) -> Callable[..., An
     Raises:
         Refusal: such calls could not be told from others.
     """
-    unbounded = any(sentence in (INTEGERS(), NARROWED()) for sentence in lifted.assumes)
+    whole = (INTEGERS(), NARROWED(), REGROUPED())
+    unbounded = not set(whole).isdisjoint(lifted.assumes)
     may_raise = not _RAISES.isdisjoint(excused(lifted.assumes))
-    of_floats = [sentence for sentence in lifted.assumes if sentence not in (INTEGERS(), NARROWED())]
+    of_floats = [sentence for sentence in lifted.assumes if sentence not in whole]
     raising = not _RAISES.isdisjoint(excused(of_floats))
     _check_noticed(lifted, to)
     names = [parameter.name for parameter in lifted.function.parameters]

@@ -13,6 +13,7 @@ from lifting.corpus import ALL, Kernel
 from lifting.evaluate_summary import Mismatch, Unmet, arguments, check, widened
 from lifting.loops_interpreter import Undefined
 from lifting.mutate import mutant, program_mutant
+from tensmith.lifting.assumptions import REGROUPED
 from tensmith.lifting.conditions import obligations, program_obligations
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Function
@@ -20,7 +21,7 @@ from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.source.python.read import read_python
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary
-from tensmith.lifting.tensorize import tensorize
+from tensmith.lifting.tensorize import positions, tensorize
 from tensmith.verify.obligation import Obligation
 from tensmith.verify.solve import discharge
 
@@ -124,3 +125,25 @@ def test_a_view_is_asked_for_where_it_is_chosen(tmp_path: Path) -> None:
     careless = replace(lifted, requires=tuple(r for r in lifted.requires if r.kind == "length"))
     (failure,) = unproved(program_obligations(careless, summary))
     assert failure.startswith("refuted: program of a view of a inside it")
+
+
+def test_a_program_that_overflows_where_its_source_does_not_is_not_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`i > last` as `i >= last + 1` is another function where last is the largest number."""
+    loop = (
+        "long last(long n, long m, long k) "
+        "{{ long s = 0; for (long i = 0; i < n; i++) if ({}) s += 5; return s; }}"
+    )
+    for condition in ("i > m", "i <= m", "i < m - 1", "m > 2 * i"):
+        lifted, summary = last_of(loop.format(condition), tmp_path)
+        assert not unproved(program_obligations(lifted, summary)), condition
+        assert REGROUPED() not in lifted.assumes
+    for condition in ("i < m - k", "i * k < m"):
+        lifted, summary = last_of(loop.format(condition), tmp_path)
+        assert not unproved(program_obligations(lifted, summary)), condition
+        assert REGROUPED() in lifted.assumes
+        unsaid = tuple(each for each in lifted.assumes if each != REGROUPED())
+        assert unproved(program_obligations(replace(lifted, assumes=unsaid), summary)), condition
+    monkeypatch.setattr(positions, "_is_wide", lambda lowering, symbol: False)
+    assert unproved(program_obligations(*last_of(loop.format("i > m"), tmp_path)))

@@ -14,9 +14,9 @@ from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.program import make_node
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.emit.factor import factor
-from tensmith.lifting.emit.ranges import Interval, ranges
 from tensmith.lifting.lifted import Output
 from tensmith.lifting.loops import Array
+from tensmith.lifting.ranges import Interval, ranges
 
 
 @given(st.integers(1, 4000), st.integers(-70000, 0), st.integers(0, 70000))

@@ -1,8 +1,9 @@
 """The elements of a tensor program as nodes: what each op computes at an index, from its meaning or formula.
 
 Ring operations of 32 and 64 bit integers are mathematical, as they agree modulo 2^bits whatever is in
-between. Where an i32 leaves the ring (it is compared, divided, widened) it must be a value that the summary
-computes too, so that the source has no overflow there; any other is wrapped, and then rarely proved.
+between. Where one leaves the ring (it is compared, divided, widened) it must fit its type: by the ranges of
+what it is made of, or as a value that the summary computes too, so that the source has no overflow there. Any
+other is wrapped, and then rarely proved.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ import numpy as np
 from tensmith.formula.expr import Call, Choose, Expr, Formula, Num, Pow, Read, Reduce, Size
 from tensmith.formula.functions import BITWISE, ELEMENTARY, EXTREMES, JOINS, MIRRORED, RELATIONS
 from tensmith.formula.poly import Dim, Poly
-from tensmith.formula.types import F64, I32, MachineType
+from tensmith.formula.types import F64, I32, I64, MachineType
 from tensmith.ir import Node as Step
 from tensmith.ir.elements import Elements
+from tensmith.lifting.assumptions import REGROUPED
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.memory import ArrayMemory
 from tensmith.lifting.conditions.nodes import ProofTerm, Sort
 from tensmith.lifting.conditions.state import At
 from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope
 from tensmith.lifting.lifted import ArrayView, Lifted
+from tensmith.lifting.ranges import MOST_ELEMENTS, Interval, floored, unbounded
 
 # The scalar functions that mean something here.
 _FUNCTIONS = RELATIONS | EXTREMES | BITWISE | {
@@ -63,6 +66,9 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
     def __post_init__(self) -> None:
         self.program, self.zero = self.lifted.program, self.world.zero
         self.inputs = {given.name: given for given in self.lifted.inputs}
+        positions = Interval(0, MOST_ELEMENTS - 1)
+        counted = {name: positions for name, given in self.inputs.items() if given.positions is not None}
+        self.unbounded = unbounded(self.program, counted)
 
     def shape(self, value: str) -> At:
         """The extents of a value."""
@@ -168,8 +174,10 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
 
     def operands(self, node: Step, indices: Sequence[ProofTerm]) -> At:
         """See Elements: whole values, where they leave the ring."""
-        found = super().operands(node, indices)
-        return found if node.modular else tuple(map(self._solid, node.inputs, found))
+        dividend = floored(self.program, node)
+        names = node.inputs if dividend is None else (dividend, node.inputs[1])
+        found = tuple(self.broadcast(name, indices) for name in names if name)
+        return found if node.modular else tuple(map(self._solid, names, found))
 
     def apply(self, function: str, args: At, node: Step) -> ProofTerm:
         """See Elements."""
@@ -177,6 +185,8 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
         if function in EXTREMES:
             first, second = args
             return self._ordered(function, first, second, dtype)
+        if floored(self.program, node) is not None:
+            function = "floor_div"
         turned = args[::-1] if function in MIRRORED else args
         return operators.apply(self.world.arena, MIRRORED.get(function, function), turned, dtype)
 
@@ -197,19 +207,22 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
         return operators.apply(self.world.arena, op, (a, b), dtype)
 
     def _solid(self, name: str, node: ProofTerm) -> ProofTerm:
-        """An i32 that leaves the ring: as it is if it is read, or if the summary computes it too."""
-        return self._exact(node) if self.dtype(name) == "i32" else node
+        """What leaves the ring: as it is if it fits its type, or if the summary computes it too."""
+        return self._exact(node, self.dtype(name)) if name in self.unbounded else node
 
-    def _exact(self, node: ProofTerm) -> ProofTerm:
+    def _exact(self, node: ProofTerm, dtype: MachineType) -> ProofTerm:
         arena = self.world.arena
-        known = self.world.exact.get(operators.unwrapped(arena, node, 32))
+        if dtype not in (I32, I64):
+            return node
+        known = self.world.computed(node, dtype)
         if known is not None:
             return known
         if node.op == "ite":
             condition, a, b = node.args
-            return arena.ite(condition, self._exact(a), self._exact(b))
+            return arena.ite(condition, self._exact(a, dtype), self._exact(b, dtype))
         read = node.op != "poly" or node.constant is not None
-        return node if read else operators.wrap(arena, node, I32)
+        assumed = REGROUPED() in self.lifted.assumes and operators.position(node)
+        return node if read or assumed else operators.wrap(arena, node, dtype)
 
     def cast(self, x: ProofTerm, node: Step) -> ProofTerm:
         """See Elements."""

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from tensmith.formula.expr import Call, Choose, Expr, Num, Read, Reduce, Size
 from tensmith.formula.poly import FloorDiv, Monomial, Poly
-from tensmith.formula.types import I32, I64, MachineType
+from tensmith.formula.types import I32, I64, INT, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.folds import Folds
@@ -51,8 +51,8 @@ class ProofWorld:
     facts: list[ProofTerm] = field(default_factory=list)
     reasons: dict[ProofTerm, Literal["type", "size"]] = field(default_factory=dict)
     requirements: dict[ProofTerm, str] = field(default_factory=dict)  # with how they are shown
-    # The i32 that terms compute, which do not overflow, by their values modulo 2^32.
-    exact: dict[ProofTerm, ProofTerm] = field(default_factory=dict)
+    # The signed integers that terms compute, which do not overflow, by bits and values modulo 2^bits.
+    _exact: dict[tuple[int, ProofTerm], ProofTerm] = field(default_factory=dict)
     _about: dict[ProofTerm, list[ProofTerm]] = field(default_factory=dict)
     ranges: dict[ProofTerm, ProofTerm] = field(
         default_factory=dict
@@ -317,9 +317,17 @@ class ProofWorld:
 
     def _computed(self, node: ProofTerm, type_: MachineType) -> ProofTerm:
         """What a term computes, kept where a program may compute it too."""
-        if type_ == I32:
-            self.exact[operators.unwrapped(self.arena, node, 32)] = node
+        if type_ in (I32, I64, INT):
+            self._exact[self._modulo(node, type_)] = node
         return node
+
+    def computed(self, node: ProofTerm, type_: MachineType) -> ProofTerm | None:
+        """What a term computes that is the same modulo 2^bits, if one does."""
+        return self._exact.get(self._modulo(node, type_))
+
+    def _modulo(self, node: ProofTerm, type_: MachineType) -> tuple[int, ProofTerm]:
+        bits = type_.bits or 64  # unbounded integers fit in 64
+        return bits, operators.unwrapped(self.arena, node, bits)
 
     def _fold(self, term: Reduce, scope: Scope) -> ProofTerm:
         if term.kind not in ("sum", "prod", "max", "min"):

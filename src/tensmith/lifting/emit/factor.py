@@ -12,7 +12,7 @@ import numpy as np
 from tensmith.ir import Node, Program
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.program import make_node
-from tensmith.lifting.emit.ranges import Interval, of_dtype, ranges
+from tensmith.lifting.ranges import Interval, of_dtype, ranges
 
 _MOST_DIVIDENDS = 1 << 18
 _EXACT = Interval(-(2**24), 2**24)  # integers that float32 holds

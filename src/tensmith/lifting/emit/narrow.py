@@ -15,7 +15,7 @@ from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.part import without_dead
 from tensmith.ir.program import make_node
 from tensmith.ir.types import DTYPES
-from tensmith.lifting.emit.ranges import Interval, of_dtype, ranges
+from tensmith.lifting.ranges import Interval, of_dtype, ranges
 
 # Ops whose low bits depend on the same low bits of their operands alone.
 _RING = ("add", "sub", "mul", "neg", "where", "identity")

@@ -24,8 +24,8 @@ from tensmith.lifting.emit.expression import (
     prefix,
 )
 from tensmith.lifting.emit.python_names import FORBIDDEN
-from tensmith.lifting.emit.ranges import ranges
 from tensmith.lifting.lifted import Input, Lifted
+from tensmith.lifting.ranges import ranges
 
 if TYPE_CHECKING:
     from tensmith.lifting.emit.python_frame import PythonEmitter

@@ -15,8 +15,8 @@ from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_text import poly
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.emit.ranges import of_dtype
 from tensmith.lifting.lifted import lookups, reads_arrays
+from tensmith.lifting.ranges import floored, of_dtype
 
 # Source that targets share: a parameter as a Python integer.
 integer_helper = '''
@@ -59,10 +59,10 @@ def divide(truncate: Division, floor: Rule | None = None, single: Division | Non
         _nonzero(w, node)
         b = w.value(node.inputs[1])
         whole = floor or infix("//", PRODUCT)
-        if (floored := _floored(w, node)) is not None:
-            top = w.value(floored)
+        if (dividend := floored(w.program, node)) is not None:
+            top = w.value(dividend)
             if top.literal and b.literal:  # sizes: the quotient is of the type that others take it for
-                top = w.target.typed(top, w.type(floored).dtype)
+                top = w.target.typed(top, w.type(dividend).dtype)
             return whole(w, node, [top, b])
         found = [w.ranges[name] for name in node.inputs]
         small = -found[0].low < _SINGLE and found[0].high < _SINGLE
@@ -86,17 +86,6 @@ def remainder(rule: Rule) -> Rule:
         return rule(w, node, [operands[0], w.value(node.inputs[1])])
 
     return guarded
-
-
-def _floored(w: PythonWriter, node: Node) -> str | None:
-    """a, where the dividend is a - a mod b: the way a program says floor(a / b)."""
-    difference = w.producer(node.inputs[0])
-    if difference is None or difference.op != "sub":
-        return None
-    rest = w.producer(difference.inputs[1])
-    if rest is None or rest.op != "mod" or rest.attrs["fmod"]:
-        return None
-    return rest.inputs[0] if rest.inputs == (difference.inputs[0], node.inputs[1]) else None
 
 
 def _nonzero(w: PythonWriter, node: Node) -> None:

@@ -18,8 +18,8 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.expr import Call, Num, Read
 from tensmith.formula.poly import Poly
-from tensmith.formula.types import MachineType
-from tensmith.lifting.assumptions import Excuse, excused
+from tensmith.formula.types import INT, MachineType
+from tensmith.lifting.assumptions import REGROUPED, Excuse, excused
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, nodes
 from tensmith.lifting.second.values import dtype, folded, is_flat
@@ -31,6 +31,7 @@ FEWER = (0, 1, 2, 3, 4, 6)  # where loops are deep
 SLACK = (0, 0, 1, 3)  # elements of flat memory beyond those needed
 EDGES = (-2, -1, 0, 1, 2, 5)  # of counts; unsigned ones have no negative edges
 LARGEST = 2**20  # elements that the arrays of a parameter may have in all draws of a plan
+ENDS = (-(2**63), 2**63 - 1)
 STYLES = ("small", "small", "wide", "ends", "special")
 
 
@@ -145,6 +146,7 @@ class Sampler:
         self.places = {r.array: r.other for r in lifted.requires if r.kind == "there"}
         self.finite = Excuse.NOT_FINITE in excused(lifted.assumes)
         self.real = Excuse.COMPLEX in excused(lifted.assumes)
+        self.regrouped = REGROUPED() in lifted.assumes
         numbers = {part for part in nodes(lifted.function) if isinstance(part, Num)}
         constants = sorted({int(each.value) for each in numbers if each.type.kind == "int"} - {-1, 0, 1})
         self.turns = [each + by for each in constants for by in (-1, 0, 0, 1)]
@@ -252,8 +254,17 @@ class Sampler:
                 low = -2 if kind.signed and self.rng.random() < 0.05 else None
                 known[name] = int(self.rng.choice(self.sizes)) if low is None else low
             elif kind.kind == "int":
-                known[name] = int(self.integers(kind, (), style))
+                known[name] = self.whole(kind, style)
         return known
+
+    def whole(self, kind: MachineType, style: str) -> int:
+        """A scalar integer of a type: now and then the largest or least of 64 bits, where these may be summed
+        as the source sums them alone."""
+        if self.regrouped and kind.bits in (64, None):
+            kind = INT
+        elif kind == INT and style == "ends" and self.rng.random() < 0.3:
+            return int(self.rng.choice(np.array(ENDS)))
+        return int(self.integers(kind, (), style))
 
     def scalars(self, known: Mapping[str, int], style: str) -> dict[str, Any]:
         """The scalar parameters: those that are known, and others."""

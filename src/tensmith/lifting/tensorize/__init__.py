@@ -10,6 +10,7 @@ outputs    results -> boxes of parameters, and returned values
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -70,9 +71,17 @@ def tensorize(summary: Summary) -> Lifted:
         inputs,
         tuple(replace(p.output, name=name) for name, p in zip(names, placed)),
         (*requires, *_reaches(lowering, inputs), *_starts(lowering, inputs)),
-        (*summary.assumes, *((assumptions.MASKED(),) if lowering.masked else ())),
+        (*summary.assumes, *_assumed(lowering)),
         summary.arithmetic,
     )
+
+
+def _assumed(lowering: Lowering) -> Iterator[str]:
+    """What the tensor form needs beyond what the loops do."""
+    if lowering.masked:
+        yield assumptions.MASKED()
+    if lowering.regrouped:
+        yield assumptions.REGROUPED()
 
 
 def _check_asked(lowering: Lowering) -> None:

@@ -55,19 +55,48 @@ def _atom(lowering: Lowering, atom: Atom, dtype: str) -> Tensor:
         return build.size(lowering.sizes.extent(Poly.symbol(atom)), dtype)
     if any(atom == size.symbol for size in lowering.sizes.all):
         return build.size(Poly.symbol(atom), dtype)
-    type_ = dict(lowering.summary.function.fields).get(atom, I64)
+    return build.cast(build.scalar(atom, _argument(lowering, atom)), dtype)
+
+
+def _argument(lowering: Lowering, name: str) -> MachineType:
+    """The type of a scalar parameter or field."""
+    type_ = dict(lowering.summary.function.fields).get(name, I64)
     assert isinstance(type_, MachineType), "an array is no position"
-    return build.cast(build.scalar(atom, type_), dtype)
+    return type_
 
 
 def mask(lowering: Lowering, conditions: Sequence[Poly]) -> Tensor:
-    """Whether every polynomial is >= 0; written as positive part >= negative part."""
+    """Whether every polynomial is >= 0."""
     build = lowering.build
     found: Tensor | None = None
     for poly in conditions:
-        above = Poly.from_terms({m: c for m, c in poly.terms if c > 0})
-        below = Poly.from_terms({m: -c for m, c in poly.terms if c < 0})
+        op, above, below = _sides(lowering, poly)
         sides = value(lowering, above, "i64"), value(lowering, below, "i64")
-        holds = build.elementwise("greater_or_equal", *sides, dtype="bool")
+        holds = build.elementwise(op, *sides, dtype="bool")
         found = holds if found is None else build.elementwise("and", found, holds)
     return found or build.constant(True, "bool")
+
+
+def _sides(lowering: Lowering, poly: Poly) -> tuple[str, Poly, Poly]:
+    """An op that compares two polynomials where poly >= 0 is asked: an argument that may be as large as 64
+    bits allow, and all else; or what is added and what is taken away, where nothing overflows but sums of
+    several such arguments: that these do not is stated."""
+    wide = [symbol for symbol in sorted(poly.symbols()) if _is_wide(lowering, symbol)]
+    factor = poly.coefficient(wide[0]) if len(wide) == 1 else None
+    if factor is None or factor.constant not in (1, -1):
+        lowering.regrouped |= bool(wide)
+        above = Poly.from_terms({m: c for m, c in poly.terms if c > 0})
+        return "greater_or_equal", above, above - poly
+    argument = Poly.symbol(wide[0])
+    above, below = (argument, argument - poly) if factor.constant == 1 else (poly + argument, argument)
+    if poly.evaluate(dict.fromkeys(poly.symbols(), 0)) != -1:
+        return "greater_or_equal", above, below
+    return "greater", *((above, below - 1) if factor.constant == 1 else (above + 1, below))
+
+
+def _is_wide(lowering: Lowering, symbol: str) -> bool:
+    """Whether a symbol is neither a position nor a size, and may be about as large as 64 bits allow."""
+    placed = symbol in lowering.build.extents or length_of(symbol) is not None
+    if placed or any(symbol == size.symbol for size in lowering.sizes.all):
+        return False
+    return (_argument(lowering, symbol).bits or 64) == 64

@@ -1,5 +1,5 @@
-"""What values the integers of a program can take: intervals, from element types and constants, and in one
-call from its arguments.
+"""What values the integers of a program can take: intervals, from element types and constants, in one call
+from its arguments, and for all calls from the most elements that a tensor can have.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ class Interval:
         return Interval(min(self.low, other.low), max(self.high, other.high))
 
 
+# What memory holds: addresses of x86-64 and aarch64 have 48 bits, one of them for the kernel.
+MOST_ELEMENTS = 2**47
+
+
 def of_dtype(dtype: str) -> Interval:
     """All values of an integer or Boolean type."""
     return Interval(*(MachineType(dtype).limits or (0, 1)))
@@ -53,9 +57,31 @@ def overflowing(program: Program, inputs: Mapping[str, Interval], sizes: Mapping
     return _ranges(program, inputs, sizes)[1]
 
 
+def unbounded(program: Program, inputs: Mapping[str, Interval]) -> frozenset[str]:
+    """The integers that may leave their types where tensors have at most `MOST_ELEMENTS`, and all that
+    modular arithmetic makes of them."""
+    found = set(_ranges(program, inputs, MOST_ELEMENTS)[1])
+    for node in program.nodes:
+        if node.modular and not found.isdisjoint(node.inputs):
+            found.update(filter(None, node.outputs))
+    return frozenset(found)
+
+
+def floored(program: Program, node: Node) -> str | None:
+    """a, where a node divides a - a mod b by b: how a program says floor(a / b), which targets compute."""
+    difference = program.producers.get(node.inputs[0]) if node.op == "div" else None
+    if difference is None or difference.op != "sub":
+        return None
+    rest = program.producers.get(difference.inputs[1])
+    if rest is None or rest.op != "mod" or rest.attrs["fmod"]:
+        return None
+    return rest.inputs[0] if rest.inputs == (difference.inputs[0], node.inputs[1]) else None
+
+
 def _ranges(
-    program: Program, inputs: Mapping[str, Interval], sizes: Mapping[str, int] | None
+    program: Program, inputs: Mapping[str, Interval], sizes: Mapping[str, int] | int | None
 ) -> tuple[dict[str, Interval], list[str]]:
+    """sizes: those of symbols, or the most elements of a tensor."""
     found: dict[str, Interval] = {}
     beyond: list[str] = []
     for name, type_ in program.inputs.items():
@@ -173,14 +199,14 @@ def _result(node: Node, known: Mapping[str, Interval]) -> Interval | None:
 
 
 def _of_sizes(
-    program: Program, node: Node, known: Mapping[str, Interval], sizes: Mapping[str, int]
+    program: Program, node: Node, known: Mapping[str, Interval], sizes: Mapping[str, int] | int
 ) -> Interval | None:
     """Of what sums or multiplies along axes, and of what only moves elements."""
     operands = [known.get(name) for name in node.inputs]
     first = operands[0] if operands else None
     if node.op in ("size", "shape"):
         extents = _extents(program, node.inputs[0], sizes)
-        return Interval(0, max(math.prod(extents), *extents, 0))
+        return Interval(0, max(_count(extents, sizes), *extents, 0))
     if node.traits.joins and None not in operands:
         return reduce(Interval.join, [each for each in operands if each is not None])
     if first is None:
@@ -203,7 +229,7 @@ def _of_sizes(
     return None
 
 
-def _terms(program: Program, node: Node, sizes: Mapping[str, int]) -> int:
+def _terms(program: Program, node: Node, sizes: Mapping[str, int] | int) -> int:
     """How many elements at most go into one of the result."""
     shapes = [_extents(program, name, sizes) for name in node.inputs]
     if node.op == "matmul":
@@ -212,10 +238,18 @@ def _terms(program: Program, node: Node, sizes: Mapping[str, int]) -> int:
         letters, _, kept = node.attrs["equation"].replace(" ", "").partition("->")
         extents = {c: size for part, shape in zip(letters.split(","), shapes) for c, size in zip(part, shape)}
         return math.prod(size for letter, size in extents.items() if letter not in kept)
-    return math.prod(shapes[0])
+    return _count(shapes[0], sizes)
 
 
-def _extents(program: Program, name: str, sizes: Mapping[str, int]) -> list[int]:
+def _count(extents: list[int], sizes: Mapping[str, int] | int) -> int:
+    """How many elements a tensor has at most."""
+    count = math.prod(extents)
+    return min(count, sizes) if isinstance(sizes, int) else count
+
+
+def _extents(program: Program, name: str, sizes: Mapping[str, int] | int) -> list[int]:
+    if isinstance(sizes, int):
+        return [extent if isinstance(extent, int) else sizes for extent in program.type(name).dims]
     return [int(Poly.of(extent).evaluate(sizes)) for extent in program.type(name).dims]
 
 
