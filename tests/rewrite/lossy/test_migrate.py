@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossy_samples import Interpreted, run, transformer
+from lossy_samples import Interpreted, Net, run, transformer
 from tensmith.backend.onnx import write_onnx
 from tensmith.equality.programs import FieldCheck, compare_programs
 from tensmith.errors import ProgramError
-from tensmith.ir import Program
+from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.exact.scales import MOST_EXPONENT
 from tensmith.rewrite.judge import judged
 from tensmith.rewrite.lossy.migrate import places
+from tensmith.rewrite.lossy.placement import place
 from tensmith.rewrite.method import LOSSY, Prospect, Standing, apply_lossy, exact_steps
 from tensmith.rewrite.rule import EXACT, Step
 from tensmith.rewrite.told import rule_of
@@ -56,6 +57,25 @@ def error(program: Program, treated: Program) -> float:
 
 def in_int8(program: Program) -> Program:
     return apply_lossy(program, INT8, Interpreted())
+
+
+def test_values_of_unknown_type_are_passed_by() -> None:
+    """What no op of this project makes may be a sequence: scales leave it for no layer."""
+    program = outliers()
+    mystery = [Node("onnx.Mystery", (name,), (f"{name}.seq",), opaque=b"") for name in ("x", "v0")]
+    both = make_node("add", [node.output for node in mystery], ("sum",))
+    strange = replace(program, nodes=(*program.nodes, *mystery, both), outputs=(*program.outputs, "sum"))
+    assert [own.value for own in places(strange)] == [own.value for own in places(program)]
+    assert place(strange, frozenset()).values == place(program, frozenset()).values
+
+
+def test_layers_that_read_values_of_unknown_type_are_placed() -> None:
+    net = Net(image=(4, 8))
+    net.nodes.append(Node("onnx.Mystery", ("x",), ("m",), opaque=b""))
+    h = net.op("add", net.op("matmul", "m", net.weights(8, 8)), net.constant(np.ones(8)))
+    program = net.program(net.op("transpose", net.op("matmul", h, net.weights(8, 8)), perm=(0, 2, 1)))
+    assert places(program) == []
+    assert place(program, frozenset()).values == ["m", "v1", "v2", "v3"]
 
 
 @pytest.mark.parametrize("seed", range(5))

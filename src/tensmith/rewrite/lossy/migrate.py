@@ -24,7 +24,7 @@ from tensmith.ir.ops.product import Product
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.exact.scales import MOST_EXPONENT
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.weights import WeightedLayer, layer_of
+from tensmith.rewrite.lossy.weights import WeightedLayer, known_shape, layer_of
 from tensmith.rewrite.method import LOSSY, WEIGHTS, Form, Method, Prospect, Standing, lossy
 from tensmith.rewrite.rule import Rule, Step
 from tensmith.rewrite.told import rule_of
@@ -108,11 +108,11 @@ def _place(program: Program, node: Node) -> Place | None:
     """The place at a node; None where proved rules could not take the scales on both sides."""
     readers = program.consumers.get(node.output, ())
     layers = [layer for reader in readers if (layer := layer_of(program, reader)) is not None]
-    width = program.type(node.output).dims[-1:]
-    if not layers or len(layers) < len(readers) or not width or not isinstance(width[0], int):
+    if not layers or len(layers) < len(readers):
         return None
+    *_, width = known_shape(program, node.output) or (None,)
     place = Place(node.output, tuple(layers))
-    return place if _moved(program, place, [1] * width[0]) else None
+    return place if isinstance(width, int) and _moved(program, place, [1] * width) else None
 
 
 def _moved(program: Program, place: Place, exponents: Sequence[int]) -> tuple[Step, ...]:

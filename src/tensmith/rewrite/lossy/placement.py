@@ -18,7 +18,13 @@ from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
-from tensmith.rewrite.lossy.weights import WeightedLayer, called, recurrent_weights, weighted_layers
+from tensmith.rewrite.lossy.weights import (
+    WeightedLayer,
+    called,
+    known_shape,
+    recurrent_weights,
+    weighted_layers,
+)
 
 # Ops whose result is their input's values moved: it stays on the input's grid.
 _MOVING = frozenset({"max_pool", "reshape", "flatten", "slice", "squeeze", "unsqueeze", "transpose"})
@@ -77,12 +83,17 @@ def place(program: Program, skip: frozenset[str]) -> Placement:
         elif node.traits.joins and all(name in chosen for name in node.inputs):
             chosen.add(node.output)
             placement.join(node.inputs, node.output)
-        elif node.op in _MOVING and node.inputs[0] in chosen and program.type(node.output).floating:
+        elif node.op in _MOVING and node.inputs[0] in chosen and _floating(program, node.output):
             chosen.add(node.output)
             placement.same.setdefault(node.output, node.inputs[0])
     order = [*program.inputs, *(name for node in program.nodes for name in node.outputs)]
     placement.values = [name for name in order if name in chosen and name not in program.constants]
     return placement
+
+
+def _floating(program: Program, value: str) -> bool:
+    type_ = program.facts[value].type
+    return type_ is not None and type_.floating
 
 
 def _multiplies_elements(program: Program, node: Node, skip: frozenset[str]) -> bool:
@@ -93,10 +104,10 @@ def _multiplies_elements(program: Program, node: Node, skip: frozenset[str]) -> 
 
 def _joins_layers(program: Program, node: Node, known: set[str]) -> bool:
     """Whether an add is residual: both operands computed, at least one on a chain that is treated."""
-    if any(name in program.static_values for name in node.inputs):
+    if any(name in program.static_values for name in node.inputs) or known.isdisjoint(node.inputs):
         return False
-    shapes = {program.type(name).shape for name in node.inputs}
-    return len(shapes) == 1 and any(name in known for name in node.inputs)
+    shapes = {known_shape(program, name) for name in node.inputs}
+    return len(shapes) == 1 and None not in shapes
 
 
 def _result(program: Program, node: Node, placement: Placement) -> Iterator[str]:
@@ -121,14 +132,14 @@ def _result(program: Program, node: Node, placement: Placement) -> Iterator[str]
 def _bias(program: Program, node: Node, readers: Sequence[Node]) -> str:
     """The vector [n] that all that reads a product [.., m, n] without a bias of its own adds to it; or ""."""
     product = node.kind(Product)
-    if product is None or not product.bare or len(program.type(node.output).dims) < 3 or len(readers) != 1:
+    shape = known_shape(program, node.output) or ()
+    if product is None or not product.bare or len(shape) < 3 or len(readers) != 1:
         return ""
     elementwise = readers[0].kind(Elementwise)
     if elementwise is None or elementwise.function != "add":
         return ""
-    shape = program.type(node.output).dims[-1:]
     added = (name for name in readers[0].inputs if name in program.constants)
-    return next((name for name in added if program.type(name).dims == shape), "")
+    return next((name for name in added if program.type(name).dims == shape[-1:]), "")
 
 
 @rectifiers("relu")

@@ -25,6 +25,7 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.recurrence import Recurrent
+from tensmith.ir.types import Shape
 from tensmith.rewrite.rule import EVERYWHERE, EXACT
 
 # Which inputs of a recurrent layer are weights, and what follows its name in theirs.
@@ -138,6 +139,12 @@ def weight_constant(program: Program, value: str) -> tuple[str, bool] | None:
     if value not in program.constants or (turned and program.constants[value].ndim != 2):
         return None
     return value, turned
+
+
+def known_shape(program: Program, value: str) -> Shape | None:
+    """None of what is of unknown type or rank, as what opaque nodes give may be."""
+    type_ = program.facts[value].type
+    return None if type_ is None else type_.shape
 
 
 def layer_of(program: Program, node: Node) -> WeightedLayer | None:
