@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from lossy_samples import chain
+from tensmith.errors import ProgramError
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.method import LOSSY, WEIGHTS, Form, Method, Prospect
 from tensmith.search import space as space_module
+from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan
-from tensmith.search.space import Space
+from tensmith.search.space import Idea, Space
 
 
 def product(largest: float = 4.0) -> Program:
@@ -44,6 +46,25 @@ def test_a_method_that_says_how_it_starts_is_tried(monkeypatch: pytest.MonkeyPat
     families = [idea.family for idea in Space(product(), ("onnxruntime",)).seeds()]
     assert families[:5] == ["untouched", "exact", "half", "int8", "doubling"]
     assert families[5:] == ["weight_only", "dynamic_int8", "block_int4"]
+
+
+def test_a_method_that_fails_costs_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> Iterator[Form]:
+        raise ProgramError("the type of 'seq' is not known")
+
+    method, plan = Doubling(), Plan((LOSSY["int8"].step(default_bits=8),))
+    for name in ("starts", "extensions", "retreats", "challenges"):
+        monkeypatch.setattr(method, name, fails)
+
+    def found() -> list[object]:
+        space, ideas = Space(chain(), ("onnxruntime",)), (Idea(Plan(), "exact"), Idea(plan, "int8"))
+        outcomes = (Candidate("c1", Plan(), "accepted"), Candidate("c2", plan, "rejected"))
+        moves = [list(space.moves(*each)) for each in zip(ideas, outcomes)]
+        return [list(space.seeds()), moves, list(space.challenges(plan))]
+
+    expected = found()
+    monkeypatch.setitem(LOSSY._items, "doubling", method)
+    assert found() == expected
 
 
 def test_weights_that_sixteen_bits_do_not_hold_keep_their_range() -> None:

@@ -9,17 +9,18 @@ search walks the same way and finds its candidates in the checkpoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tensmith.egraph.programs import Cost
 from tensmith.engine.base import ENGINES
+from tensmith.errors import spared
 from tensmith.hardware import BF16_DOT, INT8_DOT, Target
 from tensmith.ir import Program
 from tensmith.rewrite.kept import changed_layer
 from tensmith.rewrite.lossy.weights import stored_weights
-from tensmith.rewrite.method import LOSSY, Form, Prospect, Standing
+from tensmith.rewrite.method import LOSSY, Form, Method, Prospect, Standing
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import in_phase
 from tensmith.search.allowed import Allowed, without_layers
@@ -128,8 +129,8 @@ class Space:
         """
         yield Idea(UNTOUCHED, "untouched")
         yield Idea(Plan(), "exact")
-        found = (form for method in self.allowed.methods for form in method.starts(self.prospect))
-        plain = [self._idea(form) for form in sorted(found, key=lambda form: form.order)]
+        found = sorted(self._told(lambda method: method.starts(self.prospect)), key=lambda form: form.order)
+        plain = [self._idea(form) for form in found]
         begun = [Idea(self.fitted(plan), "begun") for plan in self.begun]
         equal = [Idea(Plan.of(steps), "exact") for steps in self.equal_forms]
         yield from (*plain[:2], *begun, *equal, *plain[2:])
@@ -155,7 +156,7 @@ class Space:
         plan = self._standing(idea)
         if plan.graded is not None and not plan.on_line:
             yield self._line(idea, plan.graded)
-        found = [form for method in self.allowed.methods for form in method.extensions(plan, self.prospect)]
+        found = list(self._told(lambda method: method.extensions(plan, self.prospect)))
         if self.layer_seconds and not plan.on_line:
             found += [*self._offers(plan), *self._forms(plan)]
         yield from (self._next(idea, form) for form in sorted(found, key=lambda form: form.order))
@@ -164,17 +165,20 @@ class Space:
         """The ways back of a plan that breaks a budget, or may do so."""
         if outcome.status in ("unsure", "beyond", "rejected"):
             plan = self._standing(idea)
-            retreats = (
-                form for method in self.allowed.methods for form in method.retreats(plan, self.prospect)
-            )
+            retreats = self._told(lambda method: method.retreats(plan, self.prospect))
             yield from (self._next(idea, form) for form in retreats)
 
     def challenges(self, plan: Plan) -> Iterator[Plan]:
         """Plans next to a measured one that lose much, for training to bring back."""
         standing = self._standing(Idea(plan, ""))
+        for form in self._told(lambda method: method.challenges(standing, self.prospect)):
+            yield self.fitted(Plan.of(form.steps, plan.settings))
+
+    def _told(self, ask: Callable[[Method], Iterable[Form]]) -> Iterator[Form]:
+        """What the methods say. One that fails at a program of no sense to it has nothing more to say."""
         for method in self.allowed.methods:
-            for form in method.challenges(standing, self.prospect):
-                yield self.fitted(Plan.of(form.steps, plan.settings))
+            with spared():
+                yield from ask(method)
 
     def _standing(self, idea: Idea) -> Standing:
         """An idea as methods see it."""
