@@ -140,9 +140,18 @@ def transformer() -> Program:
     return net.program(net.op("transpose", net.op("add", x, h), perm=(0, 2, 1)))
 
 
+def equal_biases() -> Program:
+    """Layers that share a bias, as constants that are alike become one."""
+    net = Net()
+    x, bias = "x", net.constant(np.full(8, 0.1))
+    for _ in range(3):
+        x = net.op("relu", net.op("conv", x, net.weights(8, net.channels(x), 3, 3), bias, pads=(1,) * 4))
+    return net.program(net.head(x))
+
+
 SAMPLES: dict[str, Callable[[], Program]] = {
     function.__name__: function
-    for function in (chain, residual, option_a, mobile, fire, grouped, flattened, transformer)
+    for function in (chain, residual, option_a, mobile, fire, grouped, flattened, transformer, equal_biases)
 }
 
 

@@ -11,6 +11,7 @@ from lossy_samples import (
     SAMPLES,
     Net,
     chain,
+    equal_biases,
     fire,
     flattened,
     grouped,
@@ -58,6 +59,13 @@ def test_an_unknown_op_protects_its_channels() -> None:
     x = net.conv("x", 8)
     net.op("flatten", net.op("top_k", x, net.constant([2], np.int64), outputs=2))
     assert groups(net.program(net.head(net.conv(x, 4))))[0].size == 4
+
+
+def test_layers_of_equal_biases_are_pruned_apart() -> None:
+    program = equal_biases()
+    assert sum(array.shape == (8,) for array in program.constants.values()) == 1
+    assert [[use.site for use in group.producers] for group in groups(program)] == [["v0"], ["v2"], ["v4"]]
+    assert_removable(program, 0)
 
 
 def test_a_missing_group_is_refused() -> None:

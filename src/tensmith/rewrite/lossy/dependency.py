@@ -13,7 +13,7 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
-from tensmith.ir import Program
+from tensmith.ir import Node, Program
 from tensmith.rewrite.lossy.axis_flow import Cut, edited
 from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Place
 
@@ -45,6 +45,7 @@ class ChannelGroup:
 
 def groups(program: Program) -> list[ChannelGroup]:
     """Every group of removable channels, in the order of the program."""
+    program = with_vectors_apart(program)
     labels = AxisLabels(program)
     classes = list(_by_producers(labels).items())
     # Of each class of labels: which group it belongs to, and which of its channels it is.
@@ -117,11 +118,33 @@ def find_group(program: Program, site: str) -> ChannelGroup:
     )
 
 
+def with_vectors_apart(program: Program) -> Program:
+    """The program with a vector of its own for each node that reads one.
+
+    Equal biases of two layers may be one constant, which says nothing of their channels: these need not go
+    together.
+    """
+    shared = {
+        name
+        for name, array in program.constants.items()
+        if array.ndim == 1 and program.type(name).floating and program.uses(name) > 1
+    }
+    names, constants = program.fresh("own"), dict(program.constants)
+    nodes: list[Node] = []
+    for node in program.nodes:
+        own = {name: next(names) for name in node.inputs if name in shared}
+        constants |= {copy: constants[name] for name, copy in own.items()}
+        nodes.append(replace(node, inputs=tuple(own.get(name, name) for name in node.inputs)))
+    kept = {name: array for name, array in constants.items() if name not in shared - {*program.outputs}}
+    return replace(program, nodes=tuple(nodes), constants=kept) if shared else program
+
+
 def without_channels(program: Program, group: ChannelGroup, removed: Array) -> Program:
     """The program without some channels of a group; `removed` holds their numbers.
 
     The outputs keep their types. ProgramError if an axis would be left empty.
     """
+    program = with_vectors_apart(program)
     labels = AxisLabels(program)
     gone = group.classes[removed]
 
