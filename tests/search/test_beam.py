@@ -9,6 +9,7 @@ import pytest
 
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
+from tensmith.rewrite.method import LOSSY
 from tensmith.search.beam import beam_search
 from tensmith.search.between import search_between
 from tensmith.search.beyond import search_beyond
@@ -138,9 +139,11 @@ def test_narrow_integers_never_exceed_seven_bits(tmp_path: Path) -> None:
     tried = beam_search(Quest(space, simulated, Objective(0.5), 1.0, lambda: True))
     for plan in (c.plan for c in tried):
         for step in plan.steps:
-            if step.rule == "int8":
+            if step.rule in ("int8", "dynamic_int8"):
                 assert step.params["default_bits"] == 7
                 assert "bits" not in step.params
+    outlooks = LOSSY["dynamic_int8"].outlooks(space.prospect)
+    assert {(found.bits, found.words) for found in outlooks.values()} == {(7, "7-bit weights")}
 
 
 def test_bfloat16_arithmetic_races_on_every_engine_that_can_be_told_to() -> None:

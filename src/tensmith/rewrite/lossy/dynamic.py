@@ -46,16 +46,17 @@ class DynamicInt8(Method):
     def starts(self, prospect: Prospect) -> Iterable[Form]:
         """All matrix products."""
         if _products(prospect.program):
-            yield Form((self.step(),), self.name, order=30)
+            yield Form((self.step(default_bits=prospect.bits),), self.name, order=30)
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
         """Matrix products, in integers."""
+        bits = prospect.bits
         return {
             layer.site: MethodOutlook(
-                "8-bit weights", grid_bytes(layer, 8), 1.0, "int8", math.prod(layer.shape), 8
+                f"{bits}-bit weights", grid_bytes(layer, bits), 1.0, "int8", math.prod(layer.shape), bits
             )
             for layer in _products(prospect.program)
-        } | outlooks_beside_layers(prospect.program, 8)
+        } | outlooks_beside_layers(prospect.program, bits)
 
     def sites(self, program: Program) -> Iterator[str]:
         """All at once, or one matrix product."""
