@@ -21,10 +21,10 @@ from tensmith.search.plan import Plan
 from tensmith.search.space import Idea, Space
 
 
-def product(largest: float = 4.0) -> Program:
-    weights = np.random.default_rng(0).uniform(-largest, largest, size=(64, 64)).astype("f")
+def product(largest: float = 4.0, dtype: str = "f32") -> Program:
+    weights = np.random.default_rng(0).uniform(-largest, largest, size=(64, 64)).astype(f"float{dtype[1:]}")
     node = make_node("matmul", ("x", "w"), ("y",))
-    return Program("one", {"x": TensorType("f32", (1, 64))}, ("y",), (node,), {"w": weights})
+    return Program("one", {"x": TensorType(dtype, (1, 64))}, ("y",), (node,), {"w": weights})
 
 
 class Doubling(Method):
@@ -65,6 +65,12 @@ def test_a_method_that_fails_costs_no_run(monkeypatch: pytest.MonkeyPatch) -> No
     expected = found()
     monkeypatch.setitem(LOSSY._items, "doubling", method)
     assert found() == expected
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f64"])
+def test_ranges_are_taken_as_they_come_in_fp32_alone(dtype: str) -> None:
+    seeds = Space(product(dtype=dtype), ("onnxruntime",)).seeds()
+    assert "dynamic_int8" not in {idea.family for idea in seeds}
 
 
 def test_weights_that_sixteen_bits_do_not_hold_keep_their_range() -> None:

@@ -72,7 +72,7 @@ class DynamicInt8(Method):
         reader.done()
         chosen = [p for p in _products(program) if site in (EVERYWHERE, p.site) and p.site not in skip]
         if not chosen:
-            raise ProgramError(f"there is no matrix product with constant weights at '{site}'")
+            raise ProgramError(f"there is no matrix product of fp32 with constant weights at '{site}'")
         for layer in chosen:
             grid = on_grid(program, layer, bits_of(params, layer.site), params, calibration)
             program = _replaced(program, layer, grid)
@@ -82,7 +82,12 @@ class DynamicInt8(Method):
 
 
 def _products(program: Program) -> list[WeightedLayer]:
-    return [layer for layer in weighted_layers(program) if layer.product.bare]
+    """Of fp32: ranges are found of no other floats."""
+    return [
+        layer
+        for layer in weighted_layers(program)
+        if layer.product.bare and program.type(layer.weight).dtype == "f32"
+    ]
 
 
 def _replaced(program: Program, layer: WeightedLayer, grid: QuantizedWeights) -> Program:
