@@ -26,6 +26,8 @@ from lossy_samples import (
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
+from tensmith.rewrite.calibration import Moment
+from tensmith.rewrite.lossy import bias_correction
 from tensmith.rewrite.lossy.compensation import (
     compensated_rounding,
     damped,
@@ -35,7 +37,7 @@ from tensmith.rewrite.lossy.dependency import groups
 from tensmith.rewrite.lossy.magnitude_pruning import Quota, smallest_to_zero, surgeon
 from tensmith.rewrite.lossy.weight_clustering import k_means, nearest
 from tensmith.rewrite.lossy.weights import find_layer, weighted_layers, with_rows
-from tensmith.rewrite.method import LOSSY, apply_lossy
+from tensmith.rewrite.method import LOSSY, Prospect, Standing, apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
 DATA = Interpreted()
@@ -235,6 +237,52 @@ def test_tied_weights_stay_tied() -> None:
     assert [layer.weight for layer in weighted_layers(clustered)].count(w) == 2
     with pytest.raises(ProgramError, match="read elsewhere"):
         apply("low_rank", program, weighted_layers(program)[1].site, rank=1)
+
+
+# Layers of which nobody gathers moments
+
+
+class OfNarrowLayers(Interpreted):
+    """It refuses moments as a calibrator does."""
+
+    def moment(self, program: Program, site: str) -> Moment:
+        if bias_correction.too_wide(find_layer(program, site)):
+            raise ProgramError(f"the moments of '{site}' are too large")
+        return super().moment(program, site)
+
+
+@pytest.fixture
+def half_too_wide(monkeypatch: pytest.MonkeyPatch) -> Program:
+    """The first of two layers is the largest that has moments, the second is too wide for them."""
+    net = Net(image=(12,))
+    h = net.op("relu", net.op("gemm", "x", net.weights(16, 12), net.constant(np.ones(16)), transB=1))
+    monkeypatch.setattr(bias_correction, "MOST_MOMENT_BYTES", 8 * 12**2)
+    return net.program(net.op("gemm", h, net.weights(16, 13), net.constant(np.ones(13))))
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("magnitude_pruning", {"sparsity": 0.5, "scope": "global", "criterion": "obs"}),
+        ("magnitude_pruning", {"sparsity": 0.5, "scope": "layer", "criterion": "obs"}),
+        ("weight_clustering", {"bits": 3, "criterion": "obs"}),
+        ("channel_pruning", {"ratio": 0.5, "criterion": "obs"}),
+    ],
+)
+def test_layers_too_wide_for_moments_are_made_smaller(
+    half_too_wide: Program, method: str, params: dict[str, Any]
+) -> None:
+    site = "v0" if method == "channel_pruning" else EVERYWHERE
+    treated = apply_lossy(half_too_wide, Step(method, site, params, "lossy"), OfNarrowLayers())
+    before, after = weights(half_too_wide), weights(treated)
+    assert all(not np.array_equal(after[layer], array) for layer, array in before.items())
+    assert np.isfinite(run(treated)).all()
+
+
+def test_a_layer_too_wide_for_moments_is_no_reason_to_factor_no_other(half_too_wide: Program) -> None:
+    prospect = Prospect(half_too_wide, 8, frozenset(), {}, dict)
+    (form,) = LOSSY["low_rank"].extensions(Standing((), "", None, False, ready=True), prospect)
+    assert [step.site for step in form.steps] == ["v0"]
 
 
 # Low rank

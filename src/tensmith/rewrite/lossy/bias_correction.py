@@ -6,15 +6,23 @@ the covariance of x rather than E[x x^T] (Nagel et al. 2019, section 4.2, with e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.weights import WeightedLayer, find_layer, tied_layers, with_rows, without_unused
+from tensmith.rewrite.calibration import MOST_MOMENT_BYTES, Calibration
+from tensmith.rewrite.lossy.weights import (
+    StoredWeights,
+    WeightedLayer,
+    find_layer,
+    tied_layers,
+    with_rows,
+    without_unused,
+)
 
 
 def takes_bias(program: Program, layer: WeightedLayer) -> bool:
@@ -53,6 +61,12 @@ def with_bias_shifts(program: Program, shifts: Mapping[str, Array]) -> Program:
     return without_unused(replace(program, nodes=nodes, constants=constants))
 
 
+def too_wide(layer: StoredWeights) -> bool:
+    """Whether nobody gathers the moments of its inputs."""
+    depth = math.prod(layer.shape[:-1] if layer.transposed else layer.shape[1:])
+    return 8 * depth**2 > MOST_MOMENT_BYTES
+
+
 @dataclass(frozen=True)
 class LayerInputs:
     """Moments of what a layer's weights multiply, in all layers that read them.
@@ -80,13 +94,21 @@ def layer_inputs(
     return LayerInputs(second, {site: moment.first for site, moment in moments.items()})
 
 
+def known_inputs(
+    program: Program, layers: Iterable[WeightedLayer], calibration: Calibration
+) -> dict[WeightedLayer, LayerInputs]:
+    """Those of layers that are not too wide for moments."""
+    return {layer: layer_inputs(program, layer, calibration) for layer in layers if not too_wide(layer)}
+
+
 def with_fitted_rows(
     program: Program, changed: Mapping[WeightedLayer, Array], inputs: Mapping[WeightedLayer, LayerInputs]
 ) -> Program:
-    """The program with rows replaced as in `with_rows`, and the means of the outputs given back."""
+    """The program with rows replaced as in `with_rows`, and the means of the outputs given back where inputs
+    are known."""
     shifts: dict[str, Array] = {}
-    for layer, rows in changed.items():
-        error = layer.rows(program.constants[layer.weight]) - rows
-        for site, mean in inputs[layer].means.items():
+    for layer, found in inputs.items():
+        error = layer.rows(program.constants[layer.weight]) - changed[layer]
+        for site, mean in found.means.items():
             shifts[site] = np.einsum("grd,gd->gr", error, mean).reshape(-1)
     return with_bias_shifts(with_rows(program, changed), shifts)

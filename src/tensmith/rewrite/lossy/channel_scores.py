@@ -10,7 +10,7 @@ import numpy as np
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration, Moment
-from tensmith.rewrite.lossy.bias_correction import takes_bias, with_bias_shifts
+from tensmith.rewrite.lossy.bias_correction import takes_bias, too_wide, with_bias_shifts
 from tensmith.rewrite.lossy.compensation import damped
 from tensmith.rewrite.lossy.dependency import ChannelGroup, ChannelUse
 from tensmith.rewrite.lossy.weights import WeightedLayer, find_layer, sole_reader, with_rows
@@ -171,6 +171,7 @@ def _gathered(values: Array, channels: Array, size: int) -> Array:
 def by_consumer(
     program: Program, group: ChannelGroup, calibration: Calibration
 ) -> Iterator[tuple[str, list[Reading]]]:
-    """(site, readings) of each consumer."""
+    """(site, readings) of each consumer that is not too wide for moments."""
     for use in group.consumers:
-        yield use.site, readings(program, use, calibration)
+        if not too_wide(find_layer(program, use.site)):
+            yield use.site, readings(program, use, calibration)

@@ -12,8 +12,8 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.rewrite.calibration import MOST_MOMENT_BYTES, Calibration
-from tensmith.rewrite.lossy.bias_correction import LayerInputs, layer_inputs
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.bias_correction import LayerInputs, layer_inputs, too_wide
 from tensmith.rewrite.lossy.coded import coded
 from tensmith.rewrite.lossy.compensation import compensated_rounding
 from tensmith.rewrite.lossy.dependent import dependent
@@ -83,14 +83,14 @@ def on_grid(
     rounding, choice = params.get("rounding", "nearest"), params.get("scales", "max")
     if rounding not in ROUNDINGS or choice not in ("max", "mse"):
         raise ProgramError(f"unknown rounding '{rounding}' or scales '{choice}'")
-    if rounding in _SHORT_CODES and not _too_wide(layer):
+    if rounding in _SHORT_CODES and not too_wide(layer):
         return _coded(program, layer, _SHORT_CODES[rounding], top, params, calibration)
     if not _makes_up(program, layer, params):
         rounding = "nearest"
     if (rounding, choice) == ("nearest", "max") and (len(layer.shape) == 2 or not layer.transposed):
         return _nearest(program, layer, top)
     rows = layer.rows(layer.stored(program))
-    needed = rounding == "compensated" or (choice == "mse" and not _too_wide(layer))
+    needed = rounding == "compensated" or (choice == "mse" and not too_wide(layer))
     second = _second(program, layer, calibration) if needed else None
     scales = _scales(rows, top, None if choice == "max" or second is None else second)
     if rounding == "compensated" and second is not None:
@@ -102,14 +102,8 @@ def on_grid(
 
 def can_make_up(program: Program, layer: StoredWeights) -> bool:
     """Whether weights of a layer may move to make up for the rounding of others."""
-    few = layer.groups <= _MOST_COMPENSATED_GROUPS and not _too_wide(layer)
+    few = layer.groups <= _MOST_COMPENSATED_GROUPS and not too_wide(layer)
     return isinstance(layer, WeightedLayer) and few and not is_table(program, layer)
-
-
-def _too_wide(layer: StoredWeights) -> bool:
-    """Whether nobody gathers the moments of its inputs."""
-    depth = math.prod(layer.shape[:-1] if layer.transposed else layer.shape[1:])
-    return 8 * depth**2 > MOST_MOMENT_BYTES
 
 
 def _makes_up(program: Program, layer: StoredWeights, params: Mapping[str, Any]) -> bool:

@@ -21,7 +21,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.program import make_node
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.bias_correction import shifted_bias, takes_bias
+from tensmith.rewrite.lossy.bias_correction import shifted_bias, takes_bias, too_wide
 from tensmith.rewrite.lossy.compensation import cholesky, damped
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import (
@@ -51,11 +51,11 @@ class LowRank(Method):
     "data" or "weights"."""
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """The next largest layer as a product of thinner ones."""
+        """The next largest layer, of those not too wide for moments, as a product of thinner ones."""
         if not plan.ready or plan.on_line:
             return
         sites = set(self.sites(prospect.program)) - plan.sites(self.name)
-        layers = [layer for layer in weighted_layers(prospect.program) if layer.site in sites]
+        layers = [own for own in weighted_layers(prospect.program) if own.site in sites and not too_wide(own)]
         if layers:
             largest = max(layers, key=lambda layer: math.prod(layer.shape))
             yield Form(plan.having(self.step(largest.site, energy=_KEPT_ENERGY)), plan.family, order=40)

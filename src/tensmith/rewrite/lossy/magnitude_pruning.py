@@ -16,11 +16,11 @@ import numpy as np
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_rows
+from tensmith.rewrite.lossy.bias_correction import LayerInputs, known_inputs, with_fitted_rows
 from tensmith.rewrite.lossy.compensation import Compensation, TreatColumn, damped_cholesky
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
-from tensmith.rewrite.lossy.weights import WeightedLayer, layer_sites, weighted_layers, with_rows
+from tensmith.rewrite.lossy.weights import layer_sites, weighted_layers
 from tensmith.rewrite.method import WEIGHTS, Form, Method, MethodOutlook, Prospect, Standing, lossy
 
 # Columns whose zeros are chosen at once. Few, since each choice should see what the one before moved.
@@ -38,7 +38,8 @@ _CHALLENGING = 0.8
 )
 class MagnitudePruning(Method):
     """params: sparsity in 0..1, the share of weights that is zero afterwards (in every layer for scope
-    "layer", over all of them for "global"); criterion "l1" or "obs"."""
+    "layer", over all of them for "global"); criterion "l1" or "obs", which is "l1" in layers too wide for
+    moments."""
 
     zeros = True
 
@@ -82,39 +83,28 @@ class MagnitudePruning(Method):
         if not sparsity:
             raise reader.wrong("sparsity is missing or 0; give the share of weights to remove")
         layers = layers_but_tables(program, site)
-        weights = [layer.rows(program.constants[layer.weight]) for layer in layers]
-        if criterion == "obs":
-            return self._compensated(program, layers, weights, sparsity, scope, calibration)
-        shares = _shares([rows**2 for rows in weights], sparsity, scope)
-        changed = [smallest_to_zero(rows, share) for rows, share in zip(weights, shares)]
-        return with_rows(program, dict(zip(layers, changed)))
-
-    def _compensated(
-        self,
-        program: Program,
-        layers: Sequence[WeightedLayer],
-        weights: Sequence[Array],
-        sparsity: float,
-        scope: str,
-        calibration: Calibration,
-    ) -> Program:
-        inputs = {layer: layer_inputs(program, layer, calibration) for layer in layers}
-        moments = [inputs[layer].second for layer in layers]
+        weights = {layer: layer.rows(program.constants[layer.weight]) for layer in layers}
+        inputs = known_inputs(program, layers if criterion == "obs" else (), calibration)
         shares = [sparsity] * len(layers)
         if scope == "global":
-            costs = [_costs(rows, second) for rows, second in zip(weights, moments)]
-            shares = _shares(costs, sparsity, scope)
-        changed = {}
-        for layer, rows, second, share in zip(layers, weights, moments, shares):
-            quota = Quota(share)
-            changed[layer] = np.stack([surgeon(w, h, quota) for w, h in zip(rows, second)])
+            shares = _shares([_costs(rows, inputs.get(layer)) for layer, rows in weights.items()], sparsity)
+        changed = {
+            layer: _treated(rows, inputs.get(layer), share)
+            for (layer, rows), share in zip(weights.items(), shares)
+        }
         return with_fitted_rows(program, changed, inputs)
 
 
-def _shares(costs: Sequence[Array], sparsity: float, scope: str) -> list[float]:
-    """The share of each layer that goes; of all layers together the weights that cost least for theirs."""
-    if scope == "layer":
-        return [sparsity] * len(costs)
+def _treated(rows: Array, inputs: LayerInputs | None, share: float) -> Array:
+    """Rows [g, rows, d] with a share of them zero."""
+    if inputs is None:
+        return smallest_to_zero(rows, share)
+    quota = Quota(share)
+    return np.stack([surgeon(w, h, quota) for w, h in zip(rows, inputs.second)])
+
+
+def _shares(costs: Sequence[Array], sparsity: float) -> list[float]:
+    """The share of each layer that goes: of all layers together the weights that cost least for theirs."""
     scores = [_layer_adapted(cost) for cost in costs]
     flat = np.concatenate([score.reshape(-1) for score in scores])
     count = round(sparsity * flat.size)
@@ -161,10 +151,13 @@ def surgeon(weights: Array, second: Array, quota: Quota) -> Array:
     return Compensation.of(second).applied(weights, begin, _BLOCK)
 
 
-def _costs(rows: Array, second: Array) -> Array:
-    """What each weight's removal alone adds to the squared error of its layer's output."""
+def _costs(rows: Array, inputs: LayerInputs | None) -> Array:
+    """What each weight's removal alone adds to the squared error of its layer's output; of inputs that are
+    not known, all alike and each for itself."""
+    if inputs is None:
+        return np.asarray(rows**2)
     costs = []
-    for w, h in zip(rows, second):
+    for w, h in zip(rows, inputs.second):
         factor = damped_cholesky(h)
         inverse_diagonal = np.einsum("kj,kj->j", factor, factor)
         costs.append(w**2 / inverse_diagonal)

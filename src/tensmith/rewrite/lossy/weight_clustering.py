@@ -12,11 +12,11 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_rows
+from tensmith.rewrite.lossy.bias_correction import known_inputs, with_fitted_rows
 from tensmith.rewrite.lossy.compensation import compensated_rounding, damped
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
-from tensmith.rewrite.lossy.weights import layer_sites, weighted_layers, with_rows
+from tensmith.rewrite.lossy.weights import layer_sites, weighted_layers
 from tensmith.rewrite.method import WEIGHTS, Form, Method, MethodOutlook, Prospect, Standing, lossy
 
 _ROUNDS = 100
@@ -32,7 +32,8 @@ _TURNS, _MOST_FITTED = 2, 16
 )
 class WeightClustering(Method):
     """params: bits 1..8, for 2^bits values a tensor; init "linear" or "quantile"; criterion "obs" (weights
-    count by their input's energy, and later columns make up for errors) or "weights" (plain k-means).
+    count by their input's energy, and later columns make up for errors) or "weights" (plain k-means). Layers
+    too wide for moments take that.
 
     Zeros stay zeros, as one of the values.
     """
@@ -83,14 +84,14 @@ class WeightClustering(Method):
                 f"the weights at '{site}' have at most {2**bits} values already; use fewer bits"
             )
         weights = {layer: layer.rows(program.constants[layer.weight]) for layer in layers}
-        if criterion == "weights":
-            plain = {layer: _plain(rows, 2**bits, init) for layer, rows in weights.items()}
-            return with_rows(program, plain)
-        inputs = {layer: layer_inputs(program, layer, calibration) for layer in layers}
-        fitted = {
-            layer: _fitted(rows, inputs[layer].second, 2**bits, init) for layer, rows in weights.items()
+        inputs = known_inputs(program, layers if criterion == "obs" else (), calibration)
+        clustered = {
+            layer: _fitted(rows, inputs[layer].second, 2**bits, init)
+            if layer in inputs
+            else _plain(rows, 2**bits, init)
+            for layer, rows in weights.items()
         }
-        return with_fitted_rows(program, fitted, inputs)
+        return with_fitted_rows(program, clustered, inputs)
 
 
 def _plain(rows: Array, count: int, init: str) -> Array:
