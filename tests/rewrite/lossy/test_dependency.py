@@ -61,6 +61,17 @@ def test_an_unknown_op_protects_its_channels() -> None:
     assert groups(net.program(net.head(net.conv(x, 4))))[0].size == 4
 
 
+def test_a_stack_of_matrices_protects_its_channels() -> None:
+    """It is no layer: nothing tells how much its rows matter, or fits them anew."""
+    net = Net(image=(4, 6))
+    h = net.op("matmul", net.op("relu", net.op("matmul", "x", net.weights(6, 8))), net.weights(1, 8, 10))
+    program = net.program(net.op("matmul", net.op("relu", h), net.weights(10, 5)))
+    assert sizes(program) == []
+    wide = net.op("relu", net.op("matmul", "x", net.weights(6, 7)))
+    both = net.program(net.op("add", program.outputs[0], net.op("matmul", wide, net.weights(7, 5))))
+    assert sizes(both) == [7]
+
+
 def test_layers_of_equal_biases_are_pruned_apart() -> None:
     program = equal_biases()
     assert sum(array.shape == (8,) for array in program.constants.values()) == 1

@@ -24,6 +24,7 @@ from tensmith.ir.ops.shape import Renaming, whole_groups
 from tensmith.ir.ops.slicing import full_pads, resolve_slice
 from tensmith.ir.types import Shape
 from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Labels, Place, flows
+from tensmith.rewrite.lossy.weights import layer_of
 
 
 @dataclass
@@ -137,6 +138,9 @@ def _product(labels: AxisLabels, node: Node, left: Place, right: Place, columns:
     into = labels.same([left, right])
     if columns[0] not in labels.program.constants:
         return labels.of(columns)
+    if layer_of(labels.program, node) is None:  # a stack of matrices: nobody tells its rows
+        labels.freeze(columns[0])
+        return None
     if into is not None:
         labels.consumers.append(End(node.output, into))
     start = labels.same([columns], labels.fresh(labels.size(columns)))
