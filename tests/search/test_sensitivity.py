@@ -140,11 +140,19 @@ def test_classes_change_whatever_axes_of_size_1_follow(shape: tuple[int, ...]) -
     assert found == _compare([[before]], [[after]]) and found.flips == 50
 
 
-@pytest.mark.parametrize("shape", [(2, 1), (2, 1, 1), (2, 1, 1, 1)])
+@pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 1, 1), (2, 1, 1, 1)])
 def test_a_number_is_changed_and_not_flipped(shape: tuple[int, ...]) -> None:
     number = np.array([1.0, 3.0]).reshape(shape)
     found = _compare([[number]], [[number + 1]])
     assert found.divergence == pytest.approx(0.5) and found.flips is None
+
+
+def test_classes_of_one_sample_need_no_axis_of_samples(program: Program, view: Subset) -> None:
+    nodes = (*program.nodes, make_node("reshape", (SITES[-1], "all"), ("classes",)))
+    constants = {**program.constants, "all": np.array([-1])}
+    inputs = {"x": TensorType("f32", (1, 8))}
+    one = replace(program, inputs=inputs, outputs=("classes",), nodes=nodes, constants=constants)
+    assert all(each.flips is not None for each in probed(one, view, 60.0).values())
 
 
 @pytest.mark.parametrize(

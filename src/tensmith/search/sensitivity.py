@@ -12,7 +12,7 @@ import numpy as np
 
 from tensmith.backend.onnx import write_onnx
 from tensmith.data import Subset
-from tensmith.data.dataset import Inputs
+from tensmith.data.dataset import Inputs, sample_count
 from tensmith.engine.base import BASELINE_ENGINE, ENGINES
 from tensmith.errors import spared
 from tensmith.evaluate.accuracy import Preprocess, as_model, best_batch_size
@@ -214,6 +214,8 @@ def _model(
     def run(batch: Inputs) -> list[Array]:
         answers = model(batch)
         first, *others = (answers[name] for name in names)
+        if first.ndim == 1 and sample_count(batch) == 1:  # what it answers has no axis of samples
+            first = first[None]
         return [first, *(_some(each) for each in others if each.dtype.kind == "f")]
 
     return run, min(_AT_ONCE, best_batch_size(session))
@@ -230,7 +232,7 @@ def _compare(reference: list[list[Array]], probed: list[list[Array]]) -> Sensiti
     if not reference:
         return Sensitivity(0.0, 0.0)
     reference, probed = ([[_trimmed(first), *rest] for first, *rest in each] for each in (reference, probed))
-    tells = reference[0][0].shape[-1:] not in ((), (1,))
+    tells = reference[0][0].ndim > 1 and reference[0][0].shape[-1] != 1
     broken = Sensitivity(_BROKEN, 100.0 if tells else None)
     numbers = slice(int(tells), None)
     variances = [_variance(batches) for batches in list(zip(*reference))[numbers]]
