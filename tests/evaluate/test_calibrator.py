@@ -87,6 +87,20 @@ def test_what_is_drawn_for_a_layer_does_not_depend_on_the_others(monkeypatch: py
     np.testing.assert_array_equal(alone.moment(network(), "y").second, after.moment(network(), "y").second)
 
 
+@pytest.mark.parametrize(("op", "attrs"), [("matmul", {}), ("gemm", {}), ("gemm", {"transB": 1})])
+def test_positions_are_counted_by_what_is_summed(
+    op: str, attrs: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not by how many outputs there are, however weights lie."""
+    for name, value in {"_FEWEST_POSITIONS": 1, "_POSITIONS_A_DEPTH": 1}.items():
+        monkeypatch.setattr(calibrator, name, value)
+    weights = {"w": np.ones((2, 5) if attrs else (5, 2), np.float32)}
+    inputs = {"x": TensorType("f32", (Poly.symbol("n"), 5))}
+    program = Program("one", inputs, ("y",), (make_node(op, ("x", "w"), ("y",), attrs),), weights)
+    view = Subset(as_dataset((np.ones((10, 5), np.float32), None)).part("all"), np.arange(10))
+    assert Calibrator(view, 10, None, 1).moment(program, "y").count == 5
+
+
 def test_only_layers_have_moments(found: Calibrator) -> None:
     with pytest.raises(ProgramError, match="'r' is not the output"):
         found.moment(network(), "r")

@@ -102,14 +102,10 @@ class Calibrator:
         with blas_threads(self._threads):
             for array in inputs:
                 share = len(array) / min(self._samples, _MOMENT_SAMPLES)
-                wanted = int(self._positions(program, node) * share)
+                wanted = int(_positions(_depth(program, node)) * share)
                 sums.add(_patches(program, node, array, max(1, wanted), generator))
                 del array
         return sums.moment()
-
-    def _positions(self, program: Program, node: Node) -> int:
-        depth = int(np.prod((program.type(node.inputs[1]).static or (0, 1))[1:]))
-        return min(_MOST_POSITIONS, max(_FEWEST_POSITIONS, _POSITIONS_A_DEPTH * depth))
 
     def _gathered(self, program: Program, values: list[str]) -> dict[str, Histogram]:
         found: dict[str, Histogram] = {}
@@ -184,6 +180,11 @@ def _groups(program: Program, values: list[str]) -> Iterator[list[str]]:
         size += mine
     if group:
         yield group
+
+
+def _positions(depth: int) -> int:
+    """How many a moment of so many inputs is averaged over."""
+    return min(_MOST_POSITIONS, max(_FEWEST_POSITIONS, _POSITIONS_A_DEPTH * depth))
 
 
 def _moment_key(program: Program, node: Node, piece: Piece) -> str:
