@@ -54,3 +54,19 @@ def test_the_grid_holds_what_went_in_first() -> None:
     assert highest > 1.5 * Interpreted().histograms(program, wholes[-1:])[wholes[-1]].high
     (scale,) = set(scales(quantized(program), ("concat",)))
     assert 255 * scale >= 0.999 * highest
+
+
+def test_a_whole_that_is_part_of_another_hands_its_range_on() -> None:
+    """What a part of it was cut from is on the grid as well, and may be louder than what was cut."""
+    net = Net()
+    loud = net.op("relu", net.conv("x", 8))
+    cut = net.op("slice", loud, *(net.constant([n], np.int64) for n in (4, 8, 1, 1)))
+    inner = net.op("concat", cut, net.op("relu", net.conv("x", 4)), axis=1)
+    outer = net.op("concat", inner, net.op("relu", net.conv("x", 4)), axis=1)
+    next(array for array in net.constants.values() if array.ndim == 4)[:4] *= np.float32(30)
+    y = net.op("add", net.conv(outer, 5), net.conv(loud, 5))
+    program = net.program(net.op("global_average_pool", y))
+    seen = Interpreted().histograms(program, [loud, outer])
+    assert seen[loud].high > 5 * seen[outer].high
+    (scale,) = set(scales(quantized(program), ("concat", "slice")))
+    assert 255 * scale >= 0.999 * seen[loud].high

@@ -62,8 +62,8 @@ class Placement:
             grid = self.grid_of(part)
             if grid == whole:
                 continue
-            if grid != part:
-                self.spans.setdefault(whole, []).extend((grid, *self.spans.pop(grid, ())))
+            handed_on = [*([] if grid == part else [grid]), *self.spans.pop(grid, [])]
+            self.spans.setdefault(whole, []).extend(handed_on)
             self.same[grid] = whole
 
 
