@@ -142,6 +142,17 @@ def test_a_language_model_s_nats() -> None:
     assert metric.unit == "nats/token" and metric.low < metric.value < metric.high
 
 
+def test_nats_of_halves_are_those_of_their_numbers() -> None:
+    """Probabilities of unlikely tokens are no halves."""
+    logits = np.full((1, 2, 4096), -17.0, np.float16)
+    logits[0, :, 0] = 0
+    view = FakeView(np.zeros((1, 2), np.int64), np.zeros((1, 2), np.int64))
+    (halves,), (floats,) = (
+        model_language(FakeSession(found), view).nats for found in (logits, logits.astype(np.float32))
+    )
+    assert halves == floats > 0
+
+
 def test_a_language_model_s_drop_is_per_cent_and_paired() -> None:
     nats, tokens = RNG.uniform(50, 150, 40), np.full(40, 64)
     original = LanguageModel(nats, tokens)

@@ -351,9 +351,10 @@ def _checked(labels: Array, shape: tuple[int, ...], classes: int) -> Array:
 
 
 def _cross_entropy(logits: Array, labels: Array) -> float:
-    """Sum of -log softmax(logits)[labels], logits [n, classes]."""
+    """Sum of -log softmax(logits)[labels], logits [n, classes], whose powers may be no halves."""
     if not len(labels):
         return 0.0
+    logits = logits.astype(np.float32, copy=False)
     top = logits.max(axis=1, keepdims=True)
     log_sum = np.log(np.exp(logits - top).sum(axis=1, dtype=np.float64)) + top[:, 0]
     return float((log_sum - logits[np.arange(len(labels)), labels]).sum())
