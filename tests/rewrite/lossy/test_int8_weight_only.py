@@ -11,7 +11,7 @@ import pytest
 from lossy_samples import Interpreted, Net, residual
 from tensmith.deploy.layers import treatment
 from tensmith.errors import ProgramError
-from tensmith.ir import Program, TensorType, interpret
+from tensmith.ir import Program, TensorType, interpret, make_node
 from tensmith.ir.ops.quantization import decodes, encodes
 from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import LOSSY, apply_lossy
@@ -112,3 +112,21 @@ def test_a_program_of_halves_answers_in_halves() -> None:
     (before,), (after,) = (interpret(p, x).values() for p in (program, treated(program)))
     assert after.dtype == before.dtype == np.float16
     assert np.linalg.norm((after - before).astype(float)) < 0.1 * np.linalg.norm(before.astype(float))
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_small_rows_of_halves_are_not_lost(table: bool) -> None:
+    """Their scales are no halves, or hardly: they would be rounded by per cents, or to nothing."""
+    sizes = np.array([1.0, 1e-3, 1e-4, 3e-6, 0])
+    weights = np.random.default_rng(0).uniform(-1, 1, (5, 256))
+    weights = (weights / np.abs(weights).max(1, keepdims=True) * sizes[:, None]).astype(np.float16)
+    name, dims = ("gather", (5,)) if table else ("gemm", (256, 256))
+    inputs = {"x": TensorType("i64" if table else "f16", dims)}
+    node = make_node(name, ("w", "x") if table else ("x", "w"), ("y",), {} if table else {"transB": 1})
+    program = Program("halves", inputs, ("y",), (node,), {"w": weights})
+    after = apply_lossy(program, LOSSY["weight_only"].step(stored="codes"), Interpreted())
+    assert {array.dtype for array in after.constants.values()} >= {np.dtype(np.int8), np.dtype(np.float16)}
+    x = np.arange(5) if table else np.eye(256, dtype=np.float16)
+    opened = interpret(after, {"x": x})["y"].astype(float)
+    error = np.abs((opened if table else opened.T) - weights).max(1)
+    assert (error <= 0.01 * sizes).all()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tensmith.errors import ProgramError
@@ -57,6 +58,14 @@ class QuantizedWeights:
         shape = tuple(-1 if d == self.axis else 1 for d in range(self.codes.ndim))
         codes = np.rint(self.codes * coarser.reshape(shape)).astype(self.codes.dtype)
         return replace(self, codes=codes, scales=scales)
+
+    def with_scales_in(self, dtype: np.dtype[Any]) -> QuantizedWeights:
+        """With scales that this type of floats rounds by little: those smaller than its normal numbers become
+        the next larger number."""
+        near = self.scales.astype(dtype)
+        above = np.where(near < self.scales, np.nextafter(near, dtype.type(np.inf)), near)
+        small = self.scales < float(ml_dtypes.finfo(dtype).tiny)
+        return self.no_finer_than(np.where(small, above, 0)) if small.any() else self
 
 
 def largest_code(bits: int) -> int:

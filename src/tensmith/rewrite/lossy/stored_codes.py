@@ -55,6 +55,8 @@ def beside_layers_in_codes(
 
 def in_codes(program: Program, layer: StoredWeights, grid: QuantizedWeights) -> Program:
     """The program with weights as codes and scales, which it opens; up to 4 bits as int4 where that goes."""
+    like = program.constants[layer.weight]
+    grid = grid.with_scales_in(like.dtype)
     if isinstance(layer, LookupTable):
         return table_in_codes(program, layer, grid)
     table = is_table(program, layer)
@@ -62,7 +64,6 @@ def in_codes(program: Program, layer: StoredWeights, grid: QuantizedWeights) -> 
     # ONNX gathers no int4, and nobody steps recurrent layers with it.
     narrow = few and not table and isinstance(layer, WeightedLayer)
     codes = grid.codes.astype(ml_dtypes.int4) if narrow else grid.codes
-    like = program.constants[layer.weight]
     scales = grid.scales.astype(like.dtype)
     made = ("dequantized", "shape", "opened")
     opened, shape, whole = (program.unused(f"{layer.weight}.{part}") for part in made)
