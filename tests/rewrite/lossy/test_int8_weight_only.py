@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lossy_samples import Interpreted, Net, residual
+from lossy_samples import Interpreted, Net, inputs_of, residual, run, transformer
+from tensmith.backend.onnx import write_onnx
 from tensmith.deploy.layers import treatment
+from tensmith.engine.base import ENGINES
 from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
 from tensmith.ir import Program, TensorType, interpret, make_node
 from tensmith.ir.ops.quantization import decodes, encodes
+from tensmith.ir.types import DTYPES
 from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import LOSSY, apply_lossy
 from tensmith.search.plan import Plan
@@ -20,6 +25,18 @@ from tensmith.search.plan import Plan
 
 def treated(program: Program, **params: Any) -> Program:
     return apply_lossy(program, LOSSY["int8"].step(**params), Interpreted())
+
+
+class OfType(Interpreted):
+    """Calibration of a program that takes such floats."""
+
+    def __init__(self, dtype: Any) -> None:
+        super().__init__()
+        self._dtype = dtype
+
+    def _value(self, program: Program, name: str) -> Array:
+        x = inputs_of(program, seed=2)["x"].astype(self._dtype)
+        return x if name == "x" else interpret(replace(program, outputs=(name,)), {"x": x})[name]
 
 
 def operands(program: Program, site: str) -> tuple[bool, bool]:
@@ -112,6 +129,28 @@ def test_a_program_of_halves_answers_in_halves() -> None:
     (before,), (after,) = (interpret(p, x).values() for p in (program, treated(program)))
     assert after.dtype == before.dtype == np.float16
     assert np.linalg.norm((after - before).astype(float)) < 0.1 * np.linalg.norm(before.astype(float))
+
+
+@pytest.mark.parametrize("skip", [[], ["v3"]])
+@pytest.mark.parametrize("dtype", ["f16", "f64"])
+def test_what_is_no_layer_computes_in_the_type_that_it_had(
+    dtype: str, skip: list[str], tmp_path: Path
+) -> None:
+    base, kind = transformer(), DTYPES[dtype]
+    nodes = tuple(
+        make_node("relu", node.inputs, node.outputs) if node.op == "gelu" else node for node in base.nodes
+    )
+    base = replace(base, nodes=nodes)
+    constants = {name: array.astype(kind) for name, array in base.constants.items()}
+    types = {"x": base.inputs["x"].with_dtype(dtype)}
+    program = Program("other", types, base.outputs, base.nodes, constants)
+    after = apply_lossy(program, LOSSY["int8"].step(skip=skip), OfType(kind))
+    write_onnx(after, tmp_path / "after.onnx")
+    x = {"x": inputs_of(base)["x"].astype(kind)}
+    (answer,) = ENGINES["onnxruntime"].prepare(tmp_path / "after.onnx", 1).run(x).values()
+    truth = run(base)
+    assert answer.dtype == kind
+    assert np.linalg.norm(answer.astype(float) - truth) < 0.03 * np.linalg.norm(truth)
 
 
 @pytest.mark.parametrize("table", [False, True])

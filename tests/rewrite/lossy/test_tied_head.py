@@ -118,3 +118,16 @@ def test_a_program_of_tables_alone_has_nothing_to_prune() -> None:
     program = net.program(net.op("matmul", net.op("gather", table, "x"), turned))
     with pytest.raises(ProgramError, match="tables"):
         treated(program, "magnitude_pruning", sparsity=0.5)
+
+
+def test_a_table_of_halves_is_looked_up_in_halves(tmp_path: Path) -> None:
+    program = language_model()
+    halves = {
+        name: array.astype(np.float16) if array.dtype == np.float32 else array
+        for name, array in program.constants.items()
+    }
+    small = treated(program.with_constants(halves), "int8", **BITS)
+    write_onnx(small, tmp_path / "small.onnx")
+    (answer,) = ENGINES["onnxruntime"].prepare(tmp_path / "small.onnx", 1).run({"x": TOKENS}).values()
+    assert answer.dtype == np.float16
+    assert np.linalg.norm(answer - scores(program)) < 0.03 * np.linalg.norm(answer.astype(float))

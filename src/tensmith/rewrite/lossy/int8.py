@@ -119,7 +119,6 @@ class Int8(Method):
         if unknown:
             raise ProgramError(f"'{min(unknown)}' is not a layer of the program")
         spared = skip | weight_only
-        types = _output_types(program)
         placement = place(program, spared)
         if not placement.values:
             raise ProgramError("nothing is left to quantize: every layer is skipped")
@@ -142,35 +141,7 @@ class Int8(Method):
         program = looked_up_as_codes(writer.program_with_pairs(), writer.tables)
         for layer in in_floats:
             program = in_codes(program, layer, weights[layer.site])
-        quantized = without_unused(beside_layers_in_codes(program, params, skip, calibration))
-        return _with_output_types(quantized, types)
-
-
-def _output_types(program: Program) -> dict[str, str]:
-    """The element types of the outputs, as far as they are known."""
-    found = {name: program.facts[name].type for name in program.outputs}
-    return {name: type_.dtype for name, type_ in found.items() if type_ is not None}
-
-
-def _with_output_types(program: Program, types: Mapping[str, str]) -> Program:
-    """The program with outputs of these element types: layers on grids give floats of 32 bits."""
-    made = _output_types(program)
-    wide = {
-        name: program.unused(f"{name}.wide") for name in types if made.get(name) not in (None, types[name])
-    }
-    nodes = [
-        replace(
-            node,
-            inputs=tuple(wide.get(name, name) for name in node.inputs),
-            outputs=tuple(wide.get(name, name) for name in node.outputs),
-        )
-        for node in program.nodes
-    ]
-    nodes += [
-        make_node("cast", (found,), (name,), {"to": ELEMENT_CODES[types[name]]})
-        for name, found in wide.items()
-    ]
-    return replace(program, nodes=tuple(nodes)) if wide else program
+        return without_unused(beside_layers_in_codes(program, params, skip, calibration))
 
 
 @dataclass(frozen=True)
@@ -268,9 +239,12 @@ class _Writer:
         for node in self.program.nodes:
             if node.output in vanished:
                 continue
-            inputs = self.operands.get(node.output, self._with_wide_bias(node))
             outputs = tuple(early.get(name, name) for name in node.outputs)
-            nodes.append(replace(node, inputs=tuple(map(self._read, inputs)), outputs=outputs))
+            if node.output in self.operands:
+                nodes += [*self._layer(node, outputs[0]), *self._pair(outputs[0], widened=True)]
+                continue
+            inputs = map(self._read, self._with_wide_bias(node))
+            nodes.append(replace(node, inputs=tuple(inputs), outputs=outputs))
             for name in outputs:
                 nodes += self._pair(name)
         return replace(
@@ -286,20 +260,52 @@ class _Writer:
         self.constants[wide] = self.program.constants[bias].reshape(1, 1, -1)
         return tuple(wide if name == bias else name for name in node.inputs)
 
+    def _layer(self, node: Node, result: str) -> Iterator[Node]:
+        """A layer on its new operands in fp32, and its result in the type that it had."""
+        inputs = []
+        for name in self.operands[node.output]:
+            if name in self.grids:
+                inputs.append(self._made(name, "dequantized"))
+            elif name in self.program.facts and self._element(name):
+                inputs.append(self._made(node.output, f"operand{len(inputs)}"))
+                yield make_node("cast", (name,), (inputs[-1],), {"to": ELEMENT_CODES["f32"]})
+            else:
+                inputs.append(name)
+        yield replace(node, inputs=tuple(inputs), outputs=(self._wide(result),))
+        if element := self._element(result):
+            yield make_node("cast", (self._wide(result),), (result,), {"to": element})
+
+    def _element(self, name: str) -> int | None:
+        """ONNX's code of the type of a value of other floats than fp32."""
+        type_ = self.program.facts[name].type
+        return None if type_ is None or type_.dtype == "f32" else ELEMENT_CODES[type_.dtype]
+
+    def _wide(self, name: str) -> str:
+        """A value in fp32."""
+        return name if self._element(name) is None else self._made(name, "wide")
+
     def _read(self, name: str) -> str:
-        return self._made(name, "dequantized") if name in self.grids else name
+        if name not in self.grids:
+            return name
+        return self._made(name, "dequantized" if self._element(name) is None else "narrow")
 
     def _made(self, name: str, part: str) -> str:
         """The name of something that is made for a value."""
         return self.program.unused(f"{name}.{part}")
 
-    def _pair(self, name: str) -> Iterator[Node]:
+    def _pair(self, name: str, widened: bool = False) -> Iterator[Node]:
+        """Codes of a value and what they stand for. widened: the value is there in fp32."""
         if name not in self.grids:
             return
-        grid, code = self.grids[name], self._made(name, "quantized")
+        grid, code, element = self.grids[name], self._made(name, "quantized"), self._element(name)
         source = self.placement.grid_of(name)
         scale, zero = self._made(source, "scale"), self._made(source, "zero_point")
         self.constants[scale] = np.asarray(grid.scale, np.float32)
         self.constants[zero] = np.asarray(grid.zero_point, np.uint8)
-        yield make_node("quantize_linear", (name, scale, zero), (code,))
-        yield make_node("dequantize_linear", (code, scale, zero), (self._read(name),))
+        opened = self._made(name, "dequantized")
+        if element and not widened:
+            yield make_node("cast", (name,), (self._wide(name),), {"to": ELEMENT_CODES["f32"]})
+        yield make_node("quantize_linear", (self._wide(name), scale, zero), (code,))
+        yield make_node("dequantize_linear", (code, scale, zero), (opened,))
+        if element:
+            yield make_node("cast", (opened,), (self._read(name),), {"to": element})

@@ -53,21 +53,26 @@ def looked_up_as_codes(program: Program, coded: Mapping[str, tuple[str, str]]) -
     """The program with rows of each table gathered from (codes [n, d] in int8, scales [n]), by name.
 
     gather(table, i)   becomes   cast(gather(codes, i)) * unsqueeze(gather(scales, i), -1)
+
+    in the type of the scales, cast to that of the table where it is another.
     """
     last = next(program.fresh("last_axis"))
     replaced: dict[Node, list[Node]] = {}
     for table, (codes, scales) in coded.items():
-        element = ELEMENT_CODES[program.type(table).dtype]
+        element, own_element = (ELEMENT_CODES[program.type(name).dtype] for name in (table, scales))
         for node in lookups(program, table):
-            made = ("rows", "wide", "own", "column")
-            rows, wide, own, column = (program.unused(f"{node.output}.{part}") for part in made)
+            made = ("rows", "wide", "own", "column", "product")
+            rows, wide, own, column, product = (program.unused(f"{node.output}.{part}") for part in made)
+            product = node.output if element == own_element else product
             replaced[node] = [
                 replace(node, inputs=(codes, node.inputs[1]), outputs=(rows,)),
-                make_node("cast", (rows,), (wide,), {"to": element}),
+                make_node("cast", (rows,), (wide,), {"to": own_element}),
                 make_node("gather", (scales, node.inputs[1]), (own,), {"axis": 0}),
                 make_node("unsqueeze", (own, last), (column,)),
-                make_node("mul", (wide, column), (node.output,)),
+                make_node("mul", (wide, column), (product,)),
             ]
+            if product != node.output:
+                replaced[node].append(make_node("cast", (product,), (node.output,), {"to": element}))
     if not replaced:
         return program
     nodes = tuple(new for node in program.nodes for new in replaced.get(node, [node]))
