@@ -98,6 +98,7 @@ def judge(
     trial, sampler = Trial(lifted, source), Sampler(lifted, seed)
     sampler.sizes, sampler.slack = sizes or sampler.sizes, slack
     sampler.stray = 0.0  # the source is not guarded
+    sampler.farthest = 0.0  # nor does it overflow
     verdicts = {name: Verdict() for name in targets}
     for draw in sampler.draws(count, repeat):
         open_ = {name: loaded for name, loaded in targets.items() if len(verdicts[name].wrong) < 3}

@@ -72,7 +72,9 @@ REALS = _stated("floats as reals: rounding and the order of additions may differ
 TRUNCATED = _stated("floats that become integers fit in their type", Excuse.OVERFLOW, Excuse.DOMAIN)
 FLOAT_DIVISORS = _stated("no float is divided by 0, which raises in Python", Excuse.DIVISION)
 INTEGERS = _stated("integers fit in 64 bits", Excuse.OVERFLOW)
-REGROUPED = _stated("positions fit in 64 bits in whatever order they are computed", Excuse.OVERFLOW)
+REGROUPED = _stated(
+    "sums and products of sizes and integer arguments fit in 64 bits in any order", Excuse.OVERFLOW
+)
 SIGNED = _stated("signed arithmetic of the source does not overflow", Excuse.OVERFLOW)
 MASKED = _stated("elements outside a triangle are finite: they are multiplied by 0", Excuse.NOT_FINITE)
 COMPARED = _stated("what a maximum or minimum compares is no NaN", Excuse.NOT_FINITE)

@@ -126,12 +126,14 @@ def rows(kind: Array, scalars: Mapping[str, Any]) -> list[int]:
 class Sampler:
     """Draws arguments for one function; sizes: what extents are drawn from; stray: the share of arrays of
     places that lie anywhere; twice: the share of draws that may pass one array as two arguments; turning: the
-    share of integers, and of arrays of them, that lie at constants of the function, or hold such elements."""
+    share of integers, and of arrays of them, that lie at constants of the function, or hold such elements;
+    farthest: the share of unbounded integers, where ends are drawn, that are those of 64 bits."""
 
     slack: Sequence[int] = SLACK
     stray: float = 0.05
     twice: float = 0.15
     turning: float = 0.4
+    farthest: float = 0.3
     largest: int = LARGEST
 
     def __init__(self, lifted: Lifted, seed: int) -> None:
@@ -262,7 +264,7 @@ class Sampler:
         as the source sums them alone."""
         if self.regrouped and kind.bits in (64, None):
             kind = INT
-        elif kind == INT and style == "ends" and self.rng.random() < 0.3:
+        elif kind == INT and style == "ends" and self.rng.random() < self.farthest:
             return int(self.rng.choice(np.array(ENDS)))
         return int(self.integers(kind, (), style))
 

@@ -28,7 +28,7 @@ class Lowering:
     choices: what is chosen there, as far as it is known over the index variables at hand.
     checked: arrays whose elements are divisors that emitted code looks at, wherever they are divided by.
     masked: inside a sum over fewer positions than are computed, whose other elements are multiplied by 0.
-    regrouped: whether arguments of 64 bits are added in another order than in the source.
+    regrouped: whether sizes and arguments of 64 bits are added or multiplied otherwise than in the source.
     certain: arrays and offsets of the views that are read whatever a selection chooses.
     boxes: index variables of the boxes that are written.
     """

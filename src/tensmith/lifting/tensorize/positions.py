@@ -46,6 +46,7 @@ def _monomial(lowering: Lowering, monomial: Monomial, coefficient: int, dtype: s
 def _atom(lowering: Lowering, atom: Atom, dtype: str) -> Tensor:
     build = lowering.build
     if isinstance(atom, FloorDiv):
+        lowering.regrouped |= _may_overflow(lowering, atom.top)
         top, bottom = (value(lowering, poly, dtype) for poly in (atom.top, atom.bottom))
         rest = build.elementwise("mod", top, bottom)
         return build.elementwise("div", build.elementwise("sub", top, rest), bottom)
@@ -84,7 +85,7 @@ def _sides(lowering: Lowering, poly: Poly) -> tuple[str, Poly, Poly]:
     wide = [symbol for symbol in sorted(poly.symbols()) if _is_wide(lowering, symbol)]
     factor = poly.coefficient(wide[0]) if len(wide) == 1 else None
     if factor is None or factor.constant not in (1, -1):
-        lowering.regrouped |= bool(wide)
+        lowering.regrouped |= _may_overflow(lowering, poly)
         above = Poly.from_terms({m: c for m, c in poly.terms if c > 0})
         return "greater_or_equal", above, above - poly
     argument = Poly.symbol(wide[0])
@@ -92,6 +93,12 @@ def _sides(lowering: Lowering, poly: Poly) -> tuple[str, Poly, Poly]:
     if poly.evaluate(dict.fromkeys(poly.symbols(), 0)) != -1:
         return "greater_or_equal", above, below
     return "greater", *((above, below - 1) if factor.constant == 1 else (above + 1, below))
+
+
+def _may_overflow(lowering: Lowering, poly: Poly) -> bool:
+    """Whether a polynomial has products of sizes, or arguments that may be as large as 64 bits allow."""
+    products = any(sum(power for _, power in monomial) > 1 for monomial, _ in poly.terms)
+    return products or any(_is_wide(lowering, symbol) for symbol in poly.symbols())
 
 
 def _is_wide(lowering: Lowering, symbol: str) -> bool:
