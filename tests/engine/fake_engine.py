@@ -16,6 +16,9 @@ from tensmith.engine.base import Arrays, Engine, Session, engine
 from tensmith.engine.signature import TensorSpec
 from tensmith.errors import EngineError, OutputError
 
+# What some libraries give as objects.
+_OBJECTS: dict[str, list[Any]] = {"texts": ["a", "", "übel"], "objects": ["a", None]}
+
 
 class FakeSession(Session):
     """Doubles its input x [n], unless told to fail."""
@@ -39,6 +42,8 @@ class FakeSession(Session):
             np.ones(64 << 20, np.uint8).sum()
         if self._behaviour == "print":
             os.write(1, b"a chatty library\n")
+        if self._behaviour in _OBJECTS:
+            return {"x": np.array(_OBJECTS[self._behaviour], dtype=object)}
         return {"x": 2 * inputs["x"]}
 
 

@@ -97,6 +97,19 @@ def test_what_a_library_prints_does_not_disturb() -> None:
         np.testing.assert_array_equal(worker.run(X)["x"], [0, 2, 4])
 
 
+def test_texts_travel_and_other_objects_cost_no_process() -> None:
+    texts = np.array([["a", "übel"]], dtype=object)
+    with SessionWorker("fake", PATH, behaviour="texts") as worker:
+        assert worker.run({"x": texts})["x"].tolist() == ["a", "", "übel"]
+        with pytest.raises(EngineError, match="'x' holds objects that are neither"):
+            worker.run({"x": np.array([object()])})
+        assert worker.run({"x": texts[:, :0]})["x"].dtype.kind == "U"
+    with SessionWorker("fake", PATH, behaviour="objects") as worker:
+        for _ in range(2):
+            with pytest.raises(EngineError, match="'x' holds objects that are neither"):
+                worker.run(X)
+
+
 def test_timing_needs_inputs() -> None:
     with SessionWorker("fake", PATH) as worker, pytest.raises(EngineError, match="no inputs were fed"):
         worker.time(1)

@@ -52,16 +52,29 @@ class _Pipe:
         self.write = stream.write
 
 
+def sendable(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays, objects that are texts as such; EngineError where one holds other objects."""
+    return {name: _sendable(name, np.asarray(array)) for name, array in arrays.items()}
+
+
+def _sendable(name: str, array: Array) -> Array:
+    if not array.dtype.hasobject:
+        return array
+    if array.dtype != object or not all(isinstance(element, str) for element in array.flat):
+        raise EngineError(f"'{name}' holds objects that are neither numbers nor texts")
+    return array.astype(np.str_)
+
+
 def write_frame(
     stream: BinaryIO, header: Mapping[str, Any], arrays: Mapping[str, Array] | None = None
 ) -> None:
-    """Writes one message and flushes; `header` is JSON-serialisable."""
+    """Writes one message and flushes; `header` is JSON-serialisable, and `arrays` are sendable."""
     arrays = arrays or {}
     pipe: Any = _Pipe(stream)
     text = json.dumps({**header, "arrays": list(arrays)}).encode()
     stream.write(_LENGTH.pack(len(text)) + text)
     for array in arrays.values():
-        np.lib.format.write_array(pipe, np.asarray(array), _NPY_VERSION, allow_pickle=False)
+        np.lib.format.write_array(pipe, array, _NPY_VERSION, allow_pickle=False)
     stream.flush()
 
 
@@ -122,7 +135,8 @@ def take_stdout() -> BinaryIO:
 def answered(answer: Callable[..., Answer], *asked: Any) -> Answer:
     """What `answer` says to what is asked; where it raises an error, that as a message for `checked`."""
     try:
-        return answer(*asked)
+        found, arrays = answer(*asked)
+        return found, sendable(arrays)
     except Exception as error:
         raised = (of_disk(error) if isinstance(error, OSError) else None) or error
         kind = type(raised).__name__

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from tensmith.children import Child, Ending, signal_name
-from tensmith.engine.frame import Answer, Array, checked, read_frame, write_frame
+from tensmith.engine.frame import Answer, Array, checked, read_frame, sendable, write_frame
 from tensmith.errors import EngineError
 from tensmith.fork_server import ForkedChild, start_module
 
@@ -61,6 +61,7 @@ class ModuleWorker(Ending):
 
         WorkerEnded if there is none, and the next request starts another process.
         """
+        given = sendable(arrays or {})
         process, log = self._started()
         expired = threading.Event()
 
@@ -72,7 +73,7 @@ class ModuleWorker(Ending):
         watch.daemon = True
         watch.start()
         try:
-            write_frame(process.stdin, request, arrays)  # type: ignore[arg-type]
+            write_frame(process.stdin, request, given)  # type: ignore[arg-type]
             answer = read_frame(process.stdout)  # type: ignore[arg-type]
         except (EOFError, OSError, ValueError) as error:
             process.kill()

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.frame import Answer, Array, answered, checked, read_frame, write_frame
+from tensmith.engine.frame import Answer, Array, answered, checked, read_frame, sendable, write_frame
 from tensmith.engine.module_worker import WorkerEnded
 from tensmith.errors import MissingExtra, UsageError
 from tensmith.files import TemporaryFolder, sha256_file
@@ -33,7 +33,7 @@ _KEPT_FILES = 8
 def to_bytes(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
     """A frame."""
     stream = io.BytesIO()
-    write_frame(stream, header, arrays)
+    write_frame(stream, header, sendable(arrays))
     return stream.getvalue()
 
 
