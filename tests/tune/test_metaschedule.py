@@ -158,18 +158,38 @@ def test_a_search_that_dies_is_skipped(tmp_path: Path, monkeypatch: pytest.Monke
     assert scheduled(tasks[0].problem, ISA) is None
 
 
+def test_what_was_found_before_a_search_died_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metaschedule, "check_packages", lambda: None)
+    monkeypatch.setattr(metaschedule, "check_agreement", lambda *_: None)
+    tasks, memory = tasks_of(two_layers(), ISA)
+    search = TuningSearch(tasks[:1], memory, Timings(tmp_path / "timings.sqlite"), Clock())
+    with MetaSchedule() as other:
+        find = Finder(end=False)
+
+        def dies_later(request: dict[str, object]) -> object:
+            if find.asked:
+                raise WorkerEnded("died")
+            return find(request)
+
+        monkeypatch.setattr(other._worker, "ask", dies_later)
+        other.run(search, Budget(600.0), lambda: False)
+    (failure,) = other.failures
+    assert failure.startswith("MetaSchedule died searching")
+    assert scheduled_seconds(tasks[0], search) is not None
+
+
 class Finder:
     """Stands for the process that searches: it finds the stub at once, in whatever `order`."""
 
-    def __init__(self, order: tuple[str, ...] = ARGUMENTS) -> None:
+    def __init__(self, order: tuple[str, ...] = ARGUMENTS, end: bool = True) -> None:
         self.asked: list[dict[str, object]] = []
-        self._order = order
+        self._order, self._end = order, end
 
     def __call__(self, request: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
         """An answer of tune.tvm.schedule."""
         self.asked.append(request)
         found = {"assembly": stub(problem()).assembly, "order": self._order, "seconds": 1e-6}
-        return {**found, "trials": 16, "end": True}, {}
+        return {**found, "trials": 16, "end": self._end}, {}
 
 
 @pytest.mark.parametrize(("order", "crashing", "words"), [

@@ -84,7 +84,11 @@ class MetaSchedule(Ending):
                 count = min(_GENERATION, most - (self.trials - before))
                 answer, _ = self._worker.ask({"function": function, "count": count})
             except EngineError as error:
-                raise EngineError(f"MetaSchedule {error} searching a {task.problem}") from error
+                failure = EngineError(f"MetaSchedule {error} searching a {task.problem}")
+                if not math.isfinite(best):
+                    raise failure from error
+                self.failures.append(str(failure))
+                break
             self.trials = before + int(answer["trials"])
             stale = 0 if answer["seconds"] < _GAIN * best else stale + 1
             best = min(best, answer["seconds"])
