@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,6 +76,14 @@ def test_what_crashes_is_logged_and_skipped(timings: Timings) -> None:
     assert all(name not in str(task.best) for task in made.tasks)
     known = [kernel for task in made.tasks for kernel in timings.known(task.kernels, made.memory)]
     assert known and all(name not in str(kernel) for kernel in known)
+
+
+def test_where_a_trial_failed_the_next_search_goes_on(timings: Timings) -> None:
+    made = search(timings, Clock(crashing=search(timings, Clock()).tasks[0].guess.name))
+    made.run(LONG)
+    assert all(task.settled and math.inf in task.seconds.values() for task in made.tasks)
+    search(timings, clock := Clock()).run(LONG)
+    assert {kernel.problem for kernel in clock.asked} == {task.problem for task in made.tasks}
 
 
 def test_what_near_shapes_preferred_is_tried_second(timings: Timings) -> None:

@@ -6,7 +6,8 @@ follow by their estimates, corrected by what all timings of the search teach (tu
 result is stored when it is known, so a search can stop at any time and go on later, and several at a time
 share their work. Time goes where most of the network's does: the next trial is the problem's whose share,
 divided by its trials, is the largest. A problem is settled when several trials in a row have brought nothing;
-its best few then take turns.
+its best few then take turns. Where a trial failed, which may be the machine's fault, it is settled for this
+search alone.
 """
 
 from __future__ import annotations
@@ -207,7 +208,8 @@ class TuningSearch:
                 except EngineError:  # it ran before: the machine's fault, and the earlier figure stands
                     continue
                 self._store(task, kernel, min(seconds, task.seconds[kernel]))
-        self.timings.settle(task.problem, task.kernels, self.memory)
+        if all(map(math.isfinite, task.seconds.values())):
+            self.timings.settle(task.problem, task.kernels, self.memory)
         task.settled = True
 
     def _store(self, task: TuningTask, kernel: Kernel, seconds: float) -> None:
