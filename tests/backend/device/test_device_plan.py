@@ -10,9 +10,10 @@ import pytest
 from nets import Net, residual_block
 from tensmith.backend.device.plan import DevicePlan, make_plan
 from tensmith.errors import EngineError
-from tensmith.formula.expr import compute
+from tensmith.formula.expr import Expr, Formula, call, compute, total
+from tensmith.formula.poly import Dim
 from tensmith.ir import Program, TensorType
-from tensmith.ir.op import OPS
+from tensmith.ir.op import OPS, Symbolic
 
 
 def words(plan: DevicePlan) -> list[str]:
@@ -115,6 +116,26 @@ def test_sizes_are_fixed() -> None:
         open_ = TensorType("f32", (Poly.symbol("batch"), 6))
         program = net.program(net.add("relu", "x"))
         make_plan(Program("open", {"x": open_}, program.outputs, program.nodes, {}))
+
+
+def test_a_sum_beyond_32_bits_is_named() -> None:
+    net = Net(70000)
+    program = net.program(net.add("einsum", "x", "x", equation="i,j->"))
+    with pytest.raises(EngineError, match=r"'v0' .einsum. computes with more elements than 32 bits count"):
+        make_plan(program)
+
+
+def test_what_is_computed_in_between_is_named_beyond_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rows_by_rows(_: object, x: Symbolic) -> tuple[Formula]:
+        def products(i: Dim, k: Dim) -> Expr:
+            return total(2, lambda d: call("mul", x[0][i, d], x[0][k, d]))
+
+        return (compute((70000, 2), lambda i, _: total(70000, lambda k: call("exp", products(i, k)))),)
+
+    monkeypatch.setattr(type(OPS["trilu"]), "formula", rows_by_rows)
+    net = Net(70000, 2)
+    with pytest.raises(EngineError, match=r"'v0' .trilu. computes with more elements than 32 bits count"):
+        make_plan(net.program(net.add("trilu", "x")))
 
 
 def test_what_reads_outside_of_its_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,8 +44,8 @@ Axes: TypeAlias = tuple[tuple[str, int], ...]
 
 # Element types that devices hold; halves and bytes are computed with as floats.
 HELD = frozenset({"f32", "f16", "bool", "u8", "i8", "u16", "i16", "i32", "u32", "i64"})
-# Positions are computed in 32 bits.
-_MOST_ELEMENTS = 2**31 - 1
+# Positions are computed in 32 bits, and so are those of the threads that look beyond the last one.
+MOST_ELEMENTS = 2**31 - 1 - 64
 _MOST_HALF = float(np.finfo(np.float16).max)
 
 
@@ -159,7 +159,7 @@ def _shape(program: Program, value: str) -> tuple[int, ...]:
     type_ = program.type(value)
     if type_.static is None:
         raise EngineError(f"'{value}' has the symbolic shape {type_}; devices need fixed sizes")
-    if int(np.prod(type_.static, dtype=object)) > _MOST_ELEMENTS:
+    if int(np.prod(type_.static, dtype=object)) > MOST_ELEMENTS:
         raise EngineError(f"'{value}' has shape {type_}, more elements than 32 bits count")
     return type_.static
 

@@ -9,12 +9,13 @@ A reduction stays where it depends on every axis of its definition: nothing woul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensmith.backend.device.definitions import Array, Axes, Definitions, ValueDefinition, flat
+from tensmith.backend.device.definitions import MOST_ELEMENTS, Array, Axes, Definitions, ValueDefinition, flat
 from tensmith.errors import EngineError
 from tensmith.formula.arith import Floats
 from tensmith.formula.evaluate import evaluate
@@ -115,7 +116,7 @@ class _Separation:
             return self._known[same]
         fold = self._opened(expr, scope)
         free = free_variables(expr)
-        axes = tuple(axis for axis in scope if axis[0] in free)
+        axes = self._counted(tuple(axis for axis in scope if axis[0] in free))
         if outermost and self._kept is None and axes == scope:
             self._kept, self._fold = same, fold
             return FOLDED
@@ -134,7 +135,13 @@ class _Separation:
             if extent is None:
                 raise EngineError(f"{self.definition.label} adds up varying numbers of elements on no device")
             axes = (*axes, (each.var, extent))
-        return DeviceReduction(expr.kind, axes, self._without(body, (*scope, *axes), False))
+        return DeviceReduction(expr.kind, self._counted(axes), self._without(body, (*scope, *axes), False))
+
+    def _counted(self, axes: Axes) -> Axes:
+        """The axes; EngineError where no kernel counts so many positions."""
+        if math.prod(extent for _, extent in axes) > MOST_ELEMENTS:
+            raise EngineError(f"{self.definition.label} computes with more elements than 32 bits count")
+        return axes
 
 
 def _canonical(expr: Expr, depth: int = 0) -> Expr:
