@@ -80,6 +80,13 @@ def test_halves_lie_between_kernels_and_never_outside() -> None:
     assert {array.dtype for array in plan.constants.values()} == {np.dtype(np.float16)}
 
 
+def test_a_constant_that_is_given_out_is_no_halves() -> None:
+    net = Net(2)
+    given = net.constant(values=np.array([1e5, 0.1], np.float32))
+    plan = make_plan(net.program(net.add("add", "x", given), given), halves=True)
+    assert plan.constants[given].tolist() == net.constants[given].tolist()
+
+
 def test_values_alive_together_do_not_overlap() -> None:
     plan = make_plan(residual_block())
     alive = {name: [-1] for name in plan.program.inputs}

@@ -1,6 +1,7 @@
 """The whole plan of a program on a device: kernels in order, where every value lies, constants.
 
-With halves, what lies between kernels and the constants they read take 16 bits; what is computed is floats.
+With halves, what lies between kernels and the constants they read take 16 bits, but for those that are given
+out; what is computed is floats.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def make_plan(program: Program, halves: bool = False) -> DevicePlan:
     sizes = {name: math.prod(type_.static or ()) for name, type_ in program.inputs.items()}
     stored = {name: type_.dtype for name, type_ in program.inputs.items()}
     for name, array in elements.constants.items():
-        stored[name] = "f16" if halves and array.dtype == np.float32 else dtype_name(array.dtype)
+        inside = name not in program.outputs
+        stored[name] = "f16" if halves and inside and array.dtype == np.float32 else dtype_name(array.dtype)
     items: list[Element] = []
     for element in elements.items:
         if element.value not in program.facts and element.fold is not None:
