@@ -11,10 +11,12 @@ import onnx
 import pytest
 from tiny_models import conv_relu
 
+from nets import Net
 from opencl_device import needs_opencl
+from tensmith.backend.device.plan import make_plan
 from tensmith.engine import ENGINES
 from tensmith.engine.base import available
-from tensmith.engine.engines.opencl import find_device
+from tensmith.engine.engines.opencl import OpenClMachine, find_device
 from tensmith.errors import EngineError
 
 OPENCL = ENGINES["opencl"]
@@ -49,6 +51,16 @@ def test_halves_are_near_floats(tmp_path: Path) -> None:
     # Weights and bias are rounded to 11 bits, sums of 27 products are floats.
     bound = 2**-11 * (np.abs(inputs["x"]).max() * 27 + 1) * 4
     assert 0 < np.abs(half - whole).max() <= bound
+
+
+@needs_opencl
+def test_a_constant_without_elements_is_read() -> None:
+    net = Net(4)
+    empty = net.constant(values=np.zeros(0, np.float32))
+    plan = make_plan(net.program(net.add("einsum", "x", empty, equation="i,j->i")))
+    assert plan.constants[empty].size == 0
+    (found,) = OpenClMachine(find_device(1), plan)(x=np.ones(4, np.float32)).values()
+    assert np.array_equal(found, np.zeros(4))
 
 
 @needs_opencl

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tensmith.backend.device.dialect import OPENCL
 from tensmith.backend.device.plan import DevicePlan
 from tensmith.engine.base import engine, first_line, on_request, require
@@ -40,9 +42,8 @@ class OpenClMachine(LoadedPlan):
                 name: arena.get_sub_region(place.start, place.bytes) for name, place in plan.places.items()
             }
             self._memory |= {
-                name: cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=array)
+                name: cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=_not_empty(array))
                 for name, array in plan.constants.items()
-                if array.size
             }
             self._launches = []
             for launch in plan.launches:
@@ -105,6 +106,11 @@ class OpenCl(DeviceEngine):
 
     def load(self, plan: DevicePlan, threads: int) -> OpenClMachine:
         return OpenClMachine(find_device(threads), plan)
+
+
+def _not_empty(array: Array) -> Array:
+    """The array; in the place of one without elements something that a buffer can hold."""
+    return array if array.size else np.zeros(1, np.uint8)
 
 
 def _said(error: Exception) -> str:
