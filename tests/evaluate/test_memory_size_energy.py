@@ -91,6 +91,15 @@ def test_estimated_energy_follows_the_table() -> None:
     assert int8.value == pytest.approx(0.3e-3)
 
 
+@pytest.mark.parametrize("name", ["microcontroller-cortex-m4", "microcontroller-cortex-m7"])
+def test_a_microcontroller_has_its_memory_on_the_chip(name: str) -> None:
+    target = load_target(name)
+    assert target.flash_bytes is not None
+    held = target.ram_bytes + target.flash_bytes
+    inside, outside = (estimate_energy(target, {"int8": 1e6}, 1e6, size) for size in (held, held + 1))
+    assert inside.value == inside.low < outside.value == outside.high
+
+
 def test_a_counter_is_measured_and_wraps() -> None:
     reading = 0
 

@@ -155,12 +155,12 @@ def program_energy(program: Program, target: Target, sizes: Mapping[str, int]) -
 def estimate_energy(target: Target, macs: Mapping[str, float], moved: float, working_set: float) -> Metric:
     """Millijoules from the target's table: multiply-adds by dtype, and `moved` bytes read and written.
 
-    Bytes cost a cache access if `working_set` bytes (weights and the largest activations) fit the last cache,
-    else a memory access; the interval runs from all of them the one way to all of them the other.
+    Bytes cost a cache access if `working_set` bytes (weights and the largest activations) fit the last cache
+    or a microcontroller's own memory, else a memory access; the interval runs from all of them the one way to
+    all of them the other.
     """
     table = target.energy
     compute = sum(count * table.of(dtype) for dtype, count in macs.items())
     low, high = compute + moved * table.sram_byte, compute + moved * table.dram_byte
-    fits = bool(target.cache_bytes) and working_set <= target.cache_bytes[-1]
-    value = low if fits else high
+    value = low if working_set <= target.on_chip_bytes else high
     return Metric(value * _PJ_IN_MJ, low * _PJ_IN_MJ, high * _PJ_IN_MJ, "mJ", "estimated")

@@ -73,6 +73,13 @@ class Target(BaseModel):
     energy: EnergyTable = HOROWITZ_45NM
     sources: Sources
 
+    @property
+    def on_chip_bytes(self) -> int:
+        """What is held without a memory behind the chip: by the last cache, or all of a microcontroller's."""
+        if self.kind == "microcontroller":
+            return self.ram_bytes + (self.flash_bytes or 0)
+        return self.cache_bytes[-1] if self.cache_bytes else 0
+
     def computes(self, dtype: str) -> Dtype:
         """The dtype that the device computes `dtype` in; UsageError if it cannot at all."""
         for name in _COMPUTED_AS.get(dtype, ()):
