@@ -22,6 +22,7 @@ from tensmith.errors import EngineError
 from tensmith.ir import Program, interpret
 from tensmith.kernel import host_isa, isa_named
 from tensmith.kernel.image import Image, Section
+from tensmith.rewrite.exact.patches import shares
 from tensmith.rewrite.trail import replay_exact, simplify
 
 M4 = isa_named("cortex-m")
@@ -92,6 +93,18 @@ def test_choices_rise_in_multiply_adds_and_shrink_the_arena() -> None:
     assert len(choices(program, plan, 4000)) < len(found)
     some = next(c for c in found if (c.rows, c.columns) == (4, 1) and c.layers == 3)
     assert make_plan(in_patches(program, some).program, M4).arena_bytes < plan.arena_bytes / 2
+
+
+def test_each_choice_is_one_and_says_how_many_patches_there_are() -> None:
+    program = head_and_tail(codes=True)
+    found = choices(program, make_plan(program, M4), 1 << 30)
+    assert len({(c.value, c.rows, c.columns) for c in found}) == len(found)
+    for choice in found:
+        sizes = (program.type(choice.value).static or ())[2:]
+        assert [len(shares(*axis)) for axis in zip(sizes, (choice.rows, choice.columns))] == [
+            choice.rows,
+            choice.columns,
+        ]
 
 
 def test_what_fits_in_no_patches_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

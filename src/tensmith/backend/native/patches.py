@@ -30,7 +30,7 @@ from tensmith.rewrite.rule import EXACT, Step
 from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import Traced, exhaust, simplify
 
-# Numbers of patches along an axis.
+# Numbers of patches along an axis, at most.
 _PIECES = (1, 2, 3, 4, 6, 8, 12, MOST_PIECES)
 # How many choices are planned, some tenths of a second each, before a model is refused.
 _MOST_TRIALS = 128
@@ -153,10 +153,10 @@ def choices(program: Program, plan: NativePlan, room: int) -> list[Patching]:
         if _behind(plan, head[-1].output) > room:
             continue
         whole = _elements(program, head[-1].output)
-        axes = range(2, len(program.type(head[-1].output).dims))
-        known = {(axis, n): _reach(program, head, axis, n) for axis in axes for n in _PIECES}
-        for pieces in product(_PIECES, repeat=len(axes)):
-            reaches = [known[axis, n] for axis, n in zip(axes, pieces)]
+        spatial = (program.type(head[-1].output).static or ())[2:]
+        known = [_reaches(program, head, axis, size) for axis, size in enumerate(spatial, 2)]
+        for pieces in product(*known):
+            reaches = [reach[n] for reach, n in zip(known, pieces)]
             if math.prod(pieces) == 1 or not all(reaches):
                 continue
 
@@ -212,13 +212,16 @@ def _heads(program: Program) -> Iterator[list[Node]]:
 _Reach: TypeAlias = dict[str, tuple[float, float]]
 
 
-def _reach(program: Program, head: list[Node], axis: int, count: int) -> _Reach:
-    """What `count` patches of the last value, along one axis, are computed from; empty if that cannot be."""
-    size = program.type(head[-1].output).dims[axis]
+def _reaches(program: Program, head: list[Node], axis: int, size: int) -> dict[int, _Reach]:
+    """By each number of patches that the last value can be cut into along one axis, their reach."""
+    cuts = [shares(size, count) for count in _PIECES if count <= size]
+    return {len(cut): _reach(program, head, axis, cut) for cut in cuts}
+
+
+def _reach(program: Program, head: list[Node], axis: int, cut: list[tuple[int, int]]) -> _Reach:
+    """What such patches of the last value, along one axis, are computed from; empty if that cannot be."""
     found: _Reach = {}
-    if not isinstance(size, int) or count > size:
-        return {}
-    for share in shares(size, count):
+    for share in cut:
         wanted = {head[-1].output: {share}}
         for node in reversed(head):
             for span in wanted.get(node.output, ()):
