@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import os
@@ -10,11 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sample_jobs import RUNNER
 
 from tensmith.engine.frame import checked
-from tensmith.errors import DataError, MissingExtra
+from tensmith.errors import DataError, MissingExtra, OutputError
 from tensmith.workers import cluster
 from tensmith.workers.cluster import NodeDesk, connect, from_bytes, to_bytes
 
@@ -53,6 +55,21 @@ def test_what_a_node_raises_is_raised_here() -> None:
     answer = from_bytes(NodeDesk().answer(to_bytes(job, {})))
     with pytest.raises(DataError, match="job 1 is refused"):
         checked(answer)
+
+
+def test_a_full_disk_of_a_node_is_told_and_its_files_are_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    job = to_bytes({"runner": RUNNER, "request": {"do": "read", "names": ["m"]}, "files": {"m": "hash"}}, {})
+    desk, content = NodeDesk(), np.frombuffer(b"weights", np.uint8)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(OutputError, match="No space left on device"):
+            checked(from_bytes(desk.answer(job, content)))
+    assert checked(from_bytes(desk.answer(job, content)))[0] == {"m": "weights"}
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

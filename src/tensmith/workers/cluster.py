@@ -12,7 +12,7 @@ import io
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -52,13 +52,18 @@ class NodeDesk:
 
     def answer(self, frame: bytes, *contents: Array) -> bytes:
         """The frame of an answer to the frame of a job, with the contents of its files, uint8 each."""
-        job, arrays = from_bytes(frame)
+        return to_bytes(*answered(self._answer, *from_bytes(frame), contents))
+
+    def _answer(
+        self, job: Mapping[str, Any], arrays: Mapping[str, Array], contents: Sequence[Array]
+    ) -> Answer:
         if job["files"] != self._hashes:
             self._files.cleanup()
-            self._files, self._hashes = TemporaryFolder(), job["files"]
-            for name, content in zip(self._hashes, contents):
-                content.tofile(Path(self._files.name) / name)
-        return to_bytes(*answered(self._desk.answer, job, arrays, Path(self._files.name)))
+            self._files, self._hashes = TemporaryFolder(), {}
+            for name, content in zip(job["files"], contents):
+                (Path(self._files.name) / name).write_bytes(content.data)
+            self._hashes = job["files"]
+        return self._desk.answer(job, arrays, Path(self._files.name))
 
 
 class Connection:
