@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from sample_jobs import RUNNER
 from tensmith.engine.frame import checked
 from tensmith.errors import DataError, MissingExtra, OutputError
 from tensmith.workers import cluster
-from tensmith.workers.cluster import NodeDesk, connect, from_bytes, to_bytes
+from tensmith.workers.base import Job
+from tensmith.workers.cluster import Connection, NodeDesk, NodeWorker, connect, from_bytes, to_bytes
 
 HERE = Path(__file__).parent
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
@@ -70,6 +72,24 @@ def test_a_full_disk_of_a_node_is_told_and_its_files_are_written_again(
         with pytest.raises(OutputError, match="No space left on device"):
             checked(from_bytes(desk.answer(job, content)))
     assert checked(from_bytes(desk.answer(job, content)))[0] == {"m": "weights"}
+
+
+class _RayError(Exception):
+    """Stands for Ray's."""
+
+
+def test_files_that_cannot_be_placed_are_one_sentence(tmp_path: Path) -> None:
+    def put(_: object) -> object:
+        raise _RayError("the store is full\nand more")
+
+    file = tmp_path / "m"
+    ray = SimpleNamespace(put=put, exceptions=SimpleNamespace(RayError=_RayError))
+    worker = NodeWorker(Connection(ray), {"NodeID": "1", "NodeManagerAddress": "here"})
+    with pytest.raises(OutputError, match=r"the system refused .*m\): No such file"):
+        worker.ask(Job(RUNNER, {}, files=(file,)))
+    file.write_bytes(b"weights")
+    with pytest.raises(OutputError, match=r"Ray does not take a job's files: the store is full$"):
+        worker.ask(Job(RUNNER, {}, files=(file,)))
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,6 +111,15 @@ def test_workers_that_die_of_what_all_are_asked_are_left_out(three: Workers, tmp
     assert len(three) == 0
 
 
+def test_a_worker_that_fails_otherwise_is_left_out(three: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(_: Job) -> Any:
+        raise RuntimeError("it is broken\nin this way")
+
+    monkeypatch.setattr(three._workers[0], "ask", ask)
+    assert three.admit(job("square", number=1), {"number": 1}) == ["a process (it is broken)"]
+    assert len(three) == 2
+
+
 def test_one_process_needs_no_worker() -> None:
     assert len(choose_workers(1, "")) == 0
 

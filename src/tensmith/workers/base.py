@@ -18,7 +18,7 @@ from typing import Any
 from tensmith.children import Ending
 from tensmith.engine.frame import Answer, Array
 from tensmith.engine.module_worker import WorkerEnded
-from tensmith.errors import EngineError, TensmithError
+from tensmith.errors import EngineError, TensmithError, first_line
 
 # So often whoever waits for workers listens for Ctrl-C.
 _GLANCE_SECONDS = 0.2
@@ -96,8 +96,8 @@ class Workers(Ending):
         def examine(worker: Worker) -> None:
             try:
                 found, _ = worker.ask(job)
-            except (TensmithError, WorkerGone) as error:
-                reasons[worker] = str(error)
+            except Exception as error:  # of whatever kind: who has not answered is not admitted
+                reasons[worker] = first_line(error)
             else:
                 other = [name for name, value in expected.items() if found.get(name) != value]
                 if other:

@@ -21,7 +21,7 @@ import numpy as np
 
 from tensmith.engine.frame import Answer, Array, answered, checked, read_frame, sendable, write_frame
 from tensmith.engine.module_worker import WorkerEnded
-from tensmith.errors import MissingExtra, UsageError
+from tensmith.errors import MissingExtra, OutputError, UsageError, first_line, system_sentence
 from tensmith.files import TemporaryFolder, sha256_file
 from tensmith.workers.base import PATIENCE_SECONDS, Job, Worker, WorkerGone, Workers
 from tensmith.workers.serve import Desk
@@ -77,11 +77,16 @@ class Connection:
         self._store = lru_cache(_KEPT_FILES)(lambda path, _: ray.put(np.fromfile(path, np.uint8)))
 
     def placed(self, files: tuple[Path, ...]) -> tuple[dict[str, str], list[Any]]:
-        """Hashes of files by name, and references to their contents."""
-        with self._lock:
-            keys = [(file.absolute(), file.stat().st_mtime_ns) for file in files]
-            hashes = {path.name: self._hash(path, time) for path, time in keys}
-            return hashes, [self._store(*key) for key in keys]
+        """Hashes of files by name, and references to their contents; OutputError if they cannot be placed."""
+        try:
+            with self._lock:
+                keys = [(file.absolute(), file.stat().st_mtime_ns) for file in files]
+                hashes = {path.name: self._hash(path, time) for path, time in keys}
+                return hashes, [self._store(*key) for key in keys]
+        except OSError as error:
+            raise OutputError(system_sentence(error, "run it again")) from error
+        except self.ray.exceptions.RayError as error:
+            raise OutputError(f"Ray does not take a job's files: {first_line(error)}") from error
 
     def nodes(self) -> list[dict[str, Any]]:
         """The nodes that live."""
