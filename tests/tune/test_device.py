@@ -158,14 +158,33 @@ def test_nobody_at_an_address_is_one_sentence(tiny: Path, tmp_path: Path) -> Non
     refused(tensmith(*arguments, folder=tmp_path), 1, "127.0.0.1:1 does not answer", "rpc_server")
 
 
-@pytest.mark.parametrize("said", [math.nan, math.inf, 0.0])
-def test_a_time_that_no_call_takes_is_refused(said: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def answering(said: object, monkeypatch: pytest.MonkeyPatch) -> RpcDevice:
+    """A device that says this of all that it is asked."""
     monkeypatch.setattr(remote, "check_packages", lambda: None)
-    with RpcDevice("127.0.0.1:1") as device:
-        monkeypatch.setattr(device, "_compiled", lambda *_: "library.so")
-        monkeypatch.setattr(device._worker, "ask", lambda *_: ({"value": said}, {}))
-        with pytest.raises(EngineError, match=f"took {said} s, as no call does"):
+    device = RpcDevice("127.0.0.1:1")
+    monkeypatch.setattr(device, "_compiled", lambda *_: "library.so")
+    monkeypatch.setattr(device._worker, "ask", lambda *_: ({"value": said}, {"text": np.zeros(9, np.uint8)}))
+    return device
+
+
+def test_no_time_is_none_that_a_call_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(0.0, monkeypatch) as device, pytest.raises(EngineError, match="took no time"):
+        device.seconds(first(), 0, 0.01)
+
+
+@pytest.mark.parametrize("said", [math.nan, math.inf, -math.inf, -(10**6), 2**1024, "text", None])
+def test_what_no_function_of_ours_says_is_refused(said: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(said, monkeypatch) as device:
+        with pytest.raises(EngineError, match=r"127.0.0.1:1 answers .*, as no function of ours does"):
             device.seconds(first(), 0, 0.01)
+        with pytest.raises(EngineError, match=r"127.0.0.1:1 answers .*, as no function of ours does"):
+            device.describe()
+
+
+@pytest.mark.parametrize("said", [-1, 2**20 + 1])
+def test_a_text_of_no_length_is_refused(said: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(said, monkeypatch) as device, pytest.raises(EngineError, match=f"answers {said}"):
+        device.describe()
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":9090", "host:port", "host:99999", "host:²"])

@@ -6,8 +6,8 @@ crashes or hangs there is skipped; a device that does not answer ends the tuning
 
 from __future__ import annotations
 
-import math
 import signal
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -85,7 +85,8 @@ class RpcDevice(Ending):
             request = {"library": library, "function": "describe", "numbers": [], "back": ["text"]}
             answer, arrays = self._ask(request, {"text": np.zeros(_MOST_TEXT_BYTES, np.uint8)})
             if "value" in answer:
-                text = arrays["text"][: int(answer["value"])].tobytes().decode(errors="replace")
+                length = self._number(answer, 0, _MOST_TEXT_BYTES)
+                text = arrays["text"][: int(length)].tobytes().decode(errors="replace")
                 fields = parse_cpuinfo(text)
                 flags = fields.get("flags", fields.get("features", ""))
                 return Description(model_of(fields), architecture, features_of(flags))
@@ -104,14 +105,24 @@ class RpcDevice(Ending):
         answer, _ = self._ask(request, made.arrays)
         if "refused" in answer:
             raise EngineError(f"the device at {self.address} does not load {kernel}: {answer['refused']}")
-        if (value := float(answer["value"])) < 0:
+        value = self._number(answer, -signal.NSIG, sys.float_info.max)
+        if value < 0:
             how = f"did not end within {self._patience:g} s" if value == -signal.SIGALRM else "died"
             raise EngineError(f"{kernel} {how} computing a {kernel.problem} on {self.address}")
-        if not (math.isfinite(value) and value > 0):
+        if not value:
             raise EngineError(
-                f"the device at {self.address} says that {kernel} took {value} s, as no call does"
+                f"the device at {self.address} says that {kernel} took no time, as no call does"
             )
         return value
+
+    def _number(self, answer: Mapping[str, Any], least: float, most: float) -> float:
+        """What a function of ours says; EngineError unless it is a number within bounds."""
+        value = answer["value"]
+        if not isinstance(value, int | float) or not least <= value <= most:
+            raise EngineError(
+                f"the device at {self.address} answers {value!r:.40}, as no function of ours does"
+            )
+        return float(value)
 
     def _compiled(self, text: str, isa: Isa) -> str:
         room = Path(self._folder.name)
