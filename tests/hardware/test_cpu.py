@@ -7,6 +7,7 @@ import pytest
 from tensmith.hardware import cpu as hardware_cpu
 from tensmith.hardware.cpu import Cpu, detect_cpu, features_of, parse_cache_size, parse_cpuinfo
 from tensmith.hardware.host import operations_per_cycle
+from tensmith.kernel.isa import isa_of
 
 X86 = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -60,6 +61,13 @@ def test_tile_registers_are_there_where_the_system_lends_them(
 
 def test_arm_features_have_their_common_names() -> None:
     assert features_of(parse_cpuinfo(ARM)["features"]) == {"neon", "fp16", "dotprod"}
+
+
+def test_a_32_bit_arm_is_no_aarch64() -> None:
+    features = features_of(
+        "half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32 lpae evtstrm"
+    )
+    assert isa_of(features, "armv7l").name == "generic"
 
 
 def test_nothing_is_made_of_nothing() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # The kernel's flag -> the name used here. x86 flags are in arch/x86/include/asm/cpufeatures.h, Arm's in
-# Documentation/arch/arm64/elf_hwcaps.rst.
+# Documentation/arch/arm64/elf_hwcaps.rst: "neon" says a 32-bit kernel, whose programs know no AArch64.
 _FLAGS = {
     "avx": "avx",
     "avx2": "avx2",
@@ -29,7 +29,6 @@ _FLAGS = {
     "amx_int8": "amx_int8",
     "amx_bf16": "amx_bf16",
     "asimd": "neon",
-    "neon": "neon",
     "asimdhp": "fp16",
     "asimddp": "dotprod",
     "i8mm": "i8mm",
