@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import fake_engine  # noqa: F401 - registers the engine "fake"
 import numpy as np
 import psutil
 import pytest
 
-from tensmith.engine import ENGINES, SessionWorker, available
+from tensmith.engine import ENGINES, SessionWorker, available, module_worker
 from tensmith.engine.frame import read_frame, write_frame
 from tensmith.errors import EngineError, OutputError, is_of_disk
 
@@ -60,6 +61,22 @@ def test_a_hang_is_ended(behaviour: str) -> None:
     ):
         worker._worker.patience = 1.0  # of what is asked from here on: starting may take longer
         worker.run(X)
+
+
+def test_an_answer_that_comes_with_the_end_of_its_time_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    with SessionWorker("fake", PATH) as worker:
+
+        def read_late(stream: BinaryIO) -> Any:
+            answer = read_frame(stream)
+            time.sleep(1.0)
+            return answer
+
+        worker._worker.patience = 0.5
+        with monkeypatch.context() as patch:
+            patch.setattr(module_worker, "read_frame", read_late)
+            with pytest.raises(EngineError, match=r"did not answer within 0.5 s while running"):
+                worker.run(X)
+        assert worker._worker._running is None
 
 
 def test_a_crash_while_loading_is_an_error() -> None:

@@ -78,7 +78,7 @@ class ModuleWorker(Ending):
         except (EOFError, OSError, ValueError) as error:
             process.kill()
             code = process.wait()
-            how = f"did not end within {self.patience:g} s" if expired.is_set() else "died"
+            how = self._late if expired.is_set() else "died"
             ending = signal_name(code) or f"exit code {code}"
             ended = WorkerEnded(how, expired.is_set(), ending, _last_line(log))
             self.end()
@@ -88,7 +88,15 @@ class ModuleWorker(Ending):
             raise
         finally:
             watch.cancel()
+            watch.join()
+        if expired.is_set():  # just when it had answered: another one may not know what it was told
+            self.end()
+            raise WorkerEnded(self._late, True)
         return checked(answer)
+
+    @property
+    def _late(self) -> str:
+        return f"did not end within {self.patience:g} s"
 
     def kill(self) -> None:
         """Ends the process at once, from another thread than the one that asks: that one is told it died."""
