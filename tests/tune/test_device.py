@@ -12,8 +12,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnxruntime
@@ -34,6 +35,7 @@ from tensmith.tune.search import Budget, TuningSearch
 from tensmith.tune.tvm import device as remote
 from tensmith.tune.tvm.device import Description, DeviceLost, RpcDevice
 from tensmith.tune.tvm.packages import check_packages
+from tensmith.tune.tvm.remote import RpcSession
 
 # The server imports torch where it can, which takes seconds and is of no use here.
 _SERVE = """
@@ -156,6 +158,46 @@ def test_a_network_is_tuned_there_and_compiled_for_it(
 def test_nobody_at_an_address_is_one_sentence(tiny: Path, tmp_path: Path) -> None:
     arguments = ("tune", tiny / "tiny.onnx", "--rpc", "127.0.0.1:1")
     refused(tensmith(*arguments, folder=tmp_path), 1, "127.0.0.1:1 does not answer", "rpc_server")
+
+
+class Session:
+    """Stands for tvm's: a device that holds files and loads what it is told to."""
+
+    def __init__(self, load_module: Callable[[str], dict[str, Callable[[], float]]]) -> None:
+        self.files: set[str] = set()
+        self.load_module = load_module
+
+    def cpu(self) -> None:
+        """Its memory."""
+
+    def upload(self, data: bytearray, name: str) -> None:
+        """Keeps a file."""
+        self.files.add(name)
+
+    def remove(self, name: str) -> None:
+        """Drops a file."""
+        self.files.remove(name)
+
+
+@pytest.mark.parametrize("words", ["is refused", "has no function"])
+def test_no_library_stays_on_a_device(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str) -> dict[str, Callable[[], float]]:
+        if words == "is refused":
+            raise RuntimeError(f"{name} {words}")
+        return {}
+
+    session = Session(load)
+    rpc = SimpleNamespace(connect=lambda host, port: session)
+    monkeypatch.setitem(sys.modules, "tvm", SimpleNamespace(rpc=rpc, runtime=SimpleNamespace(tensor=None)))
+    (tmp_path / "library.so").write_bytes(b"code")
+    request = {"library": str(tmp_path / "library.so"), "function": "time", "numbers": []}
+    asked = RpcSession("host", 9090)
+    if words == "is refused":
+        assert asked.answer(request, {}) == ({"refused": "1.so is refused"}, {})
+    else:
+        with pytest.raises(KeyError, match="time"):
+            asked.answer(request, {})
+    assert session.files == set()
 
 
 def answering(said: object, monkeypatch: pytest.MonkeyPatch) -> RpcDevice:

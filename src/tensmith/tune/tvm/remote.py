@@ -10,6 +10,7 @@ does not answer.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,12 +37,18 @@ class RpcSession:
         name = f"{self._libraries}.so"
         self._session.upload(bytearray(Path(request["library"]).read_bytes()), name)
         try:
+            return self._called(name, request, arrays)
+        finally:
+            with contextlib.suppress(Exception):  # of a session that is lost, the first error tells more
+                self._session.remove(name)
+
+    def _called(self, name: str, request: dict[str, Any], arrays: dict[str, Array]) -> Answer:
+        try:
             library = self._session.load_module(name)
         except RuntimeError as error:
             return {"refused": first_line(error)}, {}
         there = {name: self._tensor(array, self._memory) for name, array in arrays.items()}
         value = library[request["function"]](*there.values(), *request["numbers"])
-        self._session.remove(name)
         back = request.get("back", [])
         return {"value": value}, {name: there[name].numpy() for name in back}
 
