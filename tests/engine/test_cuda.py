@@ -45,6 +45,15 @@ class Driver:
     def __init__(self) -> None:
         self.memory: dict[int, ctypes.Array[ctypes.c_char]] = {}
         self.launched: list[tuple[str, int, int, tuple[int, ...]]] = []
+        self.modules: list[bytes] = []
+
+    def load(self, image: bytes) -> tuple[int, bytes]:
+        self.modules.append(image)
+        return 0, image
+
+    def unload(self, module: bytes) -> tuple[int]:
+        self.modules.remove(module)
+        return (0,)
 
     def alloc(self, size: int) -> tuple[int, int]:
         block = ctypes.create_string_buffer(size)
@@ -86,7 +95,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
         "cuDevicePrimaryCtxRetain": lambda device: (0, object()),
         "cuCtxSetCurrent": lambda context: (0,),
         "cuDeviceGetAttribute": lambda attribute, device: (0, 9 if "MAJOR" in attribute.name else 0),
-        "cuModuleLoadData": lambda image: (0, image),
+        "cuModuleLoadData": fake.load,
+        "cuModuleUnload": fake.unload,
         "cuModuleGetFunction": lambda module, name: (0, name),
         "cuMemAlloc": fake.alloc,
         "cuMemFree": fake.free,
@@ -112,9 +122,10 @@ def test_what_is_asked_of_the_driver(driver: Driver) -> None:
     assert [call[:3] for call in driver.launched] == asked
     assert all(driver.holds(address) for call in driver.launched for address in call[3])
     assert all(len(set(call[3])) == len(call[3]) for call in driver.launched)
+    assert len(driver.modules) == 1
     del machine
     gc.collect()
-    assert not driver.memory
+    assert not driver.memory and not driver.modules
 
 
 @needs_nvrtc

@@ -62,7 +62,7 @@ class CudaMachine(LoadedPlan):
         self._context = _first_gpu()
         module = _checked(driver.cuModuleLoadData(compile_ptx(plan.source, _architecture())))
         self._owned: list[int] = []
-        weakref.finalize(self, _release, self._context, self._owned)
+        weakref.finalize(self, _release, self._context, module, self._owned)
         arena = self._allocated(plan.arena_bytes)
         self._addresses = {name: arena + place.start for name, place in plan.places.items()}
         for name, array in plan.constants.items():
@@ -110,12 +110,13 @@ class CudaMachine(LoadedPlan):
         return self._owned[-1]
 
 
-def _release(context: Any, addresses: list[int]) -> None:
+def _release(context: Any, module: Any, addresses: list[int]) -> None:
     from cuda.bindings import driver
 
     driver.cuCtxSetCurrent(context)
     for address in addresses:
         driver.cuMemFree(address)
+    driver.cuModuleUnload(module)
 
 
 @on_request
