@@ -24,12 +24,14 @@ from small_networks import problem, two_layers
 from command_line import refused, tensmith
 from own_cache import own_cache
 from tensmith.backend.native.emit.loader import Model
+from tensmith.cli.tune import _place
 from tensmith.errors import EngineError, MissingExtra, UsageError
 from tensmith.hardware import detect_cpu, load_target
 from tensmith.kernel import ALGORITHMS, Kernel, candidates, host_isa, isa_named
 from tensmith.kernel.alone import text_alone
 from tensmith.kernel.timings import Timings
 from tensmith.kernel.toolchain import compile_library
+from tensmith.progress import silent
 from tensmith.tune.network import tasks_of
 from tensmith.tune.search import Budget, TuningSearch
 from tensmith.tune.tvm import device as remote
@@ -152,6 +154,18 @@ def test_a_network_is_tuned_there_and_compiled_for_it(
     x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)
     truth = onnxruntime.InferenceSession(tiny / "tiny.onnx").run(None, {"x": x})[0]
     np.testing.assert_allclose(Model(tmp_path / "made")(x=x)["y"], truth, rtol=1e-4, atol=1e-4)
+
+
+def test_the_timings_of_a_device_are_closed_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_cache(tmp_path / "cache", monkeypatch)
+    monkeypatch.setattr(remote, "check_packages", lambda: None)
+    monkeypatch.setattr(RpcDevice, "describe", lambda _: Description("old", "aarch64", frozenset({"neon"})))
+    with _place("127.0.0.1:1", None, silent) as place:
+        place.timings.add(candidates(problem(), place.isa)[0], 0, 1e-6)
+        assert place.timings._db is not None
+    assert place.timings._db is None
 
 
 @needs_tvm

@@ -115,7 +115,8 @@ def _place(rpc: str | None, target: str | None, tell: Progress) -> Iterator[Tuni
         tell(f"connecting to {rpc}")
         found = device.describe()
         isa = found.isa(named)
-        yield TuningTarget(isa, Timings(cpu=found.model, writing=True), device.seconds, shipped(isa))
+        with contextlib.closing(Timings(cpu=found.model, writing=True)) as timings:
+            yield TuningTarget(isa, timings, device.seconds, shipped(isa))
 
 
 def _table(document: dict[str, Any]) -> Table:
