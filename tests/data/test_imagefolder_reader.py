@@ -116,6 +116,21 @@ def test_an_order_file_numbers_the_classes(tmp_path: Path) -> None:
     assert dataset.part("validation").labels([0, 1]).tolist() == [2, 0]
 
 
+def test_an_order_file_may_lie_beside_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder(tmp_path / "images")
+    (tmp_path / "classes.txt").write_text("zebra\nant\n")
+    monkeypatch.chdir(tmp_path / "images")
+    for path in (tmp_path / "images", "."):
+        assert open_dataset(f"imagefolder:{path}").class_names == ("zebra", "ant")
+
+
+def test_an_order_file_may_hold_names_of_several_words(tmp_path: Path) -> None:
+    names = ("polar bear", "polar fox", "ant")
+    folder(tmp_path, {f"{name}/1.png": png((1, 2, 3)) for name in names})
+    (tmp_path / "classes.txt").write_text("\ufeff" + "\n".join(names))
+    assert open_dataset(f"imagefolder:{tmp_path}").class_names == names
+
+
 def test_a_class_missing_from_the_order_file_is_named(tmp_path: Path) -> None:
     folder(tmp_path, {**FILES, "wnids.txt": b"ant\n"})
     with pytest.raises(DataError, match="class 'zebra' is not in the class order"):

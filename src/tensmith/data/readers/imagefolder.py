@@ -33,9 +33,9 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
     """JPEG and PNG images, one subfolder a class, optionally below train/, val/ or test/.
 
     An image may lie deeper in the folder of its class; one that lies in none is left out. Classes are
-    numbered in the order of synsets.txt, wnids.txt or classes.txt (first word of each line) when one lies
-    inside or beside, else in alphabetical order. `?size=224` scales the short side to size*256/224 and crops
-    the centre; without it all images of a batch must have one size.
+    numbered in the order of synsets.txt, wnids.txt or classes.txt (whole lines, or their first words) when
+    one lies inside or beside, else in alphabetical order. `?size=224` scales the short side to size*256/224
+    and crops the centre; without it all images of a batch must have one size.
     """
     if not 0 <= size <= SIZE_LIMIT:
         raise DataError(
@@ -50,7 +50,8 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
         raise DataError(
             f"no image in {tree.root} lies in a folder of its class; expected [val/]CLASS/IMAGE.jpg"
         )
-    class_names = _class_order(tree) or _in_alphabet(tree, set(described.values()))
+    found = set(described.values())
+    class_names = _class_order(tree, {label for _, label in found}) or _in_alphabet(tree, found)
     numbers = {name: number for number, name in enumerate(class_names)}
     parts: dict[str, list[tuple[str, int]]] = {}
     for name in filter(described.__contains__, images):
@@ -82,22 +83,25 @@ def _in_alphabet(tree: FileTree, found: set[tuple[str, str]]) -> list[str]:
     return sorted(names)
 
 
-def _class_order(tree: FileTree) -> list[str]:
+def _class_order(tree: FileTree, found: set[str]) -> list[str]:
     for wanted in ORDER_FILES:
         for name in tree.names:
             if PurePosixPath(name).name == wanted:
-                return _first_words(tree.text(name), name)
-        beside = tree.root.parent / wanted
-        if tree.root.is_file() and beside.is_file():
-            return _first_words(gate.read_bytes(beside, gate.WORDS).decode(errors="replace"), str(beside))
+                return _classes(tree.text(name), name, found)
+        beside = tree.root.absolute().parent / wanted
+        if beside.is_file():
+            text = gate.read_bytes(beside, gate.WORDS).decode(errors="replace")
+            return _classes(text, str(beside), found)
     return []
 
 
-def _first_words(text: str, where: str) -> list[str]:
-    words = [line.split()[0] for line in text.splitlines() if line.strip()]
-    if len(set(words)) != len(words):
+def _classes(text: str, where: str, found: set[str]) -> list[str]:
+    """A class a line: the whole line where the classes found are such lines, else its first word."""
+    lines = [line.strip() for line in text.removeprefix("\ufeff").splitlines() if line.strip()]
+    names = lines if found <= set(lines) else [line.split()[0] for line in lines]
+    if len(set(names)) != len(names):
         raise DataError(f"{where} names a class twice; every line must start with another class folder")
-    return words
+    return names
 
 
 def _part(tree: FileTree, members: Sequence[tuple[str, int]], size: int) -> DatasetPart:
