@@ -46,6 +46,18 @@ def test_a_part_may_have_more_words_in_its_name(tmp_path: Path) -> None:
     assert texts(dataset.part("validation")) == ["dev_matched\tb"]
 
 
+def test_mrpc_as_it_is_published(tmp_path: Path) -> None:
+    """A byte order mark before the header, and a table of numbers beside."""
+    for name in ("train", "dev"):
+        table = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tone\tother\n"
+        (tmp_path / f"{name}.tsv").write_text(table)
+    (tmp_path / "dev_ids.tsv").write_text("7\t8\n")
+    dataset = open_dataset(f"glue:{tmp_path}")
+    assert sorted(dataset.parts) == ["train", "validation"]
+    assert texts(dataset.part("validation")) == ["one\tother"]
+    assert dataset.part("train").labels([0]).tolist() == [1]
+
+
 def test_word_labels_take_the_order_of_glue_models(tmp_path: Path) -> None:
     table = "index\tsentence1\tsentence2\tgold_label\n0\ta\tb\tcontradiction\n1\tc\td\tentailment\n"
     (tmp_path / "dev.tsv").write_text(table)

@@ -33,11 +33,11 @@ WORD_LABELS = (("entailment", "not_entailment"), ("entailment", "neutral", "cont
 def open_glue(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: int = 512) -> Dataset:
     """GLUE tasks such as SST-2: train.tsv, dev.tsv and, where it has labels, test.tsv.
 
-    Of several files of one part, as MNLI's dev_matched.tsv and dev_mismatched.tsv, the first one is read.
-    A sample is the tokens of its sentence (of two sentences: joined by a tab, as in the file), cut to
-    `max_length`. `?tokenizer=` is byte, char or a llama2.c tokenizer file; in Python any object that encodes.
-    A tokenizer.json (extra tensmith[text]) gives encoders input_ids, attention_mask and token_type_ids of
-    `max_length` tokens, two sentences as a pair.
+    Of several files of one part, as MNLI's dev_matched.tsv and dev_mismatched.tsv, the first one is read;
+    those without a column of text are left out. A sample is the tokens of its sentence (of two sentences:
+    joined by a tab, as in the file), cut to `max_length`. `?tokenizer=` is byte, char or a llama2.c tokenizer
+    file; in Python any object that encodes. A tokenizer.json (extra tensmith[text]) gives encoders input_ids,
+    attention_mask and token_type_ids of `max_length` tokens, two sentences as a pair.
     """
     root = Path(path).expanduser()
     files = {root.stem: root} if root.is_file() else {file.stem: file for file in sorted(root.glob("*.tsv"))}
@@ -46,6 +46,11 @@ def open_glue(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
     for name, table in tables.items():
         if table.label_words:
             labelled.setdefault(_part_of(name), table)
+    if tables and not any(table.has_text for table in tables.values()):
+        raise DataError(
+            f"{next(iter(tables.values())).name} has no known text column in its first line; expected GLUE's "
+            "header"
+        )
     if not labelled:
         raise DataError(f"no .tsv file with a label column at {root}; expected GLUE's train.tsv and dev.tsv")
     words = sorted({word for table in labelled.values() for word in table.label_words})
@@ -68,22 +73,22 @@ class _Table:
     def __init__(self, path: Path) -> None:
         self._file: RandomFile = open_random(path)
         self._offsets = _line_offsets(self._file)
-        header = self._line(0).split("\t") if len(self._offsets) > 1 else []
+        header = self._line(0).removeprefix("\ufeff").split("\t") if len(self._offsets) > 1 else []
         self._width = len(header)
         self._columns = next(
             ([header.index(c) for c in cs] for cs in TEXT_COLUMNS if set(cs) <= set(header)), []
         )
-        if not self._columns:
-            raise DataError(
-                f"{path} has no known text column in its first line {header[:8]}; expected GLUE's header"
-            )
         label = next((header.index(name) for name in LABEL_COLUMNS if name in header), None)
-        rows = range(len(self._offsets) - 2)
-        self.label_words = [] if label is None else [self._row(index)[label].strip() for index in rows]
+        rows = range(len(self._offsets) - 2 if self.has_text and label is not None else 0)
+        self.label_words = [self._row(index)[label or 0].strip() for index in rows]
 
     @property
     def name(self) -> str:
         return self._file.name
+
+    @property
+    def has_text(self) -> bool:
+        return bool(self._columns)
 
     def sentences(self, index: int) -> list[str]:
         row = self._row(index)
