@@ -14,6 +14,7 @@ from tensmith.config import make_config
 from tensmith.errors import DataError, UsageError
 from tensmith.evaluate.task import Task
 from tensmith.request import judged_by, read_request
+from token_models import language_model
 
 FLOATS = images().transpose(0, 3, 1, 2).astype(np.float32)
 
@@ -38,6 +39,20 @@ def test_nothing_finite_comes_of_data_that_is_not(tmp_path: Path) -> None:
     x[::2, 0, 2, 2] = np.nan
     with pytest.raises(DataError, match=r"--preprocess\. part 'all' .* NaN or infinity in 120 of"):
         task_of(tmp_path, x, np.arange(len(x)) % 4)
+
+
+def test_characters_numbered_by_another_text_are_refused(tmp_path: Path) -> None:
+    language_model(tmp_path / "m.onnx")
+    (tmp_path / "t.txt").write_text("abcd" * 300)
+
+    def measure(tokenizer: str) -> str:
+        data = f"text:{tmp_path / 't.txt'}?tokenizer={tokenizer}&max_length=8"
+        config = make_config(model=str(tmp_path / "m.onnx"), data=data)
+        return judged_by(read_request(config, data), config, lambda _: None).measure
+
+    assert measure("byte") == "loss"
+    with pytest.raises(DataError, match=r"has 4 characters, its tokens, and the model tells 256 tokens"):
+        measure("char")
 
 
 def test_labels_that_the_model_guesses_are_said(tmp_path: Path) -> None:

@@ -157,6 +157,8 @@ def judged_by(
     task = Task(measure, None, evaluation, _head(config, measure), request.dataset.classes or 0)
     if measure == "accuracy":
         _demand_classes(request)
+    if measure == "loss" and request.dataset.numbers_itself:
+        _demand_same_numbers(request)
     for sentence in request.dataset.remarks():
         tell(sentence)
     if request.dataset.modality != "image":
@@ -212,6 +214,18 @@ def _demand_classes(request: Request) -> None:
         raise DataError(
             f"{request.title} has labels up to {known - 1}, and the model tells {last} classes apart; "
             "check that they belong together"
+        )
+
+
+def _demand_same_numbers(request: Request) -> None:
+    """DataError where a model tells more or fewer tokens apart than the data, which numbers them itself."""
+    known, program = request.dataset.classes, request.program
+    type_ = program.facts[program.outputs[0]].type
+    last = type_.dims[-1] if type_ is not None and type_.shape else None
+    if isinstance(last, int) and last != known:
+        raise DataError(
+            f"{request.title} has {known} characters, its tokens, and the model tells {last} tokens apart; "
+            "give the whole text that it was trained on, in the parts of a folder"
         )
 
 

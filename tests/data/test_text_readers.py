@@ -183,6 +183,16 @@ def test_a_folder_has_parts(tmp_path: Path) -> None:
     assert dataset.classes == len(set("wiki.train.txtwiki.valid.txtwiki.test.txt"))
 
 
+@pytest.mark.parametrize("content", ["abcdefgh" * 3 + "abZ", "a story\n<|endoftext|>\n another é"])
+def test_characters_are_numbered_by_the_whole_text(tmp_path: Path, content: str) -> None:
+    """Also by what no sequence holds: what is left after the last window, what stands between stories."""
+    (tmp_path / "t.txt").write_text(content)
+    assert open_dataset(f"text:{tmp_path}?tokenizer=char&max_length=8").classes == len(set(content))
+    (tmp_path / "t.txt").write_bytes(b"a text in another encoding: \xe9")
+    with pytest.raises(DataError, match="is not UTF-8"):
+        open_dataset(f"text:{tmp_path}?tokenizer=char")
+
+
 @pytest.mark.parametrize("content", [b"", b" <|endoftext|> \n"])
 def test_empty_texts_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "t.txt").write_bytes(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, Indices, par
 from tensmith.data.opening import reader
 from tensmith.data.parts import checked_indices
 from tensmith.data.storage import RandomFile, open_random
-from tensmith.data.tokenizers import Tokenizer, find_tokenizer
+from tensmith.data.tokenizers import CharTokenizer, Tokenizer, find_tokenizer
 from tensmith.data.tree import decoded
 from tensmith.errors import DataError, UsageError
 
@@ -40,11 +41,13 @@ def open_text(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
     named = {_part_of(file): file for file in files}
     if not files or (len(files) > 1 and (len(named) < len(files) or ALL in named)):
         raise DataError(f"{root} is no text; name one file, or a folder of train.txt, valid.txt and test.txt")
-    texts = {name: _text(open_random(file), max_length) for name, file in named.items()}
-    pieces = (text.read(index) for text in texts.values() for index in range(len(text)))
+    opened = {name: open_random(file) for name, file in named.items()}
+    texts = {name: _text(file, max_length) for name, file in opened.items()}
+    pieces = (piece for file in opened.values() for piece in _decoded_pieces(file))
     chosen = find_tokenizer(tokenizer, root if root.is_dir() else root.parent, pieces)
     parts = {name: TokenPart(text, chosen, max_length) for name, text in texts.items()}
-    return Dataset("text", "language-model", chosen.vocabulary, parts, "text")
+    by_its_own = isinstance(chosen, CharTokenizer)
+    return Dataset("text", "language-model", chosen.vocabulary, parts, "text", numbers_itself=by_its_own)
 
 
 def _part_of(file: Path) -> str:
@@ -110,6 +113,14 @@ def _text(file: RandomFile, length: int) -> _Text:
     if not len(text):
         raise DataError(f"{file.name} holds no text; check the path")
     return text
+
+
+def _decoded_pieces(file: RandomFile) -> Iterator[str]:
+    """The whole text, separators and all."""
+    try:
+        yield from codecs.iterdecode(file.pieces(), "utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file.name} is not UTF-8; convert it with iconv") from error
 
 
 def _positions(file: RandomFile, needle: bytes) -> Iterator[int]:
