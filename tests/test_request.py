@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,16 @@ def test_characters_numbered_by_another_text_are_refused(tmp_path: Path) -> None
     assert measure("byte") == "loss"
     with pytest.raises(DataError, match=r"has 4 characters, its tokens, and the model tells 256 tokens"):
         measure("char")
+
+
+def test_classes_too_many_are_named(tmp_path: Path) -> None:
+    onnx.save(tiny_model(), tmp_path / "m.onnx")
+    np.savez(tmp_path / "d.npz", x=FLOATS, y=np.arange(len(FLOATS)) % 6)
+    config = make_config(model=str(tmp_path / "m.onnx"), data=f"npz:{tmp_path / 'd.npz'}")
+    request = read_request(config, config.data)
+    named = replace(request, dataset=replace(request.dataset, class_names=tuple("abcdef")))
+    with pytest.raises(DataError, match=r"labels up to 5 \(a, b, c, d, e, \.\.\.\), and the model tells 4"):
+        judged_by(named, config, lambda _: None)
 
 
 def test_labels_that_the_model_guesses_are_said(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ from tensmith.progress import Progress
 
 # Samples that tell whether images hold pixels.
 _LOOKED_AT = 16
+_NAMES_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -211,9 +212,12 @@ def _demand_classes(request: Request) -> None:
     if last == 1:
         raise no_classes()
     if isinstance(last, int) and last < known:
+        names = request.dataset.class_names
+        shown = [*names[:_NAMES_SHOWN], *(["..."] if len(names) > _NAMES_SHOWN else [])]
+        called = f" ({', '.join(shown)})" if shown else ""
         raise DataError(
-            f"{request.title} has labels up to {known - 1}, and the model tells {last} classes apart; "
-            "check that they belong together"
+            f"{request.title} has labels up to {known - 1}{called}, and the model tells {last} classes "
+            "apart; check that they belong together"
         )
 
 

@@ -73,6 +73,20 @@ def test_folders_say_more_than_names(tmp_path: Path) -> None:
     assert dataset.part("all").labels([0, 1, 2]).tolist() == [0, 0, 1]
 
 
+def test_speech_commands_as_they_are_published(tmp_path: Path) -> None:
+    """What is no word is left out, and lists name the parts."""
+    names = ("yes/a.wav", "yes/b.wav", "no/a.wav", "no/c.wav", "_background_noise_/pink.wav")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(wav())
+    (tmp_path / "testing_list.txt").write_text("yes/a.wav\n")
+    (tmp_path / "validation_list.txt").write_text("no/c.wav\n")
+    dataset = open_dataset(f"wav:{tmp_path}")
+    assert dataset.class_names == ("no", "yes")
+    found = {name: part.labels(np.arange(len(part))).tolist() for name, part in dataset.parts.items()}
+    assert found == {"train": [0, 1], "test": [1], "validation": [0]}
+
+
 def test_sounds_without_a_label_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(wav())
     with pytest.raises(DataError, match=r"is labelled; expected LABEL_SPEAKER_INDEX\.wav or CLASS/FILE\.wav"):

@@ -11,13 +11,15 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from tensmith.data.dataset import TEST, TRAIN, Array, Dataset, DatasetPart
+from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset, DatasetPart
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
 from tensmith.data.tree import FileTree, by_folder, expanded, open_tree
 from tensmith.errors import DataError
 
 FSDD_TEST = range(5)
+# Of Speech Commands: the part that the sounds belong to which a file beside their folders lists.
+_LISTS = {"testing_list.txt": TEST, "validation_list.txt": VALIDATION}
 _FSDD = re.compile(r"(?P<label>[^_]+)_(?P<speaker>[^_]+)_(?P<index>\d+)\.wav", re.IGNORECASE)
 
 
@@ -27,10 +29,12 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
 
     Named {label}_{speaker}_{index}.wav, all in one folder, as in the Free Spoken Digit Dataset, where index
     0 to 4 is the test part; otherwise one subfolder a class, optionally below train/, val/ or test/, and
-    sounds outside of such folders are left out. `?length=8000` cuts or pads with silence to so many samples.
+    sounds outside of such folders are left out, as are folders whose names begin with an underscore. As in
+    Speech Commands, testing_list.txt and validation_list.txt beside the folders may say which sounds are of
+    other parts than train. `?length=8000` cuts or pads with silence to so many samples.
     """
     tree = open_tree(expanded(path))
-    sounds = tree.having(".wav")
+    sounds = [name for name in tree.having(".wav") if not _set_aside(name)]
     if not sounds:
         raise DataError(f"no .wav files in {tree.root}; expected LABEL_SPEAKER_INDEX.wav or CLASS/FILE.wav")
     described = _described(sounds)
@@ -40,9 +44,12 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
         )
     class_names = sorted({label for _, label in described.values()})
     numbers = {name: number for number, name in enumerate(class_names)}
+    listed = _listed(tree)
     parts: dict[str, list[tuple[str, int]]] = {}
     for name in filter(described.__contains__, sounds):
         part, label = described[name]
+        if listed and part == ALL:
+            part = listed.get(name, TRAIN)
         parts.setdefault(part, []).append((name, numbers[label]))
     return Dataset(
         "wav",
@@ -52,6 +59,21 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
         "audio",
         tuple(class_names),
     )
+
+
+def _set_aside(name: str) -> bool:
+    """Whether it lies in a folder of what is no class, as Speech Commands' _background_noise_."""
+    return any(folder.startswith("_") for folder in PurePosixPath(name).parts[:-1])
+
+
+def _listed(tree: FileTree) -> dict[str, str]:
+    """The part of each sound that a list names."""
+    return {
+        (path.parent / line.strip()).as_posix(): _LISTS[path.name]
+        for path in map(PurePosixPath, tree.names)
+        if path.name in _LISTS
+        for line in tree.text(str(path)).splitlines()
+    }
 
 
 def _described(sounds: Sequence[str]) -> dict[str, tuple[str, str]]:
