@@ -16,7 +16,7 @@ from tensmith.errors import DataError
 SIGNAL = np.array([0.0, 0.5, -0.5, 0.25, -1.0])
 
 
-def wav(width: int = 2, channels: int = 1, signal: np.ndarray = SIGNAL) -> bytes:
+def wav(width: int = 2, channels: int = 1, signal: np.ndarray = SIGNAL, rate: int = 8000) -> bytes:
     scale = 2 ** (8 * width - 1)
     samples = np.repeat((signal * scale).astype("<i8"), channels)
     data = (
@@ -26,7 +26,7 @@ def wav(width: int = 2, channels: int = 1, signal: np.ndarray = SIGNAL) -> bytes
     )
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
-        sound.setparams((channels, width, 8000, 0, "NONE", ""))
+        sound.setparams((channels, width, rate, 0, "NONE", ""))
         sound.writeframes(data)
     return file.getvalue()
 
@@ -102,6 +102,15 @@ def test_lengths_differ_unless_one_is_asked_for(tmp_path: Path) -> None:
     assert fixed.shape == (2, 8) and (fixed[0, 5:] == 0).all()
 
 
+def test_sounds_of_another_rate_are_refused(tmp_path: Path) -> None:
+    for index, rate in enumerate((8000, 8000, 16_000)):
+        (tmp_path / f"0_ann_{index}.wav").write_bytes(wav(rate=rate))
+    part = open_dataset(f"wav:{tmp_path}").part("test")
+    assert part.inputs([0, 1]).shape == (2, 5)
+    with pytest.raises(DataError, match=r"0_ann_2\.wav has 16000 samples a second, the first sound 8000"):
+        part.inputs([2])
+
+
 @pytest.mark.parametrize("content", [b"", b"RIFF", wav()[:-4], wav(signal=SIGNAL[:0])])
 def test_damaged_sounds_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "0_ann_0.wav").write_bytes(content)
@@ -114,11 +123,11 @@ def test_no_sounds_are_said(tmp_path: Path) -> None:
         open_dataset(f"wav:{tmp_path}")
 
 
-def librispeech(root: Path, subset: str = "dev-clean") -> Path:
+def librispeech(root: Path, subset: str = "dev-clean", rate: int = 16_000) -> Path:
     soundfile = pytest.importorskip("soundfile")
     chapter = root / subset / "12" / "34"
     chapter.mkdir(parents=True)
-    soundfile.write(chapter / "12-34-0000.flac", SIGNAL, 16_000)
+    soundfile.write(chapter / "12-34-0000.flac", SIGNAL, rate)
     (chapter / "12-34.trans.txt").write_text("12-34-0000 HELLO WORLD\n")
     return chapter
 
@@ -131,6 +140,12 @@ def test_librispeech_pairs_flac_and_transcript(tmp_path: Path) -> None:
     part = dataset.part("validation")
     assert part.labels([0]).tolist() == ["HELLO WORLD"]
     assert np.allclose(part.inputs([0]), SIGNAL, atol=2**-15)
+
+
+def test_librispeech_of_another_rate_is_refused(tmp_path: Path) -> None:
+    librispeech(tmp_path, rate=8000)
+    with pytest.raises(DataError, match="has 8000 samples a second; convert it to 16000"):
+        open_dataset(f"librispeech:{tmp_path}").part("validation").inputs([0])
 
 
 def test_librispeech_damage_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from tensmith.data.parts import ItemPart
 from tensmith.data.tree import FileTree, expanded, open_tree
 from tensmith.errors import DataError, needing
 
-FRAME_LIMIT = 16_000 * 60 * 10  # ten minutes; the longest utterance of the corpus is 35 seconds
+RATE = 16_000
+FRAME_LIMIT = RATE * 60 * 10  # ten minutes; the longest utterance of the corpus is 35 seconds
 
 
 @reader("librispeech", example="DIR_OR_TAR")
@@ -59,13 +60,17 @@ def _part(tree: FileTree, names: Sequence[str], transcripts: dict[str, str]) -> 
 
 
 def decode_flac(data: bytes, where: str) -> Array:
-    """A FLAC file as float32 [frames] in -1..1, channels averaged; MissingExtra without soundfile."""
+    """A 16 kHz FLAC file as float32 [frames] in -1..1, channels averaged. MissingExtra without soundfile."""
     with needing("reading FLAC files", "audio"):
         import soundfile
     try:
         with soundfile.SoundFile(io.BytesIO(data)) as file:
             if not 0 < file.frames <= FRAME_LIMIT:
                 raise DataError(f"{where} has {file.frames} frames, allowed are 1 to {FRAME_LIMIT}; cut it")
+            if file.samplerate != RATE:
+                raise DataError(
+                    f"{where} has {file.samplerate} samples a second; convert it to {RATE} with sox or ffmpeg"
+                )
             sound: Array = file.read(dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, RuntimeError) as error:
         raise DataError(f"{where} is not a readable FLAC file ({error}); get it again") from error

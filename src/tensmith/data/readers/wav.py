@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 import wave
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -25,7 +26,7 @@ _FSDD = re.compile(r"(?P<label>[^_]+)_(?P<speaker>[^_]+)_(?P<index>\d+)\.wav", r
 
 @reader("wav", example="DIR_OR_TAR")
 def open_wav(path: str, /, *, length: int = 0) -> Dataset:
-    """Sound files, mono float32 in -1..1 (channels are averaged).
+    """Sound files of one sample rate, mono float32 in -1..1 (channels are averaged).
 
     Named {label}_{speaker}_{index}.wav, all in one folder, as in the Free Spoken Digit Dataset, where index
     0 to 4 is the test part; otherwise one subfolder a class, optionally below train/, val/ or test/, and
@@ -45,6 +46,8 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
     class_names = sorted({label for _, label in described.values()})
     numbers = {name: number for number, name in enumerate(class_names)}
     listed = _listed(tree)
+    first = next(filter(described.__contains__, sounds))
+    rate = _rate(tree.read(first), f"{tree.root}/{first}")
     parts: dict[str, list[tuple[str, int]]] = {}
     for name in filter(described.__contains__, sounds):
         part, label = described[name]
@@ -55,7 +58,7 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
         "wav",
         "classification",
         len(class_names),
-        {part: _part(tree, members, length) for part, members in parts.items()},
+        {part: _part(tree, members, length, rate) for part, members in parts.items()},
         "audio",
         tuple(class_names),
     )
@@ -94,23 +97,38 @@ def _by_name(sounds: Sequence[str]) -> dict[str, tuple[str, str]]:
     }
 
 
-def _part(tree: FileTree, members: Sequence[tuple[str, int]], length: int) -> DatasetPart:
+def _part(tree: FileTree, members: Sequence[tuple[str, int]], length: int, rate: int) -> DatasetPart:
     labels = np.array([label for _, label in members], np.int64)
-    read = tree.reader([name for name, _ in members], partial(decode_wav, length=length))
+    read = tree.reader([name for name, _ in members], partial(decode_wav, length=length, rate=rate))
     return ItemPart(len(members), read, labels, ragged=length == 0, remedy="add ?length=SAMPLES")
 
 
-def decode_wav(data: bytes, where: str, length: int = 0) -> Array:
-    """A PCM WAVE file of 8, 16, 24 or 32 bits as float32 [frames] in -1..1, channels averaged.
+def _rate(data: bytes, where: str) -> int:
+    with _opened(data, where) as file:
+        return file.getframerate()
 
-    `length` > 0: cut or padded with silence to so many frames.
-    """
+
+@contextmanager
+def _opened(data: bytes, where: str) -> Iterator[wave.Wave_read]:
     try:
         with wave.open(io.BytesIO(data)) as file:
-            width, channels, frames = file.getsampwidth(), file.getnchannels(), file.getnframes()
-            raw = file.readframes(frames)
+            yield file
     except (wave.Error, EOFError, ValueError, RuntimeError) as error:
         raise DataError(f"{where} is not a PCM .wav file ({error}); convert it with sox or ffmpeg") from error
+
+
+def decode_wav(data: bytes, where: str, length: int = 0, rate: int = 0) -> Array:
+    """A PCM WAVE file of 8, 16, 24 or 32 bits as float32 [frames] in -1..1, channels averaged.
+
+    `length` > 0: cut or padded with silence to so many frames. `rate` > 0: the frames a second it must have.
+    """
+    with _opened(data, where) as file:
+        width, channels, frames = file.getsampwidth(), file.getnchannels(), file.getnframes()
+        own, raw = file.getframerate(), file.readframes(frames)
+    if rate and own != rate:
+        raise DataError(
+            f"{where} has {own} samples a second, the first sound {rate}; bring all to one with sox or ffmpeg"
+        )
     if len(raw) != frames * width * channels or not frames:
         raise DataError(f"{where} should hold {frames} frames, but ends early; get it again")
     mono: Array = _pcm(raw, width, where).reshape(-1, channels).mean(axis=1, dtype=np.float32)
