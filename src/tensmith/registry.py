@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
-from tensmith.errors import UsageError
+from tensmith.errors import TensmithError, UsageError, first_line
 
 T = TypeVar("T")
 
@@ -32,8 +32,15 @@ def _load_plugins() -> None:
     global _plugins_loaded
     if not _plugins_loaded:
         _plugins_loaded = True
-        for module, _ in plugins():
-            importlib.import_module(module)
+        for module, distribution in plugins():
+            try:
+                importlib.import_module(module)
+            except Exception as error:
+                of = f" of {distribution}" if distribution else ""
+                why = f"{type(error).__name__}: {first_line(error)}"
+                raise TensmithError(
+                    f"the plugin {module}{of} cannot be loaded ({why}); repair or uninstall it"
+                ) from error
 
 
 class Registry(Mapping[str, T], Generic[T]):

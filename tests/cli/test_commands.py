@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -16,10 +18,10 @@ import yaml
 
 from command_line import QUICK, contents, read_json, refused, tensmith
 from opencl_device import NO_OPENCL
-from tensmith import load
+from tensmith import load, registry
 from tensmith.backend.packed import pack
 from tensmith.cli import doctor, explain
-from tensmith.engine import ENGINES
+from tensmith.engine import ENGINES, selftest
 from tensmith.report.schema import validate_front
 
 
@@ -320,6 +322,24 @@ def test_doctor_says_which_engine_is_missing(monkeypatch: pytest.MonkeyPatch) ->
     shown = "\n".join(map(str, found.shown))
     assert "works" in shown and "Extras" in shown
     assert found.exit_code == 0
+
+
+def test_doctor_tells_what_fails_of_a_plugin_and_of_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it fails as nobody meant it to: this command is what one asks then."""
+    monkeypatch.setattr(registry, "plugins", lambda: [("no_such_plugin", "some-ops 1")])
+    monkeypatch.setattr(registry, "_plugins_loaded", False)
+    monkeypatch.setattr(ENGINES, "_discovered", False)
+    half = mock.Mock(side_effect=ImportError("half of it"))
+    monkeypatch.setattr(type(ENGINES["native"]), "missing", half)
+    monkeypatch.setattr(type(ENGINES["openvino"]), "missing", lambda _: None)
+    monkeypatch.setattr(type(ENGINES["openvino"]), "version", half)
+    monkeypatch.setattr(selftest, "self_test", lambda _: 1.0)
+    found = doctor.doctor()
+    assert found.exit_code == 1
+    shown = "\n".join(map(str, found.shown))
+    assert "the plugin no_such_plugin of some-ops 1 cannot be loaded (ModuleNotFoundError: " in shown
+    for name in ("native", "openvino"):
+        assert re.search(rf"  {name} *: half of it", shown)
 
 
 def test_doctor_counts_a_package_under_any_of_its_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from tensmith import __version__
 from tensmith.cli.command import Answer, command
 from tensmith.cli.progress import progress
+from tensmith.errors import first_line
 
 _GIB = 1 << 30
 
@@ -17,9 +18,10 @@ _GIB = 1 << 30
 @command(example="tensmith doctor")
 def doctor() -> Answer:
     """Show what is installed, which extras are missing and how to get them, and what this CPU can do; run a
-    tiny model on every engine. Exit code 1 if an installed engine fails."""
+    tiny model on every engine. Exit code 1 if an installed engine or a plugin fails."""
     from tensmith.engine.base import ENGINES
 
+    loading = _loading()
     with progress("measuring the machine") as tell:
         document: dict[str, Any] = {
             "tensmith": __version__,
@@ -30,15 +32,32 @@ def doctor() -> Answer:
         }
         tell("reading the table of kernels")
         document["kernel_table"] = _kernel_table()
-        engines = []
-        for name in (name for name, engine in ENGINES.items() if engine.missing() is None):
+        engines, missing = [], {}
+        for name, engine in ENGINES.items():
             tell(f"testing {name}")
-            engines.append(_tested(name))
-    document["engines"] = engines
-    document["missing_engines"] = {
-        name: reason for name, engine in ENGINES.items() if (reason := engine.missing())
-    }
-    return Answer(document, _lines(document), int(any(engine["error"] for engine in engines)))
+            try:
+                reason = engine.missing()
+            except Exception as error:  # of what is half removed
+                engines.append(_failed(name, error))
+                continue
+            if reason is None:
+                engines.append(_tested(name))
+            else:
+                missing[name] = reason
+    document |= {"engines": engines, "missing_engines": missing, "loading": loading}
+    failed = any(engine["error"] for engine in engines)
+    return Answer(document, _lines(document), int(failed or loading is not None))
+
+
+def _loading() -> str | None:
+    """How a plugin failed to load; what is registered stays."""
+    from tensmith.engine.base import ENGINES
+
+    try:
+        len(ENGINES)
+    except Exception as error:
+        return first_line(error)
+    return None
 
 
 def _extras() -> list[str]:
@@ -112,13 +131,16 @@ def _kernel_table() -> dict[str, Any]:
 def _tested(name: str) -> dict[str, Any]:
     from tensmith.engine.base import ENGINES
     from tensmith.engine.selftest import self_test
-    from tensmith.errors import TensmithError
 
     engine = ENGINES[name]
     try:
         return {"engine": name, "version": engine.version(), "seconds": self_test(name), "error": None}
-    except TensmithError as error:
-        return {"engine": name, "version": None, "seconds": None, "error": str(error)}
+    except Exception as error:
+        return _failed(name, error)
+
+
+def _failed(name: str, error: Exception) -> dict[str, Any]:
+    return {"engine": name, "version": None, "seconds": None, "error": first_line(error)}
 
 
 def _lines(document: dict[str, Any]) -> list[str]:
@@ -141,6 +163,8 @@ def _lines(document: dict[str, Any]) -> list[str]:
         "",
         "Engines",
     ]
+    if document["loading"]:
+        lines.append(f"  not everything could be loaded: {document['loading']}")
     for engine in document["engines"]:
         verdict = engine["error"] or f"works, {engine['seconds']:.1f} s to start and answer"
         lines.append(f"  {engine['engine']} {engine['version'] or ''}: {verdict}")
