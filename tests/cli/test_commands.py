@@ -351,6 +351,19 @@ def test_doctor_counts_a_package_under_any_of_its_names(monkeypatch: pytest.Monk
     assert doctor._packages("net") == {"net-cpu": None, "net": None, "z": None}
 
 
+def test_doctor_counts_a_package_of_a_fitting_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of packages for other machines only those that are there are shown."""
+    asked = [
+        "old>=1.18; extra == 'net'", "pinned==2.13.0; extra == 'net'", "early>=3; extra == 'net'",
+        "there>=1; extra == 'net' and platform_system == 'Elsewhere'",
+        "absent; extra == 'net' and platform_system == 'Elsewhere'",
+    ]  # fmt: skip
+    versions = {"old": "1.14", "pinned": "2.13.0+cpu", "early": "3.1rc1", "there": "1"}
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: asked)
+    monkeypatch.setattr(doctor, "_version", versions.get)
+    assert doctor._packages("net") == {**versions, "old": "1.14, needs >=1.18"}
+
+
 def test_doctor(tmp_path: Path) -> None:
     broken = bool(NO_OPENCL) and ENGINES["opencl"].missing() is None
     found = document("doctor", folder=tmp_path, code=int(broken))

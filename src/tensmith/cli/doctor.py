@@ -13,6 +13,7 @@ from tensmith.cli.progress import progress
 from tensmith.errors import first_line
 
 _GIB = 1 << 30
+_NEEDS = ", needs "
 
 
 @command(example="tensmith doctor")
@@ -68,20 +69,28 @@ def _extras() -> list[str]:
 
 
 def _packages(extra: str) -> dict[str, str | None]:
-    """The version of each package that tensmith, or one of its extras, asks for; None where it is missing.
+    """The version of each package that tensmith, or one of its extras, asks for on this machine, with what it
+    needs where it is another; None where it is missing.
 
     A package has several names where one is a variant for CPUs: whichever is there counts.
     """
+    from packaging.requirements import Requirement
+
     try:
         required = importlib.metadata.requires("tensmith") or []
     except importlib.metadata.PackageNotFoundError:
         return {}
     found: dict[str, str | None] = {}
     for line in required:
-        marked = re.search(r"extra\s*==\s*['\"]([^'\"]+)", line)
-        name = re.match(r"[A-Za-z0-9._-]+", line)
-        if name is not None and (marked[1] if marked else "") == extra:
-            found[name[0]] = _version(name[0])
+        wanted = Requirement(line)
+        marked = re.search(r"extra == \"([^\"]+)", str(wanted.marker))
+        if (marked[1] if marked else "") != extra:
+            continue
+        version = _version(wanted.name)
+        if version is not None and not wanted.specifier.contains(version, prereleases=True):
+            version = f"{version}{_NEEDS}{wanted.specifier}"
+        if version is not None or wanted.marker is None or wanted.marker.evaluate({"extra": extra}):
+            found[wanted.name] = version
     there = {_family(name) for name, version in found.items() if version is not None}
     return {name: version for name, version in found.items() if version or _family(name) not in there}
 
@@ -173,7 +182,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
     if document["extras"]:
         lines += ["", "Extras"]
     for extra, packages in document["extras"].items():
-        missing = any(version is None for version in packages.values())
+        missing = any(version is None or _NEEDS in version for version in packages.values())
         advice = f"; get it by: pip install 'tensmith[{extra}]'" if missing else ""
         lines.append(f"  {extra}: {', '.join(map(_package, packages.items()))}{advice}")
     return lines
