@@ -171,6 +171,15 @@ def test_files_stay_inside_their_folder(tmp_path):
     assert "outside" in result.reason and not (tmp_path / "f.py").exists()
 
 
+def test_files_of_others_stay(tmp_path):
+    (tmp_path / "f.py").write_text("mine")
+    (result,) = lift_file(Path("f.py"), "f", output=tmp_path, steps=steps())
+    assert "is there already" in result.reason and (tmp_path / "f.py").read_text() == "mine"
+    (tmp_path / "f.cert").mkdir()
+    (result,) = lift_file(Path("f.py"), "f", output=tmp_path, steps=steps())
+    assert result.proved and (tmp_path / "f.py").read_text() == "numpy"
+
+
 def test_endless_work_ends(monkeypatch):
     monkeypatch.setattr(road, "_FORMS", 0.05)
     monkeypatch.setattr(road, "_PROOF", 0.05)

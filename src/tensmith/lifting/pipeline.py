@@ -322,8 +322,10 @@ def _prove(steps: Steps, work: Work, obligations: Sequence[Obligation]) -> None:
 def write_result(result: LiftResult, output: Path, steps: Steps) -> LiftResult:
     """Writes the certificate and then the files of a proved function; each appears whole or not at all.
 
-    Nothing is written if a file would lie outside of the folder or in the place of the source.
+    Nothing is written if a file would lie outside of the folder or in the place of another that is no earlier
+    one of this function, whose certificate would lie there.
     """
+    certificate = output / f"{result.name}.cert"
     function, files = result.work.function, dict[Path, bytes]()
     for target, contents in result.emitted.items():
         folder = output / target if len(result.emitted) > 1 else output
@@ -333,8 +335,10 @@ def write_result(result: LiftResult, output: Path, steps: Steps) -> LiftResult:
                 raise Refusal(f"the file {name} would lie outside of {folder}; rename the function")
             if function is not None and path.resolve() == Path(function.file).resolve():
                 raise Refusal(f"{path} is the source itself; write to another folder with --output")
+            if path.is_file() and path.read_bytes() != content and not certificate.exists():
+                raise Refusal(f"{path} is there already and is another file; write elsewhere with --output")
             files[path] = content
-    claims = steps.certify(output / f"{result.name}.cert", result.work)
+    claims = steps.certify(certificate, result.work)
     for path, content in files.items():
         write_bytes(path, content)
     return replace(result, files=(*files, *claims))
