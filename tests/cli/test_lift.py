@@ -81,6 +81,20 @@ def test_auto_says_its_table(
     )
 
 
+def test_a_function_that_cannot_be_timed_costs_no_other(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto, "CANDIDATES", ("numpy",))
+    monkeypatch.setattr(auto, "_SECONDS", 0.01)
+    dot = SOURCE.partition("def first")[0]
+    (folder / "k.py").write_text(dot + dot.replace("dot", "sums").replace("b", "c"))
+    answer = lift(folder / "k.py", "auto", None, folder / "out", "b=50")
+    assert answer.exit_code == 1
+    timed, untimed = answer.document["functions"]
+    assert timed["status"] == "proved" and timed["target"] == "numpy" and timed["files"]
+    assert untimed["status"] == "refused" and "--sizes names b" in untimed["reason"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,7 +68,8 @@ def lift(
 def _auto(
     file: Path, function: str | None, folder: Path, sizes: str, tell: Progress, run: bool
 ) -> tuple[list[LiftResult], dict[str, TargetTimings]]:
-    """Proves first, then times every target and writes the fastest."""
+    """Proves first, then times every target and writes the fastest; refuses what it cannot time or write."""
+    from tensmith.errors import TensmithError
     from tensmith.lifting.auto import applied, choose, parse_sizes
     from tensmith.lifting.pipeline import lift_file, standard_steps, write_result
 
@@ -76,9 +78,12 @@ def _auto(
     results, choices = [], {}
     for result in lift_file(file, function, (), None, tell, steps, run):
         if result.proved and result.work.lifted is not None:
-            choice, files = choose(result.work.lifted, steps, chosen, tell)
-            choices[result.name] = choice
-            result = write_result(applied(files, choice, result), folder, steps)
+            try:
+                choice, files = choose(result.work.lifted, steps, chosen, tell)
+                result = write_result(applied(files, choice, result), folder, steps)
+                choices[result.name] = choice
+            except TensmithError as error:
+                result = replace(result, status="refused", reason=str(error))
         results.append(result)
     return results, choices
 
