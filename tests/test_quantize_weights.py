@@ -203,6 +203,8 @@ def test_what_it_refuses(gpt2: Path, tmp_path: Path) -> None:
         tensmith.quantize(gpt2, out, keep=["nosuch"])
     with pytest.raises(ModelError, match="no layers left"):
         tensmith.quantize(gpt2, out, keep=["*"])
+    with pytest.raises(UsageError, match=r"'small\.gguf' must end in \.onnx"):
+        tensmith.quantize(gpt2, tmp_path / "small.gguf")
     for name in (gpt2.name, gpt2.name.removesuffix(".data")):
         with pytest.raises(OutputError, match="a file of the model itself"):
             tensmith.quantize(gpt2, gpt2.with_name(name))

@@ -134,6 +134,8 @@ def quantize(
     named = isinstance(model, (str, os.PathLike))
     if named:
         refuse_own(at_home(model), path)
+    if path.suffix != ".onnx":
+        raise UsageError(f"what is written is an ONNX file; '{path.name}' must end in .onnx")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -268,6 +268,7 @@ def test_the_command_writes_a_file_that_generates(tmp_path: Path) -> None:
         json.loads(tensmith(*words, name, folder=tmp_path).stdout) for name in ("d.onnx", "d.cached.onnx")
     ]
     assert said[0]["tokens"] == said[1]["tokens"]
+    refused(tensmith("cache", "d.onnx", "d.gguf", folder=tmp_path), 2, "'d.gguf' must end in .onnx")
     refused(tensmith("cache", "d.cached.onnx", folder=tmp_path), 1, "has caches already")
 
 

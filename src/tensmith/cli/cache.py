@@ -29,11 +29,14 @@ def cache(
     from tensmith.deploy.caching import cached_decoder
     from tensmith.deploy.generation import TokenDecoder
     from tensmith.deploy.model import load
+    from tensmith.errors import UsageError
     from tensmith.files import TemporaryFolder, sha256_file
     from tensmith.frontend.model_copy import copy_model
     from tensmith.frontend.model_files import model_files
 
     place = place_of(source, target, ".cached.onnx")
+    if place.suffix != ".onnx":
+        raise UsageError(f"what is written is an ONNX file; '{place.name}' must end in .onnx")
     model = load(source)
     with TemporaryFolder() as folder:
         made = Path(folder) / "cached.onnx"
