@@ -20,8 +20,9 @@ from command_line import QUICK, contents, read_json, refused, tensmith
 from opencl_device import NO_OPENCL
 from tensmith import load, registry
 from tensmith.backend.packed import pack
-from tensmith.cli import doctor, explain
+from tensmith.cli import doctor, explain, rules, study
 from tensmith.engine import ENGINES, selftest
+from tensmith.errors import UsageError
 from tensmith.report.schema import validate_front
 
 
@@ -260,6 +261,22 @@ def test_points_are_compared_in_words() -> None:
     assert explain._compared(("smaller", "larger"), 1.15) == "1.15x smaller"
     lost = [explain._lost({"loses_more": value, "unit": "pt"}) for value in (0.001, 0.5, -0.5)]
     assert lost == ["loses as much", "loses 0.50 pt more", "loses 0.50 pt less"]
+
+
+def test_options_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
+    model, plan = tmp_path / "m.onnx", tmp_path / "plan.yaml"
+    for words, call in (
+        ("--target is for a model", lambda: explain.explain(tmp_path, target="host")),
+        ("--original is for the folder of a run", lambda: explain.explain(model, original=model)),
+        ("leave it out with --discover", lambda: rules.rules(family="algebra", discover=True)),
+        ("say how --discover looks", lambda: rules.rules(size=3)),
+        ("say how --discover looks", lambda: rules.rules(time_budget="9s")),
+        ("leave out --prepare", lambda: study.study(plan, prepare=True, retry=True)),
+        ("leave out --prepare", lambda: study.study(plan, prepare=True, figures=True)),
+        ("leave out --prepare", lambda: study.study(plan, prepare=True, parquet=True)),
+    ):
+        with pytest.raises(UsageError, match=words):
+            call()
 
 
 def test_explain_a_run_whose_model_has_gone(copy: Path, tiny: Path) -> None:

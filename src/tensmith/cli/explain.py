@@ -31,17 +31,24 @@ def explain(
     original: Annotated[
         Path | None, typer.Option(help="The run's original model, if it is not where it was.")
     ] = None,
-    target: Annotated[str, typer.Option(help="The device that a model's times are estimated for.")] = "host",
+    target: Annotated[
+        str | None, typer.Option(help="The device that a model's times are estimated for. [default: host]")
+    ] = None,
 ) -> Answer:
     """Say why each layer got this treatment: what it weighs, what it costs, how sensitive it is; what each
     lossy method would save of it, by estimate, and should cost; which exact rules fired, and which nearly did
     and why not. Nothing is measured: what a run measured is shown beside."""
+    from tensmith.errors import UsageError
     from tensmith.explain import explain_model, explain_run
 
     if subject.is_dir():
+        if target is not None:
+            raise UsageError("--target is for a model; a run was made for its own, so leave it out")
         document = explain_run(subject, layer, original)
         return Answer(document, list(_run(document)))
-    document = explain_model(subject, target, layer)
+    if original is not None:
+        raise UsageError(f"--original is for the folder of a run, and {subject} is none; leave it out")
+    document = explain_model(subject, target or "host", layer)
     return Answer(document, list(_model(document)))
 
 

@@ -18,7 +18,6 @@ Batch = Annotated[int, typer.Option(help="Samples of an inference, where the fil
 LayerThreads = Annotated[int, typer.Option(help="Threads that may share a layer.")]
 InferenceThreads = Annotated[int, typer.Option(help="Threads of an inference.")]
 MeasuringSeconds = Annotated[float, typer.Option(help="How long to measure.")]
-TimeBudget = Annotated[str, typer.Option(metavar="TIME", help="At most so long: 90s, 10m or 1h.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done and, if known, how long; do nothing.")
 ]

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from tensmith.cli.command import Answer, command
-from tensmith.cli.options import TimeBudget
 from tensmith.cli.progress import progress
 
 
@@ -28,8 +27,13 @@ def rules(
     ops: Annotated[
         str | None, typer.Option(metavar="OP,OP", help="With --discover: terms of these elementwise ops.")
     ] = None,
-    size: Annotated[int, typer.Option(help="With --discover: the most ops of a term.")] = 2,
-    time_budget: TimeBudget = "60s",
+    size: Annotated[
+        int | None, typer.Option(help="With --discover: the most ops of a term. [default: 2]")
+    ] = None,
+    time_budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="With --discover: at most so long, as 90s or 10m. [default: 60s]"),
+    ] = None,
 ) -> Answer:
     """List the exact rules: what each says, where it applies, and how many cases of it are proved.
 
@@ -41,9 +45,13 @@ def rules(
     from tensmith.verify.prove import listed
 
     if discover:
-        return _discovered(models or [], vocabulary, ops, size, time_budget)
-    if models or vocabulary or ops:
-        raise UsageError("models, --vocabulary and --ops say what --discover looks at; give it too")
+        if family is not None:
+            raise UsageError("--family is of the rules there are; leave it out with --discover")
+        return _discovered(models or [], vocabulary, ops, 2 if size is None else size, time_budget or "60s")
+    if models or any(given is not None for given in (vocabulary, ops, size, time_budget)):
+        raise UsageError(
+            "models, --vocabulary, --ops, --size and --time-budget say how --discover looks; give it too"
+        )
     found = listed()
     families = sorted({row["family"] for row in found})
     if family is not None and family not in families:

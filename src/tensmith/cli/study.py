@@ -50,7 +50,7 @@ def study(
     "models" in its folder to the one of the machine whose times are measured.
     Where the file names tables of other papers, papers.html, .md and .tex hold those, theirs beside ours.
     """
-    from tensmith.errors import MissingExtra
+    from tensmith.errors import MissingExtra, UsageError
     from tensmith.study.observations import observations
     from tensmith.study.page import write_explorer
     from tensmith.study.papers import PAPERS, paper_tables, write_papers, write_pareto
@@ -59,6 +59,8 @@ def study(
     from tensmith.study.run import MODELS, known_results, prepare_study, run_study, seconds_by_system
     from tensmith.study.tables import write_figures, write_tables
 
+    if prepare and (figures or parquet or retry):
+        raise UsageError("--figures, --parquet and --retry are of measured cells; leave out --prepare")
     for asked, module, what in (
         (figures, "matplotlib", "figures of a study"),
         (parquet, "pyarrow", "a study's Parquet file"),

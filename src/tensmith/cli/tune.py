@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import INTERRUPTED, Answer, command
-from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, ModelFile, TimeBudget
+from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, ModelFile
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 def tune(
     model: ModelFile,
     output: CompiledFolder = None,
-    time_budget: TimeBudget = "60s",
+    time_budget: Annotated[
+        str, typer.Option(metavar="TIME", help="At most so long: 90s, 10m or 1h.")
+    ] = "60s",
     trials: Annotated[
         int | None, typer.Option(help="At most so many kernels; 0 takes what is known. [default: any]")
     ] = None,
