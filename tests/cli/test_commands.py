@@ -20,9 +20,10 @@ from command_line import QUICK, contents, read_json, refused, tensmith
 from opencl_device import NO_OPENCL
 from tensmith import load, registry
 from tensmith.backend.packed import pack
-from tensmith.cli import doctor, explain, rules, study
+from tensmith.cli import bench, doctor, explain, rules, study
 from tensmith.engine import ENGINES, selftest
 from tensmith.errors import UsageError
+from tensmith.evaluate import bench as timing
 from tensmith.report.schema import validate_front
 
 
@@ -229,6 +230,21 @@ def test_bench_takes_onnx_and_packed_files(tiny: Path, tmp_path: Path) -> None:
     assert first["ratio"]["value"] == 1
     assert set(second["latency_ms"]) == {"value", "low", "high", "unit", "evidence"}
     assert "tiny.packed" in tensmith(*arguments, folder=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("engines", "failing", "code"),
+    [("a,b", {"b"}, 1), (None, {"b"}, 0), (None, {"a", "b"}, 1), ("a,b", (), 0)],
+)
+def test_bench_fails_by_an_engine_that_was_named_or_by_all(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, engines: str | None, failing: set[str], code: int
+) -> None:
+    timed = {"latency_ms": None, "ratio": None, "tail": {"p95_ms": None, "p99_ms": None, "runs": 7}}
+    rows = [{"engine": name, **({"error": "no"} if name in failing else timed)} for name in "ab"]
+    models = [{"path": str(tiny / "tiny.onnx"), "engines": rows}]
+    found = mock.Mock(busy=False, to_json=lambda: {"models": models})
+    monkeypatch.setattr(timing, "bench", lambda *_: found)
+    assert bench.bench([tiny / "tiny.onnx"], engines).exit_code == code
 
 
 @pytest.mark.parametrize("options", [("--seconds", "0"), ("--threads", "0"), ("--engines", ",")])

@@ -440,6 +440,22 @@ def test_a_killed_study_goes_on_where_it_was(place: Path, tmp_path: Path) -> Non
     assert len(json.loads(finished.stdout)["results"]) == 6
 
 
+def test_a_study_fails_where_every_cell_does(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some may: not all choices go together."""
+    usual = run._measured
+    for few in (True, False):
+
+        def measured(plan, cell, now, few=few):
+            if few and cell.hardware.startswith("estimated"):
+                return usual(plan, cell, now)
+            raise EngineError("no such kernel")
+
+        monkeypatch.setattr(run, "_measured", measured)
+        assert study(place / "study.yaml", tmp_path / str(few)).exit_code == (0 if few else 1)
+
+
 def test_parquet_holds_a_row_a_cell(done: StudyRun, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     write_parquet(done.results, tmp_path / "r.parquet")

@@ -55,7 +55,8 @@ def bench(
     """Time models side by side, taking turns; ratios are against the first engine on the first model.
 
     A ratio above 1 is faster than that. Intervals hold 95%. p95 and p99 are what so many per cent of all runs
-    do not exceed; they are left out where there were too few runs to tell.
+    do not exceed; they are left out where there were too few runs to tell. Exit code 1 if an engine that
+    --engines names fails, or all that there are fail on a model.
     """
     from tensmith.cli.sizes import assumed, parse_sizes
     from tensmith.errors import UsageError
@@ -85,7 +86,9 @@ def bench(
         document["beyond"] = beyond
         notes += beyond or [f"99% of the runs of each take at most {max_p99:g} ms."]
     shown = [table(_COLUMNS, _rows(document)), *(["", *notes] if notes else [])]
-    return Answer(document, shown, int(bool(beyond)))
+    enough = any if names else all
+    failed = any(enough("error" in row for row in model["engines"]) for model in document["models"])
+    return Answer(document, shown, int(failed or bool(beyond)))
 
 
 def _rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:

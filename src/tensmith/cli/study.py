@@ -44,6 +44,7 @@ def study(
     A cell is one combination. Each is measured alone, by the DLAS paper's method (150 runs of one sample, the
     first dropped, the median), and by ratios interleaved with the original in ONNX Runtime. Results are kept
     cell by cell, so a study that is stopped, by whatever, goes on where it was. A cell that fails says why.
+    Not all choices go together, so the exit code is 1 only if every cell failed.
     Cells of another model, data, engine, tensmith or processor than there is now are measured again.
     The folder holds the paper's tables (tables.html, .md, .tex) and explorer.html, which shows every cell.
     With --prepare a machine with a GPU can make models first, as those that are trained; copy the folder
@@ -114,6 +115,6 @@ def study(
     said = [f"{one.answer}: {one.claim} ({one.numbers})" for one in observed]
     more = [f"The papers' tables are {folder / PAPERS}.html, .md and .tex."] if wanted.tables else []
     more += ["Interrupted: run it again to go on."] if found.interrupted else []
-    return Answer(
-        document, [table(_COLUMNS, rows), "", *said, "", told, *more], INTERRUPTED if found.interrupted else 0
-    )
+    nothing = bool(found.results) and failed == len(found.results)
+    code = INTERRUPTED if found.interrupted else int(nothing)
+    return Answer(document, [table(_COLUMNS, rows), "", *said, "", told, *more], code)
