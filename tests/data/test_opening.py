@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tensmith.data import READERS, open_dataset
-from tensmith.errors import UsageError
+from tensmith.data.opening import absolute
+from tensmith.errors import DataError, UsageError
 
 KINDS = {
     "aclimdb",
@@ -72,6 +74,27 @@ def test_unknown_kinds_and_options_list_the_known(tmp_path: Path) -> None:
         open_dataset(f"cifar10:{tmp_path}", a=1)
     with pytest.raises(UsageError, match="whole number, not 'big'"):
         open_dataset(f"imagefolder:{tmp_path}?size=big")
+
+
+def test_options_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    """A path in them may hold what addresses of the web write otherwise."""
+    (tmp_path / "t.txt").write_text("some text")
+    for name in ("c++", "a%20b", "d=e"):
+        with pytest.raises(DataError, match=re.escape(f"{name}/tok.bin")):
+            open_dataset(f"text:{tmp_path / 't.txt'}?tokenizer={tmp_path}/{name}/tok.bin&max_length=8")
+
+
+def test_a_dataset_is_named_as_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("t.txt", "tok.json", "char"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for folder in ("", "~/"):
+        found = absolute(f"text:{folder}t.txt?tokenizer={folder}tok.json&max_length=9")
+        assert found == f"text:{tmp_path}/t.txt?tokenizer={tmp_path}/tok.json&max_length=9"
+    assert absolute("text:t.txt?tokenizer=char") == f"text:{tmp_path}/t.txt?tokenizer=char"
+    assert absolute("text:t.txt") == f"text:{tmp_path}/t.txt"
+    assert absolute("text:none.txt") == "text:none.txt"
 
 
 def test_a_path_with_a_question_mark_is_a_path(tmp_path: Path) -> None:

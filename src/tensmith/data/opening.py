@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import parse_qsl
 
 from tensmith.data.dataset import Dataset
+from tensmith.data.tokenizers import NAMED
 from tensmith.errors import DataError, UsageError
 from tensmith.registry import Registry
 
@@ -76,8 +76,8 @@ def open_dataset(spec: str, **options: Any) -> Dataset:
     if not rest:
         raise UsageError(_unnamed(spec, kind))
     chosen = READERS[kind]
-    path, _, query = (rest, "", "") if Path(rest).exists() else rest.partition("?")
-    given = _converted(chosen, dict(parse_qsl(query, keep_blank_values=True)) | options)
+    path, given = _parted(rest)
+    given = _converted(chosen, given | options)
     try:
         dataset = chosen.open(path, **given)
     except OSError as error:
@@ -85,6 +85,15 @@ def open_dataset(spec: str, **options: Any) -> Dataset:
             f"cannot read {error.filename or path}: {error.strerror}; check its permissions"
         ) from error
     return dataclasses.replace(dataset, name=dataset.name or kind, source=spec)
+
+
+def _parted(rest: str) -> tuple[str, dict[str, Any]]:
+    """The path, and the options as they are written."""
+    if Path(rest).expanduser().exists():
+        return rest, {}
+    path, _, query = rest.partition("?")
+    words = (word.partition("=") for word in query.split("&"))
+    return path, {name: value for name, _, value in words if name}
 
 
 def demand_there(spec: str) -> None:
@@ -119,8 +128,14 @@ def _likely_kind(path: Path) -> str | None:
 def absolute(spec: str) -> str:
     """The same dataset, named as from any folder of this machine."""
     kind, _, rest = spec.partition(":")
-    path, mark, query = (rest, "", "") if Path(rest).exists() else rest.partition("?")
-    return f"{kind}:{Path(path).absolute()}{mark}{query}" if Path(path).exists() else spec
+    path, options = _parted(rest)
+    if not (place := Path(path).expanduser()).exists():
+        return spec
+    wanted = options.get("tokenizer", "auto")
+    if wanted not in NAMED and (file := Path(wanted).expanduser()).exists():
+        options["tokenizer"] = file.absolute()
+    query = "&".join(f"{name}={value}" for name, value in options.items())
+    return f"{kind}:{place.absolute()}{query and f'?{query}'}"
 
 
 def _converted(chosen: DatasetReader, options: dict[str, Any]) -> dict[str, Any]:

@@ -301,6 +301,10 @@ def read_pieces(path: Path) -> tuple[list[bytes], list[float]]:
     return pieces, scores
 
 
+# What a tokenizer is called that is no path.
+NAMED = ("auto", "byte", "char")
+
+
 def find_tokenizer(wanted: str | Tokenizer, beside: Path, texts: Iterable[str]) -> Tokenizer:
     """The tokenizer a user means by `wanted`.
 
