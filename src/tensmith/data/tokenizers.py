@@ -333,9 +333,10 @@ def speller(wanted: str) -> Speller:
 
 
 def _tokenizer_in(path: Path) -> Speller:
+    from tensmith.data.gguf import is_gguf
     from tensmith.data.gguf_tokens import tokenizer_of_gguf
 
-    if path.suffix == ".gguf":
+    if is_gguf(path):
         return tokenizer_of_gguf(path)
     return TokenizerFile(path) if path.suffix == ".json" else LlamaTokenizer(path)
 
