@@ -254,8 +254,6 @@ class Checking:
                 return loop in self.demands.loops and self.known.setdefault(loop, text) == text
             case "size", ["=", ["+", *terms], "0"] if size := _alone(terms, "size.", text):
                 return self.known.setdefault(size, text) == text
-            case "divisor", ["not", ["=", [str(array), *_], "0"]]:
-                return required and array.strip("|") in self.types
         own = any(token.startswith(("fold.", "place.")) for token in _TOKEN.findall(text))  # of the proof
         return required and bool(fact["why"] == "requirement") and not own
 

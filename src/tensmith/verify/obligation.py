@@ -27,11 +27,11 @@ Kind = Literal[
 @dataclass(frozen=True)
 class Fact:
     """An assumption and why it may be made: "type", "size", "length", "natural" (a size, a counter or an
-    arbitrary subscript is >= 0), "counter" of `loop`, of what is inside that loop, "requirement", or
-    "divisor" (an element is not 0). of: the requirement as it is shown."""
+    arbitrary subscript is >= 0), "counter" of `loop`, of what is inside that loop, or "requirement".
+    of: the requirement as it is shown."""
 
     text: str
-    why: Literal["type", "size", "length", "natural", "counter", "requirement", "divisor"]
+    why: Literal["type", "size", "length", "natural", "counter", "requirement"]
     loop: str = ""
     of: str = ""
 

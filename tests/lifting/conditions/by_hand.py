@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from lifting.summarize.build import add, c, flat, function, less, load, loop, mul, nested, op, store, v
-from tensmith.formula.expr import Call, Expr, Num, Read, Reduce, Size
+from tensmith.formula.expr import Call, Expr, Num, Read, Reduce, Size, SourcePosition
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, F32, F64, I32, MachineType
 from tensmith.lifting.loops import Assign, Declare, If, Return, Store
@@ -247,6 +247,30 @@ def matrix_copy() -> Summary:
     )  # fmt: skip
 
 
+def zeros_and_quotient() -> Summary:
+    """How many of b are 0, and a[0] / b[0]"""
+    body = If(op("equal", load("b", v("i")), c(0), type=BOOL), (Assign("z", add(v("z"), c(1))),))
+    divided = Call("div", (load("a", c(0)), load("b", c(0))), I32, SourcePosition(2, 1))
+    f = function(
+        {"a": flat(), "b": flat(), "n": I32},
+        Declare("z", I32, c(0)), *loop("i", c(0), v("n"), body), Return(add(divided, v("z"))), returns=I32,
+    )  # fmt: skip
+    one = term("where", term("equal", read("b", x), number(0), type=BOOL), number(1), number(0), type=I32)
+    quotient = term("div", read("a", ZERO), read("b", ZERO))
+    return Summary(
+        f, (SIZE_N,), {"a": StridedMemory("a"), "b": StridedMemory("b")},
+        (facts("i@1:1", i, n, {"i": INDEX, "z": total(x, i, one)}),),
+        (Result("return", I32, (Written((), (), (), term("add", quotient, total(x, n, one))),)),),
+        "machine integers",
+        (length("a", Poly.of(1), "elements of a >= 1"), length("b", n, "elements of b >= n"),
+         length("b", Poly.of(1), "elements of b >= 1"),
+         Requirement("nonzero", "no element of b that is read is 0 (line 2)", None, "b")),
+    )  # fmt: skip
+
+
 BY_HAND = {
-    make.__name__: make for make in (dot, vadd, gemv, blend, prefix_max, in_place, reversed_dot, matrix_copy)
-}
+    make.__name__: make
+    for make in (
+        dot, vadd, gemv, blend, prefix_max, in_place, reversed_dot, matrix_copy, zeros_and_quotient,
+    )
+}  # fmt: skip

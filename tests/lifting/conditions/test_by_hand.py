@@ -29,6 +29,7 @@ from lifting.conditions.by_hand import (
     total,
     vadd,
     x,
+    zeros_and_quotient,
 )
 from lifting.mutate import put
 from tensmith.formula.expr import Read
@@ -133,6 +134,9 @@ WRONG: dict[str, Change] = {
     ),
     "requirements that leave only nothing": (
         vadd, ("requires",), (*vadd().requires, Requirement("at_least", "-n >= 0", -n)), {"satisfiable"},
+    ),
+    "what is read is not what is divided by": (
+        zeros_and_quotient, ("loops", 0, "scalars", "z"), number(0), {"preservation"},
     ),
     "a size of another parameter": (gemv, ("sizes",), (SizeSymbol("m", n), SizeSymbol("n", n)), {"exit"}),
 }  # fmt: skip

@@ -181,14 +181,16 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
 
     def apply(self, function: str, args: At, node: Step) -> ProofTerm:
         """See Elements."""
-        dtype = self.dtype(node.output)
+        arena, dtype = self.world.arena, self.dtype(node.output)
         if function in EXTREMES:
             first, second = args
             return self._ordered(function, first, second, dtype)
         if floored(self.program, node) is not None:
             function = "floor_div"
+        if function == "div" and dtype.kind == "int" and (whole := operators.divided(arena, *args)):
+            return whole  # programs refuse to divide by 0
         turned = args[::-1] if function in MIRRORED else args
-        return operators.apply(self.world.arena, MIRRORED.get(function, function), turned, dtype)
+        return operators.apply(arena, MIRRORED.get(function, function), turned, dtype)
 
     def _ordered(self, op: str, a: ProofTerm, b: ProofTerm, dtype: MachineType) -> ProofTerm:
         unit = self.infinity(op == "minimum")

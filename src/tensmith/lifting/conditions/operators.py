@@ -102,7 +102,7 @@ def quotient_of(arena: Arena, function: str, a: ProofTerm, b: ProofTerm) -> Proo
             floor if function == "fdiv" or floor * bottom == top or (top < 0) == (bottom < 0) else floor + 1
         )
         return arena.number(exact, "Int")
-    exactly = _divided(arena, a, b)
+    exactly = divided(arena, a, b)
     if exactly is not None:
         zero = arena.eq(b, arena.number(0, "Int"))
         return arena.ite(zero, arena.app(function, "Int", (a, b)), exactly)
@@ -112,8 +112,8 @@ def quotient_of(arena: Arena, function: str, a: ProofTerm, b: ProofTerm) -> Proo
     return arena.app(function, "Int", (a, b))
 
 
-def _divided(arena: Arena, a: ProofTerm, b: ProofTerm) -> ProofTerm | None:
-    """q where a = b * q term by term, of an atom or constant b."""
+def divided(arena: Arena, a: ProofTerm, b: ProofTerm) -> ProofTerm | None:
+    """q where a = b * q term by term, of an atom or constant b: a / b where that is not 0."""
     parts: dict[tuple[ProofTerm, ...], Number] = {}
     for atoms, coefficient in monomials(a):
         if bottom := b.constant:

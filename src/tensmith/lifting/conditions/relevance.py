@@ -104,16 +104,11 @@ class Relevance:
 
     def ranges(self, node: ProofTerm) -> list[Fact]:
         """What its type says of an element, and that natural atoms are >= 0."""
-        limits, found = self.world.element_limits(node), []
-        divided = self.world.divisors.get(node.args[0][3:]) if node.op == "app" else None
-        if divided is not None and node.sort == "Int":
-            found.append(Fact(f"(not (= {text(node)} 0))", "divisor", of=divided))
+        limits = self.world.element_limits(node)
         if limits is not None:
             low, high = (constant(limit, "Int") for limit in limits)
-            return [*found, Fact(f"(and (<= {low} {text(node)}) (<= {text(node)} {high}))", "type")]
-        if node in self.world.arena.natural:
-            found.append(Fact(f"(>= {text(node)} 0)", "natural"))
-        return found
+            return [Fact(f"(and (<= {low} {text(node)}) (<= {text(node)} {high}))", "type")]
+        return [Fact(f"(>= {text(node)} 0)", "natural")] if node in self.world.arena.natural else []
 
 
 def _products(node: ProofTerm) -> list[tuple[ProofTerm, ...]]:

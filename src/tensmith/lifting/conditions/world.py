@@ -95,8 +95,6 @@ class ProofWorld:
         self.stated = {**self.scope, **parameters}
         for requirement in self.summary.requires:
             self._require(requirement)
-        # Arrays of whose elements it is required that none that is read is 0.
-        self.divisors = {r.array: r.text for r in self.summary.requires if r.kind == "nonzero" and r.array}
 
     @property
     def zero(self) -> ProofTerm:
