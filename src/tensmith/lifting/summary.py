@@ -62,6 +62,11 @@ def there(array: str, position: SourcePosition) -> str:
     return f"{array} holds every element that is read at {position}"
 
 
+def no_zero(array: str, line: int) -> str:
+    """How it is required that nothing on a line of the source is divided by an element that is 0."""
+    return f"no element of {array} that is read is 0 (line {line})"
+
+
 def first(fold: Reduce) -> Term:
     """Where the reduction of a term starts."""
     assert fold.start is not None, "reductions in terms say where they start"

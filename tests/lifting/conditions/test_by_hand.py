@@ -32,6 +32,7 @@ from lifting.conditions.by_hand import (
     zeros_and_quotient,
 )
 from lifting.mutate import put
+from lifting.summarize.build import v
 from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I32
@@ -137,6 +138,9 @@ WRONG: dict[str, Change] = {
     ),
     "what is read is not what is divided by": (
         zeros_and_quotient, ("loops", 0, "scalars", "z"), number(0), {"preservation"},
+    ),
+    "another divisor on the line": (
+        zeros_and_quotient, ("function", "body", 3, "value", "args", 0, "args", 1), v("n"), {"definedness"},
     ),
     "a size of another parameter": (gemv, ("sizes",), (SizeSymbol("m", n), SizeSymbol("n", n)), {"exit"}),
 }  # fmt: skip

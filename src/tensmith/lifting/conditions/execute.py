@@ -34,7 +34,7 @@ from tensmith.lifting.conditions.state import (
     written,
 )
 from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope, is_data
-from tensmith.lifting.summary import LoopFacts, length_symbol, there
+from tensmith.lifting.summary import LoopFacts, length_symbol, no_zero, there
 from tensmith.verify.obligation import Kind
 
 
@@ -328,10 +328,14 @@ class Executor:
         raise Malformed(f"{expression!r} is no expression")
 
     def _divides(self, divisor: ProofTerm, position: SourcePosition) -> None:
-        """An integer divisor is not 0: by what is known, or because a requirement says so of its line."""
-        arena, line = self.world.arena, f"(line {position.line})"
-        for requirement in self.world.summary.requires:
-            if requirement.kind == "nonzero" and requirement.poly is None and line in requirement.text:
+        """An integer divisor is not 0: by what is known, or as an element that a requirement says so of on
+        its line."""
+        arena, read = self.world.arena, divisor
+        while read.op == "app" and read.args[0].startswith("wrap."):
+            read = read.args[1]
+        if read.op == "app" and read.args[0].startswith("in."):
+            said = no_zero(read.args[0][3:], position.line)
+            if any(each.text == said for each in self.world.summary.requires):
                 return
         claim = arena.negate(arena.eq(divisor, self.world.zero))
         self.demand("definedness", "divisor is not 0", position, claim)

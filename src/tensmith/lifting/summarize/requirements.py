@@ -20,7 +20,17 @@ from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor, Lookup
 from tensmith.lifting.summarize.wording import under
 from tensmith.lifting.summarize.writing import at_least_zero, by_scalars, writing
-from tensmith.lifting.summary import Path, Requirement, Result, Term, Written, as_shown, length_symbol, there
+from tensmith.lifting.summary import (
+    Path,
+    Requirement,
+    Result,
+    Term,
+    Written,
+    as_shown,
+    length_symbol,
+    no_zero,
+    there,
+)
 from tensmith.lifting.text import text
 
 
@@ -378,8 +388,7 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
                     divisor.position,
                 )
             array = divided.tensor.partition("@")[0]
-            text = f"no element of {array} that is read is 0 (line {divisor.position.line})"
-            yield Requirement("nonzero", text, None, array)
+            yield Requirement("nonzero", no_zero(array, divisor.position.line), None, array)
 
 
 def _excluded(divisor: Divisor) -> bool:
