@@ -132,11 +132,19 @@ DIVISORS = [
         (_ints(3, 1), _ints(7, 9), _ints(0, 2)), [0, 4], (_ints(3, 1), _ints(7, 9), _ints(2, 0)),
         "f requires no element of d that is read is 0",
     ),
+    (
+        "void f(int n, int c, const int *x, const int *d, int *y) { for (int i = 0; i < n; i++) "
+        "y[i] = 9 / d[0] + (c > 0 ? (i > 0 ? x[i] / d[i] : 0) : 0); }",
+        (1, _ints(7, 9), _ints(3, 2)), [3, 7], (1, _ints(7, 9), _ints(3, 0)),
+        "f requires no element of d that is read is 0",
+    ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("target", LIBRARIES)
-@pytest.mark.parametrize(("text", "good", "wanted", "bad", "says"), DIVISORS, ids=["branch", "other value"])
+@pytest.mark.parametrize(
+    ("text", "good", "wanted", "bad", "says"), DIVISORS, ids=["branch", "other value", "positions"]
+)
 def test_divisors_that_a_branch_divides_by_are_checked(target, text, good, wanted, bad, says, tmp_path):
     function = of_source(target, tmp_path, text)
     np.testing.assert_array_equal(array(function(2, *good, None)), wanted)

@@ -72,7 +72,7 @@ def _in_box(lowering: Lowering, value: Term, bounds: tuple[VariableBounds, ...])
         extent = lowering.sizes.extent(high - (bound.low or 0))
         build.insert(inner[bound.variable], extent, before=bound.variable)
     moved = {b.variable: Poly.symbol(inner[b.variable]) + (b.low or 0) for b in bounds}
-    tensor = lowering.lower_elsewhere(substitute(value, moved))
+    tensor = lowering.lower_elsewhere(substitute(value, moved), moved)
     for bound in bounds:
         if inner[bound.variable] in tensor.axes:
             tensor = _spread(lowering, tensor, inner[bound.variable], bound)

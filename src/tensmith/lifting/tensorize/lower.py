@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
@@ -88,9 +89,12 @@ class Lowering:
         finally:
             self.guarded, self.choices = before
 
-    def lower_elsewhere(self, term: Term) -> Tensor:
-        """The tensor of a term over other index variables than those that choices are known over."""
-        before, self.choices = self.choices, ()
+    def lower_elsewhere(self, term: Term, left: Collection[str]) -> Tensor:
+        """The tensor of a term over others in the place of index variables that are left: choices are known
+        there if none varies over these."""
+        before = self.choices
+        if any(axis in left for condition, _ in before for axis in condition.axes):
+            self.choices = ()
         try:
             return self.lower(term)
         finally:
