@@ -59,8 +59,9 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
     lifted: Lifted
     memories: Mapping[str, ArrayMemory]
     demand: Callable[[str, ProofTerm], None]
-    _made: dict[tuple[str, At], ProofTerm] = field(default_factory=dict)
-    _places: dict[ArrayView, tuple[At, At, ProofTerm]] = field(default_factory=dict)
+    # By what was known when they were made.
+    _made: dict[tuple[str, At, At], ProofTerm] = field(default_factory=dict)
+    _places: dict[tuple[ArrayView, At], tuple[At, At, ProofTerm]] = field(default_factory=dict)
     _extremes: dict[ProofTerm, ExtremeFold] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
 
     def at(self, value: str, indices: Sequence[ProofTerm]) -> ProofTerm:
         """The element at an index."""
-        key = (value, tuple(indices))
+        key = (value, tuple(indices), tuple(self.world.arena.known))
         if key not in self._made:
             self._made[key] = self._define(value, key[1])
         return self._made[key]
@@ -110,9 +111,10 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
 
     def place(self, view: ArrayView, indices: At) -> tuple[At, ProofTerm]:
         """The grid subscripts of an element of a view, and what makes them its place."""
-        if view not in self._places:
-            self._places[view] = self._place(view)
-        symbols, digits, same = self._places[view]
+        key = (view, tuple(self.world.arena.known))
+        if key not in self._places:
+            self._places[key] = self._place(view)
+        symbols, digits, same = self._places[key]
         values = dict(zip(symbols, indices, strict=True))
         return tuple(self.world.arena.substitute(digit, values) for digit in digits), same
 
