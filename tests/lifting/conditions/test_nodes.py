@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axiom_model import MODEL, parse, value
+from lifting.conditions.by_hand import vadd
 from tensmith.formula.expr import Call, Size
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import F64, I32, I64, MachineType
@@ -17,7 +18,9 @@ from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.memory import divided
 from tensmith.lifting.conditions.nodes import Arena, ProofTerm
 from tensmith.lifting.conditions.operators import apply, cast, fits, wrap
+from tensmith.lifting.conditions.state import WrittenElement, reach
 from tensmith.lifting.conditions.text import constant, name, text
+from tensmith.lifting.conditions.world import ProofWorld
 from tensmith.verify.theory import Prefix
 
 U8, U32 = MachineType("u8"), MachineType("u32")
@@ -246,3 +249,16 @@ def test_digits_over_padded_rows() -> None:
     stride = arena.shift(width, 2)
     flat = arena.add(arena.mul(i, stride), j, arena.number(1, "Int"))
     assert divided(arena, flat, (stride, arena.number(1, "Int"))) == (i, arena.shift(j, 1))
+
+
+def test_a_row_and_a_column_are_one_place_only_where_rows_are_as_wide() -> None:
+    world = ProofWorld(vadd())
+    arena = world.arena
+    row, column, place, m, n = (arena.symbol(each, "Int", natural=True) for each in "rckmn")
+    above = arena.app("fdiv", "Int", (place, m))
+    where = (above, arena.sub(place, arena.mul(m, above)))
+    apart = arena.all(map(arena.eq, (row, column), where))
+    together = arena.eq(arena.add(column, arena.mul(m, row)), place)
+    for width, hit in ((None, apart), (n, apart), (m, together)):
+        layer = WrittenElement(where, world.zero, arena.true, width)
+        assert reach(world, layer, (row, column))[0] is hit

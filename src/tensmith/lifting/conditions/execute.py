@@ -138,7 +138,8 @@ class Executor:
             case loops.Store(array, indices, value, position):
                 written = self.value(value, state)
                 at = self._inside(array, self._values(indices, state), position, state)
-                return state.array(array, state.arrays[array].having(WrittenElement(at, written, arena.true)))
+                layer = WrittenElement(at, written, arena.true, self.memories[array].width)
+                return state.array(array, state.arrays[array].having(layer))
             case loops.Append(array, value, position):
                 return self._append(array, value, position, state)
             case loops.If(condition, then, otherwise, _):

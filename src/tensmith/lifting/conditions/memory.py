@@ -35,6 +35,11 @@ class ArrayMemory:
         """The number of subscripts of an element."""
         return len(self.strides) if self.extents is None else len(self.extents)
 
+    @property
+    def width(self) -> ProofTerm | None:
+        """The elements of a row of flat memory: below it lies every last subscript."""
+        return self.strides[-2] if len(self.strides) > 1 else None
+
     def digits(self, world: ProofWorld, indices: At) -> tuple[At, ProofTerm]:
         """The subscripts of an element from the source's, and what makes them equal."""
         arena = world.arena

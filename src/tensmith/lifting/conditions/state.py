@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -18,11 +19,12 @@ _MOST_CASES = 12
 
 @dataclass(frozen=True)
 class WrittenElement:
-    """One element written."""
+    """One element written. width: of the rows of flat memory, in which a place is a row and a column."""
 
     at: At
     value: ProofTerm
     guard: ProofTerm
+    width: ProofTerm | None = None
 
 
 @dataclass(frozen=True)
@@ -117,9 +119,9 @@ def reach(world: ProofWorld, layer: Layer, at: At) -> tuple[ProofTerm, Callable[
     """Whether a layer writes the element at subscripts, and the value it writes there."""
     arena = world.arena
     match layer:
-        case WrittenElement(where, value, guard):
+        case WrittenElement(where, value, guard, width):
             _same_rank(where, at)
-            return arena.all([guard, *_same_place(arena, zip(at, where))]), lambda: value
+            return arena.all([guard, *_same_place(arena, zip(at, where), width)]), lambda: value
         case CopiedRow(row, content, guard):
             return arena.all([guard, arena.eq(at[0], row)]), lambda: select(world, content, at[1:])
         case BoxClaim(written, scope, guard):
@@ -128,20 +130,23 @@ def reach(world: ProofWorld, layer: Layer, at: At) -> tuple[ProofTerm, Callable[
     raise TypeError(layer)
 
 
-def _same_place(arena: Arena, pairs: Iterable[tuple[ProofTerm, ProofTerm]]) -> Iterator[ProofTerm]:
-    """What makes subscripts equal; of a row and a column that one place was divided into, their sum is."""
+def _same_place(
+    arena: Arena, pairs: Iterable[tuple[ProofTerm, ProofTerm]], width: ProofTerm | None
+) -> Iterator[ProofTerm]:
+    """What makes subscripts equal; of a row and a column that one place was divided into, their sum is: no
+    column reaches the width of a row."""
     left = list(pairs)
-    while left:
-        x, place = left.pop()
-        above = dict(monomials(left[-1][1])) if left else {}
+    if width is not None and len(left) > 1:
+        (row, first), (x, place) = left[-2:]
+        above = dict(monomials(first))
         for part in (node for node in walk((place,)) if node.op == "app" and node.args[0] == "fdiv"):
-            _, whole, stride = part.args
-            if above.get((part,)) == 1 and place is arena.sub(whole, arena.mul(part, stride)):
-                row, first = left.pop()
-                x = arena.add(x, arena.mul(stride, arena.sub(row, arena.sub(first, part))))
-                place = whole
+            _, whole, divisor = part.args
+            across = arena.mul(part, width)
+            if divisor is width and above.get((part,)) == 1 and place is arena.sub(whole, across):
+                rows = arena.sub(row, arena.sub(first, part))
+                left[-2:] = [(arena.add(x, arena.mul(width, rows)), whole)]
                 break
-        yield arena.eq(x, place)
+    return itertools.starmap(arena.eq, left)
 
 
 def cases(
@@ -150,29 +155,29 @@ def cases(
     """Subscripts, content and conditions that together are all elements: the elements, rows and columns that
     layers above the first `shared` write by themselves, and arbitrary elements outside of these."""
     arena = world.arena
-    places: dict[tuple[ProofTerm | None, ...], None] = {}
+    places: dict[tuple[ProofTerm | None, ...], ProofTerm | None] = {}
     rest = list(content.layers[:shared])
     for layer in content.layers[shared:]:
         place = _fixed(world, layer, len(at))
         if any(place):
-            places[place] = None
+            places[place] = layer.width if isinstance(layer, WrittenElement) else None
         else:
             rest.append(layer)
     if len(places) > _MOST_CASES:
         yield at, content, ()
         return
     apart = []
-    for place in places:
+    for place, width in places.items():
         yield tuple(fixed or x for fixed, x in zip(place, at)), content, ()
         given = [(x, fixed) for x, fixed in zip(at, place) if fixed is not None]
-        apart.append(arena.negate(arena.all(_same_place(arena, given))))
+        apart.append(arena.negate(arena.all(_same_place(arena, given, width))))
     yield at, replace(content, layers=tuple(rest)), tuple(apart)
 
 
 def _fixed(world: ProofWorld, layer: Layer, rank: int) -> tuple[ProofTerm | None, ...]:
     """The subscripts that do not vary in what a layer writes."""
     match layer:
-        case WrittenElement(at, _, _):
+        case WrittenElement(at):
             return at
         case CopiedRow(row, _, _):
             return (row, *(None,) * (rank - 1))
