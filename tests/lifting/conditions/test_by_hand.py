@@ -183,6 +183,16 @@ def test_what_cannot_be_proved_for_its_form_says_so(name: str) -> None:
     assert discharge([obligation])[0].status == "refuted"
 
 
+def test_two_loops_do_not_share_a_counter() -> None:
+    """Of the first loop's goals, the range would be that of the second."""
+    twice = vadd()
+    (facts,), (declared, around) = twice.loops, twice.function.body
+    body = (declared, around, declared, replace(around, label="again"))
+    shared = replace(twice, function=replace(twice.function, body=body))
+    (obligation,) = obligations(replace(shared, loops=(facts, replace(facts, label="again"))))
+    assert "the loop again has the counter of another one" in obligation.name
+
+
 def test_a_counterexample_is_shown_in_numbers() -> None:
     (verdict,) = [
         v for v in failing(put(vadd(), ("requires",), vadd().requires[1:])) if v.obligation.subject == "a"

@@ -216,8 +216,10 @@ class Executor:
         outer, known = dict(self.counters), len(arena.known)
         self.counters[facts.counter] = counter
         inside = arena.claim(arena.shift(trips, -1), counter)
-        arena.assume(arena.sub(arena.shift(trips, -1), counter))
+        if counter in world.ranges:
+            raise Malformed(f"{loop.position}: the loop {loop.label} has the counter of another one")
         world.ranges[counter], world.counted[counter] = inside, loop.label
+        arena.assume(arena.sub(arena.shift(trips, -1), counter))
         start = invariant.at(counter)
         with self.under(inside):
             holds = self.value(loop.condition, start)
