@@ -9,6 +9,7 @@ from lifting import lifted_interpreter
 from lifting.summaries import KERNELS, evaluate
 from tensmith.ir.text import parse_program, print_program
 from tensmith.lifting.loops import Array
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary
@@ -89,3 +90,20 @@ def test_one_element_is_all_of_no_array(tmp_path):
     (function,) = read_c(tmp_path / "f.cpp")
     (output,) = tensorize(summarize(function)).outputs
     assert not output.whole
+
+
+BOUNDED = {
+    "a first position below 0": "def f(x: list[int], lo: int) -> list[int]:\n"
+    "    return [x[i] if i > lo else -x[i] for i in range(len(x))]\n",
+    "a last position behind all": "def f(x: list[int], m: int, k: int) -> int:\n"
+    "    s = 0\n    for i in range(len(x)):\n        if i < m - k:\n            s += x[i]\n    return s\n",
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_positions_outside_of_a_loop_are_not_read(name, tmp_path):
+    """Wherever parameters put the bounds, nothing is required that the source does not need."""
+    (tmp_path / "f.py").write_text(BOUNDED[name])
+    (result,) = lift_file(tmp_path / "f.py")
+    assert result.proved, result.reason
+    assert result.requires == ()

@@ -66,6 +66,7 @@ def _in_box(lowering: Lowering, value: Term, bounds: tuple[VariableBounds, ...])
     box take that one.
     """
     build = lowering.build
+    bounds = tuple(_inside(lowering, bound) for bound in bounds)
     inner = {bound.variable: fresh("k") for bound in bounds}
     for bound in bounds:
         high = build.extents[bound.variable] if bound.high is None else bound.high
@@ -82,6 +83,14 @@ def _in_box(lowering: Lowering, value: Term, bounds: tuple[VariableBounds, ...])
         zero = build.constant(0, tensor.dtype)
         tensor = build.elementwise("where", mask, tensor, zero, dtype=tensor.dtype)
     return tensor
+
+
+def _inside(lowering: Lowering, bound: VariableBounds) -> VariableBounds:
+    """The bounds with none below 0 and none above the variable's extent."""
+    extent, sizes = lowering.build.extents[bound.variable], lowering.sizes
+    low = None if bound.low is None else sizes.extent(bound.low)
+    high = None if bound.high is None else extent - sizes.extent(extent - bound.high)
+    return VariableBounds(bound.variable, low, high)
 
 
 def _conditions(bound: VariableBounds) -> list[Poly]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summary import Path, SizeSymbol, Summary, length_of
+from tensmith.lifting.summary import Path, SizeSymbol, Summary, length_of, length_symbol
 
 
 @dataclass
@@ -47,25 +47,33 @@ class Sizes:
     def scope(self, *polys: Poly) -> Scope:
         """What is known of sizes, of the lengths in some polynomials, and by requirements."""
         lengths = frozenset(n for poly in polys for n in poly.symbols() if length_of(n))
-        bounds = [
-            r.poly
-            for r in self.summary.requires
-            if r.kind == "at_least" and r.poly is not None and not r.where
-        ]
+        stated = [(r, r.poly) for r in self.summary.requires if r.poly is not None and not r.where]
+        bounds = [poly for r, poly in stated if r.kind == "at_least"]
+        for r, poly in stated:
+            length = length_symbol(r.array, r.axis)
+            # What is a sum for a parameter below 0 may be more for its size, which is 0 there.
+            if r.kind == "length" and length in lengths and str(poly) in poly.symbols():
+                bounds.append(Poly.symbol(length) - poly)
         return Scope(lengths | {size.symbol for size in self.all}).knowing(bounds)
 
     def filled(self, poly: Poly, extents: Sequence[Poly]) -> Poly:
         """The polynomial where extents are not 0: sizes in them are what they are the positive parts of."""
-        symbols = set().union(*(extent.symbols() for extent in extents))
+        symbols = frozenset[str]().union(*map(_added, extents))
         for size in reversed(self.all):  # each over parameters and sizes before it
             if size.poly == Poly.symbol(size.symbol):
                 continue
             if size.symbol in symbols or (not size.where and self.is_size(size.poly)):
                 poly = poly.substitute({size.symbol: size.poly})
-                symbols |= size.poly.symbols()
+                symbols |= _added(size.poly)
         return poly
 
     def _fresh(self, base: str) -> str:
         base = "".join(c if c.isalnum() else "_" for c in base).strip("_")
         taken = {size.symbol for size in self.all} | {p.name for p in self.summary.function.parameters}
         return next(name for count in range(1, len(taken) + 2) if (name := f"{base}_{count}") not in taken)
+
+
+def _added(poly: Poly) -> frozenset[str]:
+    """The symbols that make a polynomial larger: what is taken away may be 0 where it is not."""
+    rising = {monomial: factor for monomial, factor in poly.terms if factor > 0}
+    return Poly.from_terms(rising).symbols()
