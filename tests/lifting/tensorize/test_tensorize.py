@@ -107,3 +107,11 @@ def test_positions_outside_of_a_loop_are_not_read(name, tmp_path):
     (result,) = lift_file(tmp_path / "f.py")
     assert result.proved, result.reason
     assert result.requires == ()
+
+
+def test_an_empty_view_may_begin_before_its_array(tmp_path):
+    body = "    s = 0\n    for i in range(n, 0, -2):\n        s += a[i - 1] % -3\n    return s\n"
+    (tmp_path / "f.py").write_text(f"def f(a: list[int], n: int) -> int:\n{body}")
+    (result,) = lift_file(tmp_path / "f.py")
+    assert result.proved, result.reason
+    assert result.requires == ("n >= 0", "len(a) >= n")

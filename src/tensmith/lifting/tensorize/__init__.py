@@ -181,7 +181,7 @@ def _starts(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
     for view in (given.view for given in inputs if given.view is not None and not given.when):
         if (view.array, view.offset) not in lowering.certain:
             continue
-        filled = [extent - 1 for extent in view.shape]
+        filled = [_multiplied(extent - 1) for extent in view.shape]
         for extent in view.shape:  # a size above 0 is the polynomial that it is the positive part of
             if (poly := raw.get(str(extent), extent)) != extent:
                 filled += [poly - extent, extent - poly]
@@ -191,6 +191,16 @@ def _starts(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
                 poly = first.substitute({name: p for name, p in raw.items() if p != Poly.symbol(name)})
                 found.setdefault(poly, Requirement("at_least", at_least_text(poly), poly))
     return list(found.values())
+
+
+def _multiplied(poly: Poly) -> Poly:
+    """What is >= 0 where a polynomial is: without its quotient by a number, where it adds just one."""
+    for division in poly.divisions():
+        quotient = Poly.from_terms({((division, 1),): 1})
+        rest = poly - quotient
+        if division.bottom.constant and not rest.divisions():
+            return rest * division.bottom + division.top
+    return poly
 
 
 def _reach(view: ArrayView) -> Poly | None:
