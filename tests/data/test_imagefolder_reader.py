@@ -198,8 +198,12 @@ def test_nothing_to_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder"):
         open_dataset(f"imagefolder:{tmp_path / 'missing'}")
     (tmp_path / "a.tar").write_bytes(b"no tar" * 200)
-    with pytest.raises(DataError, match="not a readable tar"):
+    with pytest.raises(DataError, match=r"not a readable tar .*; get it again"):
         open_dataset(f"imagefolder:{tmp_path}")
+    for name in ("a.zip", "a.tar.bz2"):
+        (tmp_path / name).write_bytes(b"no tar" * 200)
+        with pytest.raises(DataError, match=r"; unpack it, or make a \.tar of it"):
+            open_dataset(f"imagefolder:{tmp_path / name}")
 
 
 def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,8 @@ def test_xz_streams_decompress_as_the_standard_says(tmp_path_factory, contents, 
 def test_plain_and_gzip_files_read_alike(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"0123456789")
     (tmp_path / "f.gz").write_bytes(gzip.compress(b"0123456789"))
-    for name in ("f", "f.gz"):
+    (tmp_path / "f.GZ").write_bytes(gzip.compress(b"0123456789"))
+    for name in ("f", "f.gz", "f.GZ"):
         file = storage.open_random(tmp_path / name)
         assert (file.size, file.read_at(3, 4), b"".join(file.pieces(3))) == (10, b"3456", b"0123456789")
         with pytest.raises(DataError, match="ends early"):

@@ -64,11 +64,12 @@ def open_random(path: Path) -> RandomFile:
     Neither memory nor time grows with which bytes are read later. Raises DataError when the file is missing,
     damaged, or grows as decompression bombs do.
     """
+    suffix = path.suffix.lower()
     try:
-        if path.suffix not in COMPRESSED_SUFFIXES:
+        if suffix not in COMPRESSED_SUFFIXES:
             return RandomFile(gate.open_file(path, gate.DATA), str(path))
         with gate.open_file(path, gate.DATA) as file:
-            pieces = _xz_pieces(file) if path.suffix == ".xz" else _gzip_pieces(file)
+            pieces = _xz_pieces(file) if suffix == ".xz" else _gzip_pieces(file)
             size = os.fstat(file.fileno()).st_size
             return spilled(gate.bounded(pieces, size, str(path)), str(path))
     except _DAMAGED as error:

@@ -142,7 +142,9 @@ def _tar(path: Path) -> FileTree:
             if after.strip(b"\0"):
                 raise tarfile.ReadError(f"there is no header at byte {archive.offset}")
     except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
-        raise DataError(f"{path} is not a readable tar file ({error}); get it again") from error
+        named = path.name.lower().endswith(TAR_SUFFIXES)
+        advice = "get it again" if named else "unpack it, or make a .tar of it"
+        raise DataError(f"{path} is not a readable tar file ({error}); {advice}") from error
 
     def read(name: str) -> bytes:
         offset, size = members[name]
