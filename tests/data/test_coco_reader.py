@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,12 @@ def test_boxes_are_shares_of_the_image_and_classes_go_by_id(tmp_path: Path) -> N
     assert (second[:, 0] == -1).all(), "an image of no box counts too"
     with pytest.raises(DataError, match=r"\?size=640 or \?letterbox"):
         part.inputs([0, 1])
+
+
+def test_ids_may_be_written_as_words(tmp_path: Path) -> None:
+    worded = json.loads(re.sub(r'id": (\d+)', r'id": "\1"', json.dumps(document())))
+    (labels,) = open_dataset(write(tmp_path / "words", **worded)).part("validation").labels([0])
+    assert np.array_equal(labels, open_dataset(write(tmp_path / "numbers")).part("validation").labels([0])[0])
 
 
 def test_images_are_stretched_or_letterboxed_with_their_boxes(tmp_path: Path) -> None:

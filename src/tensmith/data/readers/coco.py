@@ -217,7 +217,7 @@ def _box(
     """The number of an annotation's image, and its box: class, left, top, right, bottom as shares of what the
     model sees, and whether it is of a crowd."""
     try:
-        key, class_ = row["image_id"], ranks[row["category_id"]]
+        key, class_ = int(row["image_id"]), ranks[int(row["category_id"])]
         picture, number = pictures[key], numbers[key]
         left, top, width, height = map(_number, row["bbox"])
         crowd = bool(("", 0, 1).index(row.get("iscrowd", 0)) - 1)
