@@ -12,11 +12,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from command_line import refused, tensmith
-from tensmith.cli.diagnose import _compared
+from tensmith.cli.diagnose import _compared, diagnose
 from tensmith.diagnosis import Fixed, TimedStep, _of_program, _of_steps, largest_difference
 from tensmith.engine.base import available
 from tensmith.engine.engines.onnxruntime import _events
 from tensmith.engine.profile import StepTime, mean_steps, profile
+from tensmith.errors import OutputError
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.rewrite.trail import simplify
 
@@ -200,6 +201,12 @@ def test_settings_of_one_engine_are_told_apart(tiny: Path, tmp_path: Path) -> No
     assert "Relu" in kinds[1] - kinds[0]  # as written, and fused
     text = tensmith(*arguments, folder=tmp_path).stdout
     assert text.count(" steps: ") == 2 and text.count("Relu") > 0
+
+
+def test_weights_beside_the_fix_are_not_written_over(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "f.onnx.data").touch()
+    with pytest.raises(OutputError, match=r"f\.onnx\.data is there already; name another file"):
+        diagnose(tiny / "tiny.onnx", fix=tmp_path / "f.onnx")
 
 
 @pytest.mark.parametrize(

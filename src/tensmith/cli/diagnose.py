@@ -14,6 +14,7 @@ from tensmith.cli.engine_file import engine_file
 from tensmith.cli.options import InferenceThreads, MeasuringSeconds, OpenSizes, engine_names
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
+from tensmith.cli.writing import files_of
 from tensmith.files import TemporaryFolder
 from tensmith.report.quantity import with_interval
 
@@ -52,8 +53,9 @@ def diagnose(
 
     if not 0 < seconds < float("inf"):
         raise UsageError(f"--seconds is a positive number, not {seconds:g}")
-    if fix is not None and fix.exists():
-        raise OutputError(f"{fix} is there already; name another file")
+    for file in files_of(fix) if fix is not None else ():
+        if file.exists():
+            raise OutputError(f"{file} is there already; name another file")
     names = engine_names(engines)
     given = parse_sizes(sizes)
     with TemporaryFolder() as folder, progress("reading the model") as tell:

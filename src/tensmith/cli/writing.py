@@ -33,9 +33,14 @@ def refuse_source(place: Path, *sources: Path) -> None:
             raise OutputError(f"{place} is the file that is read, which would be lost; name another DST")
 
 
+def files_of(place: Path) -> tuple[Path, Path]:
+    """A model's file, and that of its weights where they are large."""
+    return place, place.with_name(f"{place.name}.data")
+
+
 def refuse_existing(place: Path, force: bool, found: str = "exists") -> None:
     """OutputError where a file stands at a place, or one of weights beside it, unless it may be replaced."""
-    for file in (place, place.with_name(f"{place.name}.data")):
+    for file in files_of(place):
         if file.exists() and not force:
             raise OutputError(f"{file} {found}; name another DST, or replace it by --force")
 
