@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tensmith.errors import TensmithError, UsageError, our_fault
-from tensmith.files import write_bytes
+from tensmith.files import sha256_bytes, sha256_file, write_bytes
 from tensmith.formula.expr import SourcePosition, numbered_from_zero
 from tensmith.lifting.lifted import EmittedFiles, Lifted
 from tensmith.lifting.limit import TimeUp, limited
@@ -335,7 +335,8 @@ def write_result(result: LiftResult, output: Path, steps: Steps) -> LiftResult:
                 raise Refusal(f"the file {name} would lie outside of {folder}; rename the function")
             if function is not None and path.resolve() == Path(function.file).resolve():
                 raise Refusal(f"{path} is the source itself; write to another folder with --output")
-            if path.is_file() and path.read_bytes() != content and not certificate.exists():
+            other = path.is_file() and sha256_file(path) != sha256_bytes(content)
+            if other and not certificate.exists():
                 raise Refusal(f"{path} is there already and is another file; write elsewhere with --output")
             files[path] = content
     claims = steps.certify(certificate, result.work)
