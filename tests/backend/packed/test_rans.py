@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from packed_memory import peak_of
 
 from tensmith.backend.packed import rans
 from tensmith.backend.packed.frequency import normalise
@@ -33,3 +34,10 @@ def test_both_ways_give_the_same_bytes_and_symbols(lanes: int, monkeypatch: pyte
             for batch in (slice(2001), slice(3001)):
                 short.read(contexts[batch], frequencies)
     assert streams[0] == streams[1]
+
+
+def test_few_symbols_cost_the_same_however_many_words_follow() -> None:
+    """All words that were left used to be turned into Python's integers, for each batch anew."""
+    decoder = rans.Decoder(rans.encode([], 1) + bytes(2 << 20), 1)
+    even, context = normalise(np.ones((1, 2), np.int64)), np.zeros(1, np.uint8)
+    assert peak_of(lambda: decoder.read(context, even)) < 1 << 16

@@ -217,7 +217,8 @@ class Decoder:
     ) -> list[int]:
         """The place in the table of one symbol for each context, lane after lane."""
         states = self._states.tolist()
-        words, found = iter(self._words[self.position :].tolist()), list[int]()
+        most = self._words[self.position : self.position + len(contexts)]  # a symbol takes one at most
+        words, found = iter(most.tolist()), list[int]()
         taken = 0
         for lane, context in zip(itertools.cycle(range(len(states))), contexts):
             slot = states[lane] & (TOTAL - 1)
