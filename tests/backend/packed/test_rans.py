@@ -41,3 +41,8 @@ def test_few_symbols_cost_the_same_however_many_words_follow() -> None:
     decoder = rans.Decoder(rans.encode([], 1) + bytes(2 << 20), 1)
     even, context = normalise(np.ones((1, 2), np.int64)), np.zeros(1, np.uint8)
     assert peak_of(lambda: decoder.read(context, even)) < 1 << 16
+
+
+def test_words_are_not_copied() -> None:
+    stream = rans.encode([], 64) + bytes(2 << 20)
+    assert peak_of(lambda: rans.Decoder(stream, 64)) < 1 << 16

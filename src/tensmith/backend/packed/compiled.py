@@ -146,7 +146,6 @@ class CompiledDecoder(Decoder):
         super().__init__(data, lanes)
         self._library = library
         self._states = self._states.astype(np.uint32)
-        self._words = np.ascontiguousarray(np.frombuffer(data, "<u2", offset=4 * lanes))
         self._shifts = context_shifts().astype(np.int32)
         self._known = np.zeros(2 * CONTEXTS, np.uint8)
         self._rows = np.zeros(0, np.int16)

@@ -162,7 +162,7 @@ class Decoder:
                 "the packed model's symbol stream is cut short; the file is damaged, fetch it again"
             )
         self._states = np.frombuffer(data, "<u4", lanes).astype(np.int64)
-        self._words = np.frombuffer(data, "<u2", offset=4 * lanes).astype(np.int64)
+        self._words = np.frombuffer(data, "<u2", offset=4 * lanes)
         self._left = lanes * 2 * _SYMBOLS_PER_LANE if lanes < MAX_LANES else _UNLIMITED
         self.position = 0
 
