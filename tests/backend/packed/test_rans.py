@@ -27,7 +27,7 @@ def test_both_ways_give_the_same_bytes_and_symbols(lanes: int, monkeypatch: pyte
         decoder = rans.Decoder(streams[0], lanes)
         for batch in (slice(2001), slice(3001)):
             found = decoder.read(contexts[batch], frequencies)
-            assert found.dtype == np.int64 and np.array_equal(found, symbols[batch])
+            assert found.dtype == np.int16 and np.array_equal(found, symbols[batch])
         decoder.finish()
         short = rans.Decoder(streams[0][:-2], lanes)
         with pytest.raises(ModelError, match="end early"):
@@ -46,3 +46,16 @@ def test_few_symbols_cost_the_same_however_many_words_follow() -> None:
 def test_words_are_not_copied() -> None:
     stream = rans.encode([], 64) + bytes(2 << 20)
     assert peak_of(lambda: rans.Decoder(stream, 64)) < 1 << 16
+
+
+@pytest.mark.parametrize("lanes", [16, 60])
+def test_reading_takes_little_more_than_the_symbols(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 64-bit numbers of all symbols at once took 32 bytes of each."""
+    monkeypatch.setattr(rans, "_SYMBOLS_PER_LANE", 1 << 20)
+    even, contexts = normalise(np.ones((1, 2), np.int64)), np.zeros(1 << 19, np.uint8)
+    symbols = np.random.default_rng(0).integers(0, 2, contexts.size)
+    decoder = rans.Decoder(rans.encode([rans.batch_of(symbols, contexts, even)], lanes), lanes)
+    found: list[rans.Shorts] = []
+    assert peak_of(lambda: found.append(decoder.read(contexts, even))) < 16 * contexts.size
+    assert np.array_equal(found[0], symbols)
+    decoder.finish()

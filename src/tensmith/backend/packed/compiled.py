@@ -17,15 +17,13 @@ import numpy as np
 
 from tensmith.backend.packed.elements import Integers
 from tensmith.backend.packed.frequency import CONTEXTS, MIN_LEVEL, Floats, context_shifts
-from tensmith.backend.packed.rans import LOW, Decoder, SymbolBatch, no_words
+from tensmith.backend.packed.rans import LOW, Decoder, Shorts, SymbolBatch, no_words
 from tensmith.errors import TensmithError
 
 # So many elements take NumPy as long as the library takes to be found, and to be compiled.
 WORTH_LOADING, WORTH_COMPILING = 1 << 19, 1 << 23
 _SOURCE = Path(__file__).with_name("symbols.c")
 _NODE, _NEAR = 16, 8  # as symbols.c has them
-
-Shorts = np.ndarray[Any, np.dtype[np.int16]]
 
 
 class Density(NamedTuple):

@@ -86,7 +86,7 @@ def decode_integers(reader: StreamReader, shape: tuple[int, ...], count: int) ->
             raise ModelError("the packed model turns a tensor that is no matrix; the file is damaged")
         return _turned(_decode_rows(reader, shape[::-1], count), shape[::-1])
     if model == _BYTES:
-        return np.frombuffer(reader.plain.take(count), np.uint8).astype(np.int64)
+        return np.frombuffer(reader.plain.take(count), np.uint8).astype(np.int16)
     if model == _SCALED:
         return scaled.decode(reader, shape, count)
     if model == _PREDICTED:

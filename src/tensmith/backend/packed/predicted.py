@@ -66,7 +66,7 @@ class _Model:
 class _KernelContexts:
     """Tells contexts of kernels whose levels are `grid`: arrays [taps, kernels], of any run of taps."""
 
-    def __init__(self, model: _Model, grid: Integers) -> None:
+    def __init__(self, model: _Model, grid: AnyIntegers) -> None:
         taps = np.arange(len(model.taps))
         self._first = _first_rests(model, grid)
         self._shares, self._turns = _shares(model, taps)[:, None], _turns(model)[:, None]
@@ -82,7 +82,7 @@ class _KernelContexts:
         return contexts
 
 
-def _means(weights: Integers, near: Integers, known: Integers, tap: int) -> Integers:
+def _means(weights: Integers, near: Integers, known: AnyIntegers, tap: int) -> Integers:
     """The mean of each kernel at a tap, by the values of earlier ones, [taps, kernels]."""
     count = min(tap, _NEAR)
     means: Integers = weights[tap, :count] @ known[near[tap, :count]]
@@ -104,7 +104,7 @@ def _quarter_octaves(spreads: Floats) -> Integers:
     return 4 * (bits >> _MANTISSA).astype(np.int64) + steps
 
 
-def _first_rests(model: _Model, grid: Integers) -> Integers:
+def _first_rests(model: _Model, grid: AnyIntegers) -> Integers:
     """Sums of rests before there are any: the row's and column's spread, as often as it counts."""
     return model.prior * _prior_spreads()[grid.ravel() - MIN_LEVEL]
 
@@ -234,7 +234,7 @@ def decode(reader: StreamReader, shape: tuple[int, ...], dependent: bool = False
         run = shape[1] if dependent else 0
         read = reader.compiled.kernels(fitted.density(low, high, dependent), _plan(model, grid, near, run))
         return moved(read.ravel(), center)
-    planes = np.zeros((taps, kernels), np.int64)
+    planes = np.zeros((taps, kernels), np.int16)
     contexts, factors = _KernelContexts(model, grid), _rest_factors(model)
     learned = np.zeros(kernels, np.int64)
     for tap in range(taps):
@@ -245,11 +245,11 @@ def decode(reader: StreamReader, shape: tuple[int, ...], dependent: bool = False
             planes[tap] = scaled.read_rows(reader, index.reshape(shape[:2]), table, low).ravel()
         else:
             planes[tap] = reader.symbols(index, _table(fitted, present, low, high)) + low
-        learned += _learned(factors[tap], planes[tap], means)
-    return planes.T.ravel() + center
+        learned += _learned(factors[tap], planes[tap].astype(np.int64), means)
+    return moved(planes.T.ravel(), center)
 
 
-def _plan(model: _Model, grid: Integers, near: Integers, run: int) -> KernelPlan:
+def _plan(model: _Model, grid: AnyIntegers, near: Integers, run: int) -> KernelPlan:
     """What the compiled decoder computes contexts with. run: kernels of a row, where a trellis made them."""
     taps = np.arange(len(near))
     return KernelPlan(
@@ -293,7 +293,7 @@ def _fit(
     planes: Integers,
     odd: Truths | None,
     near: Integers,
-    grid: Integers,
+    grid: AnyIntegers,
     weights: Integers,
     start: SpreadShape,
     low: int,

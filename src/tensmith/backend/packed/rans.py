@@ -28,9 +28,12 @@ _UNLIMITED = 1 << 62
 _SYMBOLS_PER_LANE = 8192  # a lane costs four bytes: under 0.1 % of a 4-bit symbol stream
 # So many lanes are gone through one after the other, by Python's integers: sooner done than NumPy's steps.
 _FEW_LANES = 16
+_BLOCK = 16 * MAX_LANES  # of so many symbols at a time, or nearly, 64-bit numbers are in memory
 
 Words = np.ndarray[Any, np.dtype[np.uint16]]
 Contexts = np.ndarray[Any, np.dtype[np.unsignedinteger[Any]]]
+Shorts = np.ndarray[Any, np.dtype[np.int16]]
+Slots = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class SymbolBatch(NamedTuple):
@@ -147,6 +150,11 @@ class Table:
         """The three as Python's integers."""
         return self.frequencies.tolist(), self.starts.tolist(), self.intervals.tolist()
 
+    @cached_property
+    def slots(self) -> Slots:
+        """The place in the row of each slot of all contexts."""
+        return np.repeat(np.arange(self.frequencies.size, dtype=np.int32), self.frequencies)
+
 
 def no_words() -> ModelError:
     """The error where symbols need words beyond the last one."""
@@ -172,30 +180,35 @@ class Decoder:
         if self._left <= 0:
             raise ModelError("the packed model has too few lanes for its symbols; the file is damaged")
 
-    def read(self, contexts: Contexts, frequencies: Integers | Table) -> Integers:
+    def read(self, contexts: Contexts, frequencies: Integers | Table) -> Shorts:
         """One symbol for each context: inverse of `encode` on `batch_of(symbols, contexts, frequencies)`."""
         self.expect(contexts.size)
         table = frequencies if isinstance(frequencies, Table) else Table(frequencies)
-        alphabet, flat, starts, intervals = table.alphabet, table.frequencies, table.starts, table.intervals
-        if self._states.size <= _FEW_LANES:
-            found = self._in_turn(contexts.tolist(), *table.lists)
-            symbols: Integers = np.array(found, np.int64) - contexts.astype(np.int64) * alphabet
-            return symbols
-        slots = (
-            np.repeat(np.arange(flat.size, dtype=np.int32), flat)
-            if contexts.size > table.contexts << PRECISION
-            else None
-        )
-        rows = contexts.astype(np.int64)
-        keys = rows << PRECISION
-        out = np.empty(contexts.size, np.int64)
-        lanes = self._states.size
-        for begin in range(0, contexts.size, lanes):
+        # A table costs 2^15 entries for each context; few symbols are found faster by bisection.
+        slots = table.slots if contexts.size > table.contexts << PRECISION else None
+        out = np.empty(contexts.size, np.int16)
+        block = _BLOCK - _BLOCK % self._states.size
+        for begin in range(0, contexts.size, block):
+            rows = contexts[begin : begin + block].astype(np.int64)
+            if self._states.size <= _FEW_LANES:
+                found = np.array(self._in_turn(rows.tolist(), *table.lists), np.int64)
+            else:
+                found = self._in_steps(rows << PRECISION, table, slots)
+            out[begin : begin + block] = found - rows * table.alphabet
+        return out
+
+    def _in_steps(self, keys: Integers, table: Table, slots: Slots | None) -> Integers:
+        """The place in the table of one symbol for each context, a step of all lanes at a time.
+
+        keys: where the contexts' own slots begin among those of all.
+        """
+        flat, starts, intervals = table.frequencies, table.starts, table.intervals
+        out, lanes = np.empty(keys.size, np.int64), self._states.size
+        for begin in range(0, keys.size, lanes):
             key = keys[begin : begin + lanes]
             state = self._states[: key.size]
             slot = state & (TOTAL - 1)
             key += slot
-            # A table costs 2^15 entries for each context; few symbols are found faster by bisection.
             index = slots.take(key) if slots is not None else intervals.searchsorted(key, "right") - 1
             out[begin : begin + lanes] = index
             state >>= PRECISION
@@ -209,7 +222,6 @@ class Decoder:
                     raise no_words()
                 state[hungry] = state[hungry] << _WORD | self._words[self.position : stop]
                 self.position = stop
-        out -= rows * alphabet
         return out
 
     def _in_turn(

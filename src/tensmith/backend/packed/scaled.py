@@ -32,7 +32,16 @@ from tensmith.backend.packed.frequency import (
     squared_spreads,
     student,
 )
-from tensmith.backend.packed.rans import TOTAL, Contexts, Table, batch_of, code_bits, counted, numbered
+from tensmith.backend.packed.rans import (
+    TOTAL,
+    Contexts,
+    Shorts,
+    Table,
+    batch_of,
+    code_bits,
+    counted,
+    numbered,
+)
 from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 from tensmith.trellis import Truths, following, has_odd
 
@@ -125,9 +134,9 @@ def decode(reader: StreamReader, shape: tuple[int, ...], count: int, dependent: 
         return moved(reader.compiled.grid(density, rows, columns, base, inner, dependent), center)
     levels, _, contexts = _contexts(level_grid(rows, columns, base), count)
     if not dependent:
-        return reader.symbols(contexts, fitted.frequencies(levels, low, high)) + (low + center)
+        return moved(reader.symbols(contexts, fitted.frequencies(levels, low, high)), low + center)
     table = both_quantizers(lambda odd: fitted.frequencies(levels, low, high, odd=odd), levels.size)
-    return read_rows(reader, contexts.reshape(shape[0], -1), table, low).ravel() + center
+    return moved(read_rows(reader, contexts.reshape(shape[0], -1), table, low).ravel(), center)
 
 
 def both_quantizers(frequencies: Callable[[Integers], Integers], contexts: int) -> Integers:
@@ -135,12 +144,12 @@ def both_quantizers(frequencies: Callable[[Integers], Integers], contexts: int) 
     return np.concatenate([frequencies(np.full(contexts, odd)) for odd in (0, 1)])
 
 
-def read_rows(reader: StreamReader, contexts: Contexts, table: Integers, low: int) -> Integers:
+def read_rows(reader: StreamReader, contexts: Contexts, table: Integers, low: int) -> Shorts:
     """Integers from `low` on that a trellis made, [rows, n], by their contexts.
 
     table: of these in quantizer 0, then in quantizer 1, [2 * contexts, alphabet].
     """
-    states, found = np.zeros(contexts.shape[1], np.int64), np.empty(contexts.shape, np.int64)
+    states, found = np.zeros(contexts.shape[1], np.int64), np.empty(contexts.shape, np.int16)
     second, prepared = len(table) // 2, Table(table)
     for row, own in enumerate(contexts):
         places = (own + second * has_odd(states)).astype(np.uint16)
@@ -171,14 +180,16 @@ def _extents(shape: tuple[int, ...], count: int) -> tuple[int, int]:
     return (shape[0], shape[1]) if len(shape) > 1 and count else (1, 1)
 
 
-def level_grid(rows: Integers, columns: Integers, base: int) -> Integers:
-    """The level of each row and column, [rows, columns]."""
-    grid: Integers = np.clip(rows[:, None] + columns + base, MIN_LEVEL, MAX_LEVEL)
+def level_grid(rows: Integers, columns: Integers, base: int) -> Shorts:
+    """The level of each row and column, [rows, columns]; in few bits, for a matrix has as many elements."""
+    grid: Shorts = rows.astype(np.int16)[:, None] + columns.astype(np.int16)
+    grid += base
+    np.clip(grid, MIN_LEVEL, MAX_LEVEL, out=grid)
     return grid
 
 
 def _contexts(
-    grid: Integers, count: int, stride: int = 1, odd: Truths | None = None
+    grid: AnyIntegers, count: int, stride: int = 1, odd: Truths | None = None
 ) -> tuple[Integers, Integers | None, Contexts]:
     """The distinct levels, ascending, and for every `stride`-th of `count` elements the index of its own.
 
@@ -314,4 +325,4 @@ def decode_levels(reader: StreamReader, count: int) -> Integers:
         read = reader.compiled.grid(density, alone, alone, spread, count)
         return read.ravel().astype(np.int64)
     table = _level_tables()[[_SPREADS.index(spread)]]
-    return reader.symbols(np.zeros(count, np.uint8), table) - REACH
+    return reader.symbols(np.zeros(count, np.uint8), table).astype(np.int64) - REACH

@@ -12,9 +12,9 @@ import numpy as np
 import zstandard
 
 from tensmith.backend.packed.compiled import CompiledDecoder
-from tensmith.backend.packed.elements import AnyIntegers, Integers
+from tensmith.backend.packed.elements import Integers
 from tensmith.backend.packed.frequency import normalise
-from tensmith.backend.packed.rans import Contexts, Decoder, SymbolBatch, Table
+from tensmith.backend.packed.rans import Contexts, Decoder, Shorts, SymbolBatch, Table
 from tensmith.errors import ModelError
 
 
@@ -99,11 +99,11 @@ class StreamReader:
         """What reads whole tensors at once, if that is at hand."""
         return self._decoder if isinstance(self._decoder, CompiledDecoder) else None
 
-    def symbols(self, contexts: Contexts, frequencies: Integers | Table) -> Integers:
+    def symbols(self, contexts: Contexts, frequencies: Integers | Table) -> Shorts:
         """One symbol (0..alphabet - 1) for each context, by `frequencies` [contexts, alphabet]."""
         return self._decoder.read(contexts, frequencies)
 
-    def alike(self, count: int, weights: Integers) -> AnyIntegers:
+    def alike(self, count: int, weights: Integers) -> Shorts:
         """`count` symbols by one distribution, given by its weights [alphabet]."""
         if self.compiled is not None:
             return self.compiled.alike(count, weights)
