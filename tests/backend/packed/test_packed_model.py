@@ -15,6 +15,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
+from packed_memory import peak_of
 from packed_samples import model_of, tensor, varied_model
 
 from tensmith.backend.packed import describe, pack, pack_file, scaled, unpack, unpack_file
@@ -249,3 +250,11 @@ def test_a_large_tensors_sample_holds_all_taps(monkeypatch: pytest.MonkeyPatch) 
     sampled = scaled.encode(values, shape).bits
     monkeypatch.setattr(scaled, "_SAMPLE", values.size)
     assert sampled < 1.002 * scaled.encode(values, shape).bits
+
+
+def test_halves_are_put_together_in_16_bits() -> None:
+    """All planes of any float were of 64 bits, and so was what is made of them."""
+    values = np.random.default_rng(0).normal(size=1 << 18).astype(np.float16)
+    packed = pack(model_of(tensor("w", values)))
+    assert codecs_of(packed) == {"w": "planes"}
+    assert peak_of(lambda: unpack(packed, compiled=False)) < 8 * values.nbytes + (4 << 20)

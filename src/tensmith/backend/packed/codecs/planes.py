@@ -34,7 +34,7 @@ class Planes(Codec):
         patterns = _gather(bit_patterns(data, spec.type.bits), spec.type)
 
         def plane(shift: int, width: int) -> Integers:
-            return ((patterns >> np.uint64(shift)) & np.uint64((1 << width) - 1)).astype(np.int64)
+            return (patterns >> shift & (1 << width) - 1).astype(np.int64)
 
         places = _planes(spec.type)
         if most < math.inf and sum(entropy(plane(*place)) for place in places) * LEAST > most:
@@ -51,14 +51,14 @@ class Planes(Codec):
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`."""
-        patterns = np.zeros(spec.elements, np.uint64)
+        patterns = np.zeros(spec.elements, f"<u{spec.type.bits // 8}")
         for shift, width in _planes(spec.type):
             plane = decode_integers(reader, spec.shape, spec.elements) & ((1 << width) - 1)
-            patterns |= plane.astype(np.uint64) << np.uint64(shift)
-        return _scatter(patterns, spec.type).astype(f"<u{spec.type.bits // 8}").tobytes()
+            patterns |= plane.astype(patterns.dtype) << shift
+        return _scatter(patterns, spec.type).tobytes()
 
 
-_Patterns = np.ndarray[Any, np.dtype[np.uint64]]
+_Patterns = np.ndarray[Any, np.dtype[Any]]  # unsigned, of the elements' own width
 
 
 def _planes(element: ElementType) -> list[tuple[int, int]]:
@@ -71,27 +71,23 @@ def _planes(element: ElementType) -> list[tuple[int, int]]:
 
 def _gather(patterns: _Patterns, element: ElementType) -> _Patterns:
     """Exponent on top, then sign, then mantissa; integers zigzagged."""
-    wide = patterns.astype(np.uint64)
-    one, mantissa = np.uint64(1), np.uint64(element.mantissa)
-    sign = wide >> np.uint64(element.bits - 1)
-    magnitude = wide & np.uint64((1 << element.bits - 1) - 1)
-    if element.mantissa:
-        fraction = wide & ((one << mantissa) - one)
-        wide = (magnitude >> mantissa) << (mantissa + one) | sign << mantissa | fraction
-    elif element.signed:
-        wide = (magnitude ^ sign * np.uint64((1 << element.bits - 1) - 1)) << one | sign
-    return wide
+    mantissa, top = element.mantissa, element.bits - 1
+    sign = patterns >> top
+    magnitude = patterns & (1 << top) - 1
+    if mantissa:
+        return magnitude >> mantissa << mantissa + 1 | sign << mantissa | patterns & (1 << mantissa) - 1
+    if element.signed:
+        return (magnitude ^ sign * ((1 << top) - 1)) << 1 | sign
+    return patterns
 
 
 def _scatter(patterns: _Patterns, element: ElementType) -> _Patterns:
     """Inverse of `_gather`."""
-    one, mantissa = np.uint64(1), np.uint64(element.mantissa)
-    top = np.uint64(element.bits - 1)
-    if element.mantissa:
-        sign = patterns >> mantissa & one
-        fraction = patterns & ((one << mantissa) - one)
-        patterns = sign << top | (patterns >> (mantissa + one)) << mantissa | fraction
-    elif element.signed:
-        sign = patterns & one
-        patterns = (patterns >> one) ^ sign * np.uint64((1 << element.bits - 1) - 1) | sign << top
+    mantissa, top = element.mantissa, element.bits - 1
+    if mantissa:
+        sign = patterns >> mantissa & 1
+        return sign << top | patterns >> mantissa + 1 << mantissa | patterns & (1 << mantissa) - 1
+    if element.signed:
+        sign = patterns & 1
+        return patterns >> 1 ^ sign * ((1 << top) - 1) | sign << top
     return patterns
