@@ -33,6 +33,7 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
 )
 _GROWTH, _ROOM = 200, 64 << 20
+MODEL_BYTES = 2**31 - 1  # more than this protobuf neither writes nor reads
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class FileKind:
     missing: str = "check the path"
 
 
-MODEL = FileKind("an .onnx file", ModelError, 2**31 - 1, "save its weights as external data")
+MODEL = FileKind("an .onnx file", ModelError, MODEL_BYTES, "save its weights as external data")
 ENGINE_MODEL = FileKind("an .onnx file", EngineError, MODEL.most, MODEL.smaller)
 GGUF = FileKind("a .gguf file", ModelError)
 PACKED = FileKind("a .packed file", ModelError, MODEL.most, "no packed model is that large")

@@ -90,8 +90,9 @@ def test_the_reason_is_said(damage: Callable[[bytes], bytes], message: str) -> N
         unpack(damage(packed_model()))
 
 
-def test_a_claimed_size_must_be_justified(monkeypatch: pytest.MonkeyPatch) -> None:
-    box = replace(container.read(packed_model(), len(MODEL)), model_size=1 << 40)
+@pytest.mark.parametrize("size", [1 << 31, 1 << 40])
+def test_a_claimed_size_must_be_justified(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    box = replace(container.read(packed_model(), len(MODEL)), model_size=size)
     with monkeypatch.context() as unchecked:
         unchecked.setattr(container, "_allowed", lambda size: 1 << 60)
         claiming = container.write(box)

@@ -9,12 +9,14 @@
     4 x          method, plain size, stored size: skeleton, parameters, plain, symbols
     4 sections
 
-Sizes are checked against the stored bytes before anything is allocated. Symbols are a uint32 state a lane,
-then uint16 words that all lanes share (`rans`). Which table a symbol has follows from what was read before
-it: one of the tensor (`frequency.histogram_weights`), the level of its row and column (`scaled`), or the
-level and mean that a kernel's earlier taps foretell (`predicted`); at most 53 levels and 19 means, and where
-a tensor's numbers are of a `trellis`, two quantizers. A context's table is `frequency.student`: float32
-operations one at a time, then integers, so that every machine has the same.
+Sizes are checked against the stored bytes before anything is allocated: a file becomes a model of at most
+16 MiB, or 1024 times its own size where that is more, and of less than 2 GiB in any case.
+
+Symbols are a uint32 state a lane, then uint16 words that all lanes share (`rans`). Which table a symbol has
+follows from what was read before it: one of the tensor (`frequency.histogram_weights`), the level of its row
+and column (`scaled`), or the level and mean that a kernel's earlier taps foretell (`predicted`); at most 53
+levels and 19 means, and where a tensor's numbers are of a `trellis`, two quantizers. A context's table is
+`frequency.student`: float32 operations one at a time, then integers, so that every machine has the same.
 """
 
 from __future__ import annotations
@@ -31,7 +33,6 @@ from tensmith.errors import ModelError, OutputError
 
 MAGIC = b"\x93TSM"
 VERSION = 3
-MAX_MODEL_BYTES = 8 << 30
 _FREE_BYTES = 16 << 20  # what any file may expand to; past it, at most _MAX_RATIO times its own size
 _MAX_RATIO = 1024
 _CHECK_BYTES = 16

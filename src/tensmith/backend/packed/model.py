@@ -73,7 +73,7 @@ def _encoded(model: bytes, compiled: bool | None) -> container.Container:
 
 
 def unpack(
-    packed: bytes, max_bytes: int = container.MAX_MODEL_BYTES, *, compiled: bool | None = None
+    packed: bytes, max_bytes: int = gate.MODEL_BYTES, *, compiled: bool | None = None
 ) -> bytes:
     """The very model that was packed; ModelError when `packed` is damaged, too new or above `max_bytes`.
 
@@ -84,7 +84,7 @@ def unpack(
 
 def describe(packed: bytes) -> list[TensorRow]:
     """One row a tensor, in file order: where the bits go."""
-    return _decode(packed, container.MAX_MODEL_BYTES)[1]
+    return _decode(packed, gate.MODEL_BYTES)[1]
 
 
 def pack_file(source: Path, target: Path) -> None:
