@@ -10,7 +10,7 @@ import pytest
 
 from command_line import images, tiny_model
 from tensmith.compression import Interrupted
-from tensmith.study import making
+from tensmith.study import making, materials
 from tensmith.study.plan import SearchBudget, StudyPlan, cells, read_plan
 from tensmith.study.run import StudyRun, run_study
 
@@ -53,6 +53,14 @@ def test_each_makes_a_model_that_is_smaller(place: Path, tmp_path: Path) -> None
     assert "expected" not in found["tensmith"].figures  # of several formats at once
     assert found["trained:channel_pruning:30"].figures["macs"].value < original["macs"].value
     assert {result.figures["energy_mj"].evidence for result in found.values()} == {"estimated"}
+
+
+def test_a_model_with_weights_beside_it_is_as_large_as_all_its_files(place: Path, tmp_path: Path) -> None:
+    """Without them it packed to next to nothing."""
+    model = onnx.load(place / "tiny.onnx")
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    files = [tmp_path / "m.onnx", tmp_path / "m.data"]
+    assert materials._packed_bytes(files[0]).value == sum(file.stat().st_size for file in files)
 
 
 def test_ctrl_c_in_a_search_stops_the_study_and_is_no_cell_s_failure(

@@ -30,7 +30,7 @@ from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.size import file_bytes
 from tensmith.files import TemporaryFolder, sha256_bytes, sha256_file
-from tensmith.frontend.model_files import file_identity
+from tensmith.frontend.model_files import file_identity, model_files
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import INT8_DOT, detect_cpu
 from tensmith.ir import Program
@@ -321,7 +321,9 @@ def _steps(program: Program, name: str, bits: int) -> Iterator[Step]:
 
 
 def _packed_bytes(path: Path) -> Metric:
-    """Bytes of the model's packed file, or of the model where that is no larger."""
+    """Bytes of the model's packed file, or of the model where that is no larger, or in several files."""
+    if len(model_files(path)) > 1:
+        return file_bytes(path)
     with TemporaryFolder() as folder:
         packed = Path(folder) / "model.packed"
         pack_file(path, packed)
