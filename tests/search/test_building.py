@@ -12,6 +12,7 @@ import pytest
 
 import tensmith
 from linear_model import save_linear
+from tensmith.backend.packed import container
 from tensmith.data import Dataset, Splits, open_dataset, split
 from tensmith.deploy.again import verify_point
 from tensmith.errors import TensmithError
@@ -114,6 +115,16 @@ def test_what_an_earlier_process_was_delivered_is_built_here(place: Path, tmp_pa
     built = resumed.built(ROUNDED)
     assert built.trail and built.path.read_bytes() != b"forged"
     assert built.packed is None or built.packed.read_bytes() != b"too"
+
+
+def test_a_model_that_packs_to_nothing_is_built_without_a_packed_file(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended the whole run."""
+    monkeypatch.setattr(container, "_allowed", lambda packed_size: 0)
+    built = builder(place, tmp_path / "work", data(place)[1]).built(Plan())
+    assert built.packed is None
+    assert built.sizes()["packed_bytes"].value == built.path.stat().st_size
 
 
 def test_a_run_with_workers_builds_by_them(

@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from command_line import images, tiny_model
+from tensmith.backend.packed import container
 from tensmith.compression import Interrupted
 from tensmith.study import making, materials
 from tensmith.study.plan import SearchBudget, StudyPlan, cells, read_plan
@@ -61,6 +62,13 @@ def test_a_model_with_weights_beside_it_is_as_large_as_all_its_files(place: Path
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
     files = [tmp_path / "m.onnx", tmp_path / "m.data"]
     assert materials._packed_bytes(files[0]).value == sum(file.stat().st_size for file in files)
+
+
+def test_a_model_that_packs_to_nothing_is_as_large_as_its_file(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container, "_allowed", lambda packed_size: 0)
+    assert materials._packed_bytes(place / "tiny.onnx").value == (place / "tiny.onnx").stat().st_size
 
 
 def test_ctrl_c_in_a_search_stops_the_study_and_is_no_cell_s_failure(

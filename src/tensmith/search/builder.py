@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tensmith.backend.onnx import write_onnx
-from tensmith.backend.packed import pack
+from tensmith.backend.packed import TooSmallError, pack
 from tensmith.errors import ProgramError
 from tensmith.evaluate import size
 from tensmith.evaluate.pace import BUILD, Pace
@@ -40,7 +40,8 @@ _DELIVERED = "delivered"
 class Built:
     """What a plan led to, and its file. asked: what its lossy steps asked of the calibration.
 
-    packed: None where packing saves nothing; a model in several files is shipped as it is.
+    packed: None where packing saves nothing, or more than readers believe; several files are shipped as they
+    are.
     """
 
     program: Program
@@ -162,7 +163,10 @@ class Builder:
         if not packed.exists():
             if len(model_files(path)) > 1:
                 return None
-            write_bytes(packed, pack(path.read_bytes(), compiled=True))
+            try:
+                write_bytes(packed, pack(path.read_bytes(), compiled=True))
+            except TooSmallError:
+                return None
         return packed if packed.stat().st_size < path.stat().st_size else None
 
     def _after(self, steps: Sequence[Step]) -> tuple[Traced, tuple[Question, ...]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tensmith import __version__, cache
 from tensmith.backend.onnx import write_onnx
-from tensmith.backend.packed import pack_file
+from tensmith.backend.packed import TooSmallError, pack_file
 from tensmith.config import make_config
 from tensmith.data import open_dataset, split
 from tensmith.data.dataset import Batch, by_name
@@ -321,13 +321,18 @@ def _steps(program: Program, name: str, bits: int) -> Iterator[Step]:
 
 
 def _packed_bytes(path: Path) -> Metric:
-    """Bytes of the model's packed file, or of the model where that is no larger, or in several files."""
+    """Bytes of the model's packed file; of the model where that is no larger, in several files, or will not
+    be packed."""
+    whole = file_bytes(path)
     if len(model_files(path)) > 1:
-        return file_bytes(path)
+        return whole
     with TemporaryFolder() as folder:
         packed = Path(folder) / "model.packed"
-        pack_file(path, packed)
-        return min(file_bytes(path), exact(packed.stat().st_size, "bytes"), key=lambda size: size.value)
+        try:
+            pack_file(path, packed)
+        except TooSmallError:
+            return whole
+        return min(whole, exact(packed.stat().st_size, "bytes"), key=lambda size: size.value)
 
 
 def _work(material: Material, path: Path, name: str) -> dict[str, Metric]:

@@ -7,7 +7,7 @@ integers, scaled, rans   turn integers into bits
 container  sections, hashes, limits
 """
 
-from tensmith.backend.packed.container import MAGIC
+from tensmith.backend.packed.container import MAGIC, TooSmallError
 from tensmith.backend.packed.model import (
     TensorRow,
     describe,
@@ -18,4 +18,14 @@ from tensmith.backend.packed.model import (
     unpack_file,
 )
 
-__all__ = ["MAGIC", "TensorRow", "describe", "pack", "pack_file", "packed_file", "unpack", "unpack_file"]
+__all__ = [
+    "MAGIC",
+    "TensorRow",
+    "TooSmallError",
+    "describe",
+    "pack",
+    "pack_file",
+    "packed_file",
+    "unpack",
+    "unpack_file",
+]

@@ -62,8 +62,12 @@ class Container:
         return self.skeleton, self.parameters, self.plain, self.symbols
 
 
+class TooSmallError(OutputError):
+    """A model shrinks so far that readers would refuse its packed file as a bomb."""
+
+
 def write(container: Container) -> bytes:
-    """The file; OutputError when the model shrinks so far that readers would refuse it as a bomb."""
+    """The file; TooSmallError where no reader would take it."""
     header = [container.model_sha256, number(container.model_size), number(container.lanes)]
     stored = []
     for section in container.sections:
@@ -72,7 +76,7 @@ def write(container: Container) -> bytes:
         stored.append(data)
     body = b"".join([*header, *stored])
     if container.model_size > _allowed(len(body)):
-        raise OutputError(
+        raise TooSmallError(
             f"the model packs to less than 1/{_MAX_RATIO} of its size; ship it as .onnx with zstd instead"
         )
     return MAGIC + bytes([VERSION]) + _check(body) + body

@@ -72,9 +72,7 @@ def _encoded(model: bytes, compiled: bool | None) -> container.Container:
     )
 
 
-def unpack(
-    packed: bytes, max_bytes: int = gate.MODEL_BYTES, *, compiled: bool | None = None
-) -> bytes:
+def unpack(packed: bytes, max_bytes: int = gate.MODEL_BYTES, *, compiled: bool | None = None) -> bytes:
     """The very model that was packed; ModelError when `packed` is damaged, too new or above `max_bytes`.
 
     compiled: read by C if at all possible, or by NumPy; None: by what is sooner done.
