@@ -113,6 +113,18 @@ def test_a_wrong_model_hash_is_refused() -> None:
         unpack(container.write(box))
 
 
+def test_too_little_memory_is_not_called_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = packed_model()
+
+    def full(*arguments: object, **options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(container.zstandard, "ZstdDecompressor", full)
+    monkeypatch.setattr(container.lzma, "LZMADecompressor", full)
+    with pytest.raises(MemoryError):
+        unpack(packed)
+
+
 @pytest.mark.parametrize("tag", [item.tag for item in CODECS.values() if item.least_bits > 4])
 def test_a_codec_of_wider_elements_is_refused(tag: int) -> None:
     parameters = number(tag) + number(1) * 8

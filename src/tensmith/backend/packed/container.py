@@ -147,7 +147,7 @@ def _decompress(method: int, stored: bytes, size: int) -> bytes:
             plain = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(stored).read(size + 1)
         else:
             plain = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_LZMA_FILTERS).decompress(stored, size + 1)
-    except (zstandard.ZstdError, lzma.LZMAError, EOFError, MemoryError) as error:
+    except (zstandard.ZstdError, lzma.LZMAError, EOFError) as error:
         raise ModelError(
             f"a section of the packed model does not decompress ({error}); the file is damaged"
         ) from error
