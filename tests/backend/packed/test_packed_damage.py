@@ -9,7 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import zstandard
 from packed_damage import SECTIONS, forged, mutated, resealed, under_a_seal
+from packed_memory import peak_of
 from packed_samples import varied_model
 
 from tensmith.backend.packed import container, pack, unpack
@@ -111,6 +113,17 @@ def test_a_wrong_model_hash_is_refused() -> None:
     box = replace(container.read(packed_model(), len(MODEL)), model_sha256=bytes(32))
     with pytest.raises(ModelError, match="does not unpack to the model it was made from"):
         unpack(container.write(box))
+
+
+def test_what_is_claimed_is_not_allocated() -> None:
+    method, stored = container._ZSTD, zstandard.compress(bytes(1000))
+    assert container._decompress(method, stored, 1000) == bytes(1000)
+
+    def claiming() -> None:
+        with pytest.raises(ModelError, match="wrong size"):
+            container._decompress(method, stored, 1 << 28)
+
+    assert peak_of(claiming) < 4 << 20
 
 
 def test_too_little_memory_is_not_called_damage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,7 @@ _MAX_RATIO = 1024
 _CHECK_BYTES = 16
 _STORED, _ZSTD, _LZMA = range(3)
 _SLOW_BYTES = 2 << 20  # up to here the strongest settings are tried
+_PIECE = 1 << 20
 _LZMA_FILTERS = [
     {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": _SLOW_BYTES, "pb": 0}
 ]
@@ -138,13 +139,23 @@ def _compress(data: bytes) -> tuple[int, bytes]:
     return min(choices, key=lambda choice: len(choice[1]))
 
 
+def _zstd_plain(stored: bytes, most: int) -> bytes:
+    """The first `most` bytes; room for all of them at once is what a reader makes before it knows any."""
+    reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(stored)
+    pieces: list[bytes] = []
+    while piece := reader.read(min(most, _PIECE)):
+        pieces.append(piece)
+        most -= len(piece)
+    return b"".join(pieces)
+
+
 def _decompress(method: int, stored: bytes, size: int) -> bytes:
     """Exactly `size` bytes; never allocates more than that, and that only as the input yields it."""
     try:
         if method == _STORED:
             plain = stored
         elif method == _ZSTD:
-            plain = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(stored).read(size + 1)
+            plain = _zstd_plain(stored, size + 1)
         else:
             plain = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_LZMA_FILTERS).decompress(stored, size + 1)
     except (zstandard.ZstdError, lzma.LZMAError, EOFError) as error:
