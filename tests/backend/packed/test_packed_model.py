@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from onnx import TensorProto, helper
 from packed_memory import peak_of
 from packed_samples import model_of, tensor, varied_model
 
-from tensmith.backend.packed import describe, pack, pack_file, scaled, unpack, unpack_file
+from tensmith.backend.packed import describe, pack, pack_file, scaled, unpack, unpack_file, wire
 from tensmith.errors import ModelError, OutputError
 
 VERSION_3 = (
@@ -228,6 +229,17 @@ def test_a_tensor_of_thousands_of_dimensions_is_refused_at_once(apart: bool) -> 
     tensor_bytes = b"\x10\x01" + dims + b"\x4a\x00" * 4000
     with pytest.raises(ModelError, match="more than 64 dimensions"):
         pack(in_field(0x3A, in_field(0x2A, tensor_bytes)))
+
+
+def test_the_dimensions_of_a_tensor_are_multiplied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not for each of its payloads, of which a hostile file has millions."""
+    products: list[int] = []
+    prod = math.prod
+    monkeypatch.setattr(math, "prod", lambda numbers: products.append(len(numbers)) or prod(numbers))
+    dims = in_field(0x0A, b"\xff\xff\xff\x7f" * 64)
+    walked = in_field(0x3A, in_field(0x2A, b"\x10\x01" + dims + b"\x4a\x00" * 4000))
+    assert wire.spans_of_model(walked) == []
+    assert products == [64]
 
 
 def test_a_model_that_packs_to_nothing_is_left_to_zstd() -> None:

@@ -8,6 +8,7 @@ serializer, field order or unknown field.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -159,14 +160,16 @@ class _Walker:
 
     def _tensor(self, stop: int) -> None:
         dims: list[int] = []
-        data_type = 0
+        elements, data_type = 1, 0
         name = ""
         found: tuple[PackedSpec, int] | None = None
         while self._at < stop:
             number, value, end = self._field(stop)
             if number == _DIMS:
-                dims += self._packed_varints(end) if end > self._at else [value]
-                if len(dims) > _MAX_RANK:  # each payload below would be compared with their product
+                more = self._packed_varints(end) if end > self._at else [value]
+                dims += more
+                elements *= math.prod(more)
+                if len(dims) > _MAX_RANK:  # each payload below is compared with their product
                     raise ModelError(
                         f"a tensor of the model has more than {_MAX_RANK} dimensions; the file is damaged"
                     )
@@ -176,10 +179,10 @@ class _Walker:
                 position = self._at - self.removed
                 name = self._data[position : position + end - self._at].decode(errors="replace")
             elif found is None and _is_payload(number, data_type):
-                spec = PackedSpec(ELEMENT_TYPES[data_type], tuple(dims))
-                if end - self._at == spec.byte_length >= _MIN_PAYLOAD:
-                    found = spec, self._at
-                    self.removed += spec.byte_length if self._holes else 0
+                size = ELEMENT_TYPES[data_type].payload_bytes(elements)
+                if end - self._at == size >= _MIN_PAYLOAD:
+                    found = PackedSpec(ELEMENT_TYPES[data_type], tuple(dims)), self._at
+                    self.removed += size if self._holes else 0
             self._at = end
         if found is not None:
             self.spans.append(TensorSpan(name, *found))
