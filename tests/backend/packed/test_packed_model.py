@@ -242,6 +242,14 @@ def test_the_dimensions_of_a_tensor_are_multiplied_once(monkeypatch: pytest.Monk
     assert products == [64]
 
 
+def test_of_very_many_tensors_the_last_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "_MOST_TENSORS", 3)
+    model = varied_model()
+    packed = pack(model)
+    assert unpack(packed) == model
+    assert len(describe(packed)) == 3
+
+
 def test_a_model_that_packs_to_nothing_is_left_to_zstd() -> None:
     with pytest.raises(OutputError, match=r"ship it as .onnx"):
         pack(model_of(tensor("z", np.zeros(5 << 20, np.float32))))

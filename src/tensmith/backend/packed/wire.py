@@ -18,6 +18,7 @@ from tensmith.errors import ModelError
 _MIN_PAYLOAD = 4  # below this a cut costs more than it saves
 _MAX_DEPTH = 64
 _MAX_RANK = 64
+_MOST_TENSORS = 1 << 17  # later ones stay where they are: each takes memory, and a skeleton may hold millions
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _CHILDREN = {  # message, field number -> message; everything else is skipped over
     ("model", 7): "graph",
@@ -163,6 +164,7 @@ class _Walker:
         elements, data_type = 1, 0
         name = ""
         found: tuple[PackedSpec, int] | None = None
+        cut = len(self.spans) < _MOST_TENSORS
         while self._at < stop:
             number, value, end = self._field(stop)
             if number == _DIMS:
@@ -178,7 +180,7 @@ class _Walker:
             elif number == _NAME:
                 position = self._at - self.removed
                 name = self._data[position : position + end - self._at].decode(errors="replace")
-            elif found is None and _is_payload(number, data_type):
+            elif cut and found is None and _is_payload(number, data_type):
                 size = ELEMENT_TYPES[data_type].payload_bytes(elements)
                 if end - self._at == size >= _MIN_PAYLOAD:
                     found = PackedSpec(ELEMENT_TYPES[data_type], tuple(dims)), self._at
