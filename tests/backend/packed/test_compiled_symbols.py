@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from packed_damage import damaged
 from packed_samples import model_of, tensor, varied_model
 
-from tensmith.backend.packed import compiled, model, pack, predicted, unpack
+from tensmith.backend.packed import compiled, model, pack, predicted, scaled, unpack
 from tensmith.backend.packed.compiled import bind, compiled_library, text
 from tensmith.backend.packed.frequency import FARTHEST, LEVELS, MEANS, normalise
 from tensmith.backend.packed.rans import TOTAL, Decoder, batch_of, encode
+from tensmith.backend.packed.streams import StreamReader
 from tensmith.children import run
 from tensmith.errors import MissingExtra, ModelError, TensmithError
 from tensmith.kernel import host_isa, isa_named
@@ -104,6 +105,18 @@ def test_both_write_the_same_words(lanes: int) -> None:
         batches.append(batch_of(rng.integers(0, alphabet, size), contexts, table))
     assert compiled.compiled_encode(batches, lanes, library) == encode(batches, lanes)
     assert compiled.compiled_encode([], 1, library) == encode([], 1)
+
+
+def test_no_elements_have_no_symbols_by_both() -> None:
+    """NumPy read one for the level that they have."""
+    library = compiled_library(1 << 40)
+    assert library is not None
+    values = np.array([-1, 0, 1, 1])
+    written = scaled.encode(values, values.shape)
+    stream = encode([], 1)
+    for decoder in (Decoder(stream, 1), compiled.CompiledDecoder(stream, 1, library)):
+        assert scaled.decode(StreamReader(written.parameters, b"", decoder), (0,), 0).size == 0
+        decoder.finish()
 
 
 def test_too_few_lanes_are_refused_by_both() -> None:

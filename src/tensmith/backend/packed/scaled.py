@@ -202,7 +202,7 @@ def _contexts(
         present, index = numbered(2 * (flat - lowest) + odd[::stride])
         return (present >> 1) + lowest, present & 1, index
     present, index = numbered(flat - lowest)
-    return present + lowest, None, index.repeat(each) if each > 1 else index
+    return present + lowest, None, index if each == 1 else index.repeat(each)
 
 
 def sampling_stride(count: int, most: int) -> int:
