@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from command_line import tiny_model
+from tensmith.backend.packed import pack
 from tensmith.deploy.front import FrontPoint
 from tensmith.deploy.model import Model, load
 from tensmith.errors import DataError, ModelError, OutputError, UsageError
@@ -49,6 +50,14 @@ def test_a_damaged_file_is_refused_when_it_is_loaded(model: Model, tmp_path: Pat
         (tmp_path / "d.onnx").write_bytes(damaged)
         with pytest.raises(ModelError, match=r"d\.onnx"):
             load(tmp_path / "d.onnx")
+
+
+def test_a_packed_file_that_is_refused_is_named(model: Model, tmp_path: Path) -> None:
+    whole = pack(model.path.read_bytes())
+    for content, words in ((whole[:-1], "damaged"), (model.path.read_bytes(), "is an ONNX file")):
+        (tmp_path / "d.packed").write_bytes(content)
+        with pytest.raises(ModelError, match=rf"d\.packed.*{words}"):
+            load(tmp_path / "d.packed")
 
 
 def test_an_onnx_file_is_not_called_packed(model: Model, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensmith import gate
 from tensmith.backend.onnx import serialized, to_onnx, write_onnx
-from tensmith.backend.packed import unpack
+from tensmith.backend.packed import packed_file, unpack
 from tensmith.data.gguf import is_gguf
 from tensmith.deploy.caching import cached_decoder
 from tensmith.deploy.generation import GREEDY, Sampling, TokenDecoder
@@ -69,7 +69,8 @@ class Model:
     def onnx_bytes(self) -> bytes:
         """The ONNX file, unpacked if need be: exactly the bytes that were measured; made of a .gguf file."""
         if self.path.suffix == _PACKED_SUFFIX:
-            return unpack(gate.read_bytes(self.path, gate.PACKED))
+            with packed_file(self.path) as packed:
+                return unpack(packed)
         if self._gguf:
             return serialized(to_onnx(self.program), self.path, "save() puts weights beside it")
         return gate.read_bytes(self.path, gate.MODEL)
