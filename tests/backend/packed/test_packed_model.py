@@ -123,6 +123,16 @@ def test_awkward_floats_survive(awkward: float) -> None:
     assert unpack(pack(model)) == model
 
 
+def test_no_nan_is_derived() -> None:
+    """Which bits a product has that is none depends on the machine."""
+    values = np.array([3, np.inf, -np.inf, 5, 0.5], np.float32)
+    with np.errstate(invalid="ignore"):
+        arrays = {"v": values, "zero": np.float32(0), "product": values * np.float32(0)}
+    finite = {"u": values[[0, 3, 4, 0]], "two": np.float32(2), "double": values[[0, 3, 4, 0]] * np.float32(2)}
+    codecs = codecs_of(pack(model_of(*(tensor(*each) for each in (arrays | finite).items()))))
+    assert codecs["product"] != "derived" and codecs["double"] == "derived"
+
+
 def test_a_fake_quantized_tensor_keeps_its_negative_zeros() -> None:
     rng = np.random.default_rng(0)
     scale = rng.uniform(0.01, 0.02, (1, 40)).astype(np.float32)

@@ -32,20 +32,24 @@ class Derivation:
 
 
 def find(specs: Sequence[PackedSpec], payloads: Sequence[Payload]) -> list[Derivation]:
-    """In the order of targets; no source or factor is itself a target."""
+    """In the order of targets; no source or factor is itself a target.
+
+    What is not finite is no factor and no factor's vector: the bits of a NaN product differ by machine.
+    """
     found = _copies(payloads)
     taken = {item.target for item in found}
     sources = {item.source for item in found}
     float32 = ELEMENT_TYPES[FLOAT]
     floats = [index for index, spec in enumerate(specs) if spec.type is float32 and index not in taken]
-    scalars = [index for index in floats if specs[index].elements == 1]
+    scalars = [index for index in floats if specs[index].elements == 1 and _is_finite(payloads[index])]
     order = sorted(scalars, key=lambda index: float(_values(payloads[index])[0]))
     by_length: dict[int, list[int]] = {}
     for index in floats:
         by_length.setdefault(specs[index].elements, []).append(index)
     for length, members in by_length.items():
         if _MIN_VECTOR <= length <= _MAX_VECTOR:
-            found += _products(members[:_MOST_COMPARED], order, payloads, sources)
+            finite = [index for index in members[:_MOST_COMPARED] if _is_finite(payloads[index])]
+            found += _products(finite, order, payloads, sources)
     return sorted(found, key=lambda item: item.target)
 
 
@@ -135,6 +139,10 @@ def _apply(item: Derivation, payloads: Sequence[Payload]) -> Payload:
         return payloads[item.source]
     with np.errstate(all="ignore"):
         return (_values(payloads[item.source]) * _values(payloads[item.factor])).astype("<f4").tobytes()
+
+
+def _is_finite(payload: Payload) -> bool:
+    return bool(np.isfinite(_values(payload)).all())
 
 
 def _values(payload: Payload) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
