@@ -21,8 +21,9 @@ from opencl_device import NO_OPENCL
 from tensmith import load, registry
 from tensmith.backend.packed import pack
 from tensmith.cli import bench, doctor, explain, rules, study
+from tensmith.cli.writing import refuse_existing, write_unless_other
 from tensmith.engine import ENGINES, selftest
-from tensmith.errors import UsageError
+from tensmith.errors import OutputError, UsageError
 from tensmith.evaluate import bench as timing
 from tensmith.report.schema import validate_front
 
@@ -217,6 +218,17 @@ def test_unpack_gives_the_measured_file_back(tmp_path: Path, tiny: Path) -> None
     (tmp_path / "tiny.onnx").write_text("old")
     assert tensmith("unpack", "tiny.packed", "--force", folder=tmp_path).returncode == 0
     assert (tmp_path / "tiny.onnx").read_bytes() == model
+
+
+def test_weights_beside_what_is_written_alone_are_nobodys_business(tmp_path: Path) -> None:
+    place = tmp_path / "m.packed"
+    place.with_name("m.packed.data").write_bytes(b"of another")
+    write_unless_other(place, b"new", force=False)
+    with pytest.raises(OutputError, match=r"m\.packed exists and is another file"):
+        write_unless_other(place, b"newer", force=False)
+    with pytest.raises(OutputError, match=r"m\.packed\.data exists; name another DST"):
+        place.unlink()
+        refuse_existing(place, force=False)
 
 
 def test_bench_takes_onnx_and_packed_files(tiny: Path, tmp_path: Path) -> None:

@@ -38,17 +38,21 @@ def files_of(place: Path) -> tuple[Path, Path]:
     return place, place.with_name(f"{place.name}.data")
 
 
-def refuse_existing(place: Path, force: bool, found: str = "exists") -> None:
+def refuse_existing(place: Path, force: bool) -> None:
     """OutputError where a file stands at a place, or one of weights beside it, unless it may be replaced."""
     for file in files_of(place):
-        if file.exists() and not force:
-            raise OutputError(f"{file} {found}; name another DST, or replace it by --force")
+        _refuse(file, force, "exists")
+
+
+def _refuse(file: Path, force: bool, found: str) -> None:
+    if file.exists() and not force:
+        raise OutputError(f"{file} {found}; name another DST, or replace it by --force")
 
 
 def write_unless_other(place: Path, content: bytes, force: bool) -> str:
     """Writes a file, unless it is there already; its SHA-256. OutputError if another is, without `force`."""
     digest = sha256_bytes(content)
     if not place.exists() or sha256_file(place) != digest:
-        refuse_existing(place, force, "exists and is another file")
+        _refuse(place, force, "exists and is another file")
         write_bytes(place, content)
     return digest
