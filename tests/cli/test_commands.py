@@ -21,6 +21,7 @@ from opencl_device import NO_OPENCL
 from tensmith import load, registry
 from tensmith.backend.packed import pack
 from tensmith.cli import bench, doctor, explain, rules, study
+from tensmith.cli.pack import pack as pack_command
 from tensmith.cli.writing import refuse_existing, write_unless_other
 from tensmith.engine import ENGINES, selftest
 from tensmith.errors import OutputError, UsageError
@@ -199,6 +200,15 @@ def test_a_model_is_never_written_over_itself(command: str, tiny: Path, tmp_path
         result = tensmith(command, "mine.onnx", name, "--force", folder=tmp_path)
         refused(result, 1, f"{name} is the file that is read", "another DST")
     assert {**before, "link.onnx": before["mine.onnx"]} == contents(tmp_path)
+
+
+def test_a_file_that_is_no_packed_one_is_refused_before_anything_is_packed(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tensmith.backend.packed.pack", lambda model: pytest.fail("packed"))
+    (tmp_path / "m.packed").write_text("mine")
+    with pytest.raises(OutputError, match=r"m\.packed exists and is another file"):
+        pack_command(tiny / "tiny.onnx", tmp_path / "m.packed")
 
 
 def test_weights_outside_are_not_packed(tmp_path: Path, tiny: Path) -> None:

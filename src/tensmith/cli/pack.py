@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tensmith.cli.command import Answer, command
-from tensmith.cli.writing import Force, place_of, write_unless_other
+from tensmith.cli.writing import Force, place_of, refuse_other, write_unless_other
 
 
 @command(example="tensmith pack model.onnx model.packed")
@@ -38,6 +38,7 @@ def pack(
             "weights inside, as onnx.save does"
         )
     place = place_of(source, target, ".packed")
+    refuse_other(place, force, MAGIC)
     packed = encode(model)
     digest = write_unless_other(place, packed, force)
     document = {"path": str(place), "bytes": len(packed), "model_bytes": len(model), "sha256": digest}

@@ -9,9 +9,12 @@ import typer
 
 from tensmith.errors import OutputError, UsageError
 from tensmith.files import sha256_bytes, sha256_file, write_bytes
+from tensmith.gate import ANY, open_file
 
 PackedFile: TypeAlias = Annotated[Path, typer.Argument(metavar="SRC", help="The .packed file.")]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace DST if it is another file.")]
+
+_ANOTHER = "exists and is another file"
 
 
 def place_of(source: Path, target: Path | None, suffix: str) -> Path:
@@ -44,6 +47,14 @@ def refuse_existing(place: Path, force: bool) -> None:
         _refuse(file, force, "exists")
 
 
+def refuse_other(place: Path, force: bool, magic: bytes) -> None:
+    """OutputError where a file stands at a place that does not begin as what will be written."""
+    if place.exists() and not force:
+        with open_file(place, ANY) as file:
+            if file.read(len(magic)) != magic:
+                _refuse(place, force, _ANOTHER)
+
+
 def _refuse(file: Path, force: bool, found: str) -> None:
     if file.exists() and not force:
         raise OutputError(f"{file} {found}; name another DST, or replace it by --force")
@@ -53,6 +64,6 @@ def write_unless_other(place: Path, content: bytes, force: bool) -> str:
     """Writes a file, unless it is there already; its SHA-256. OutputError if another is, without `force`."""
     digest = sha256_bytes(content)
     if not place.exists() or sha256_file(place) != digest:
-        _refuse(place, force, "exists and is another file")
+        _refuse(place, force, _ANOTHER)
         write_bytes(place, content)
     return digest
