@@ -211,6 +211,14 @@ def test_a_file_that_is_no_packed_one_is_refused_before_anything_is_packed(
         pack_command(tiny / "tiny.onnx", tmp_path / "m.packed")
 
 
+def test_a_packed_file_that_is_larger_is_not_called_smaller(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tensmith.backend.packed.pack", lambda model: model + b"more")
+    (told,) = pack_command(tiny / "tiny.onnx", tmp_path / "m.packed").shown
+    assert "which saves nothing" in told and "smaller" not in told
+
+
 def test_weights_outside_are_not_packed(tmp_path: Path, tiny: Path) -> None:
     model = onnx.load(tiny / "tiny.onnx")
     onnx.save(model, tmp_path / "two.onnx", save_as_external_data=True, location="two.data", size_threshold=0)

@@ -42,7 +42,6 @@ def pack(
     packed = encode(model)
     digest = write_unless_other(place, packed, force)
     document = {"path": str(place), "bytes": len(packed), "model_bytes": len(model), "sha256": digest}
-    return Answer(
-        document,
-        [f"{place}: {len(packed)} bytes from {len(model)}, {len(model) / len(packed):.2f}x smaller"],
-    )
+    ratio = len(model) / len(packed)
+    told = f"{ratio:.2f}x smaller" if ratio > 1 else "which saves nothing: ship the .onnx file"
+    return Answer(document, [f"{place}: {len(packed)} bytes from {len(model)}, {told}"])
