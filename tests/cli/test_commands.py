@@ -19,7 +19,7 @@ import yaml
 from command_line import QUICK, contents, read_json, refused, tensmith
 from opencl_device import NO_OPENCL
 from tensmith import load, registry
-from tensmith.backend.packed import pack
+from tensmith.backend.packed import container, pack
 from tensmith.cli import bench, doctor, explain, rules, study
 from tensmith.cli.pack import pack as pack_command
 from tensmith.cli.writing import refuse_existing, write_unless_other
@@ -189,6 +189,9 @@ def test_what_is_packed_can_be_looked_at_and_unpacked(tmp_path: Path, tiny: Path
     assert {row["name"]: row["shape"] for row in found["tensors"]}.items() >= weights.items()
     spent = sum(row["bits"] * math.prod(row["shape"]) for row in found["tensors"]) / 8
     assert 0.5 * found["bytes"] < spent < found["bytes"] == made["bytes"]
+    assert found["rest_bytes"] == pytest.approx(found["bytes"] - spent, abs=1)
+    skeleton, *_ = container.read((tmp_path / "mine.packed").read_bytes(), len(model)).stored
+    assert skeleton < found["rest_bytes"] < skeleton + 100  # and the header
 
 
 @pytest.mark.parametrize("command", ["pack", "cache", "convert", "quantize"])

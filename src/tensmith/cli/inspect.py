@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +15,9 @@ from tensmith.cli.command import Answer, command
 def inspect(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="The .packed or .gguf file.")],
 ) -> Answer:
-    """Show each tensor of a packed or a GGUF file: its type and shape, how it is coded, and the bits of an
-    element; of a GGUF file also what it says of itself."""
+    """Show each tensor whose bytes are coded in a packed file, or each of a GGUF file: its type and shape,
+    how it is coded, and the bits of an element; of a packed file also the bytes of all the rest (names,
+    nodes, tiny tensors), of a GGUF file what it says of itself."""
     from tensmith.data.gguf import is_gguf
 
     if is_gguf(source):
@@ -28,7 +30,9 @@ def inspect(
         {"name": row.name, "dtype": row.dtype, "shape": list(row.shape), "codec": row.codec, "bits": row.bits}
         for row in found
     ]
-    return Answer({"bytes": len(packed), "tensors": rows}, [f"{source}: {len(packed)} bytes", *_lines(rows)])
+    rest = len(packed) - round(sum(row.bits * math.prod(row.shape) for row in found) / 8)
+    document = {"bytes": len(packed), "rest_bytes": rest, "tensors": rows}
+    return Answer(document, [f"{source}: {len(packed)} bytes, {rest} beside these tensors", *_lines(rows)])
 
 
 def _gguf(source: Path) -> Answer:
