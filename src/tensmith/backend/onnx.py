@@ -43,19 +43,20 @@ def write_onnx(program: Program, path: str | Path, *, external_threshold: int = 
     """
     path = Path(path)
     if sum(map(array_bytes, program.constants.values())) <= external_threshold:
-        write_bytes(path, serialized(to_onnx(program), path))
+        write_bytes(path, _serialized(to_onnx(program), path))
         return
     data = path.with_name(path.name + ".data")
     with atomic_path(path) as last, atomic_path(data) as temporary:
         with temporary.open("wb") as file:
             model = _build(program, ExternalWriter(file, data.name))
-        last.write_bytes(serialized(model, path))
+        last.write_bytes(_serialized(model, path))
 
 
-def serialized(model: onnx.ModelProto, path: Path, todo: str = "lower external_threshold") -> bytes:
-    """The bytes of an ONNX file; OutputError for one that is too large to be one."""
+def _serialized(model: onnx.ModelProto, path: Path) -> bytes:
     if model.ByteSize() > _PROTOBUF_LIMIT:
-        raise OutputError(f"{path} would be over 2 GB, which ONNX cannot hold in one file; {todo}")
+        raise OutputError(
+            f"{path} would be over 2 GB, which ONNX cannot hold in one file; lower external_threshold"
+        )
     return bytes(model.SerializeToString(deterministic=True))
 
 

@@ -187,9 +187,7 @@ class TokenDecoder:
             for filler in ((0,) if self._causal else (0, known[0] or self._other))
         ]
         row: Array = rows[0]
-        differs = (row != rows[-1]) & ~(np.isnan(row) & np.isnan(rows[-1]))
-        apart = np.abs(row[differs] - rows[-1][differs]).max(initial=0.0)
-        if not apart <= _SAME * np.abs(row[np.isfinite(row)]).max(initial=1.0):
+        if np.abs(row - rows[-1]).max() > _SAME * max(1.0, float(np.abs(row).max())):
             raise ModelError(
                 f"the model takes exactly {length} tokens and looks at those to come; export it with an open "
                 "length, or with a causal mask"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensmith import gate
-from tensmith.backend.onnx import serialized, to_onnx, write_onnx
+from tensmith.backend.onnx import to_onnx, write_onnx
 from tensmith.backend.packed import packed_file, unpack
 from tensmith.data.gguf import is_gguf
 from tensmith.deploy.caching import cached_decoder
@@ -26,7 +26,7 @@ from tensmith.evaluate.accuracy import Model as Answering
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, at_home, write_bytes
 from tensmith.frontend.checked import check_model
-from tensmith.frontend.gguf import CONTEXT, POSITION_TABLE
+from tensmith.frontend.gguf import POSITION_TABLE
 from tensmith.frontend.model import read_model
 from tensmith.frontend.model_copy import copy_model, refuse_own
 from tensmith.frontend.onnx import read_onnx
@@ -72,7 +72,7 @@ class Model:
             with packed_file(self.path) as packed:
                 return unpack(packed)
         if self._gguf:
-            return serialized(to_onnx(self.program), self.path, "save() puts weights beside it")
+            return bytes(to_onnx(self.program).SerializeToString(deterministic=True))
         return gate.read_bytes(self.path, gate.MODEL)
 
     @cached_property
@@ -148,25 +148,17 @@ class Model:
         """What generate gives, each token when it is known."""
         if max_new_tokens < 1:
             raise UsageError(f"max_new_tokens is a whole number from 1, not {max_new_tokens}")
-        most = self._context
-        if most is not None and len(tokens) + max_new_tokens - 1 > most:
+        positions = self.program.constants.get(POSITION_TABLE) if self._gguf else None
+        if positions is not None and len(tokens) + max_new_tokens - 1 > len(positions):
             raise UsageError(
                 f"{len(tokens)} tokens and {max_new_tokens} more do not fit: the model has positions for "
-                f"{most}; give a shorter prompt, or ask for fewer"
+                f"{len(positions)}; give a shorter prompt, or ask for fewer"
             )
         decoder = self.decoder
         if decoder is not self._slot_decoders and max_new_tokens >= _WORTH_CACHES:
             decoder = self._cached_decoder or decoder
         steps = decoder.steps(tokens, max_new_tokens, sampling)
         return itertools.takewhile(lambda token: token not in stop, steps)
-
-    @cached_property
-    def _context(self) -> int | None:
-        """How many tokens it was trained on at a time, where it says so."""
-        if (table := self.program.constants.get(POSITION_TABLE)) is not None:
-            return len(table)
-        said = self.program.origin.metadata.get(CONTEXT, "")
-        return int(said) if said.isdecimal() and len(said) < 10 and int(said) else None
 
     @property
     def decoder(self) -> TokenDecoder:

@@ -34,18 +34,13 @@ TOKENS, LOGITS = "tokens", "logits"
 INPUTS = {TOKENS: TensorType("i64", (Poly.symbol("batch"), Poly.symbol("length")))}
 TABLE, HEAD = "token_embd.weight", "output.weight"
 POSITION_TABLE = "position_embd.weight"
-# How many tokens a model was trained on at a time: of a file's metadata, and of the programs made of it.
-CONTEXT = "context_length"
 
 # Of the metadata, what says whose model it is.
 _PROVENANCE = ("name", "author", "license", "url", "source.url", "version")
 _LONGEST_PROVENANCE = 500
 # What would change the sums, and is not computed here.
 _UNREAD = ("expert_count", "attention.scale", "logit_scale", "residual_scale", "embedding_scale",
-           "attention.clamp_kqv", "attention.max_alibi_bias", "attn_logit_softcapping",
-           "final_logit_softcapping", "attention.temperature_scale", "attention.temperature_length",
-           "pooling_type")  # fmt: skip
-_ENDLESS = 1 << 40
+           "attention.clamp_kqv", "attention.max_alibi_bias", "attn_logit_softcapping")  # fmt: skip
 # Keys that older files have in place of rope.scaling.
 _OLD_SCALE = "rope.scale_linear"
 
@@ -60,9 +55,6 @@ def read_gguf(
     architecture.
     """
     file = source if isinstance(source, GgufFile) else open_gguf(source)
-    parts = file.metadata.get("split.count", 1)
-    if parts not in (0, 1):
-        raise file.wrong(f"is one of {parts} parts", "join them with llama-gguf-split --merge")
     build = _ARCHITECTURES.get(file.architecture)
     if build is None:
         raise file.wrong(
@@ -102,8 +94,6 @@ class _Making:
             for key, text in known.items()
             if isinstance(text, str) and len(text) <= _LONGEST_PROVENANCE
         }
-        if self.key(CONTEXT) in self.file.metadata:
-            metadata[CONTEXT] = str(self.count(CONTEXT))
         program = Program(
             self.file.architecture, INPUTS, (LOGITS,), tuple(self.nodes), self.constants,
             origin=Origin(metadata=metadata),
@@ -361,14 +351,6 @@ def _rotary_decoder(making: _Making, interleaved: bool) -> str:
 
 
 def _refuse_unread(making: _Making) -> None:
-    """ModelError where the file asks for sums that are others than those computed here."""
-    if making.file.metadata.get(making.key("attention.causal"), True) is not True:
-        raise making.file.wrong("looks at later tokens, too", "use a model that generates text")
-    window = making.file.metadata.get(making.key("attention.sliding_window"), 0)
-    if window != 0 and making.count("attention.sliding_window") < making.count(CONTEXT, _ENDLESS):
-        raise making.file.wrong(
-            f"looks at the last {window} tokens alone, which is not computed", "use a model that looks at all"
-        )
     for name in _UNREAD:
         found = making.file.metadata.get(making.key(name), 0)
         if isinstance(found, np.ndarray) or found not in (0, 0.0):
@@ -440,9 +422,7 @@ def _slowed(making: _Making) -> float:
         raise making.file.wrong("scales what it turns", "use a model whose positions are scaled linearly")
     if kind == "none":
         return 1.0
-    given = [making.file.metadata.get(making.key(name)) for name in ("rope.scaling.factor", _OLD_SCALE)]
-    name = _OLD_SCALE if given[0] is None else "rope.scaling.factor"
-    return making.real(name, 1.0) if given[given[0] is None] else 1.0  # 0 is none
+    return making.real("rope.scaling.factor", making.real(_OLD_SCALE, 1.0))
 
 
 def _gpt2(making: _Making) -> str:
