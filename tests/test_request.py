@@ -56,23 +56,6 @@ def test_characters_numbered_by_another_text_are_refused(tmp_path: Path) -> None
         measure("char")
 
 
-@pytest.mark.parametrize(
-    ("vocabulary", "said"),
-    [(32000, "is read as bytes, and the model tells 32000"), (100, "256 tokens, and the model tells 100")],
-)
-def test_tokens_that_are_not_those_of_the_model_are_refused(
-    vocabulary: int, said: str, tmp_path: Path
-) -> None:
-    language_model(tmp_path / "m.onnx", vocabulary)
-    (tmp_path / "t.txt").write_text("abcd" * 300)
-    data = f"text:{tmp_path / 't.txt'}?max_length=8"
-    config = make_config(model=str(tmp_path / "m.onnx"), data=data)
-    with pytest.raises(
-        DataError, match=rf"{said} tokens apart; name the model's tokenizer with \?tokenizer="
-    ):
-        judged_by(read_request(config, data), config, lambda _: None)
-
-
 def test_classes_too_many_are_named(tmp_path: Path) -> None:
     onnx.save(tiny_model(), tmp_path / "m.onnx")
     np.savez(tmp_path / "d.npz", x=FLOATS, y=np.arange(len(FLOATS)) % 6)

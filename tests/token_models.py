@@ -54,12 +54,12 @@ def samples(count: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return {"input_ids": ids, "attention_mask": mask}, logits.argmax(1)
 
 
-def language_model(path: Path, vocabulary: int = 256) -> None:
-    """Next-byte logits from the byte before: [1, length] -> [1, length, vocabulary]."""
+def language_model(path: Path) -> None:
+    """Next-byte logits from the byte before: [1, length] -> [1, length, 256]."""
     random = np.random.default_rng(0)
     tables = {
-        "embedding": random.standard_normal((vocabulary, 16)).astype(np.float32),
-        "head": random.standard_normal((16, vocabulary)).astype(np.float32) / 4,
+        "embedding": random.standard_normal((256, 16)).astype(np.float32),
+        "head": random.standard_normal((16, 256)).astype(np.float32) / 4,
     }
     graph = helper.make_graph(
         [
@@ -68,7 +68,7 @@ def language_model(path: Path, vocabulary: int = 256) -> None:
         ],
         "bigrams",
         [helper.make_tensor_value_info("ids", TensorProto.INT64, [1, "length"])],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, "length", vocabulary])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, "length", 256])],
         [numpy_helper.from_array(array, name) for name, array in tables.items()],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)

@@ -28,7 +28,7 @@ from tensmith.data import (
 from tensmith.data.dataset import by_name
 from tensmith.data.gguf import is_gguf
 from tensmith.data.preprocess import RAW
-from tensmith.data.tokenizers import BESIDE_TOKENS, ByteTokenizer
+from tensmith.data.tokenizers import BESIDE_TOKENS
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import DataError, UsageError
 from tensmith.evaluate.accuracy import no_classes
@@ -47,7 +47,6 @@ from tensmith.progress import Progress
 
 # Samples that tell whether images hold pixels.
 _LOOKED_AT = 16
-_BYTES = ByteTokenizer.vocabulary
 _NAMES_SHOWN = 5
 
 
@@ -159,8 +158,8 @@ def judged_by(
     task = Task(measure, None, evaluation, _head(config, measure), request.dataset.classes or 0)
     if measure == "accuracy":
         _demand_classes(request)
-    if measure == "loss" and request.dataset.task == "language-model":
-        _demand_tokens(request)
+    if measure == "loss" and request.dataset.numbers_itself:
+        _demand_same_numbers(request)
     for sentence in request.dataset.remarks():
         tell(sentence)
     if request.dataset.modality != "image":
@@ -222,25 +221,15 @@ def _demand_classes(request: Request) -> None:
         )
 
 
-def _demand_tokens(request: Request) -> None:
-    """DataError where the tokens of the data cannot be those of the model."""
+def _demand_same_numbers(request: Request) -> None:
+    """DataError where a model tells more or fewer tokens apart than the data, which numbers them itself."""
     known, program = request.dataset.classes, request.program
     type_ = program.facts[program.outputs[0]].type
     last = type_.dims[-1] if type_ is not None and type_.shape else None
-    if not isinstance(last, int) or known is None or last == known:
-        return
-    told = f"and the model tells {last} tokens apart"
-    if request.dataset.numbers_itself:
+    if isinstance(last, int) and last != known:
         raise DataError(
-            f"{request.title} has {known} characters, its tokens, {told}; "
+            f"{request.title} has {known} characters, its tokens, and the model tells {last} tokens apart; "
             "give the whole text that it was trained on, in the parts of a folder"
-        )
-    bytes_alone = known == _BYTES and last >= 2 * _BYTES  # some more may be marks beside bytes
-    if last < known or bytes_alone:
-        read = "is read as bytes" if bytes_alone else f"is read as {known} tokens"
-        raise DataError(
-            f"{request.title} {read}, {told}; name the model's tokenizer with ?tokenizer=PATH (its .gguf "
-            "file, a tokenizer.json or a llama2.c file)"
         )
 
 

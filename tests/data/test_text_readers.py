@@ -132,21 +132,6 @@ def test_stories_are_separate_and_labels_are_the_next_token(tmp_path: Path) -> N
     assert bytes(part.labels([0])[0].tolist()) == b"ne day."
 
 
-def test_a_story_of_one_token_is_left_out(tmp_path: Path) -> None:
-    class Words:
-        vocabulary = 100
-
-        def encode(self, text: str) -> list[int]:
-            return [len(word) for word in text.split()]
-
-    (tmp_path / "t.txt").write_text("Yes<|endoftext|>once upon<|endoftext|>Ok<|endoftext|>a time")
-    part = text_reader.open_text(str(tmp_path / "t.txt"), tokenizer=Words()).part("all")
-    assert [part.inputs([index]).tolist() for index in range(len(part))] == [[[4]], [[1]]]
-    (tmp_path / "t.txt").write_text("Yes<|endoftext|>Ok")
-    with pytest.raises(DataError, match="holds no story of two tokens"):
-        text_reader.open_text(str(tmp_path / "t.txt"), tokenizer=Words())
-
-
 def test_stories_are_cut_to_max_length(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("abcdefghijkl<|endoftext|>xy")
     part = open_dataset(f"text:{tmp_path / 't.txt'}?max_length=8").part("all")

@@ -333,10 +333,9 @@ def speller(wanted: str) -> Speller:
 
 
 def _tokenizer_in(path: Path) -> Speller:
-    from tensmith.data.gguf import is_gguf
     from tensmith.data.gguf_tokens import tokenizer_of_gguf
 
-    if is_gguf(path):
+    if path.suffix == ".gguf":
         return tokenizer_of_gguf(path)
     return TokenizerFile(path) if path.suffix == ".json" else LlamaTokenizer(path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +20,6 @@ from tensmith.errors import DataError, UsageError
 
 SEPARATOR = b"<|endoftext|>"
 STORY_LIMIT = 16 << 20
-_SHORT = 64  # bytes, of what may be less than two tokens
 SHORTEST = 8  # so that a window holds at least two characters of up to four bytes
 CACHED = 1024
 
@@ -46,8 +45,6 @@ def open_text(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
     texts = {name: _text(file, max_length) for name, file in opened.items()}
     pieces = (piece for file in opened.values() for piece in _decoded_pieces(file))
     chosen = find_tokenizer(tokenizer, root if root.is_dir() else root.parent, pieces)
-    for text in texts.values():
-        text.drop(lambda piece: len(chosen.encode(piece)) < 2)
     parts = {name: TokenPart(text, chosen, max_length) for name, text in texts.items()}
     by_its_own = isinstance(chosen, CharTokenizer)
     return Dataset("text", "language-model", chosen.vocabulary, parts, "text", numbers_itself=by_its_own)
@@ -62,8 +59,6 @@ class _Text(Protocol):
     def __len__(self) -> int: ...
 
     def read(self, index: int) -> str: ...
-
-    def drop(self, hopeless: Callable[[str], bool]) -> None: ...
 
 
 class _Stories:
@@ -88,14 +83,6 @@ class _Stories:
             self._file.read_at(start, stop - start), f"{self._file.name} from byte {start}"
         ).strip()
 
-    def drop(self, hopeless: Callable[[str], bool]) -> None:
-        """Leaves out the short pieces in which nothing can be predicted."""
-        lengths = self._spans[:, 1] - self._spans[:, 0]
-        dropped = [index for index in np.flatnonzero(lengths <= _SHORT) if hopeless(self.read(int(index)))]
-        self._spans = np.delete(self._spans, dropped, axis=0)
-        if not len(self):
-            raise DataError(f"{self._file.name} holds no story of two tokens; check the path")
-
 
 class _Windows:
     """Windows of `length` + 1 bytes that share one byte with the next, so that every byte is once a label.
@@ -114,9 +101,6 @@ class _Windows:
         start = self._edge(index * self._length)
         stop = self._edge(min((index + 1) * self._length + 1, self._file.size))
         return decoded(self._file.read_at(start, stop - start), f"{self._file.name} from byte {start}")
-
-    def drop(self, hopeless: Callable[[str], bool]) -> None:
-        """Windows follow one another: none is left out."""
 
     def _edge(self, position: int) -> int:
         following = self._file.read_at(position, min(4, self._file.size - position))
