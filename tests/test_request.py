@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 from command_line import images, tiny_model
+from gguf_models import rotary_model, written
 from tensmith import compress
 from tensmith.config import make_config
 from tensmith.errors import DataError, UsageError
@@ -54,6 +55,21 @@ def test_characters_numbered_by_another_text_are_refused(tmp_path: Path) -> None
     assert measure("byte") == "loss"
     with pytest.raises(DataError, match=r"has 4 characters, its tokens, and the model tells 256 tokens"):
         measure("char")
+
+
+def test_bytes_are_taken_of_themselves_only_for_a_model_of_bytes(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(written(rotary_model()))
+    (tmp_path / "t.txt").write_text("abcd" * 300)
+
+    def measured(tokenizer: str) -> tuple[str, int | None]:
+        data = f"text:{tmp_path / 't.txt'}?max_length=8{tokenizer}"
+        request = read_request(config := make_config(model=str(tmp_path / "m.gguf"), data=data), data)
+        return judged_by(request, config, lambda _: None).measure, request.dataset.classes
+
+    with pytest.raises(DataError, match=r"no tokenizer beside it, and the model tells 300 tokens apart"):
+        measured("")
+    assert measured(f"&tokenizer={tmp_path / 'm.gguf'}") == ("loss", 300)
+    assert measured("&tokenizer=byte") == ("loss", 256)
 
 
 def test_classes_too_many_are_named(tmp_path: Path) -> None:

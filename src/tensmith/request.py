@@ -158,8 +158,8 @@ def judged_by(
     task = Task(measure, None, evaluation, _head(config, measure), request.dataset.classes or 0)
     if measure == "accuracy":
         _demand_classes(request)
-    if measure == "loss" and request.dataset.numbers_itself:
-        _demand_same_numbers(request)
+    if measure == "loss":
+        _demand_same_tokens(request)
     for sentence in request.dataset.remarks():
         tell(sentence)
     if request.dataset.modality != "image":
@@ -221,15 +221,24 @@ def _demand_classes(request: Request) -> None:
         )
 
 
-def _demand_same_numbers(request: Request) -> None:
-    """DataError where a model tells more or fewer tokens apart than the data, which numbers them itself."""
-    known, program = request.dataset.classes, request.program
+def _demand_same_tokens(request: Request) -> None:
+    """DataError where a model tells more or fewer tokens apart than data that numbers them itself, or more
+    than there are bytes, which were taken for want of a tokenizer."""
+    data, program = request.dataset, request.program
     type_ = program.facts[program.outputs[0]].type
     last = type_.dims[-1] if type_ is not None and type_.shape else None
-    if isinstance(last, int) and last != known:
+    if not isinstance(last, int):
+        return
+    if data.numbers_itself and last != data.classes:
         raise DataError(
-            f"{request.title} has {known} characters, its tokens, and the model tells {last} tokens apart; "
-            "give the whole text that it was trained on, in the parts of a folder"
+            f"{request.title} has {data.classes} characters, its tokens, and the model tells {last} tokens "
+            "apart; give the whole text that it was trained on, in the parts of a folder"
+        )
+    if data.bytes_assumed and last > (data.classes or 0):
+        raise DataError(
+            f"{request.title} has no tokenizer beside it, and the model tells {last} tokens apart, more "
+            "than there are bytes; add ?tokenizer=FILE, the model's tokenizer.json, tok*.bin or .gguf file, "
+            "or ?tokenizer=byte"
         )
 
 

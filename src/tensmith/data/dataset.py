@@ -111,7 +111,8 @@ class Dataset:
     `classes` is the number of labels a model tells apart (a language model's: its vocabulary), None where
     there is no such number. `source` is what the user wrote to name it. A `name` left empty becomes the
     reader's kind. `numbers_itself`: tokens have their numbers by what else is in the data, so that a model
-    that tells more or fewer apart is of other data.
+    that tells more or fewer apart is of other data. `bytes_assumed`: tokens are bytes for want
+    of a tokenizer, so that a model that tells more apart means others.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Dataset:
     class_names: tuple[str, ...] = ()
     source: str = ""
     numbers_itself: bool = False
+    bytes_assumed: bool = False
 
     @property
     def small_labels(self) -> bool:

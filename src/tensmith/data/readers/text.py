@@ -14,7 +14,7 @@ from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, Indices, par
 from tensmith.data.opening import reader
 from tensmith.data.parts import checked_indices
 from tensmith.data.storage import RandomFile, open_random
-from tensmith.data.tokenizers import CharTokenizer, Tokenizer, find_tokenizer
+from tensmith.data.tokenizers import ByteTokenizer, CharTokenizer, Tokenizer, find_tokenizer
 from tensmith.data.tree import decoded
 from tensmith.errors import DataError, UsageError
 
@@ -30,9 +30,9 @@ def open_text(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
 
     A text with <|endoftext|> is stories, each its own sequence (white space around it dropped, cut to
     `max_length` tokens); any other is read in windows of `max_length` bytes. A folder has train*.txt,
-    valid*.txt, test*.txt. `?tokenizer=` is byte, char, a llama2.c tokenizer file or a tokenizer.json; without
-    it, the tok*.bin or tokenizer.json beside the text if there is one, else bytes. Samples differ in length:
-    batches join equal ones only.
+    valid*.txt, test*.txt. `?tokenizer=` is byte, char, a llama2.c tokenizer file, a tokenizer.json or a
+    .gguf file; without it, the tok*.bin or tokenizer.json beside the text if there is one, else bytes.
+    Samples differ in length: batches join equal ones only.
     """
     if max_length < SHORTEST:
         raise UsageError(f"max_length is at least {SHORTEST}, not {max_length}")
@@ -46,8 +46,11 @@ def open_text(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
     pieces = (piece for file in opened.values() for piece in _decoded_pieces(file))
     chosen = find_tokenizer(tokenizer, root if root.is_dir() else root.parent, pieces)
     parts = {name: TokenPart(text, chosen, max_length) for name, text in texts.items()}
-    by_its_own = isinstance(chosen, CharTokenizer)
-    return Dataset("text", "language-model", chosen.vocabulary, parts, "text", numbers_itself=by_its_own)
+    return Dataset(
+        "text", "language-model", chosen.vocabulary, parts, "text",
+        numbers_itself=isinstance(chosen, CharTokenizer),
+        bytes_assumed=tokenizer == "auto" and isinstance(chosen, ByteTokenizer),
+    )  # fmt: skip
 
 
 def _part_of(file: Path) -> str:
