@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from gguf_models import VOCABULARY, floats, gpt2_model, q4_0, q8_0, rotary_model, stories, written
+from gguf_models import CONTEXT, VOCABULARY, floats, gpt2_model, q4_0, q8_0, rotary_model, stories, written
 from tensmith.backend.gguf import TensorToWrite, entry, gguf_bytes
 from tensmith.backend.onnx import to_onnx
 from tensmith.data.gguf import BLOCK_TYPES, GgufTensor, open_gguf
@@ -410,6 +410,11 @@ WRONG = {
         "llama.attention.head_count", np.zeros(2, np.int32)
     ),
     "has 'llama.attention.scale'": _with("llama.attention.scale", np.ones(2, np.int32)),
+    "has 'llama.attention.causal'": _with("llama.attention.causal", False),
+    "has 'llama.attention.sliding_window'": _with("llama.attention.sliding_window", CONTEXT - 1),
+    "has 'llama.final_logit_softcapping'": _with("llama.final_logit_softcapping", 30.0),
+    "has 'llama.attention.temperature_scale'": _with("llama.attention.temperature_scale", 0.1),
+    "has 'llama.pooling_type'": _with("llama.pooling_type", 1),
     "scales what it turns": _with("llama.rope.scaling.attn_factor", 1.5),
 }
 
@@ -419,6 +424,15 @@ def test_what_is_wrong_is_said_by_name(said: str) -> None:
     with pytest.raises(ModelError) as raised:
         read_gguf(written(WRONG[said]))
     assert said in str(raised.value)
+
+
+def test_what_asks_for_nothing_is_left_out() -> None:
+    plain = logits(read_gguf(written(rotary_model())))
+    for name, value in (
+        ("attention.causal", True), ("attention.sliding_window", CONTEXT), ("attention.sliding_window", 0),
+        ("pooling_type", 0),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(logits(read_gguf(written(_with(f"llama.{name}", value)))), plain)
 
 
 def test_weights_that_are_no_numbers_are_refused() -> None:

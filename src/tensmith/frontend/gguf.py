@@ -38,9 +38,14 @@ POSITION_TABLE = "position_embd.weight"
 # Of the metadata, what says whose model it is.
 _PROVENANCE = ("name", "author", "license", "url", "source.url", "version")
 _LONGEST_PROVENANCE = 500
-# What would change the sums, and is not computed here.
-_UNREAD = ("expert_count", "attention.scale", "logit_scale", "residual_scale", "embedding_scale",
-           "attention.clamp_kqv", "attention.max_alibi_bias", "attn_logit_softcapping")  # fmt: skip
+_CONTEXT, _WINDOW = "context_length", "attention.sliding_window"
+# What would change the sums, and is not computed here, by the value that asks for nothing.
+_UNREAD = {
+    "attention.causal": True, "expert_count": 0, "attention.scale": 0, "logit_scale": 0, "residual_scale": 0,
+    "embedding_scale": 0, "attention.clamp_kqv": 0, "attention.max_alibi_bias": 0,
+    "attn_logit_softcapping": 0, "final_logit_softcapping": 0, "attention.temperature_scale": 0,
+    "attention.temperature_length": 0, "pooling_type": 0, _WINDOW: 0,
+}  # fmt: skip
 # Keys that older files have in place of rope.scaling.
 _OLD_SCALE = "rope.scale_linear"
 
@@ -351,9 +356,11 @@ def _rotary_decoder(making: _Making, interleaved: bool) -> str:
 
 
 def _refuse_unread(making: _Making) -> None:
-    for name in _UNREAD:
-        found = making.file.metadata.get(making.key(name), 0)
-        if isinstance(found, np.ndarray) or found not in (0, 0.0):
+    """ModelError where the sums are others; a window that no text goes beyond changes none."""
+    for name, idle in _UNREAD.items():
+        found = making.file.metadata.get(making.key(name), idle)
+        asks = isinstance(found, np.ndarray) or found != idle
+        if asks and not (name == _WINDOW and making.count(name) >= making.count(_CONTEXT)):
             raise making.file.wrong(
                 f"has '{making.key(name)}', and what it asks for is not computed", "use a model without it"
             )
