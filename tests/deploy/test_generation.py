@@ -28,8 +28,16 @@ TABLES = {
 PROMPT = [3, 1, 4]
 
 
-def decoder(path: Path, *, cached: bool = False, length: int | str = "length", causal: bool = True) -> Path:
-    """Logits of the sum of all embeddings and positions up to each token; [1, 1, P, WIDTH] is cached."""
+def decoder(
+    path: Path,
+    *,
+    cached: bool = False,
+    length: int | str = "length",
+    causal: bool = True,
+    ruled_out: float = 0.0,
+) -> Path:
+    """Logits of the sum of all embeddings and positions up to each token; [1, 1, P, WIDTH] is cached. The
+    last token's logit has `ruled_out` added."""
     nodes = [
         helper.make_node("Gather", ["embedding", "input_ids"], ["words"]),
         helper.make_node("Cast", ["position_ids"], ["place"], to=TensorProto.FLOAT),
@@ -50,10 +58,12 @@ def decoder(path: Path, *, cached: bool = False, length: int | str = "length", c
         helper.make_node("Shape", ["input_ids"], ["count"], start=1),
         helper.make_node("Neg", ["count"], ["first"]),
         helper.make_node("Slice", ["flat", "first", "end", "one"], ["tail"]),
-        helper.make_node("MatMul", ["tail", "head"], ["logits"]),
+        helper.make_node("MatMul", ["tail", "head"], ["scores"]),
+        helper.make_node("Add", ["scores", "bias"], ["logits"]),
     ]
     numbers = {"last": [-1], "one": [1], "axes": [2], "end": [2**40]}
     tables = {**TABLES, **{name: np.array(value) for name, value in numbers.items()}, "two": np.array(2)}
+    tables["bias"] = np.array([*(VOCABULARY - 1) * [0], ruled_out], np.float32)
     info = helper.make_tensor_value_info
     inputs = [info(name, TensorProto.INT64, [1, length]) for name in ("input_ids", "position_ids")]
     outputs = [info("logits", TensorProto.FLOAT, [1, length, VOCABULARY])]
@@ -113,8 +123,10 @@ def test_a_token_may_end_it(tmp_path: Path) -> None:
     )
 
 
-def test_a_fixed_length_that_looks_ahead_is_refused(tmp_path: Path) -> None:
-    model = load(decoder(tmp_path / "m.onnx", length=12, causal=False))
+@pytest.mark.parametrize("ruled_out", [0.0, -np.inf, np.finfo(np.float32).min])
+def test_a_fixed_length_that_looks_ahead_is_refused(ruled_out: float, tmp_path: Path) -> None:
+    assert len(load(decoder(tmp_path / "m.onnx", length=12, ruled_out=ruled_out)).generate(PROMPT, 2)) == 2
+    model = load(decoder(tmp_path / "m.onnx", length=12, causal=False, ruled_out=ruled_out))
     with pytest.raises(ModelError, match="exactly 12 tokens and looks at those to come"):
         model.generate(PROMPT, 2)
     model.generate([*PROMPT, *PROMPT, *PROMPT, *PROMPT][:12], 1)  # nothing comes after it

@@ -6,7 +6,6 @@ the ops is tested.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tensmith.backend.onnx import write_onnx
-from tensmith.deploy.generation import State, TokenDecoder
+from tensmith.deploy.generation import SAME, State, TokenDecoder, apart
 from tensmith.engine.base import ENGINES
 from tensmith.errors import EngineError, ModelError
 from tensmith.formula.arith import Array
@@ -33,9 +32,8 @@ _LONG = (2, 1, 1, 12, 1, 40, 1, 1, 200, 1, 1)
 _FEWEST = 16
 # Tokens that are drawn where the model does not say how many it knows.
 _WORDS = 256
-# Of the range of logits, sums in another order; where activations are rounded, one of two codes that they may
-# fall to. Those further below the best one say nothing.
-SAME, _ROUNDED, _RANGE = 1e-3, 0.05, 30.0
+# Of the range of logits, where activations are rounded: one of two codes that they may fall to.
+_ROUNDED = 0.05
 
 
 @dataclass
@@ -121,17 +119,3 @@ def compared_on(made: CachedDecoder, text: Sequence[int], seed: int) -> CacheCom
         off = [apart(rows[number - 1], row) for number, row in zip(looked_at, expected)]
         fed, worst = fed + part, max(worst, *off)
     return CacheComparison(worst, fed)
-
-
-def apart(row: Array, expected: Array) -> float:
-    """How far two rows of logits are apart, by the range of those that are not far below the best.
-
-    Words that both rule out (-inf) are left out; infinite where anything else is no number.
-    """
-    best = float(expected.max())
-    out = np.isneginf(row) & np.isneginf(expected)
-    near = ~out & ~((row < best - _RANGE) & (expected < best - _RANGE))
-    found, wanted = row[near].astype(np.float64), expected[near].astype(np.float64)
-    if not (np.isfinite(found).all() and np.isfinite(wanted).all() and found.size):
-        return math.inf
-    return float(np.abs(found - wanted).max() / max(float(np.ptp(wanted)), SAME))

@@ -8,6 +8,7 @@ of the same ending, as exporters of Hugging Face's transformers name them. Logit
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +26,8 @@ State: TypeAlias = Any
 
 _PAST, _PRESENT = (re.compile(f"^{word}(_key_values)?[._]?") for word in ("past", "present"))
 MASK, POSITIONS, TYPES, _BRANCH = "attention_mask", "position_ids", "token_type_ids", "use_cache_branch"
-# Further along, rounding may differ with the padding behind it.
-_SAME = 1e-3
+# Of the range of logits, sums in another order. Those further below the best one say nothing.
+SAME, _RANGE = 1e-3, 30.0
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ class TokenDecoder:
             for filler in ((0,) if self._causal else (0, known[0] or self._other))
         ]
         row: Array = rows[0]
-        if np.abs(row - rows[-1]).max() > _SAME * max(1.0, float(np.abs(row).max())):
+        if np.isfinite(row.max()) and apart(row, rows[-1]) > SAME:
             raise ModelError(
                 f"the model takes exactly {length} tokens and looks at those to come; export it with an open "
                 "length, or with a causal mask"
@@ -220,6 +221,20 @@ def _caches(session: Session) -> dict[str, str]:
     if lost := before.keys() - after.keys():
         raise ModelError(f"input {before[min(lost)]} has no output present... of the same ending")
     return {name: after[ending] for ending, name in before.items()}
+
+
+def apart(row: Array, expected: Array) -> float:
+    """How far two rows of logits are apart, by the range of those that are not far below the best.
+
+    Words that both rule out (-inf) are left out; infinite where anything else is no number.
+    """
+    best = float(expected.max())
+    out = np.isneginf(row) & np.isneginf(expected)
+    near = ~out & ~((row < best - _RANGE) & (expected < best - _RANGE))
+    found, wanted = row[near].astype(np.float64), expected[near].astype(np.float64)
+    if not (np.isfinite(found).all() and np.isfinite(wanted).all() and found.size):
+        return math.inf
+    return float(np.abs(found - wanted).max() / max(float(np.ptp(wanted)), SAME))
 
 
 def _whole(token: object) -> bool:
