@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from command_line import refused, tensmith
-from gguf_models import gpt2_model, written
+from gguf_models import gpt2_model, rotary_model, written
 from tensmith import load, quantize
 from tensmith.data.tokenizers import ByteTokenizer, LlamaTokenizer, TokenizerFile
 from tensmith.deploy.generation import Sampling
@@ -199,6 +199,20 @@ def test_what_was_said_is_shown_where_a_text_cannot_go_on(tmp_path: Path) -> Non
     found = json.loads(run.stdout)
     assert run.returncode == 1 and "no numbers" in found["stopped"]
     assert 0 < len(found["tokens"]) < 7 and found["tokens"] == likeliest(7)[: len(found["tokens"])]
+
+
+@pytest.mark.parametrize("model", [gpt2_model(), rotary_model()], ids=["gpt2", "llama"])
+def test_no_text_is_longer_than_the_model_was_made_for(model: tuple[dict, dict], tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(written(model))
+    for path in (tmp_path / "m.gguf", load(tmp_path / "m.gguf").save(tmp_path / "m.onnx")):
+        with pytest.raises(UsageError, match=r"60 tokens and 6 more do not fit: .* positions for 64"):
+            load(path).generate(60 * [1], 6)
+        assert len(load(path).generate(60 * [1], 5)) == 5
+    made = onnx.load(tmp_path / "m.onnx")
+    for entry in made.metadata_props:
+        entry.value = "many"
+    onnx.save(made, tmp_path / "m.onnx")
+    assert len(load(tmp_path / "m.onnx").generate(60 * [1], 1)) == 1
 
 
 def test_nothing_is_written_over_the_model_itself(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from tensmith.evaluate.accuracy import Model as Answering
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, at_home, write_bytes
 from tensmith.frontend.checked import check_model
-from tensmith.frontend.gguf import POSITION_TABLE
+from tensmith.frontend.gguf import longest_text
 from tensmith.frontend.model import read_model
 from tensmith.frontend.model_copy import copy_model, refuse_own
 from tensmith.frontend.onnx import read_onnx
@@ -148,11 +148,11 @@ class Model:
         """What generate gives, each token when it is known."""
         if max_new_tokens < 1:
             raise UsageError(f"max_new_tokens is a whole number from 1, not {max_new_tokens}")
-        positions = self.program.constants.get(POSITION_TABLE) if self._gguf else None
-        if positions is not None and len(tokens) + max_new_tokens - 1 > len(positions):
+        longest = longest_text(self.program)
+        if longest is not None and len(tokens) + max_new_tokens - 1 > longest:
             raise UsageError(
                 f"{len(tokens)} tokens and {max_new_tokens} more do not fit: the model has positions for "
-                f"{len(positions)}; give a shorter prompt, or ask for fewer"
+                f"{longest}; give a shorter prompt, or ask for fewer"
             )
         decoder = self.decoder
         if decoder is not self._slot_decoders and max_new_tokens >= _WORTH_CACHES:

@@ -33,7 +33,8 @@ TOKENS, LOGITS = "tokens", "logits"
 # Of every such program.
 INPUTS = {TOKENS: TensorType("i64", (Poly.symbol("batch"), Poly.symbol("length")))}
 TABLE, HEAD = "token_embd.weight", "output.weight"
-POSITION_TABLE = "position_embd.weight"
+# Of a program's metadata, which are kept wherever it goes: tokens of the longest text that it was made for.
+_LONGEST, _DIGITS = "tensmith.longest_text", 20
 
 # Of the metadata, what says whose model it is.
 _PROVENANCE = ("name", "author", "license", "url", "source.url", "version")
@@ -75,6 +76,12 @@ def read_gguf(
         raise file.wrong(f"does not fit together: {error}") from error
 
 
+def longest_text(program: Program) -> int | None:
+    """Tokens of the longest text that a program was made for, where its GGUF file said so."""
+    said = program.origin.metadata.get(_LONGEST, "")
+    return int(said) if said.isdecimal() and len(said) < _DIGITS else None
+
+
 @dataclass
 class _Making:
     """A program while it is made of a file's tensors."""
@@ -85,6 +92,7 @@ class _Making:
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    longest: int | None = None
 
     def program(self) -> Program:
         """What was made; ModelError where the file holds a tensor that nothing read."""
@@ -99,6 +107,8 @@ class _Making:
             for key, text in known.items()
             if isinstance(text, str) and len(text) <= _LONGEST_PROVENANCE
         }
+        if self.longest is not None:
+            metadata[_LONGEST] = str(self.longest)
         program = Program(
             self.file.architecture, INPUTS, (LOGITS,), tuple(self.nodes), self.constants,
             origin=Origin(metadata=metadata),
@@ -329,6 +339,8 @@ def _rotary_decoder(making: _Making, interleaved: bool) -> str:
         scaled = making.add("div", (x, scale), f"{name}.scaled")
         return making.add("mul", (scaled, making.vector(f"{name}.weight", width)), name)
 
+    if making.key(_CONTEXT) in making.file.metadata:
+        making.longest = making.count(_CONTEXT)
     x, head = making.embedding(width)
     length = making.length()
     later, rotary = making.later(length), _rotary(making, length, depth, interleaved)
@@ -451,7 +463,8 @@ def _gpt2(making: _Making) -> str:
     x, head = making.embedding(width)
     length = making.length()
     later = making.later(length)
-    places = making.table(POSITION_TABLE, None, width)
+    places = making.table("position_embd.weight", None, width)
+    making.longest = len(making.constants[places])
     bounds = (making.ints(0), length, making.ints(0), making.ints(1))
     x = making.add("add", (x, making.add("slice", (places, *bounds), "position_embd")), "embedded")
     for number in range(layers):
