@@ -139,6 +139,18 @@ def test_stories_are_cut_to_max_length(tmp_path: Path) -> None:
     assert bytes(part.labels([0])[0].tolist()) == b"bcdefghi"
 
 
+def test_stories_of_one_token_are_left_out(tmp_path: Path) -> None:
+    class Words:
+        vocabulary = 4
+
+        def encode(self, text: str) -> list[int]:
+            return [len(word) % 4 for word in text.split()]
+
+    (tmp_path / "t.txt").write_text("a few words<|endoftext|>Ok<|endoftext|>two words")
+    part = open_dataset(f"text:{tmp_path / 't.txt'}", tokenizer=Words()).part("all")
+    assert [part.inputs([number]).tolist() for number in range(len(part))] == [[[1, 3]], [[3]]]
+
+
 def test_batches_join_equal_lengths_only(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("<|endoftext|>".join(["aaaa", "bbbb", "cc", "dddd"]))
     view = Subset(open_dataset(f"text:{tmp_path / 't.txt'}").part("all"), np.arange(4))

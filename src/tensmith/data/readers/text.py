@@ -20,6 +20,7 @@ from tensmith.errors import DataError, UsageError
 
 SEPARATOR = b"<|endoftext|>"
 STORY_LIMIT = 16 << 20
+SHORT = 64  # characters of which a token may be
 SHORTEST = 8  # so that a window holds at least two characters of up to four bytes
 CACHED = 1024
 
@@ -42,9 +43,9 @@ def open_text(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
     if not files or (len(files) > 1 and (len(named) < len(files) or ALL in named)):
         raise DataError(f"{root} is no text; name one file, or a folder of train.txt, valid.txt and test.txt")
     opened = {name: open_random(file) for name, file in named.items()}
-    texts = {name: _text(file, max_length) for name, file in opened.items()}
     pieces = (piece for file in opened.values() for piece in _decoded_pieces(file))
     chosen = find_tokenizer(tokenizer, root if root.is_dir() else root.parent, pieces)
+    texts = {name: _text(file, max_length, chosen) for name, file in opened.items()}
     parts = {name: TokenPart(text, chosen, max_length) for name, text in texts.items()}
     return Dataset(
         "text", "language-model", chosen.vocabulary, parts, "text",
@@ -67,11 +68,12 @@ class _Text(Protocol):
 class _Stories:
     """The pieces between separators that hold something to predict."""
 
-    def __init__(self, file: RandomFile, separators: list[int]) -> None:
+    def __init__(self, file: RandomFile, separators: list[int], tokenizer: Tokenizer) -> None:
         self._file = file
         starts = [0, *(position + len(SEPARATOR) for position in separators)]
         spans = zip(starts, [*separators, file.size])
-        self._spans = np.array([span for span in spans if not _blank(file, *span)], np.int64).reshape(-1, 2)
+        told = [span for span in spans if not _blank(file, *span, tokenizer)]
+        self._spans = np.array(told, np.int64).reshape(-1, 2)
 
     def __len__(self) -> int:
         return len(self._spans)
@@ -110,9 +112,9 @@ class _Windows:
         return position + next((i for i, byte in enumerate(following) if byte & 0xC0 != 0x80), len(following))
 
 
-def _text(file: RandomFile, length: int) -> _Text:
+def _text(file: RandomFile, length: int, tokenizer: Tokenizer) -> _Text:
     separators = list(_positions(file, SEPARATOR))
-    text = _Stories(file, separators) if separators else _Windows(file, length)
+    text = _Stories(file, separators, tokenizer) if separators else _Windows(file, length)
     if not len(text):
         raise DataError(f"{file.name} holds no text; check the path")
     return text
@@ -139,10 +141,11 @@ def _positions(file: RandomFile, needle: bytes) -> Iterator[int]:
         base += len(data) - len(kept)
 
 
-def _blank(file: RandomFile, start: int, stop: int) -> bool:
-    """Whether a span holds nothing to predict: fewer than two characters; looks at its first 64 KiB only."""
-    beginning = file.read_at(start, min(stop - start, 1 << 16))
-    return len(beginning.decode(errors="ignore").strip()) < 2
+def _blank(file: RandomFile, start: int, stop: int, tokenizer: Tokenizer) -> bool:
+    """Whether a span holds nothing to predict: fewer than two characters, or where it is short, tokens; looks
+    at its first 64 KiB only."""
+    text = file.read_at(start, min(stop - start, 1 << 16)).decode(errors="ignore").strip()
+    return len(text) < 2 or (len(text) <= SHORT and len(tokenizer.encode(text)) < 2)
 
 
 class TokenPart(DatasetPart):
