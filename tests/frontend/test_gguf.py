@@ -415,6 +415,7 @@ WRONG = {
     "has 'llama.final_logit_softcapping'": _with("llama.final_logit_softcapping", 30.0),
     "has 'llama.attention.temperature_scale'": _with("llama.attention.temperature_scale", 0.1),
     "has 'llama.pooling_type'": _with("llama.pooling_type", 1),
+    "is one of the 3 files of a model; join them": _with("split.count", 3),
     "scales what it turns": _with("llama.rope.scaling.attn_factor", 1.5),
 }
 
@@ -433,6 +434,7 @@ def test_what_asks_for_nothing_is_left_out() -> None:
         ("pooling_type", 0),
     ):  # fmt: skip
         np.testing.assert_array_equal(logits(read_gguf(written(_with(f"llama.{name}", value)))), plain)
+    np.testing.assert_array_equal(logits(read_gguf(written(_with("split.count", 0)))), plain)
 
 
 def test_weights_that_are_no_numbers_are_refused() -> None:

@@ -36,6 +36,7 @@ TABLE, HEAD = "token_embd.weight", "output.weight"
 # Of a program's metadata, which are kept wherever it goes: tokens of the longest text that it was made for.
 _LONGEST, _DIGITS = "tensmith.longest_text", 20
 
+_PARTS = "split.count"
 # Of the metadata, what says whose model it is.
 _PROVENANCE = ("name", "author", "license", "url", "source.url", "version")
 _LONGEST_PROVENANCE = 500
@@ -61,6 +62,9 @@ def read_gguf(
     architecture.
     """
     file = source if isinstance(source, GgufFile) else open_gguf(source)
+    parts = file.metadata.get(_PARTS)
+    if isinstance(parts, int) and parts > 1:  # 0 where they were joined
+        raise file.wrong(f"is one of the {parts} files of a model", "join them by llama-gguf-split --merge")
     build = _ARCHITECTURES.get(file.architecture)
     if build is None:
         raise file.wrong(
