@@ -213,6 +213,9 @@ def test_positions_are_slowed_by_a_scale_and_by_factors() -> None:
         (older, slowed),
         (older | {"llama.rope.scaling.type": entry("linear")}, slowed),
         (older | scaled | {"llama.rope.scaling.type": entry("none")}, plain),
+        ({"llama.rope.scaling.factor": entry(0.0)}, plain),
+        ({"llama.rope.scale_linear": entry(0.0)}, plain),
+        ({"llama.rope.scale_linear": entry(-1.0)} | scaled, slowed),
     ):
         np.testing.assert_array_equal(logits(read_gguf(written((entries | more, arrays)))), same)
 
@@ -402,7 +405,7 @@ WRONG = {
     "scales positions by 'yarn'": _with("llama.rope.scaling.type", "yarn"),
     "has 4 heads over 3": _with("llama.attention.head_count_kv", 3),
     "lacks the tensor 'blk.2.attn_norm.weight'": _with("llama.block_count", 1 << 31),
-    "has -1.0 as 'llama.rope.freq_base', which is above 0": _with("llama.rope.freq_base", -1.0),
+    "has -1.0 as 'llama.rope.freq_base', which must be above 0": _with("llama.rope.freq_base", -1.0),
     "does not turn all 8 features": _with("llama.rope.dimension_count", 4),
     "has no count as 'llama.embedding_length'": _with("llama.embedding_length", "many"),
     "of shape [32, 32], where [8589934592, 32] belongs": _with("llama.attention.key_length", 1 << 31),

@@ -118,7 +118,7 @@ class GgufFile:
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise self.wrong(f"lacks the number '{key}'" if found is None else f"has no number as '{key}'")
         if not 0 < found < math.inf:
-            raise self.wrong(f"has {found} as '{key}', which is above 0")
+            raise self.wrong(f"has {found} as '{key}', which must be above 0")
         return float(found)
 
     def wrong(self, what: str, todo: str = "convert the model again") -> ModelError:

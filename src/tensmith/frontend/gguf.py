@@ -133,6 +133,11 @@ class _Making:
             return int(found[0])
         return self.file.count(self.key(name), default)
 
+    def asks(self, name: str, idle: int) -> bool:
+        """Whether anything but `idle` is there, which asks for nothing."""
+        found = self.file.metadata.get(self.key(name), idle)
+        return isinstance(found, np.ndarray) or found != idle
+
     def real(self, name: str, default: float | None = None) -> float:
         """A finite positive number."""
         return tidy_float(self.file.real(self.key(name), default))
@@ -374,9 +379,7 @@ def _rotary_decoder(making: _Making, interleaved: bool) -> str:
 def _refuse_unread(making: _Making) -> None:
     """ModelError where the sums are others; a window that no text goes beyond changes none."""
     for name, idle in _UNREAD.items():
-        found = making.file.metadata.get(making.key(name), idle)
-        asks = isinstance(found, np.ndarray) or found != idle
-        if asks and not (name == _WINDOW and making.count(name) >= making.count(_CONTEXT)):
+        if making.asks(name, idle) and not (name == _WINDOW and making.count(name) >= making.count(_CONTEXT)):
             raise making.file.wrong(
                 f"has '{making.key(name)}', and what it asks for is not computed", "use a model without it"
             )
@@ -445,7 +448,8 @@ def _slowed(making: _Making) -> float:
         raise making.file.wrong("scales what it turns", "use a model whose positions are scaled linearly")
     if kind == "none":
         return 1.0
-    return making.real("rope.scaling.factor", making.real(_OLD_SCALE, 1.0))
+    name = "rope.scaling.factor" if making.key("rope.scaling.factor") in making.file.metadata else _OLD_SCALE
+    return making.real(name) if making.asks(name, 0) else 1.0
 
 
 def _gpt2(making: _Making) -> str:
