@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
 import pytest
+from google.protobuf.message import EncodeError
 
 from command_line import tiny_model
+from gguf_models import rotary_model, written
+from tensmith.backend.onnx import serialized
 from tensmith.backend.packed import pack
 from tensmith.deploy.front import FrontPoint
 from tensmith.deploy.model import Model, load
@@ -64,6 +68,20 @@ def test_an_onnx_file_is_not_called_packed(model: Model, tmp_path: Path) -> None
     with pytest.raises(OutputError, match=r"small\.packed would be an ONNX file"):
         model.save(tmp_path / "small.packed")
     assert not (tmp_path / "small.packed").exists()
+
+
+def test_what_one_file_cannot_hold_is_saved_as_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m.gguf").write_bytes(written(rotary_model()))
+    monkeypatch.setattr("tensmith.backend.onnx._PROTOBUF_LIMIT", 1000)
+    with pytest.raises(
+        OutputError, match=r"m\.gguf would be over 2 GB, .*; use save\(\), which puts weights"
+    ):
+        _ = load(tmp_path / "m.gguf").onnx_bytes
+
+    larger = Mock(spec=onnx.ModelProto)
+    larger.SerializeToString.side_effect = EncodeError
+    with pytest.raises(OutputError, match="over 2 GB"):
+        serialized(larger, tmp_path / "m.onnx")
 
 
 def test_a_point_in_a_notebook_is_a_few_lines(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
 from tensmith.backend.onnx_tensor import ExternalWriter, WriteTensor, inline_tensor
 from tensmith.errors import OutputError, ProgramError
@@ -43,21 +45,22 @@ def write_onnx(program: Program, path: str | Path, *, external_threshold: int = 
     """
     path = Path(path)
     if sum(map(array_bytes, program.constants.values())) <= external_threshold:
-        write_bytes(path, _serialized(to_onnx(program), path))
+        write_bytes(path, serialized(to_onnx(program), path))
         return
     data = path.with_name(path.name + ".data")
     with atomic_path(path) as last, atomic_path(data) as temporary:
         with temporary.open("wb") as file:
             model = _build(program, ExternalWriter(file, data.name))
-        last.write_bytes(_serialized(model, path))
+        last.write_bytes(serialized(model, path))
 
 
-def _serialized(model: onnx.ModelProto, path: Path) -> bytes:
-    if model.ByteSize() > _PROTOBUF_LIMIT:
-        raise OutputError(
-            f"{path} would be over 2 GB, which ONNX cannot hold in one file; lower external_threshold"
-        )
-    return bytes(model.SerializeToString(deterministic=True))
+def serialized(model: onnx.ModelProto, path: Path, todo: str = "lower external_threshold") -> bytes:
+    """The bytes of a file with all weights inside; OutputError where they are too many."""
+    with contextlib.suppress(EncodeError):  # so protobuf says it
+        data = bytes(model.SerializeToString(deterministic=True))
+        if len(data) <= _PROTOBUF_LIMIT:
+            return data
+    raise OutputError(f"{path} would be over 2 GB, which ONNX cannot hold in one file; {todo}")
 
 
 def _build(program: Program, write_tensor: WriteTensor) -> onnx.ModelProto:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensmith import gate
-from tensmith.backend.onnx import to_onnx, write_onnx
+from tensmith.backend.onnx import serialized, to_onnx, write_onnx
 from tensmith.backend.packed import packed_file, unpack
 from tensmith.data.gguf import is_gguf
 from tensmith.deploy.caching import cached_decoder
@@ -72,7 +72,7 @@ class Model:
             with packed_file(self.path) as packed:
                 return unpack(packed)
         if self._gguf:
-            return bytes(to_onnx(self.program).SerializeToString(deterministic=True))
+            return serialized(to_onnx(self.program), self.path, "use save(), which puts weights beside it")
         return gate.read_bytes(self.path, gate.MODEL)
 
     @cached_property
