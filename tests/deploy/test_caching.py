@@ -253,6 +253,15 @@ def test_a_step_of_as_many_tokens_as_the_model_takes(tmp_path: Path) -> None:
     assert said == load(source).generate([3, 1], 68)
 
 
+def test_caches_that_no_memory_holds_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("tensmith.deploy.slots.SlotText", full)
+    with pytest.raises(EngineError, match="not enough memory for caches of 31 tokens; ask for fewer"):
+        load(decoder(tmp_path / "d.onnx"), engine="native").generate([3, 1], 30)
+
+
 def test_the_command_writes_a_file_that_generates(tmp_path: Path) -> None:
     decoder(tmp_path / "d.onnx")
     document = json.loads(tensmith("cache", "d.onnx", "--json", folder=tmp_path).stdout)

@@ -16,7 +16,7 @@ from tensmith.deploy.generation import MASK, POSITIONS, Sampling, State, TokenDe
 from tensmith.deploy.greedy import GreedyLoop
 from tensmith.engine.compiled import NATIVE, CompileOptions
 from tensmith.engine.engines.native import compiled
-from tensmith.errors import TensmithError
+from tensmith.errors import EngineError, TensmithError
 from tensmith.files import TemporaryFolder
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
@@ -76,7 +76,12 @@ class SlotDecoder(CachedDecoder):
 
     def nothing(self) -> SlotText:
         """See TokenDecoder."""
-        return SlotText(self.model, self.capacity, self.tokens.name, self.logits)
+        try:
+            return SlotText(self.model, self.capacity, self.tokens.name, self.logits)
+        except MemoryError as error:
+            raise EngineError(
+                f"there is not enough memory for caches of {self.capacity} tokens; ask for fewer"
+            ) from error
 
     def new_rows(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
         """See TokenDecoder."""
