@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gguf_models import VOCABULARY, rotary_model, written
 from tensmith.data import ByteTokenizer, CharTokenizer, LlamaTokenizer
 from tensmith.data.tokenizers import find_tokenizer
 from tensmith.errors import DataError, UsageError
@@ -78,6 +79,8 @@ def test_auto_takes_the_tokenizer_beside_the_text(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"tok1\.bin, tok2\.bin"):
         find_tokenizer("auto", tmp_path, [])
     assert isinstance(find_tokenizer(str(tmp_path / "tok2.bin"), tmp_path, []), LlamaTokenizer)
+    (tmp_path / "sha256-of-a-model").write_bytes(written(rotary_model()))
+    assert find_tokenizer(str(tmp_path / "sha256-of-a-model"), tmp_path, []).vocabulary == VOCABULARY
 
 
 @pytest.mark.parametrize(

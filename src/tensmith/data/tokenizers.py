@@ -14,6 +14,7 @@ import numpy as np
 
 from tensmith import gate
 from tensmith.data.dataset import Array
+from tensmith.data.gguf import is_gguf
 from tensmith.data.parts import ItemPart
 from tensmith.data.storage import open_random
 from tensmith.errors import DataError, UsageError, needing
@@ -335,7 +336,7 @@ def speller(wanted: str) -> Speller:
 def _tokenizer_in(path: Path) -> Speller:
     from tensmith.data.gguf_tokens import tokenizer_of_gguf
 
-    if path.suffix == ".gguf":
+    if is_gguf(path):
         return tokenizer_of_gguf(path)
     return TokenizerFile(path) if path.suffix == ".json" else LlamaTokenizer(path)
 
