@@ -178,6 +178,10 @@ def test_the_command(tmp_path: Path) -> None:
     )
     found = json.loads(run.stdout)
     assert found["tokens"] == likeliest(5) and found["text"] is None and found["tokens_per_second"] > 0
+    words = ("generate", "m.onnx", "--tokens", "3,1,4", "--stop", str(likeliest(1)[0]))
+    ended = json.loads(tensmith(*words, "--json", folder=tmp_path).stdout)
+    assert ended["tokens"] == [] and ended["first_token_seconds"] is None
+    assert "0 tokens: the text ends at once" in tensmith(*words, folder=tmp_path).stdout
     refused(tensmith("generate", "m.onnx", "--prompt", "a", folder=tmp_path), 2, "--tokenizer")
     refused(tensmith("generate", "m.onnx", "--tokens", "3,x", folder=tmp_path), 2, "1,2,3")
 

@@ -79,9 +79,11 @@ def generate(
         stopped, code = ("interrupted", INTERRUPTED) if interrupted else (str(error), 1)
     rate = (len(said) - 1) / (ended - first) if len(said) > 1 else None
     text = words.decode([*start, *said]) if words is not None else None
-    pace = f"first token after {first - began:.3f} s" + (f", then {rate:.1f} tokens/s" if rate else "")
+    waited = first - began if said else None
+    pace = "the text ends at once" if waited is None else f"first token after {waited:.3f} s"
+    pace += f", then {rate:.1f} tokens/s" if rate else ""
     document = {
-        "prompt_tokens": start, "tokens": said, "text": text, "first_token_seconds": first - began,
+        "prompt_tokens": start, "tokens": said, "text": text, "first_token_seconds": waited,
         "tokens_per_second": rate, "stopped": stopped or None,
     }  # fmt: skip
     shown = [text or ",".join(map(str, said)), f"{len(said)} tokens: {pace}"]
