@@ -1,6 +1,6 @@
 """GGUF files here and in llama.cpp: how far logits are apart, and single tokens a second in both.
 
-python -m benchmarks.compress.gguf [--python PATH] [--only llama-F32,...] [--tokens 100]
+python -m benchmarks.compress.gguf [--python PATH] [--only llama-F32,...] [--tokens 60]
 
 Needs the package llama-cpp-python, here or in the Python that --python names. llama.cpp keeps keys and
 values in float32 for this, multiplies codes with activations rounded to 8 bits, and reads GELU off a table.
