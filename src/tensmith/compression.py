@@ -163,11 +163,12 @@ def compress(
         example = task.example(request.program, request.splits.search)
         sharing = shared(workers, request.dataset, request.splits, task, voice.tell)
         judge = Judge(task, example, config.threads, detect_cpu().cores, sharing)
-        if changed := forget_other_engines(folder.checkpoint, engine_versions(request.engines)):
+        run = _described(request, config, judge, folder)
+        measures = {"energy counter": run.counter.name if run.counter else "none"}
+        if changed := forget_other_engines(folder.checkpoint, engine_versions(request.engines) | measures):
             voice.tell(changed)
         _judge_original(request, judge, voice)
         standard = _standard(request, config, judge, folder.checkpoint)
-        run = _described(request, config, judge, folder)
         kept = folder.path / TRAINED
         builder = Builder(run.model, run.program, run.folder, _calibrator(run, kept), judge.pace)
         trials = Trials(builder, Race(run, folder.checkpoint), standard, folder.checkpoint, voice.progress)

@@ -52,7 +52,10 @@ def raced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         taken = [c for c in contenders if c.engine in MILLISECONDS or not compiler(c.engine)]
         refusals.update({c: f"{c.engine} has no kernel for this" for c in contenders if c not in taken})
         names.extend(c.engine for c in taken[1:])
-        return [Latency(c, "", exact(MILLISECONDS[c.engine], "ms"), exact(1.0, "x"), 8) for c in taken]
+        return [
+            Latency(c, "", exact(MILLISECONDS[c.engine], "ms"), exact(1 / MILLISECONDS[c.engine], "x"), 8)
+            for c in taken
+        ]
 
     monkeypatch.setattr(race_module, "compare", compare)
     return names

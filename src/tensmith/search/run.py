@@ -51,13 +51,13 @@ class RunDescription:
     ) -> dict[str, Metric]:
         """Memory and energy of an inference.
 
-        Memory is measured in so many processes; energy for so many seconds with the counter, if there is one,
-        else it is estimated for the target.
+        Memory is measured in so many processes; energy for so many seconds with the counter, if there is one
+        and it moves, else it is estimated for the target.
         """
-        energy = (
-            program_energy(program, self.target, self.sizes)
-            if self.counter is None
-            else contender_energy(self.counter, contender, self.example, self.threads, seconds)
-        )
+        energy = None
+        if self.counter is not None:
+            energy = contender_energy(self.counter, contender, self.example, self.threads, seconds)
+        if energy is None or not energy.low > 0:
+            energy = program_energy(program, self.target, self.sizes)
         memory = measure_memory(contender, self.example, self.threads, processes)
         return {"peak_bytes": memory, "energy_mj": energy}

@@ -94,7 +94,8 @@ class Trials:
             return early
         winner, found = self._raced_and_judged(plan, built)
         metrics |= {**winner.metrics, "accuracy": found.accuracy}
-        most = None if plan.is_exact else found.most
+        told = self.standard.judge.task.staged  # a score says nothing of a spread
+        most = found.most if told and not plan.is_exact else None
         judged = replace(
             candidate, engine=winner.engine, samples=found.samples, at_most=most, changed=found.changed
         )
