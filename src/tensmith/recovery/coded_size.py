@@ -20,6 +20,8 @@ Tensor: TypeAlias = Any
 
 # Codes that are nowhere count as so much of one.
 _RARE = 0.05
+# What is lost falls with the sixth power of the bits, or so.
+POWER = 6.0
 # A price is e to so many times the share that bits are off, and its level follows slowly: weights take a
 # thousand steps to answer a price. Bits that are farther off count as so far.
 _AT_ONCE, _SLOWLY, _FARTHEST, _LEAST_PRICE = 40.0, 0.1, 0.075, 1e-6
@@ -77,10 +79,10 @@ class CodedSize:
         return {"target": self.target, "level": self.level}
 
     def aim(self, target: float, loss: float) -> None:
-        """From now on; at first at a price at which all bits cost as much as the loss."""
+        """From now on; at first at a price at which a bit costs what one less would lose."""
         self.target = target
         if target and not self.level:
-            price = loss * self._weights / target
+            price = POWER * loss * self._weights / target
             self.level = max(price, _LEAST_PRICE) if math.isfinite(price) else _LEAST_PRICE
         self._reprice()
 

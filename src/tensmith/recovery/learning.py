@@ -28,6 +28,8 @@ Tensor: TypeAlias = Any
 
 # A weight moves by shares of what weights are usually like, a scale by shares of itself.
 _SCALE_UNIT, _SMALLEST_UNIT = 0.3, 1e-2
+# How far from the middle of its code a weight may begin, in steps of the grid.
+_INSIDE = 0.45
 # Floats are codes in disguise where every row is whole multiples, up to this many times, of one number.
 _MOST_CODE, _NEAR = 127, 1e-3
 _LOOKED_AT = 64
@@ -188,6 +190,15 @@ class LearningGrid(LearningZeros):
             "scale": LearnedTensor(_leaf(np.log(np.maximum(learned, 1e-12))), _SCALE_UNIT),
         }
 
+    def lean(self, floats: Array) -> None:
+        """The same codes, of weights as near as may be to the numbers that codes were made of: in the middle
+        between two borders, small steps would change no code."""
+        with torch.no_grad():
+            codes, scale = self.codes(), self._spread()
+            low, high = (codes - _INSIDE) * scale, (codes + _INSIDE) * scale
+            near = torch.minimum(torch.maximum(torch.as_tensor(floats, dtype=torch.float32), low), high)
+            self.numbers.copy_(near if self.mask is None else near * self.mask)
+
     def scales(self) -> Tensor:
         """The scales, in the shape in which they are stored."""
         scales = torch.exp(self.parameters["scale"].tensor)
@@ -296,12 +307,17 @@ def _array(value: Tensor) -> Array:
 # Which constants learn
 
 
-def learning_constants(program: Program, zeros: bool, dense: Program | None = None) -> dict[str, Learning]:
+def learning_constants(
+    program: Program, zeros: bool, dense: Program | None = None, floats: Program | None = None
+) -> dict[str, Learning]:
     """By the constant whose numbers they are. zeros: whether those among the weights stay.
 
-    dense: the program without these zeros, from which they may grow.
+    dense: the program without these zeros, from which they may grow. floats: that before its weights were
+    rounded to codes.
     """
     found = _learning(program, zeros)
+    if floats is not None:
+        _lean(program, found, floats)
     for name, before in (_learning(dense, False) if dense is not None else {}).items():
         if isinstance(after := found.get(name), LearningZeros):
             after.grown_from(before)
@@ -359,6 +375,25 @@ def _bias_scale(program: Program, node: Node, found: Mapping[str, Learning]) -> 
     product = scale * program.constants[grid.scale_name].reshape(-1)
     stated = program.constants[node.inputs[1]].reshape(-1)
     return _BiasScale(scale, grid) if np.allclose(product, stated, rtol=1e-5, atol=0) else None
+
+
+def _lean(program: Program, found: Mapping[str, Learning], floats: Program) -> None:
+    """Codes of weights begin at the numbers that the same products multiply by in `floats`, or near them."""
+    for node in floats.nodes:
+        numbers = floats.constants.get(node.inputs[1]) if node.kind(Product) is not None else None
+        grid = _grid_of(program, found, node.output) if numbers is not None else None
+        if numbers is not None and grid is not None and grid.shape == numbers.shape:
+            grid.lean(numbers)
+
+
+def _grid_of(program: Program, found: Mapping[str, Learning], product: str) -> LearningGrid | None:
+    """The codes that a product multiplies by, where it has such."""
+    node = program.producers.get(product)
+    if node is None or node.kind(Product) is None:
+        return None
+    decoded = _decoded(program, node.inputs[1])
+    grid = found.get(node.inputs[1] if decoded is None else decoded.inputs[0])
+    return grid if isinstance(grid, LearningGrid) else None
 
 
 def _decoded(program: Program, name: str) -> Node | None:

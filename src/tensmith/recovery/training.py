@@ -23,7 +23,7 @@ from tensmith.errors import DataError, EngineError, ProgramError, VerificationEr
 from tensmith.formula.arith import Array
 from tensmith.hardware import BF16_DOT, detect_cpu
 from tensmith.interrupt import postponed
-from tensmith.recovery.coded_size import CodedSize
+from tensmith.recovery.coded_size import POWER, CodedSize
 from tensmith.recovery.distill import Tells, distillation, spreads
 from tensmith.recovery.feed import Feed, Samples, parts_of
 from tensmith.recovery.known import KnownAnswers
@@ -36,10 +36,10 @@ Tensor: TypeAlias = Any
 # Of a course, what goes into looking at the search split, and how often that is done.
 _LOOKING, _FEWEST_LOOKS, _MOST_LOOKS = 0.1, 2, 8
 _TIMED_STEPS = 2
-# Steps at each of the rates that are tried, as a share of all; samples on which they are compared. Few steps
-# do not show how codes that jump all the time lose their way: these are not moved faster, but where steps are
-# so few that together they would hardly reach as far as a weight is large.
-_FASTEST_CODES, _REACH = 0.006, 3.0
+# Few steps do not show how codes that jump all the time lose their way. The rate at which these learn follows
+# from how far all steps together are to reach, in what weights are like, within these bounds.
+_REACH, _SLOWEST_CODES, _FASTEST_CODES = 4.0, 0.0015, 0.02
+# Steps at each of the rates that are tried, as a share of all; samples on which they are compared.
 _TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
 # Zeros come little by little where all at once leave hardly anything to learn from (so many nats, or
 # variances of what is wanted) and the course is long: else those that are there from the start lose less. All
@@ -53,12 +53,11 @@ _BOUNDS = {"batch": (1, 1 << 20), "pause": (1, 1 << 53), "lost": (-math.inf, mat
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
 # After so many batches they come again, so that the original need not answer anew.
-_BATCHES = 4000
-# After so many steps codes are counted again. What is lost falls with the sixth power of the bits, or so;
-# from course to course bits change by no larger share, and the next one is expected to leave so much of what
-# is lost, and to reach so much of the budget: held-out samples may tell of more. Less than a few per cent are
-# left to the price: new codes cost a course its first steps.
-_COUNTED_EVERY, _POWER, _MOST_CHANGED, _LEAST_CHANGED, _LEFT, _AIMED = 8, 6.0, 0.25, 0.03, 0.75, 0.75
+_BATCHES = 1000
+# After so many steps codes are counted again. From course to course bits become more by no larger share, and
+# fewer by none. More than a few per cent more need finer codes; fewer are left to the price, as coarser ones
+# would cost what a course learned.
+_COUNTED_EVERY, _MOST_MORE, _MOST_FEWER, _LEAST_CHANGED = 8, 0.25, 0.06, 0.03
 # Products of bfloat16 are taken where they are so many times faster and the loss differs by no larger share.
 _WORTH, _AS_GOOD = 1.15, 0.1
 
@@ -253,7 +252,7 @@ class Training:
         loss = self._loss() if first else 0.0
         state.growing = first and bool(self._growing) and steps >= _LONG and loss > _DEAD
         self._size.aim(self._size.bits() if first else self._reached_target(), loss)
-        if first:
+        if first or self._size.target:
             rates = self._rates(steps)
             trying = max(2, int(_TRYING * steps)) if len(rates) > 1 else 0
             state.rate = self._best_rate(rates, trying, interrupted)
@@ -264,14 +263,13 @@ class Training:
         state.pause = -(-state.steps // looks)
 
     def _reached_target(self) -> float:
-        """As many bits as are expected to lose most of the budget after the next course; codes take as many
-        now."""
+        """As many bits as are expected to lose the budget after the next course."""
         state, target = self._state, self._size.target
         if target and self._recipe.budget:
-            over = _LEFT * max(state.lost, 0.0) / (_AIMED * self._recipe.budget)
-            share = min(max(over ** (1 / _POWER), 1 - _MOST_CHANGED), 1 + _MOST_CHANGED)
+            over = max(state.lost, 0.0) / self._recipe.budget
+            share = min(max(over ** (1 / POWER), 1 - _MOST_FEWER), 1 + _MOST_MORE)
             target = state.bits * share
-            if abs(share - 1) > _LEAST_CHANGED:
+            if share > 1 + _LEAST_CHANGED:
                 self._size.reach(target)
         return target
 
@@ -299,9 +297,9 @@ class Training:
 
     def _rates(self, steps: int) -> list[float]:
         """Those that are worth trying for a course of so many steps."""
-        rates = self._recipe.rates
-        fastest = max(_FASTEST_CODES, _REACH / steps) if self._size.target else math.inf
-        return [rate for rate in rates if rate <= fastest] or [min(rates)]
+        if self._size.target:
+            return [min(max(_REACH / max(steps, 1), _SLOWEST_CODES), _FASTEST_CODES)]
+        return [*self._recipe.rates]
 
     def _loss(self) -> float:
         """Of samples that no step sees; their gradients count for nothing."""
@@ -401,13 +399,15 @@ class Training:
             if not state.best:
                 raise
             return
+        if state.best and state.lost <= self._recipe.budget < lost:
+            return
         if self._cost(compared, bits) <= self._cost(state.compared, state.bits):
             state.lost, state.compared, state.bits, state.best = lost, compared, bits, now
 
     def _cost(self, compared: float, bits: float) -> float:
         """What is lost, and what would be if codes took no more bits than they may."""
         over = bits / self._size.target - 1 if self._size.target else 0.0
-        return compared if over <= 0 else compared + _POWER * over * max(compared, self._recipe.budget)
+        return compared if over <= 0 else compared + POWER * over * max(compared, self._recipe.budget)
 
     def _parameters(self) -> dict[str, Array]:
         for each in self._growing:

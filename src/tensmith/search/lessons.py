@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -65,7 +65,11 @@ class Lessons:
             if left != steps:
                 with suppress(ProgramError):  # what zeros leave may fit where all of it does not
                     dense = builder.allowed.covered(builder.treated(Plan.of(left, plan.settings)))
-            learning = learning_constants(builder.allowed.covered(program), left != steps, dense)
+            floats = None
+            with suppress(ProgramError):  # codes begin where they were rounded from, where that can be told
+                floats = builder.treated(Plan.of(_before_rounding(steps), plan.settings))
+            covered = builder.allowed.covered(program)
+            learning = learning_constants(covered, left != steps, dense, floats)
             self._trainings[plan.key] = self._teacher.lesson(program, learning, self._lost, plan.id)
         return self._trainings[plan.key]
 
@@ -84,6 +88,12 @@ class Lessons:
         samples = min(whole, _LOOKED_AT) if task.staged else whole
         original = standard.of_original(samples)
         return weights_loss(task, session, standard.view.take(samples), original)
+
+
+def _before_rounding(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Steps up to the last lossy one, which is what rounds where anything does."""
+    last = max((place for place, step in enumerate(steps) if step.kind == "lossy"), default=len(steps))
+    return tuple(steps[:last])
 
 
 @contextmanager

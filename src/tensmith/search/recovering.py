@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 FARTHEST = 30.0
 # The most that are trained; the least steps, and seconds, of one in the first round. What is lost falls with
 # the square root of steps over so many: plans that lose more would cost the time and end beyond the budget.
-_MOST, _LEAST_STEPS, _LEAST_SECONDS, _FIRST_STEPS = 8, 3000, 20.0, 400
-# A first round's share of the time of a plan that is trained alone.
-_ALONE = 3
+_MOST, _LEAST_STEPS, _LEAST_SECONDS, _FIRST_STEPS = 8, 8000, 20.0, 400
+# The time of a plan that is trained alone, in first rounds of it.
+_ALONE = 1.5
 # Seconds of a step where none could be timed.
 _USUAL_STEP = 0.3
 # What is not so many times smaller or faster than what holds the budget is not worth training.
