@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -171,3 +172,38 @@ def test_a_damaged_file_of_training_is_none(
     assert lessons(few_bits, path).courses == 1
     write_arrays(path, {**read_arrays(path, 1 << 30, "training"), f"stands/{name}": np.asarray(value)})
     assert lessons(few_bits, path).courses == 0
+
+
+def test_fewer_bits_are_left_to_the_price_and_more_begin_at_finer_codes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Coarser codes would cost what was learned, and a later course is not sure of its loss."""
+    learned = grid()
+    size = CodedSize([learned])
+    size.aim(size.bits(), 0.1)
+    reached: list[float] = []
+    monkeypatch.setattr(size, "reach", reached.append)
+    state = SimpleNamespace(lost=0.0, bits=1000.0)
+    course: Any = SimpleNamespace(_state=state, _size=size, _recipe=Recipe(0, budget=0.5))
+    assert Training._reached_target(course) == pytest.approx(940) and not reached
+    state.lost = 0.5
+    assert Training._reached_target(course) == pytest.approx(1000) and not reached
+    state.lost = 1.0
+    assert reached == [Training._reached_target(course)] and reached[0] == pytest.approx(1122, rel=1e-3)
+
+
+def test_weights_within_the_budget_are_not_given_up_for_others_beyond() -> None:
+    best = {"w": np.zeros(1)}
+    state = SimpleNamespace(lost=0.4, compared=9.0, bits=1e9, best=best)
+    network = SimpleNamespace(program=SimpleNamespace(inputs={}, outputs=()))
+    course: Any = SimpleNamespace(
+        _grown=True, _parameters=lambda: {"w": np.ones(1)}, _state=state, _network=network, _at_once=1,
+        _size=SimpleNamespace(bits=lambda: 1.0, target=1.0), _recipe=Recipe(0, budget=0.5),
+        _judge=lambda session: training.WeightsLoss(0.6, 0.0),
+    )  # fmt: skip
+    course._cost = lambda compared, bits: Training._cost(course, compared, bits)
+    Training._look(course)
+    assert state.best is best
+    course._judge = lambda session: training.WeightsLoss(0.5, 0.0)
+    Training._look(course)
+    assert state.best is not best and state.lost == 0.5

@@ -67,6 +67,24 @@ def test_what_is_written_computes_what_was_learned(rule: str, params: dict[str, 
     require_agreement(network, inputs_of(network.program, 4))
 
 
+@pytest.mark.parametrize("rule", ["int8", "weight_only"])
+def test_codes_begin_at_the_numbers_that_were_rounded(rule: str) -> None:
+    """Or as near to them as the same codes let them be."""
+    program = lossy(rule, default_bits=4)
+    plain = learning_constants(program, False)
+    leaning = learning_constants(program, False, floats=chain())
+    leant = 0
+    for name, grid in leaning.items():
+        if isinstance(grid, LearningGrid):
+            other = plain[name]
+            assert isinstance(other, LearningGrid)
+            assert torch.equal(grid.codes(), other.codes())
+            apart = (grid.numbers - other.numbers).detach().abs() / grid._spread()
+            assert float(apart.max()) <= 0.451
+            leant += int((apart > 0.01).sum())
+    assert leant
+
+
 def test_codes_stay_within_their_bits() -> None:
     network, after = moved(lossy("int8", default_bits=3))
     names = list(of_kind(network, LearningGrid))
