@@ -196,7 +196,7 @@ class LearningGrid(LearningZeros):
         with torch.no_grad():
             codes, scale = self.codes(), self._spread()
             low, high = (codes - _INSIDE) * scale, (codes + _INSIDE) * scale
-            near = torch.minimum(torch.maximum(torch.as_tensor(floats, dtype=torch.float32), low), high)
+            near = torch.minimum(torch.maximum(torch.tensor(floats.astype(np.float32)), low), high)
             self.numbers.copy_(near if self.mask is None else near * self.mask)
 
     def scales(self) -> Tensor:
