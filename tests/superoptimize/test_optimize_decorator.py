@@ -359,6 +359,19 @@ def test_whatever_is_promised_holds_for_samples(word: str, x: Any) -> None:
     assert holds(domain, {"x": drawn})
 
 
+def test_masks_and_whole_numbers_are_drawn_anew_and_counted_once() -> None:
+    drawn = example_arguments(["m=bool[64]", "n=i64[64]"], ["m", "n"], {})
+    assert len(np.unique(drawn[0])) == 2 and len(np.unique(drawn[1])) > 2
+    samples = pipeline.example_samples({"m": np.ones(64, bool), "n": np.arange(64)}, {})
+    masks, numbers = (np.array(column) for column in zip(*samples))
+    assert len(samples) == 5 and (numbers < 0).any() and not masks.all()
+    assert all(
+        value.dtype == np.int8 for (value,) in pipeline.example_samples({"n": np.ones(9, np.int8)}, {})
+    )
+    (only,) = pipeline.example_samples({"n": 3, "s": ("x", (1, 2))}, {})
+    assert only == (3, ("x", (1, 2)))
+
+
 def spread_of(x):
     y = np.sort(x)
     return y[-1] - y[0] + np.sum(y)

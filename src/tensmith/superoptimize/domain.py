@@ -75,17 +75,21 @@ def holds(domain: Domain, arguments: Mapping[str, Any]) -> bool:
 
 
 def sample(domain: Domain, name: str, example: Any, rng: np.random.Generator, plain: bool) -> Any:
-    """Another argument of the same type: values near the example's if `plain`, else of both signs, some 0."""
+    """Another argument of the same type: values near the example's if `plain`, else of both signs, some 0.
+
+    Whole numbers and truth values change places; not `plain`, truth values are drawn anew.
+    """
     array = np.asarray(example)
-    if array.dtype.kind == "b" or (array.dtype.kind != "f" and not plain):
-        return example
-    if plain:
-        made = rng.permutation(array.reshape(-1)).reshape(array.shape)
-        if array.dtype.kind == "f":
-            made = made * rng.uniform(0.9, 1.1, array.shape)
-    else:
-        made = rng.standard_normal(array.shape) * 2
-        made = np.where(rng.random(array.shape) < 0.02, 0.0, made)
+    kind, shape = array.dtype.kind, array.shape
+    made = rng.permutation(array.reshape(-1)).reshape(shape)
+    if kind == "f":
+        made = made * rng.uniform(0.9, 1.1, shape) if plain else rng.standard_normal(shape) * 2
+    if kind == "i" and not plain:
+        made = np.where(rng.random(shape) < 0.5, -made, made)
+    if kind == "b" and not plain:
+        made = rng.random(shape) < 0.5
+    elif kind in "fiu" and not plain:
+        made = np.where(rng.random(shape) < 0.02, 0, made)
     made = np.asarray(made, array.dtype)
     for promise in domain.get(name, ()):
         made = np.asarray(promise.make(made), array.dtype)

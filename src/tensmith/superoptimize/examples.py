@@ -51,7 +51,8 @@ def _value(name: str, text: str, domain: Domain, rng: np.random.Generator) -> An
     shape = [int(size) for size in found[2].split(",") if size.strip()]
     if math.prod(shape) > _MOST_ELEMENTS:
         raise UsageError(f"--example {name}: over {_MOST_ELEMENTS} elements; choose a smaller shape")
-    array = np.asarray(rng.uniform(0.5, 1.5, shape), DTYPES[found[1]])
+    drawn = {"i64": rng.integers(0, 4, shape), "bool": rng.random(shape) < 0.5}
+    array = np.asarray(drawn.get(found[1], rng.uniform(0.5, 1.5, shape)), DTYPES[found[1]])
     for promise in domain.get(name, ()):
         array = np.asarray(promise.make(array), array.dtype)
     return array

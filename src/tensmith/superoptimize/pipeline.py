@@ -299,7 +299,7 @@ def _is_absolute(node: Node) -> bool:
 
 
 def example_samples(named: Mapping[str, Any], domain: Domain) -> list[tuple[Any, ...]]:
-    """The example, two like it, and two of both signs and with zeros; as promised."""
+    """The example, two like it, and two of both signs and with zeros; as promised, and each once."""
     rng = np.random.default_rng(0)
     found = [tuple(named.values())]
     for plain in (True, True, False, False):
@@ -307,8 +307,14 @@ def example_samples(named: Mapping[str, Any], domain: Domain) -> list[tuple[Any,
         for name, value in named.items():
             if isinstance(value, float | np.ndarray | np.floating):
                 made[name] = sample(domain, name, value, rng, plain)
-        found.append(tuple(made.values()))
+        arguments = tuple(made.values())
+        if not any(_are_equal(arguments, earlier) for earlier in found):
+            found.append(arguments)
     return found
+
+
+def _are_equal(arguments: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    return all(one is other or np.array_equal(one, other) for one, other in zip(arguments, others))
 
 
 # Contenders
