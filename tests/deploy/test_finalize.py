@@ -14,6 +14,7 @@ import pytest
 
 from tensmith.data import Subset
 from tensmith.deploy.finalize import (
+    CROWDED,
     LATE,
     Finalized,
     Hearing,
@@ -21,6 +22,7 @@ from tensmith.deploy.finalize import (
     _is_plain_int8,
     _through_the_gate,
     finalists,
+    shown_and_not,
 )
 from tensmith.deploy.write import _tried
 from tensmith.errors import EngineError
@@ -111,6 +113,16 @@ def test_more_points_than_are_judged_are_not_dominated_either() -> None:
     kept, lost = gate(many, seconds=60)
     assert len(kept) == MOST_POINTS
     assert [(each.status, each.reason == LATE) for each in lost] == 2 * [("not judged", False)]
+
+
+def test_of_a_crowded_front_it_is_said_why_a_point_is_not_shown() -> None:
+    many = [point(f"p{number}", 1 + number, 20 - number) for number in range(MOST_POINTS + 2)]
+    best, others = shown_and_not([*many, point("beaten", 30, 30)])
+    assert len(best) == MOST_POINTS
+    finalized = Finalized([], others, {"file_bytes": exact(1e7, "bytes")}, {})
+    rows = [_tried(each, finalized) for each in others]
+    assert [row["status"] for row in rows] == ["not shown", "not shown", "dominated"]
+    assert [row["reason"] == CROWDED for row in rows] == [True, True, False]
 
 
 def test_in_time_all_points_are_judged() -> None:

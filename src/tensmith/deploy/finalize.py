@@ -35,6 +35,8 @@ _PLAIN_BITS = 7
 _ELSEWHERE = "a worker built another file than this machine does"
 # Why a point was not judged.
 LATE, _MANY = "the time was up", "enough other points were"
+# Why a point of the front is not shown.
+CROWDED = "it is of the front, of which enough other points are shown"
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Finalized:
     """The front, smallest first; the status of its points says which hold every budget.
 
     lost: candidates of the front on the search split that others beat on held-out data, that lost too much
-    there, did not run to the end, or were not judged. held_out: how many samples they were judged on. `busy`:
-    as in `latency.Rounds`.
+    there, did not run to the end, were not judged, or are CROWDED. held_out: how many samples they were
+    judged on. `busy`: as in `latency.Rounds`.
     """
 
     points: list[Point]
@@ -147,9 +149,9 @@ def finalize(
         metrics = judged(contender, candidate) | figures | native
         final = replace(candidate, metrics=metrics, drop=metrics["accuracy_drop"])
         measured.append(Point(_weighed(final, run.objective), built, compiled))
-    best = shortlist(p.candidate for p in measured)
+    best, others = shown_and_not([p.candidate for p in measured])
     points = [p for p in measured if p.candidate in best]
-    lost += [p.candidate for p in measured if p.candidate not in best]
+    lost += others
     if not any(candidate.status == "accepted" for candidate in best):
         points.insert(0, measured[0])
     return Finalized(
@@ -160,6 +162,17 @@ def finalize(
         hearing.samples,
         any(latency.busy for latency in timed.values()),
     )
+
+
+def shown_and_not(candidates: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+    """The shortlist of measured candidates, and the others; those of the front say that it is CROWDED.
+
+    What is beyond the budget says what it loses.
+    """
+    best = shortlist(candidates)
+    crowded = [each for each in front(candidates) if each.status != "beyond"]
+    others = (each for each in candidates if each not in best)
+    return best, [replace(each, reason=CROWDED) if each in crowded else each for each in others]
 
 
 def _settled(

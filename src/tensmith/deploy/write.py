@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from tensmith import __version__, cache
 from tensmith.config import CONFIG_FILE, Config
-from tensmith.deploy.finalize import Finalized, Point, size_ratio
+from tensmith.deploy.finalize import CROWDED, Finalized, Point, size_ratio
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
@@ -211,6 +211,8 @@ def _tried(candidate: Candidate, finalized: Finalized) -> dict[str, Any]:
     status, reason = str(last.status), last.reason
     if candidate.id in points:
         status = "front" if status == "accepted" else status
+    elif reason == CROWDED:
+        status = "not shown"
     elif status in SHOWN:
         others = "others are as good in everything, or nearly"
         status, reason = "dominated", reason if status == "beyond" else others

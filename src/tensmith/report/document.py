@@ -122,8 +122,9 @@ class LayerRow(TypedDict):
 class Tried(TypedDict):
     """A candidate of the search and its status, and why.
 
-    "front"; "beyond", on the front and beyond the drop budget; "dominated", "rejected", "failed" or "not
-    judged". Accuracy and what is lost of it are of so many samples of the search split, as many as it needed.
+    "front"; "beyond", on the front and beyond the drop budget; "dominated", "rejected", "failed", "not
+    judged" or "not shown". Accuracy and what is lost of it are of so many samples of the search split, as
+    many as it needed.
     """
 
     id: str
