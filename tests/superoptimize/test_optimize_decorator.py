@@ -11,6 +11,7 @@ import pytest
 
 import tensmith
 from tensmith.errors import UsageError
+from tensmith.evaluate.latency import BUSY
 from tensmith.report.metric import spread
 from tensmith.superoptimize import pipeline
 from tensmith.superoptimize.decorator import OptimizeWarning
@@ -21,14 +22,12 @@ RATE = 2.0
 
 
 @pytest.fixture(autouse=True)
-def untimed(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+def untimed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Nothing is timed: what is found is called twice as fast, or as a test says."""
-    said = {"speedup": 2.0}
+    said: dict[str, Any] = {"speedup": 2.0, "busy": False}
     monkeypatch.setattr(pipeline, "_fastest", lambda calls, arguments: calls[0])
     monkeypatch.setattr(pipeline, "_cheap", lambda *of: True)
-    monkeypatch.setattr(
-        pipeline, "_race", lambda *of: spread(said["speedup"], said["speedup"], said["speedup"], "x")
-    )
+    monkeypatch.setattr(pipeline, "_race", lambda *of: (spread(*3 * (said["speedup"],), "x"), said["busy"]))
     return said
 
 
@@ -47,6 +46,15 @@ def test_arguments_of_the_examples_kind_go_to_the_program() -> None:
     assert found(np.ones((2, 2)), np.ones((2, 2))) == 8.0  # the function itself
     with pytest.raises(ValueError, match="matmul"):
         found(a, a)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_it_is_said_that_the_machine_was_busy(untimed: dict[str, Any], busy: bool) -> None:
+    untimed["busy"] = busy
+    a, b = np.ones((4, 3)), np.ones((3, 4))
+    (report,) = tensmith.optimize(product, example_inputs=(a, b), seconds=1.0).reports
+    assert report.to_json()["busy"] == busy
+    assert any(BUSY in sentence for sentence in report.sentences()) == busy
 
 
 def test_a_program_by_itself_takes_its_own_kind_alone() -> None:
@@ -214,7 +222,7 @@ def test_without_a_promise_what_is_undefined_stays_so() -> None:
         assert np.isnan(found(-x)).all()
 
 
-def test_where_nothing_is_faster_the_original_comes_back(untimed: dict[str, float]) -> None:
+def test_where_nothing_is_faster_the_original_comes_back(untimed: dict[str, Any]) -> None:
     untimed["speedup"] = 0.9
     with pytest.warns(OptimizeWarning, match="nothing faster was found"):
         assert tensmith.optimize(logged, example_inputs=(np.ones(3),), seconds=1.0) is logged

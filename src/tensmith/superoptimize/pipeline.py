@@ -12,7 +12,7 @@ import numpy as np
 
 from tensmith.engine.stopwatch import time_calls
 from tensmith.errors import ProgramError, TensmithError, our_fault
-from tensmith.evaluate.latency import take_turns
+from tensmith.evaluate.latency import BUSY, take_turns
 from tensmith.evaluate.statistics import median_interval
 from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.ops.elementwise import Elementwise
@@ -44,7 +44,7 @@ class Optimization:
 
     difference: to the original, relative to the largest element, on `samples` sets of arguments. trail: exact
     rules from the program as it was `traced` to the `rewritten` one. left_out: why other programs were.
-    proof: why both are equal. tried: the program that was timed, kept or not.
+    proof: why both are equal. tried: the program that was timed, kept or not. busy: as in `latency.Rounds`.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Optimization:
     seconds: float = 0.0
     proof: str = ""
     tried: Callable[..., Any] | None = None
+    busy: bool = False
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -77,6 +78,7 @@ class Optimization:
             "optimized": self.program is not None,
             "reason": self.reason,
             "speedup": None if self.speedup is None else self.speedup.to_json(),
+            "busy": self.busy,
             "difference": {"value": self.difference, "evidence": "measured", "samples": self.samples},
             "equality": {
                 "evidence": "proved",
@@ -110,6 +112,8 @@ class Optimization:
                 yield f"  checks   {text}, in every call"
             for text in self.assumes:
                 yield f"  assumes  {text}"
+        if self.busy:
+            yield f"  take care {BUSY}"
         for text in self.left_out:
             yield f"  left out {text}"
 
@@ -195,7 +199,7 @@ def settled(
     checked = _cheap(original, domain, named)
     called = Dispatcher(original, reads, domain)
     called.take(tuple(map(kind_of, arguments)), best, checked)
-    speedup = _race(original, called, arguments, _RACE * seconds)
+    speedup, busy = _race(original, called, arguments, _RACE * seconds)
     faster = speedup.low > 1
     return Optimization(
         original.__name__,
@@ -205,6 +209,7 @@ def settled(
         promises=tuple(f"{name} is {p.name}" for name, promises in domain.items() for p in promises),
         checked=checked,
         tried=best,
+        busy=busy,
     )
 
 
@@ -376,9 +381,9 @@ def _fastest(calls: Sequence[Callable[..., Any]], arguments: tuple[Any, ...]) ->
 
 def _race(
     original: Callable[..., Any], called: Callable[..., Any], arguments: tuple[Any, ...], seconds: float
-) -> Metric:
-    """How many times faster, taking turns."""
+) -> tuple[Metric, bool]:
+    """How many times faster, taking turns, and whether the machine was busy."""
     runs = [functools.partial(each, *arguments) for each in (original, called)]
-    rounds = take_turns([functools.partial(time_calls, run) for run in runs], seconds).nanoseconds
-    ratios = rounds[:, 0] / rounds[:, 1]
-    return spread(float(np.median(ratios)), *median_interval(ratios), "x")
+    rounds = take_turns([functools.partial(time_calls, run) for run in runs], seconds)
+    ratios = rounds.nanoseconds[:, 0] / rounds.nanoseconds[:, 1]
+    return spread(float(np.median(ratios)), *median_interval(ratios), "x"), rounds.busy
