@@ -11,6 +11,9 @@ from report_sample import metric, sample
 
 from tensmith.errors import MissingExtra, OutputError
 from tensmith.report.figure import save_figure
+from tensmith.report.headline import size_words, speed_words
+from tensmith.report.metric import spread
+from tensmith.report.tables import points_table
 from tensmith.report.text import front_text, run_lines
 
 GOLDEN = """\
@@ -53,6 +56,23 @@ def test_a_budget_is_shown_as_it_was_given(budget: float, shown: str) -> None:
     front = sample()["front"]
     front["budget"] = {"accuracy_drop": budget}
     assert f"≤ {shown} points" in front_text(front)
+
+
+@pytest.mark.parametrize(("lost", "shown"), [(0.503, "0.503 points"), (0.5, "0.50 points")])
+def test_what_is_just_beyond_a_budget_is_shown_so(lost: float, shown: str) -> None:
+    report = sample()
+    front = report["front"]
+    front["budget"] = {"accuracy_drop": 0.5}
+    front["points"][0]["metrics"]["accuracy_drop"] = metric("accuracy_drop", lost, 0.1, unit="pt")
+    assert f" {shown}" in front_text(front, width=200)
+    assert f">{shown}<" in points_table(report)
+
+
+@pytest.mark.parametrize(("ratio", "shown"), [(1.003, "1.003×"), (1.2, "1.20×")])
+def test_what_is_just_faster_and_smaller_is_not_shown_as_the_same(ratio: float, shown: str) -> None:
+    found = spread(ratio, ratio - 0.001, ratio + 0.001, "x")
+    assert f"is faster than the original on it: {shown} its speed" in speed_words(found, "it")
+    assert f"{shown} smaller" in size_words(found)
 
 
 def test_the_range_of_an_estimate_is_not_called_an_interval_of_95() -> None:

@@ -10,7 +10,7 @@ from tensmith.report.quantity import quantity
 
 def speed_words(speedup: Metric, baseline: str) -> str:
     """Says "faster" or "slower" only where a measured interval excludes 1; names the baseline."""
-    ratio = quantity("speedup", speedup)
+    ratio = quantity("speedup", speedup, 1.0)
     shown = f"{ratio.value} its speed ({ratio.interval or 'exact'}, {ratio.evidence})"
     if speedup.evidence != "measured":
         return f"is not timed against the original on {baseline}: {shown}"
@@ -23,7 +23,7 @@ def speed_words(speedup: Metric, baseline: str) -> str:
 
 def size_words(ratio: Metric, compiled: Metric | None = None) -> str:
     """Size of what is shipped, against the original file; and of what it is compiled to, if it is."""
-    shown = quantity("size_ratio", ratio)
+    shown = quantity("size_ratio", ratio, 1.0)
     then = f"; compiled, it takes {quantity('native_bytes', compiled).value}" if compiled else ""
     if ratio.low > 1:
         return f"in a file {shown.value} smaller ({shown.evidence}{then})"

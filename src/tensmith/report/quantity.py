@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Literal, NamedTuple
 
 from tensmith.report.metric import Metric
 
@@ -61,6 +62,15 @@ def value_parts(name: str, value: float, unit: str) -> tuple[str, str]:
     return significant(value, 4 if name == "accuracy" else 3), f" {unit}" if unit else ""
 
 
+def told_over(value: float, limit: float, form: Literal["f", "g"] = "f") -> str:
+    """A figure in two decimals ("f") or three digits ("g"), or in as many more as show it over `limit`."""
+    for digits in range(2 if form == "f" else 3, 17):
+        told = f"{value:.{digits}{form}}"
+        if value <= limit or float(told) > limit:
+            break
+    return told
+
+
 def limit_text(name: str, limit: float, unit: str) -> str:
     """A budget as it was given, where rounding would tell another; bytes to three digits."""
     number, unit = value_parts(name, limit, unit)
@@ -73,10 +83,15 @@ def is_percent(unit: str) -> bool:
     return unit in ("%", "percent", "per cent")
 
 
-def quantity(name: str, metric: Metric) -> Quantity:
-    """The metric as text; both ends of an interval share the unit where they have the same one."""
+def quantity(name: str, metric: Metric, limit: float = math.inf) -> Quantity:
+    """The metric as text; both ends of an interval share the unit where they have the same one.
+
+    Of what is over a `limit`, no bytes, it has as many digits as show that.
+    """
     numbers = (metric.value, metric.low, metric.high)
     value, low, high = (value_parts(name, number, metric.unit) for number in numbers)
+    if metric.value > limit >= float(value[0]) and not name.endswith("_bytes"):
+        value = told_over(metric.value, limit), value[1]
     if metric.low == metric.high:
         return Quantity("".join(value), "", metric.evidence)
     start = low[0] if low[1] == high[1] else "".join(low)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterable, Sequence
 
 from tensmith.report.document import (
@@ -30,12 +31,12 @@ MOST_LINES = 80
 LONG = 40
 
 
-def cell(name: str, metrics: Metrics) -> str:
+def cell(name: str, metrics: Metrics, limit: float = math.inf) -> str:
     """A table cell: the figure, its interval and its evidence word under it; sortable by value."""
     if name not in metrics:
         return '<td class="num none" data-sort="">–</td>'
     metric = metric_of(metrics, name)
-    shown = quantity(name, metric)
+    shown = quantity(name, metric, limit)
     interval = f"{html_text(shown.interval)}<br>" if shown.interval else ""
     return (
         f'<td class="num" data-sort="{metric.value!r}">{html_text(shown.value)}'
@@ -85,7 +86,8 @@ def points_table(report: Report) -> str:
     columns = [name for name in KINDS if any(name in point["metrics"] for point in front["points"])]
 
     def row(kind: str, title: str, engine: str, metrics: Metrics) -> str:
-        cells = "".join(cell(name, metrics) for name in columns)
+        limits = (front["budget"].get(name, math.inf) for name in columns)
+        cells = "".join(cell(name, metrics, limit) for name, limit in zip(columns, limits))
         return (
             f'<tr class="{kind}"><th scope="row">{title}<small>{html_text(engine)}</small></th>{cells}</tr>'
         )

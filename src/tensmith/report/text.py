@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rich.console import Console
@@ -43,7 +45,9 @@ def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Ta
     for name, word in columns.items():
         table.add_column(f"{labels[name]}\n{word}", justify="right")
     table.add_row(
-        _cell("original", printable(front["baseline"]["engine"])), *_row(start, columns), style="dim"
+        _cell("original", printable(front["baseline"]["engine"])),
+        *_row(start, columns, front["budget"]),
+        style="dim",
     )
     within = [point for point in points if point["within_budget"]]
     for point in within:
@@ -97,14 +101,14 @@ def _shared_word(everything: list[Metrics], name: str) -> str:
 def _point(front: FrontDocument, point: PointRow, chosen: str, columns: dict[str, str]) -> list[Text]:
     """A point's name, its engine and what is said of it under it, and its figures."""
     under = ", ".join([printable(point["engine"]), *marks_of(front, point, chosen)])
-    cells = [_cell(printable(point["id"], 40), under), *_row(point["metrics"], columns)]
+    cells = [_cell(printable(point["id"], 40), under), *_row(point["metrics"], columns, front["budget"])]
     if point["id"] == chosen:
         for cell in cells:
             cell.stylize("bold")
     return cells
 
 
-def _row(metrics: Metrics, columns: dict[str, str]) -> list[Text]:
+def _row(metrics: Metrics, columns: dict[str, str], budget: Mapping[str, float]) -> list[Text]:
     """The figures of one model, with the evidence words that headings do not already give."""
     cells = []
     for name, word in columns.items():
@@ -112,7 +116,8 @@ def _row(metrics: Metrics, columns: dict[str, str]) -> list[Text]:
             cells.append(Text("–"))
             continue
         metric = metric_of(metrics, name)
-        shown = quantity(name, replace(metric, unit="") if _long_unit(metrics, name) else metric)
+        metric = replace(metric, unit="") if _long_unit(metrics, name) else metric
+        shown = quantity(name, metric, budget.get(name, math.inf))
         under = [shown.interval, "" if word else shown.evidence]
         cells.append(_cell(shown.value, ", ".join(filter(None, under))))
     return cells

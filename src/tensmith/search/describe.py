@@ -13,7 +13,7 @@ def describe(candidate: Candidate) -> str:
     """One line about a candidate: what it is, what it reached, what stands against it."""
     words = [f"{candidate.id} {candidate.status}"]
     if "speedup" in candidate.metrics:
-        words.append(f"{candidate.metrics['speedup'].value:.2f}x faster on {candidate.engine}")
+        words.append(f"{candidate.metrics['speedup'].value:.2f}x its speed on {candidate.engine}")
     if "packed_bytes" in candidate.metrics:
         words.append(f"{candidate.metrics['packed_bytes'].value:.0f} bytes")
     if candidate.drop is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from tensmith.evaluate.statistics import Z_95
 from tensmith.report.metric import CONFIDENCE, Metric
+from tensmith.report.quantity import told_over
 from tensmith.search.candidate import Candidate, Status
 
 # What is to be least, of bytes and milliseconds, in the point to deploy.
@@ -76,7 +76,7 @@ class Objective:
             most = self.limits.get(name, math.inf)
             if name in metrics and metrics[name].value > most:
                 value = metrics[name].value
-                return sentence.format(value if "bytes" in sentence else _told(value, most, "g"), most)
+                return sentence.format(value if "bytes" in sentence else told_over(value, most, "g"), most)
         return None
 
     def standing(
@@ -100,12 +100,12 @@ class Objective:
         if most <= self.max_drop:
             return "accepted", ""
         seen = f" on {samples:,} samples" if samples else ""
-        lost = f"loses {_told(drop.value, self.max_drop)} {drop.unit}{seen}"
+        lost = f"loses {told_over(drop.value, self.max_drop)} {drop.unit}{seen}"
         expected = expected_drop(drop, changed)
         if expected <= self.max_drop:
-            return "unsure", f"{lost}, at most {_told(most, self.max_drop)} with {100 * CONFIDENCE:g}%"
+            return "unsure", f"{lost}, at most {told_over(most, self.max_drop)} with {100 * CONFIDENCE:g}%"
         if expected > drop.value:
-            told = _told(expected, self.max_drop)
+            told = told_over(expected, self.max_drop)
             lost += f", but changes {changed:.1f}% of the answers: expected are {told}"
         return "beyond" if expected <= self.reach else "rejected", f"{lost}, more than {self.max_drop:.12g}"
 
@@ -125,15 +125,6 @@ class Objective:
         size = max(original_bytes / max(candidate.bytes, 1.0), 1e-9)
         retention = 1 - min(max(used, 0.0), 1.0)
         return self.alpha * retention + self.beta * (math.log2(speed) + math.log2(size)) / 2
-
-
-def _told(value: float, most: float, form: Literal["f", "g"] = "f") -> str:
-    """A figure in two decimals ("f") or three digits ("g"), or in as many more as show it over `most`."""
-    for digits in range(2 if form == "f" else 3, 17):
-        told = f"{value:.{digits}{form}}"
-        if value <= most or float(told) > most:
-            break
-    return told
 
 
 def expected_drop(drop: Metric, changed: float | None) -> float:
