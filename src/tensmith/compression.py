@@ -33,7 +33,7 @@ from tensmith.errors import DataError, ModelError, UsageError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_seconds
-from tensmith.evaluate.energy import rapl_counter
+from tensmith.evaluate.energy import Counter, nvml_counter, rapl_counter
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.pace import ATTEMPT, CHECK, SAMPLE, Pace
@@ -62,7 +62,7 @@ from tensmith.search.plan_file import demand_fitting
 from tensmith.search.race import Race
 from tensmith.search.recovering import Recovering, has_recovered
 from tensmith.search.resume import engine_versions, forget_other_engines, with_earlier
-from tensmith.search.run import RunDescription
+from tensmith.search.run import PROCESSOR, RunDescription
 from tensmith.search.sensitivity import BUDGET_SHARE, Sensitivities
 from tensmith.search.space import Space, space_of
 from tensmith.search.strategy import STRATEGIES, Quest, Strategy
@@ -164,7 +164,8 @@ def compress(
         sharing = shared(workers, request.dataset, request.splits, task, voice.tell)
         judge = Judge(task, example, config.threads, detect_cpu().cores, sharing)
         run = _described(request, config, judge, folder)
-        measures = {"energy counter": run.counter.name if run.counter else "none"}
+        counters = ", ".join(counter.name for counter in run.counters.values())
+        measures = {"energy counter": counters or "none"}
         if changed := forget_other_engines(folder.checkpoint, engine_versions(request.engines) | measures):
             voice.tell(changed)
         _judge_original(request, judge, voice)
@@ -184,7 +185,7 @@ def compress(
         )
         spent.on("the model as it came")
         deadline, peers = started + run.time_budget, len(stock(run.engines))
-        schedule = Schedule(judge.pace, run.time_budget, deadline, peers, run.counter is not None)
+        schedule = Schedule(judge.pace, run.time_budget, deadline, peers, bool(run.counters))
         if sharing is not None:
             building = Building(sharing, run.model, run.splits.calibration, run.judging_threads)
             builder.deliver = partial(_delivered, building, schedule)
@@ -289,8 +290,14 @@ def _described(request: Request, config: Config, judge: Judge, folder: RunFolder
         time_budget=config.time_budget,
         seed=config.seed,
         folder=folder.work,
-        counter=rapl_counter() if request.target.name == HOST else None,
+        counters=_counters(request.engines) if request.target.name == HOST else {},
     )
+
+
+def _counters(engines: Collection[str]) -> dict[str, Counter]:
+    """This machine's energy counters, by `meter`: of the processor, and of a board that computes."""
+    found = {PROCESSOR: rapl_counter(), "cuda": nvml_counter() if "cuda" in engines else None}
+    return {of: counter for of, counter in found.items() if counter is not None}
 
 
 def _calibrator(run: RunDescription, kept: Path) -> Calibrator:

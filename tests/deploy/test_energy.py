@@ -10,6 +10,7 @@ import pytest
 from command_line import read_json
 from tensmith import compress, compression
 from tensmith.evaluate.energy import Counter, rapl_counter
+from tensmith.search.run import meter
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,16 @@ def test_the_counter_is_that_of_this_machine_and_moves(
     energies = [point.metrics["energy_mj"] for point in front.points]
     assert {energy.evidence for energy in energies} == {evidence}
     assert all(energy.low > 0 for energy in energies)
+
+
+def test_each_device_has_its_own_counter(monkeypatch: pytest.MonkeyPatch) -> None:
+    processor, board = Counter("package", lambda: 0), Counter("board", lambda: 0)
+    monkeypatch.setattr(compression, "rapl_counter", lambda: processor)
+    monkeypatch.setattr(compression, "nvml_counter", lambda: board)
+    found = compression._counters(("onnxruntime", "native", "opencl", "cuda"))
+    assert [found.get(meter(name)) for name in ("onnxruntime", "native")] == [processor, processor]
+    assert found.get(meter("cuda")) is board and found.get(meter("opencl")) is None
+    assert "cuda" not in compression._counters(("onnxruntime",))
 
 
 def test_without_a_counter_it_is_estimated(finished: Path) -> None:

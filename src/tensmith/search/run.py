@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tensmith.data import Splits
-from tensmith.engine.base import Arrays
+from tensmith.engine.base import ENGINES, Arrays
+from tensmith.engine.device import DeviceEngine
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.energy import Counter, contender_energy, program_energy
 from tensmith.evaluate.memory import measure_memory
@@ -17,6 +18,14 @@ from tensmith.ir import Program
 from tensmith.report.metric import Metric
 from tensmith.search.objective import Objective
 
+# What engines compute on that have no device of their own.
+PROCESSOR = "cpu"
+
+
+def meter(engine: str) -> str:
+    """Whose energy counter speaks of an engine: the PROCESSOR's, or that of the engine's own device."""
+    return engine if isinstance(ENGINES[engine], DeviceEngine) else PROCESSOR
+
 
 @dataclass(frozen=True)
 class RunDescription:
@@ -25,7 +34,8 @@ class RunDescription:
     model: the original's file, of `program`; source: as the user knows it. baseline: that file in the best
     stock runtime; every speed-up is against it. example: the sample that latency is measured on. sizes: of
     the program's symbols for that. judging_threads: of what needs no quiet machine. time_budget: in seconds.
-    folder: takes what is built. counter: of the machine's energy, where it has one that speaks of the target.
+    folder: takes what is built. counters: of energy, by the engines' devices (see `meter`), where the machine
+    has some and speaks of the target.
     """
 
     model: Path
@@ -44,19 +54,19 @@ class RunDescription:
     time_budget: float
     seed: int
     folder: Path
-    counter: Counter | None = None
+    counters: Mapping[str, Counter] = field(default_factory=dict)
 
     def taken(
         self, contender: Contender, program: Program, processes: int, seconds: float
     ) -> dict[str, Metric]:
         """Memory and energy of an inference.
 
-        Memory is measured in so many processes; energy for so many seconds with the counter, if there is one
-        and it moves, else it is estimated for the target.
+        Memory is measured in so many processes; energy for so many seconds with the counter of what
+        computes, if there is one and it moves, else it is estimated for the target.
         """
         energy = None
-        if self.counter is not None:
-            energy = contender_energy(self.counter, contender, self.example, self.threads, seconds)
+        if counter := self.counters.get(meter(contender.engine)):
+            energy = contender_energy(counter, contender, self.example, self.threads, seconds)
         if energy is None or not energy.low > 0:
             energy = program_energy(program, self.target, self.sizes)
         memory = measure_memory(contender, self.example, self.threads, processes)
