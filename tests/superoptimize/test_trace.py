@@ -127,3 +127,29 @@ def picks(x):
 def test_what_is_no_program_is_refused(function: Any, reason: str) -> None:
     with pytest.raises(NotTraceable, match=reason):
         trace(admit(function), {"x": np.ones(3)}, {})
+
+
+def turned(x):
+    return np.einsum("ij->ji", x)
+
+
+def of_both(x):
+    return np.einsum("ii->i", x)
+
+
+def diagonal(x):
+    return np.diagonal(x)
+
+
+def diag(x):
+    return np.diag(x)
+
+
+@pytest.mark.parametrize("function", [turned, of_both, diagonal, diag])
+def test_views_of_linear_algebra_are_refused(function: Any) -> None:
+    with pytest.raises(NotTraceable, match="a view"):
+        trace(admit(function), {"x": np.ones((3, 3))}, {})
+
+
+def test_a_matrix_that_is_made_of_its_diagonal_is_no_view() -> None:
+    assert trace(admit(diag), {"x": np.ones(3)}, {}).program.nodes

@@ -180,7 +180,7 @@ class TracedArray(NDArrayOperatorsMixin):
 Builder = Callable[..., str]
 # NumPy's functions, ufuncs, (ufunc, method) -> what each is in TensIR: (trace, result, *arguments) -> a name.
 MEANINGS: dict[Any, Builder] = {}
-# What gives a view of its operand, or may.
+# What may give a view of its operand, for other arguments than those at hand, too.
 VIEWS: set[Any] = set()
 # Methods and attributes of arrays -> the functions they are.
 METHODS: dict[str, Any] = {}
@@ -217,7 +217,7 @@ def _traced(trace: Trace, function: Any, arguments: Sequence[Any], named: Mappin
     except ProgramError as error:
         raise NotTraceable(f"{spelled(function)}: {error}") from error
     traced = [part for part in arguments if isinstance(part, TracedArray)]
-    view = function in VIEWS
+    view = function in VIEWS or any(np.may_share_memory(plain, part.value) for part in traced)
     for part in traced if view else ():
         part.own = False
     weak = function in WEAK and not named and all(_is_weak(part) for part in arguments)
