@@ -207,3 +207,7 @@ def test_weights_within_the_budget_are_not_given_up_for_others_beyond() -> None:
     course._judge = lambda session: training.WeightsLoss(0.5, 0.0)
     Training._look(course)
     assert state.best is not best and state.lost == 0.5
+    course._recipe, state.lost = Recipe(0), -0.1  # no budget: what compares best stays, whatever its luck
+    course._judge = lambda session: training.WeightsLoss(0.1, 0.0)
+    Training._look(course)
+    assert state.lost == 0.1

@@ -399,7 +399,7 @@ class Training:
             if not state.best:
                 raise
             return
-        if state.best and state.lost <= self._recipe.budget < lost:
+        if state.best and state.lost <= self._recipe.budget < lost and self._recipe.budget:
             return
         if self._cost(compared, bits) <= self._cost(state.compared, state.bits):
             state.lost, state.compared, state.bits, state.best = lost, compared, bits, now
