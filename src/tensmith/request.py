@@ -43,6 +43,7 @@ from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import Target, detect_cpu, load_target
 from tensmith.ir import Program
+from tensmith.ir.types import Shape
 from tensmith.progress import Progress
 
 # Samples that tell whether images hold pixels.
@@ -206,9 +207,8 @@ def holds_pixels(view: Subset) -> bool:
 
 def _demand_classes(request: Request) -> None:
     """DataError where the data has more classes than the model's first output tells apart."""
-    known, program = request.dataset.classes or 0, request.program
-    type_ = program.facts[program.outputs[0]].type
-    last = type_.dims[-1] if type_ is not None and type_.shape is not None and len(type_.dims) == 2 else None
+    known, sizes = request.dataset.classes or 0, _first_sizes(request.program)
+    last = sizes[-1] if len(sizes) == 2 else None
     if last == 1:
         raise no_classes()
     if isinstance(last, int) and last < known:
@@ -221,12 +221,17 @@ def _demand_classes(request: Request) -> None:
         )
 
 
+def _first_sizes(program: Program) -> Shape:
+    """The sizes of the first output; () where they are not known."""
+    type_ = program.facts[program.outputs[0]].type
+    return () if type_ is None or type_.shape is None else type_.shape
+
+
 def _demand_same_tokens(request: Request) -> None:
     """DataError where a model tells more or fewer tokens apart than data that numbers them itself, or more
     than there are bytes, which were taken for want of a tokenizer."""
-    data, program = request.dataset, request.program
-    type_ = program.facts[program.outputs[0]].type
-    last = type_.dims[-1] if type_ is not None and type_.shape else None
+    data, sizes = request.dataset, _first_sizes(request.program)
+    last = sizes[-1] if sizes else None
     if not isinstance(last, int):
         return
     if data.numbers_itself and last != data.classes:

@@ -364,13 +364,11 @@ def _symmetric(program: Program, node: Node) -> bool:
 def _bias_scale(program: Program, node: Node, found: Mapping[str, Learning]) -> _BiasScale | None:
     """The two scales whose product a bias's is; None where it is one of its own."""
     (reader, *others) = program.consumers.get(node.output, ()) or (None,)
-    if reader is None or others or reader.kind(Product) is None:
+    if reader is None or others or (grid := _grid_of(program, found, reader.output)) is None:
         return None
-    values, weights = (_decoded(program, name) for name in reader.inputs[:2])
-    if values is None or weights is None:
-        return None
-    scale, grid = program.constants.get(values.inputs[1]), found.get(weights.inputs[0])
-    if scale is None or not isinstance(grid, LearningGrid):
+    values = _decoded(program, reader.inputs[0])
+    scale = None if values is None else program.constants.get(values.inputs[1])
+    if scale is None:
         return None
     product = scale * program.constants[grid.scale_name].reshape(-1)
     stated = program.constants[node.inputs[1]].reshape(-1)
