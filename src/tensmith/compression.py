@@ -33,7 +33,7 @@ from tensmith.errors import DataError, ModelError, UsageError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_seconds
-from tensmith.evaluate.energy import Counter, nvml_counter, rapl_counter
+from tensmith.evaluate.energy import Counter, energy_counter
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.pace import ATTEMPT, CHECK, SAMPLE, Pace
@@ -62,7 +62,7 @@ from tensmith.search.plan_file import demand_fitting
 from tensmith.search.race import Race
 from tensmith.search.recovering import Recovering, has_recovered
 from tensmith.search.resume import engine_versions, forget_other_engines, with_earlier
-from tensmith.search.run import PROCESSOR, RunDescription
+from tensmith.search.run import PROCESSOR, RunDescription, meter
 from tensmith.search.sensitivity import BUDGET_SHARE, Sensitivities
 from tensmith.search.space import Space, space_of
 from tensmith.search.strategy import STRATEGIES, Quest, Strategy
@@ -296,7 +296,7 @@ def _described(request: Request, config: Config, judge: Judge, folder: RunFolder
 
 def _counters(engines: Collection[str]) -> dict[str, Counter]:
     """This machine's energy counters, by `meter`: of the processor, and of a board that computes."""
-    found = {PROCESSOR: rapl_counter(), "cuda": nvml_counter() if "cuda" in engines else None}
+    found = {device: energy_counter(device) for device in sorted({PROCESSOR, *map(meter, engines)})}
     return {of: counter for of, counter in found.items() if counter is not None}
 
 

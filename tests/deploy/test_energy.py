@@ -9,6 +9,7 @@ import pytest
 
 from command_line import read_json
 from tensmith import compress, compression
+from tensmith.evaluate import energy
 from tensmith.evaluate.energy import Counter, rapl_counter
 from tensmith.search.run import meter
 
@@ -22,7 +23,7 @@ def test_the_counter_is_that_of_this_machine_and_moves(
 ) -> None:
     counts = itertools.count(7, step) if step else itertools.repeat(7)
     counter = Counter("package", lambda: next(counts))
-    monkeypatch.setattr(compression, "rapl_counter", lambda: counter)
+    monkeypatch.setattr(energy, "rapl_counter", lambda: counter)
     front = compress(
         tiny / "tiny.onnx",
         f"npz:{tiny / 'tiny.npz'}",
@@ -32,15 +33,15 @@ def test_the_counter_is_that_of_this_machine_and_moves(
         preprocess="raw",
         target=target,
     )
-    energies = [point.metrics["energy_mj"] for point in front.points]
-    assert {energy.evidence for energy in energies} == {evidence}
-    assert all(energy.low > 0 for energy in energies)
+    spent = [point.metrics["energy_mj"] for point in front.points]
+    assert {each.evidence for each in spent} == {evidence}
+    assert all(each.low > 0 for each in spent)
 
 
 def test_each_device_has_its_own_counter(monkeypatch: pytest.MonkeyPatch) -> None:
     processor, board = Counter("package", lambda: 0), Counter("board", lambda: 0)
-    monkeypatch.setattr(compression, "rapl_counter", lambda: processor)
-    monkeypatch.setattr(compression, "nvml_counter", lambda: board)
+    monkeypatch.setattr(energy, "rapl_counter", lambda: processor)
+    monkeypatch.setattr(energy, "nvml_counter", lambda: board)
     found = compression._counters(("onnxruntime", "native", "opencl", "cuda"))
     assert [found.get(meter(name)) for name in ("onnxruntime", "native")] == [processor, processor]
     assert found.get(meter("cuda")) is board and found.get(meter("opencl")) is None

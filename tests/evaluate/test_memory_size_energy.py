@@ -160,8 +160,10 @@ def test_inferences_are_measured_by_the_counter_there_is(tmp_path: Path) -> None
     path = save_linear(tmp_path / "m.onnx", "batch", np.zeros((64, 64)))
     contender, inputs = Contender("onnxruntime", path), {"x": np.ones((1, 64), np.float32)}
     metric = contender_energy(replace(found, read=read), contender, inputs, 1, seconds=0.1)
-    assert (metric.unit, metric.evidence) == ("mJ", "measured")
+    assert metric is not None and (metric.unit, metric.evidence) == ("mJ", "measured")
     assert 0 < metric.low <= metric.value <= metric.high <= 2000
+    still = replace(found, read=lambda: 7)
+    assert contender_energy(still, contender, inputs, 1, seconds=0.01) is None
 
 
 def test_rapl_sums_packages_and_skips_their_parts(tmp_path: Path) -> None:

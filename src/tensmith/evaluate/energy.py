@@ -118,6 +118,13 @@ def nvml_counter() -> Counter | None:
     return Counter(f"nvml:{place or 0}", read)
 
 
+def energy_counter(device: str) -> Counter | None:
+    """This machine's counter of what computes, "cpu" or an engine's own device; None where it has none."""
+    if device == "cpu":
+        return rapl_counter()
+    return nvml_counter() if device == "cuda" else None
+
+
 def measure_energy(counter: Counter, run: Callable[[int], object], count: int) -> Metric:
     """Millijoules an inference, where `run(count)` does `count` of them; choose it to last a second or so."""
     run(count)
@@ -132,12 +139,16 @@ def measure_energy(counter: Counter, run: Callable[[int], object], count: int) -
 
 def contender_energy(
     counter: Counter, contender: Contender, inputs: Arrays, threads: int, seconds: float
-) -> Metric:
-    """Millijoules an inference costs the machine, measured for about `seconds`; EngineError if it fails."""
+) -> Metric | None:
+    """Millijoules an inference costs the machine, measured for about `seconds`; EngineError if it fails.
+
+    None of a counter that stands still.
+    """
     with contender.start(inputs, threads) as worker:
         nanoseconds = float(np.median(worker.time(_WARM_UP).nanoseconds))
         a_run = 1e9 * seconds / (_REPEATS + 1)
-        return measure_energy(counter, worker.time, max(1, round(a_run / max(nanoseconds, 1.0))))
+        spent = measure_energy(counter, worker.time, max(1, round(a_run / max(nanoseconds, 1.0))))
+        return spent if spent.low > 0 else None
 
 
 def program_energy(program: Program, target: Target, sizes: Mapping[str, int]) -> Metric:

@@ -67,7 +67,7 @@ class RunDescription:
         energy = None
         if counter := self.counters.get(meter(contender.engine)):
             energy = contender_energy(counter, contender, self.example, self.threads, seconds)
-        if energy is None or not energy.low > 0:
+        if energy is None:
             energy = program_energy(program, self.target, self.sizes)
         memory = measure_memory(contender, self.example, self.threads, processes)
         return {"peak_bytes": memory, "energy_mj": energy}

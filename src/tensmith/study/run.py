@@ -31,7 +31,7 @@ from tensmith.equality.apart import distance
 from tensmith.errors import EngineError, ModelError, TensmithError, is_of_disk, of_disk
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs, uncounted
-from tensmith.evaluate.energy import contender_energy, nvml_counter, program_energy, rapl_counter
+from tensmith.evaluate.energy import contender_energy, energy_counter, program_energy
 from tensmith.evaluate.latency import summarize, take_turns
 from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.statistics import median_interval
@@ -276,16 +276,14 @@ def _measured(
 
 
 def _energy(contender: Contender, cell: StudyCell, material: Material) -> Metric | None:
-    """By the counter of what computes, where it has one; else by the table of its kind, of a CPU."""
+    """By the counter of what computes, where it has one that moves; else by the table of its kind, of a
+    CPU."""
     kind = cell.hardware.partition(":")[0]
-    counter = {"cpu": rapl_counter, "cuda": nvml_counter}.get(kind, lambda: None)()
-    if counter is not None:
+    spent = None
+    if counter := energy_counter(kind):
         spent = contender_energy(counter, contender, material.example, cell.threads, _ENERGY_SECONDS)
-        if not spent.low > 0:
-            raise EngineError(f"the energy counter {counter.name} stood still while inferences ran")
+    if spent or kind != "cpu":
         return spent
-    if kind != "cpu":
-        return None
     program = simplify(read_onnx(contender.path)).program
     return program_energy(program, material.request.target, material.sizes)
 
