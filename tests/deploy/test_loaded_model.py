@@ -99,3 +99,15 @@ def test_a_point_is_not_saved_under_a_file(model: Model, tmp_path: Path) -> None
     with pytest.raises(OutputError, match="cannot write"):
         point.save(tmp_path / "model.onnx" / "deeper.onnx")
     assert point.save(tmp_path / "new" / "deeper.onnx").is_file()
+
+
+def test_a_point_runs_by_the_settings_that_it_was_judged_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(tiny_model(), tmp_path / "model.onnx")
+    (tmp_path / "certificate.json").touch()
+    deployed = Mock(engine="openvino", settings={"precision": "bf16"})
+    monkeypatch.setattr("tensmith.deploy.model.require_certified", lambda folder: None)
+    monkeypatch.setattr("tensmith.deploy.model.read_certificate", lambda path: Mock(deployed=deployed))
+    assert load(tmp_path, engine="openvino")._settings == {"precision": "bf16"}
+    assert load(tmp_path)._settings == {}

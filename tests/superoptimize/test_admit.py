@@ -32,9 +32,19 @@ def waits(x):
         x = x + 1
 
 
+def tells_objects_apart(x, y):
+    return x * 0.5 if x is y else x + y
+
+
+def hides_an_array(x):
+    return x * sum([TABLE for TABLE in (1.0, 2.0)]) + TABLE
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
+        (tells_objects_apart, "'is' in line 2 asks for more than values"),
+        (hides_an_array, "'TABLE' is a name of a comprehension and one outside"),
         (reads_an_array, "it reads 'TABLE' \\(ndarray\\) in line 2"),
         (random, "it calls 'np.random.random'"),
         (prints, "it reads 'print'"),
@@ -96,16 +106,41 @@ def test_of_a_file_numbers_and_helpers_are_taken(tmp_path: Path) -> None:
         "for K in (3,):\n    pass",
         "import os as K",
         "K, J = 3, 4",
+        "from math import *",
     ],
 )
 def test_of_a_file_only_numbers_that_stay_are_taken(line: str, tmp_path: Path) -> None:
     file = tmp_path / "f.py"
     text = f"import numpy as np\nimport numpy.linalg\nK = 2\n{line}\ndef f(x):\n    return np.exp(x) * K\n"
     file.write_text(text)
+    with pytest.raises(NotTraceable, match="it reads '(K|np)' \\(not known\\)"):
+        admit_file(file, "f")
+    file.write_text(f"{text}import numpy as np\nK = 5\n")
+    assert admit_file(file, "f").plain(0.0) == 5
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "g = twice(g)",
+        "if True:\n    def g(x):\n        return x",
+        "from math import *",
+        "def other():\n    global g\n    g = abs",
+    ],
+)
+def test_of_a_file_functions_are_what_they_mean_at_its_end(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    file.write_text(f"def g(x):\n    return 2 * x\n{line}\ndef f(x):\n    return g(x)\n")
+    for name in ("f", "g"):
+        with pytest.raises(NotTraceable, match="the file gives 'g' another meaning than its def"):
+            admit_file(file, name)
+
+
+def test_of_a_file_functions_read_numbers_that_others_change(tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    file.write_text("K = 2\ndef f(x):\n    return x * K\ndef g(x):\n    global K\n    K = x\n")
     with pytest.raises(NotTraceable, match="it reads 'K' \\(not known\\)"):
         admit_file(file, "f")
-    file.write_text(f"{text}K = 5\n")
-    assert admit_file(file, "f").plain(0.0) == 5
 
 
 def test_of_a_file_decorators_count(tmp_path: Path) -> None:

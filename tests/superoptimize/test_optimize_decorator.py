@@ -189,6 +189,71 @@ def test_only_what_was_compared_is_counted() -> None:
     assert "between are finite" in report.assumes[0]
 
 
+def checked_first(a, x):
+    np.linalg.cholesky(a)
+    return np.exp(-x * x) * 2.0
+
+
+def test_a_call_that_nobody_reads_still_raises() -> None:
+    x = np.linspace(0, 1, 8)
+    found = tensmith.optimize(checked_first, example_inputs=(np.eye(4) + 1, x), seconds=1.0)
+    assert found.reports[0].program is not None
+    np.testing.assert_allclose(found(np.eye(4), x), checked_first(np.eye(4), x))
+    with pytest.raises(np.linalg.LinAlgError):
+        found(-np.eye(4), x)
+
+
+def falls_with(x, s):
+    return np.exp(-x * x * s**-2)
+
+
+def root_of(x, s):
+    return x * s**0.5
+
+
+def weighed(x, w):
+    return np.average(x, axis=0, weights=w)
+
+
+def inverse_within(a, tolerance):
+    return np.linalg.pinv(a, rcond=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "reason"),
+    [
+        (falls_with, (np.ones(3), 2.0), "a power that it may not have"),
+        (root_of, (np.ones(3), 2.0), "a power that it may not have"),
+        (weighed, (np.ones((3, 2)), np.ones(3)), "which raises where they sum to 0"),
+        (inverse_within, (np.eye(3), 1e-9), "options that are computed or given"),
+    ],
+)
+def test_what_raises_at_some_values_is_left_to_the_function(
+    function: Any, arguments: tuple[Any, ...], reason: str
+) -> None:
+    with pytest.warns(OptimizeWarning, match=reason):
+        assert tensmith.optimize(function, example_inputs=arguments, seconds=1.0) is function
+
+
+def overload(x):
+    total = 0
+    i = 0
+    while i < len(x):
+        if x[i] > 100.0:
+            total = total + (x[i] - 100.0)
+        i += 1
+    return total
+
+
+def test_loops_whose_results_are_of_several_types_lose_nothing() -> None:
+    x = np.linspace(0, 1, 100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OptimizeWarning)
+        found = tensmith.optimize(overload, example_inputs=(x,), seconds=1.0)
+    x[0] = 100.75
+    assert found(x) == 0.75
+
+
 def logged(x):
     return np.exp(np.log(x)) + 1.0
 

@@ -204,6 +204,8 @@ class _Matching:
         codes, scales, *zeros = (part.T if turned else part for part in parts if part is not None)
         if any(zero.any() for zero in zeros) or not _halves(scales) or codes.shape[-1] % _BLOCK:
             return None
+        if codes.max(initial=0) > np.iinfo(np.int8).max:
+            return None
         return _blocks(self.file.tensors[name].shape, codes.astype(np.int8), scales)
 
 

@@ -34,7 +34,7 @@ from tensmith.ir import Program
 from tensmith.rewrite.tokens.caching import with_slots
 from tensmith.rewrite.trail import simplify
 from tensmith.verify.files import require_certified
-from tensmith.verify.schema import NAME
+from tensmith.verify.schema import NAME, read_certificate
 
 _PACKED_SUFFIX = ".packed"
 # New tokens from which on caches are worth making.
@@ -241,13 +241,15 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     ModelError if it is unreadable.
 
     engine: by default what a front point was compiled to, elsewhere ONNX Runtime. Nothing of a folder with
-    a certificate is used unless it has the hash that is stated there; VerificationError if it has not.
+    a certificate is used unless it has the hash that is stated there; VerificationError if it has not. In the
+    engine that it was judged in, it runs by the settings that it was judged with.
     """
     demand_threads(threads)
     path = point_folder(at_home(path))
     made_for = next((name for name, by in compilers().items() if (path / by.entry).is_file()), None)
     compiled = path if made_for and engine in (None, made_for) else None
     engine = engine or made_for or BASELINE_ENGINE
+    settings = {} if compiled else _settings(path, engine)
     if path.is_dir():
         found = [path / name for name in ("model.onnx", "model.packed") if (path / name).exists()]
         if not found:
@@ -260,7 +262,7 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     else:
         for file in (each for each in compiled.iterdir() if not each.is_dir()):
             gate.check(file, gate.COMPILED)
-    model = Model(path, engine, threads, compiled)
+    model = Model(path, engine, threads, compiled, **settings)
     # A damaged file is refused now, not at the first call.
     if path.suffix == _PACKED_SUFFIX:
         _ = model.onnx_bytes
@@ -269,6 +271,14 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     elif compiled is None:
         _ = model._file
     return model
+
+
+def _settings(folder: Path, engine: str) -> dict[str, str]:
+    """Those of the engine with which a front point was judged; none in another engine."""
+    if not (folder / NAME).exists():
+        return {}
+    deployed = read_certificate(folder / NAME).deployed
+    return deployed.settings if deployed.engine == engine else {}
 
 
 def _kind(path: Path) -> gate.FileKind:

@@ -105,14 +105,17 @@ def admit_file(file: Path, name: str) -> AdmittedFunction:
         tree = ast.parse(read_text(file, WORDS))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UsageError(f"{file} is no Python that can be read: {error}") from error
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    functions, meant = _functions(tree)
     if name not in functions:
         known = ", ".join(functions) or "none"
         raise UsageError(f"{file} has no function '{name}'; its functions: {known}")
     space = _constants(tree)
     wanted, waiting = {name: functions[name]}, [name]
     while waiting:
-        for other in read_outside(functions[waiting.pop()]) & functions.keys():
+        current = waiting.pop()
+        if functions[current] is not meant.get(current):
+            raise NotTraceable(f"the file gives '{current}' another meaning than its def")
+        for other in read_outside(functions[current]) & functions.keys():
             if other not in wanted:
                 wanted[other] = functions[other]
                 waiting.append(other)
@@ -122,6 +125,20 @@ def admit_file(file: Path, name: str) -> AdmittedFunction:
             if called.rpartition(".")[2] not in ("optimize", "lift"):
                 raise NotTraceable(f"a decorator changes what '{node.name}' does")
     return _admitted(name, wanted, space, None)
+
+
+def _functions(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], dict[str, ast.FunctionDef]]:
+    """The functions of a file by name, the last ones; and those whose names mean nothing else at its end."""
+    functions: dict[str, ast.FunctionDef] = {}
+    meant: dict[str, ast.FunctionDef] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            functions[node.name] = meant[node.name] = node
+        else:
+            _forget(meant, node)
+    for name in _rebound(tree):
+        meant.pop(name, None)
+    return functions, meant
 
 
 def _cells(function: types.FunctionType) -> dict[str, types.CellType]:
@@ -174,8 +191,7 @@ def _constants(tree: ast.Module) -> dict[str, Any]:
     space: dict[str, Any] = {}
     homes = {"numpy": np, "math": math}
     for node in tree.body:
-        for name in _bound(node):
-            space.pop(name, None)
+        _forget(space, node)
         match node:
             case ast.Import(names):
                 for alias in names:
@@ -190,17 +206,32 @@ def _constants(tree: ast.Module) -> dict[str, Any]:
             case ast.Assign([ast.Name(name)], value):
                 with contextlib.suppress(ValueError, TypeError, SyntaxError, MemoryError):
                     space[name] = ast.literal_eval(value)
-    return space
+    return {name: value for name, value in space.items() if name not in _rebound(tree)}
+
+
+def _rebound(tree: ast.Module) -> set[str]:
+    """The names of a file to which its functions give other meanings when they run."""
+    return {name for part in ast.walk(tree) if isinstance(part, ast.Global) for name in part.names}
+
+
+def _forget(space: dict[str, Any], node: ast.stmt) -> None:
+    """Takes out of what names mean those to which a statement of a file may give another meaning."""
+    for name in _bound(node):
+        if name == "*":
+            space.clear()
+        space.pop(name, None)
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:
-    """The names that a statement of a file may give a meaning."""
+    """The names that a statement of a file may give a meaning; "*": nobody knows which."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
         return
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and not _loads(part):
             yield part.id
+        elif isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield part.name
         elif isinstance(part, ast.alias):
             yield part.asname or part.name.partition(".")[0]
 
@@ -259,12 +290,16 @@ def _check(root: ast.FunctionDef, found: Mapping[str, Any], space: Mapping[str, 
         raise NotTraceable("it has defaults that are no plain numbers")
     local = {argument.arg for argument in (*arguments.posonlyargs, *arguments.args)}
     local |= {part.id for part in ast.walk(root) if isinstance(part, ast.Name) and not _loads(part)}
+    if hiding := sorted(local & read_outside(root) & {*found, *space}):
+        raise NotTraceable(f"'{hiding[0]}' is a name of a comprehension and one outside; rename the one")
     for node in _inside(root):
         where = f" in line {node.lineno}" if hasattr(node, "lineno") else ""
         if not isinstance(node, (*_STATEMENTS, *_EXPRESSIONS)):
             raise NotTraceable(f"'{type(node).__name__.lower()}'{where} is not traced")
         if isinstance(node, ast.Subscript | ast.Attribute) and not _loads(node):
             raise NotTraceable(f"it writes to an array or an object{where}; make a new array")
+        if isinstance(node, ast.Compare) and not _tells_none(node):
+            raise NotTraceable(f"'is'{where} asks for more than values; compare these")
         if isinstance(node, ast.Constant) and isinstance(node.value, bytes | complex):
             raise NotTraceable(f"'{node.value!r}'{where} is no real number")
         if isinstance(node, ast.Name) and _loads(node) and node.id not in local:
@@ -273,6 +308,16 @@ def _check(root: ast.FunctionDef, found: Mapping[str, Any], space: Mapping[str, 
             _check_name(node.id, found, space, where)
         if isinstance(node, ast.Attribute):
             _check_attribute(node, local, space, where)
+
+
+def _tells_none(node: ast.Compare) -> bool:
+    """Whether a comparison asks nothing of what is the same object but whether it is None."""
+    sides = (node.left, *node.comparators)
+    return all(
+        any(isinstance(side, ast.Constant) and side.value is None for side in sides[place : place + 2])
+        for place, op in enumerate(node.ops)
+        if isinstance(op, ast.Is | ast.IsNot)
+    )
 
 
 def _inside(root: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:

@@ -19,6 +19,8 @@ from tensmith.superoptimize.domain import Domain
 from tensmith.superoptimize.pipeline import Optimization, example_samples, settled
 
 _TARGETS = ("c", "numpy")
+# Python's numbers, and the kinds of NumPy's that they are made of without loss.
+_MADE_OF: dict[type, str] = {int: "iu", float: "f", bool: "b"}
 
 
 def lift_loops(
@@ -80,4 +82,8 @@ def _form(function: Callable[..., Any], named: Mapping[str, Any], target: str) -
     if not all(np.array_equal(one, other) for one, other in zip(given, named.values())):
         raise ValueError("it writes to its arguments")
     kind = type(expected)
-    return (lambda *values: kind(form(*values))) if kind in (int, float, bool) else form
+    if kind not in _MADE_OF:
+        return form
+    if np.asarray(form(*named.values())).dtype.kind not in _MADE_OF[kind]:
+        raise ValueError(f"it gives numbers of several types, of which {kind.__name__} is one")
+    return lambda *values: kind(form(*values))

@@ -138,6 +138,8 @@ def _outside(text: str) -> Callable[..., str]:
     def build(t: Trace, out: Any, *args: Any, **options: Any) -> str:
         if dtype_of(out) not in ("f64", "f32") or not isinstance(out, np.ndarray | np.generic):
             raise NotTraceable(f"it takes {text} of what are no floats")
+        if any(isinstance(value, TracedArray) for value in options.values()):
+            raise NotTraceable(f"it takes {text} with options that are computed or given")
         kept = "".join(f", {name}={value!r}" for name, value in options.items())
         return t.outside(text, np.asarray(out), [named(t, x) for x in args], kept)
 

@@ -48,7 +48,7 @@ WEAK |= {np.add, np.subtract, np.multiply, np.negative, np.absolute}
 def _divide(t: Trace, out: Any, x: Any, y: Any) -> str:
     """Floats, whatever the operands are; Python's own division raises where the divisor is zero."""
     if all(isinstance(part, TracedArray) and part.weak for part in (y,)) and _number(x):
-        raise NotTraceable("it divides by a Python number, which raises where that is 0; use np.divide")
+        raise NotTraceable("it divides by a Python number, which raises where that is 0; pass an np.float64")
     return _direct("div")(t, out, x, y)
 
 
@@ -59,6 +59,8 @@ def _number(x: Any) -> bool:
 @means(np.power, np.float_power)
 def _power(t: Trace, out: Any, x: Any, y: Any) -> str:
     dtype = dtype_of(out)
+    if _power_raises(x, y):
+        raise NotTraceable("it raises a Python number to a power that it may not have; pass an np.float64")
     if isinstance(y, TracedArray) or np.ndim(y):
         if dtype[0] != "f":
             raise NotTraceable("it raises whole numbers to varying powers")
@@ -71,6 +73,15 @@ def _power(t: Trace, out: Any, x: Any, y: Any) -> str:
     if dtype[0] != "f":
         raise NotTraceable("it raises whole numbers to powers")
     return t.node("pow", base, t.constant(exponent, dtype))
+
+
+def _power_raises(x: Any, y: Any) -> bool:
+    """Whether Python raises an error, or gives a complex number, at some value of what is given."""
+    if not (_number(x) and _number(y)):
+        return False
+    if isinstance(y, TracedArray):
+        return isinstance(x, TracedArray) or x <= 0
+    return bool(y < 0 or y != int(y))
 
 
 @means(np.square)
@@ -276,6 +287,8 @@ def _average(t: Trace, out: Any, x: Any, axis: Axes = None, weights: Any = None)
     axes, name = axes_list(axis, len(shape)), t.operand(x, dtype_of(out))
     if weights is None:
         return reduced(t, "reduce_mean", name, axis, len(shape))
+    if isinstance(weights, TracedArray):
+        raise NotTraceable("it takes np.average by weights that are given, which raises where they sum to 0")
     weight = t.operand(weights, dtype)
     if np.shape(unwrapped(weights)) != shape:
         weight = t.node("reshape", weight, t.ints(*(n if a in axes else 1 for a, n in enumerate(shape))))

@@ -109,7 +109,9 @@ class _Text:
         self.constants: dict[str, Any] = {}
 
     def written(self) -> ProgramText:
-        """The whole function."""
+        """The whole function. A call whose result nobody reads may raise, and is made."""
+        for name in self.calls:
+            self.value(name)
         results = list(map(self._result, self.wanted.results, self.wanted.scalar))
         returned = f"({', '.join(results)},)" if self.wanted.several else results[0]
         source = "\n    ".join([self.head, *self.lines, f"return {returned}"]) + "\n"
