@@ -26,7 +26,7 @@ from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.images import PositionWindow
 from tensmith.backend.native.plan import NativePlan, make_plan
-from tensmith.ir import Program, interpret
+from tensmith.ir import Program, interpret, make_node
 from tensmith.kernel import host_isa
 from tensmith.kernel.buffer import Buffer, Halo
 from tensmith.kernel.problem import ConvolutionProblem
@@ -55,6 +55,44 @@ def test_answers_are_the_interpreter_s(build: Callable[[], Program], threads: in
         for name, expected in interpret(program, {"x": x}).items():
             # As for one thread: a few hundred roundings in a row of numbers near 1.
             np.testing.assert_allclose(found[name], expected, rtol=0, atol=3e-5)
+
+
+def codes_of_rows() -> Program:
+    """Rows quantized by their own range, and multiplied as bytes."""
+    net = Net(1, 48, 32)
+    encoded = ("codes", "scale", "zero")
+    net.nodes.append(make_node("dynamic_quantize_linear", ["x"], encoded))
+    weights = net.constant(values=net.random.integers(-128, 128, (32, 40)).astype(np.int8))
+    sums = net.add("matmul_integer", "codes", weights, "zero", net.constant(values=np.asarray(0, np.int8)))
+    scale = net.add("mul", "scale", net.constant(values=np.full(40, 0.01, np.float32)))
+    return net.program(net.add("mul", net.add("cast", sums, to=1), scale))
+
+
+def codes_of_images() -> Program:
+    """Codes that images give, and a product of rows reads."""
+    net = Net(1, 48, 64)
+    grid = [net.constant(values=np.float32(0.05)), net.constant(values=np.uint8(128))]
+    images = net.add("conv", "x", net.constant(48, 48, 1))
+    rows = net.add("dequantize_linear", net.add("quantize_linear", images, *grid), *grid)
+    codes = net.constant(values=net.random.integers(-128, 128, (64, 40)).astype(np.int8))
+    steps = net.constant(values=np.full(40, 0.01, np.float32))
+    zeros = net.constant(values=np.zeros(40, np.int8))
+    return net.program(net.add("matmul", rows, net.add("dequantize_linear", codes, steps, zeros, axis=1)))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("build", [codes_of_rows, codes_of_images], ids=lambda build: build.__name__)
+def test_parts_of_bytes_begin_where_they_lie(
+    build: Callable[[], Program], threads: int, tmp_path: Path
+) -> None:
+    program = build()
+    plan = plan_of(program, threads)
+    assert plan.threads == threads
+    write_folder(plan, tmp_path / "model")
+    x = np.random.default_rng(1).standard_normal(program.inputs["x"].static).astype(np.float32)
+    ((name, expected),) = interpret(program, {"x": x}).items()
+    found = Model(tmp_path / "model")(x=x)[name]
+    assert np.abs(found - expected).max() <= 0.01 * np.abs(expected).max()
 
 
 @pytest.fixture

@@ -10,11 +10,13 @@ import onnxruntime
 import pytest
 from onnx.parser import parse_model
 
+from nets import Net
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
 from tensmith.errors import EngineError
 from tensmith.frontend.onnx import read_onnx
+from tensmith.ir import make_node
 from tensmith.ir.interpreter import interpret
 from tensmith.kernel import host_isa
 from tensmith.rewrite.trail import simplify
@@ -185,3 +187,22 @@ def test_answers_as_onnx_runtime(name: str, tmp_path: Path) -> None:
         for output, right in zip(program.outputs, wanted):
             near = 1 if right.dtype.itemsize == 1 else 1e-5  # a code, where halves are near
             np.testing.assert_allclose(found[output].astype(np.float64), right, rtol=1e-5, atol=near)
+
+
+@pytest.mark.parametrize("name", ["output y", "y\0 of the caller"])
+def test_values_may_be_called_as_plans_call_theirs(name: str, tmp_path: Path) -> None:
+    net = Net(1, 3, 16, 16)
+    weights = net.constant(64, 3, 3, 3)
+    net.nodes.append(make_node("conv", ["x", weights], [name], {"pads": (1, 1, 1, 1)}))
+    joined = net.add("add", net.add("relu", name), net.add("max_pool", name, kernel_shape=(1, 1)))
+    net.nodes.append(make_node("global_average_pool", [joined], ["y"]))
+    program = net.program("y", name)
+    if "\0" in name:
+        with pytest.raises(EngineError, match="zero byte"):
+            make_plan(program, host_isa())
+        return
+    write_folder(make_plan(program, host_isa()), tmp_path / "model")
+    x = np.random.default_rng(1).standard_normal((1, 3, 16, 16)).astype(np.float32)
+    found = Model(tmp_path / "model")(x=x)
+    for value, expected in interpret(program, {"x": x}).items():
+        np.testing.assert_allclose(found[value], expected, atol=1e-4)

@@ -16,6 +16,7 @@ import numpy as np
 from tensmith.backend.native.choose.choice import KernelChoice, Network, choose_kernels
 from tensmith.backend.native.choose.choosers import Chooser
 from tensmith.backend.native.images import Images, PositionWindow
+from tensmith.backend.native.invented import invented
 from tensmith.backend.native.steps import Array, Dense, Encode, Heavy, Join, Light, Look, Rename, Step
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer, Halo
@@ -144,7 +145,7 @@ class Layout:
             return self.wanted(value, self.images[value].channels)
         if self.block[value] == 1 and self.root(value)[0] in self.tight and not self.window(value):
             return value
-        name = self._copied(value, f"{value} without gaps", 1)
+        name = self._copied(value, invented(value, "without gaps"), 1)
         self.tight.add(name)
         return name
 
@@ -153,10 +154,11 @@ class Layout:
         images = self.images[value]
         if channels is not None and channels != (0, images.channels):
             first, stop = channels
-            name, images = f"{value} channels {first} to {stop}", images._replace(channels=stop - first)
+            name = invented(value, f"channels {first} to {stop}")
+            images = images._replace(channels=stop - first)
             self.parent[name] = (value, first)
         elif window is not None:
-            name = f"{value} from {window.top}, {window.left}"
+            name = invented(value, f"from {window.top}, {window.left}")
             images = images._replace(height=window.height, width=window.width)
             self.look(name, value, window)
         else:
@@ -200,7 +202,7 @@ class Layout:
 
 def _in_blocks(value: str, block: int) -> str:
     """The name of a copy."""
-    return f"{value} in blocks of {block}"
+    return invented(value, f"in blocks of {block}")
 
 
 def lay_out(
@@ -246,7 +248,7 @@ def lay_out(
 
 def _output(layout: Layout, output: str, inputs: tuple[str, ...]) -> None:
     """The caller's memory as the place of a value, or of a copy of it."""
-    name = f"output {output}"
+    name = invented(output, "of the caller")
     root, _ = layout.root(output)
     images = layout.images[output]
     layout.images[name] = images

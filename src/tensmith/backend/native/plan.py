@@ -14,6 +14,7 @@ from tensmith.backend.native.arena import ALIGNMENT, Lifetime, arrange
 from tensmith.backend.native.choose.choosers import Chooser, estimated
 from tensmith.backend.native.images import Images
 from tensmith.backend.native.in_place import add_in_place
+from tensmith.backend.native.invented import demand_other_names, invented, spelled
 from tensmith.backend.native.layout import Action, Layout, lay_out
 from tensmith.backend.native.prepare.pipeline import PassRecord, prepared
 from tensmith.backend.native.steps.graph import seen, step_graph
@@ -137,6 +138,7 @@ def make_plan(
     for node in program.nodes:
         if node.opaque is not None and node.output not in program.static_values:
             raise EngineError(f"{node.label} has no native kernel yet; another engine runs it")
+    demand_other_names(program)
     graph = placed(step_graph(program, isa))
     steps = group(graph)
     values = {name for step in steps for name in (step.output, *reads(step))}
@@ -164,17 +166,18 @@ def _memory(
         for index, name in enumerate(program.inputs)
     }
     for index, name in enumerate(program.outputs):
-        outside[f"output {name}"] = BufferPlace("outputs", index, _size(layout.images[name]))
+        outside[invented(name, "of the caller")] = BufferPlace("outputs", index, _size(layout.images[name]))
     touched = layout.touched()
     spans = {
-        f"scratch {index}": Lifetime(size, phase, phase)
+        invented(str(index), "scratch"): Lifetime(size, phase, phase)
         for phase, actions in enumerate(layout.phases)
         for index in actions
         if (size := layout.actions[index].work.scratch_bytes)
     }
     for root in touched:
         if (size := layout.buffer(root).size) >= _MOST_ELEMENTS:
-            raise EngineError(f"'{root}' takes {size} elements with its pads; native takes up to 2^31")
+            name = spelled(root)
+            raise EngineError(f"'{name}' takes {size} elements with its pads; native takes up to 2^31")
     stride = {
         root: layout.buffer(root).bytes
         if root in layout.tight  # seen as one tensor, so that images follow each other without gaps
@@ -202,7 +205,7 @@ def _memory(
     scratch = {
         index: offsets[name]
         for index in range(len(layout.actions))
-        if (name := f"scratch {index}") in offsets
+        if (name := invented(str(index), "scratch")) in offsets
     }
     return places, scratch, total, spans
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tensmith.backend.native.invented import spelled
 from tensmith.backend.native.layout import Action
 from tensmith.backend.native.plan import FUNCTION, NativePlan
 from tensmith.kernel.algorithm import Kernel
@@ -167,7 +168,7 @@ def _call(plan: NativePlan, index: int, action: Action, name: str) -> str:
 
 def in_comment(name: str) -> str:
     """A name that a stranger chose, for a comment in C: nothing in it ends a comment or splices a line."""
-    return re.sub(r"[^A-Za-z0-9_.:/ -]", "_", name)[:_LONGEST_NAME]
+    return re.sub(r"[^A-Za-z0-9_.:/ -]", "_", spelled(name))[:_LONGEST_NAME]
 
 
 def _clear(plan: NativePlan, action: Action, loop: str) -> list[str]:
@@ -193,7 +194,7 @@ def _clear(plan: NativePlan, action: Action, loop: str) -> list[str]:
 
 def _address(plan: NativePlan, value: str, count: int) -> str:
     place = plan.places[value]
-    type_ = "uint8_t" if value in plan.layout.parameters else "float"
+    type_ = plan.layout.buffer(value).c_type
     base = f"({type_} *)hidden(arena + {place.start})"
     if place.region != "arena":
         base = f"({type_} *){place.region}[{place.start}]"

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tensmith.backend.native.invented import invented
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.integers import IntegerOperands
 from tensmith.backend.native.steps.operands import Free
@@ -53,7 +54,7 @@ def dynamic_layer(graph: StepGraph, node: Node, free: Free) -> tuple[list[Step],
     if made is None:
         return None
     step, nodes = made
-    range_, table = _range(graph, encoder), f"numbers of {node.output}"
+    range_, table = _range(graph, encoder), invented(node.output, "numbers")
     graph.tables[table] = HEADER + FIELDS * isa.round_up(columns)
     return (
         [
@@ -81,7 +82,7 @@ def encoded(graph: StepGraph, node: Node) -> list[Step]:
 
 
 def _range(graph: StepGraph, encoder: Node) -> str:
-    name = f"range of {encoder.outputs[0]}"
+    name = invented(encoder.outputs[0], "range")
     graph.tables[name] = 2
     return name
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from tensmith.backend.native.invented import invented
 from tensmith.backend.native.steps.elementwise import is_elementwise
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.parts import cuts, padded_slice
@@ -44,7 +45,8 @@ def placed(graph: StepGraph) -> StepGraph:
             found.discard(node)
     tensors = frozenset(found)
     names = {
-        value: f"{value} as a tensor" if _both(graph, tensors, value) else value for value in graph.shapes
+        value: invented(value, "as a tensor") if _both(graph, tensors, value) else value
+        for value in graph.shapes
     }
     result = replace(graph, tensors=tensors, names=names)
     for value in graph.quantized:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tensmith.backend.native.invented import invented
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Reads
 from tensmith.backend.native.steps.step import Array, Dense, Step
@@ -114,7 +115,7 @@ def _stage(gates: tuple[int, ...], values: Sequence[Expr]) -> GateStage:
 
 def _table(graph: StepGraph, node: Node, routine: RecurrentFold) -> str:
     """What holds all that the fold makes."""
-    name = f"states of {node.output}"
+    name = invented(node.output, "states")
     graph.tables[name] = routine.size
     return name
 
