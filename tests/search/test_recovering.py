@@ -92,7 +92,7 @@ def test_rounds_halve_and_fill_the_time(seconds: float, step: float) -> None:
     counts = [count for count, _ in found]
     assert counts in ([1, 1], [2**k for k in reversed(range(len(found)))])
     assert math.fsum(count * each for count, each in found) == pytest.approx(seconds)
-    assert counts[0] == 1 or found[0][1] >= max(20, 8000 * step)
+    assert counts[0] == 1 or found[0][1] >= max(20, 12_000 * step)
     growth = 0.5 if counts == [1, 1] else 2
     assert all(after == pytest.approx(growth * each) for (_, each), (_, after) in itertools.pairwise(found))
     assert rounds(seconds, 0, step) == []

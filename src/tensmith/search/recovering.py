@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FARTHEST = 30.0
 # The most that are trained; the least steps, and seconds, of one in the first round. What is lost falls with
 # the square root of steps over so many: plans that lose more would cost the time and end beyond the budget.
-_MOST, _LEAST_STEPS, _LEAST_SECONDS, _FIRST_STEPS = 8, 8000, 20.0, 400
+_MOST, _LEAST_STEPS, _LEAST_SECONDS, _FIRST_STEPS = 8, 12_000, 20.0, 3000
 # The time of a plan that is trained alone, in first rounds of it.
 _ALONE = 1.5
 # Seconds of a step where none could be timed.
