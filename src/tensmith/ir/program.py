@@ -16,7 +16,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir.edits import Edit, edited
 from tensmith.ir.infer import Facts, constant_facts, infer_node, typed_call
 from tensmith.ir.op import Attrs, Node, Typed
-from tensmith.ir.types import TensorType
+from tensmith.ir.types import TensorType, UnknownType
 
 # What written files name as their producer, and the metadata key under which they keep the producer of the
 # file they came from.
@@ -96,7 +96,7 @@ class Program:
         """The type of a value."""
         found = self.facts[value].type
         if found is None:
-            raise ProgramError(f"the type of '{value}' is not known")
+            raise UnknownType(f"the type of '{value}' is not known")
         return found
 
     @cached_property

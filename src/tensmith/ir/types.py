@@ -15,6 +15,11 @@ from tensmith.formula.poly import Dim, Poly, simplify_dim
 
 Shape: TypeAlias = tuple[Dim, ...]
 
+
+class UnknownType(ProgramError):
+    """A type, or a rank, is asked for that is known only when the program runs."""
+
+
 # TensIR's short names, in the order of NumPy's and ml_dtypes' own.
 DTYPES: dict[str, np.dtype] = {
     "f64": np.dtype(np.float64), "f32": np.dtype(np.float32), "f16": np.dtype(np.float16),
@@ -88,7 +93,7 @@ class TensorType:
     def dims(self) -> Shape:
         """The shape, where the rank must be known."""
         if self.shape is None:
-            raise ProgramError("a tensor of unknown rank stands where a shape is needed")
+            raise UnknownType("a tensor of unknown rank stands where a shape is needed")
         return self.shape
 
     @property

@@ -15,6 +15,7 @@ from tensmith.formula.expr import Formula
 from tensmith.ir import Node, Program
 from tensmith.ir.edits import Edit as Edit
 from tensmith.ir.edits import edited
+from tensmith.ir.types import UnknownType
 from tensmith.registry import Registry
 from tensmith.rewrite.case import Case
 from tensmith.rewrite.term import Term
@@ -172,9 +173,14 @@ class NodeRule(Rule):
         return found or None if isinstance(found, str) else None
 
     def edit(self, program: Program, site: str) -> Edit | str:
-        """The edit at a site, or why there is none."""
+        """The edit at a site, or why there is none: types that a rule asks for may not be known."""
         node = program.producers.get(site)
-        return self.rewrite(program, node) if node is not None and self._looks_at(node) else ""
+        if node is None or not self._looks_at(node):
+            return ""
+        try:
+            return self.rewrite(program, node)
+        except UnknownType as error:
+            return str(error)
 
 
 class ExactRules(Registry[Rule]):

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from textwrap import dedent
 
 import numpy as np
 import pytest
+from golden import program
 
 from tensmith.equality.programs import compare_programs
-from tensmith.ir import Program
+from tensmith.formula.poly import Poly
+from tensmith.ir import Node, Program
+from tensmith.ir.edits import reading_as
 from tensmith.ir.interpreter import interpret
+from tensmith.ir.part import without_dead
 from tensmith.ir.program import make_node
 from tensmith.ir.text import parse_program
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.match import Match, match
 from tensmith.rewrite.rule import EXACT
 from tensmith.rewrite.term import Var, ops
-from tensmith.rewrite.trail import exhaust, in_phase, simplify
+from tensmith.rewrite.trail import applied, exhaust, in_phase, simplify
 
 UNKNOWN_RANK = """program p {
   input %x: f32[2, 3]
@@ -102,6 +107,76 @@ def test_simpler_programs_compute_the_same(text: str, inputs: dict[str, np.ndarr
     for after in (simplify(program).program, exhaust(simplify(program), in_phase("fold")).program):
         found = interpret(after, inputs)["y"]
         assert found.shape == wanted.shape and np.array_equal(found, wanted)
+
+
+RANKLESS = (
+    """
+    %a: f32[*] = transpose(%x) {perm = [0, 2, 1]}
+    %y: f32[*] = transpose(%a) {perm = [0, 2, 1]}
+    """,
+    """
+    %a: f32[*] = transpose(%x)
+    %b: f32[*] = relu(%a)
+    %y: f32[*] = transpose(%b)
+    """,
+    """
+    %a: f32[*] = transpose(%x)
+    %b: f32[*] = transpose(%z)
+    %y: f32[*] = add(%a, %b)
+    """,
+    """
+    const %w: f32[2, 2] = [[1.0, 2.0], [3.0, 4.0]]
+    const %v: f32[2, 2] = [[1.0, 2.0], [3.0, 5.0]]
+    %a: f32[*] = matmul(%x, %w)
+    %b: f32[*] = matmul(%x, %v)
+    %y: f32[*] = concat(%a, %b) {axis = 1}
+    """,
+    """
+    const %w: f32[1, 2, 1, 1] = [[[[1.0]], [[2.0]]]]
+    %a: f32[*] = concat(%x, %z) {axis = 1}
+    %y: f32[*] = conv(%a, %w)
+    """,
+    """
+    const %c: f32[2] = [1.0, 3.0]
+    const %w: f32[2, 2] = [[1.0, 2.0], [3.0, 4.0]]
+    %a: f32[*] = mul(%x, %c)
+    %y: f32[*] = matmul(%a, %w)
+    """,
+)
+
+
+def behind_mystery(made: Program) -> Program:
+    """The program with inputs that an operator gives of which nothing is known."""
+    strange = tuple(Node("onnx.Mystery", (name,), (f"{name}.odd",), opaque=b"") for name in made.inputs)
+    odd = {name: f"{name}.odd" for name in made.inputs}
+    nodes = (*strange, *(reading_as(node, odd) for node in made.nodes))
+    return without_dead(replace(made, nodes=nodes, _known={}))
+
+
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize("number", range(len(RANKLESS)))
+def test_where_no_rank_is_known_rules_that_need_one_do_not_apply(number: int, typed: bool) -> None:
+    body = RANKLESS[number]
+    made = program(f"input %x: f32[*]\ninput %z: f32[*]\n{dedent(body)}return %y")
+    made = made if typed else behind_mystery(made)
+    assert simplify(made).program.digest == made.digest
+    assert list(applied(made, in_phase("offer"))) == []
+
+
+def test_parts_of_so_many_channels_as_a_run_has_stay_joined() -> None:
+    style = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    nodes = (
+        make_node("resize", ("x", "", "s"), ("large",), style),
+        make_node("concat", ("z", "large"), ("both",), {"axis": 1}),
+        make_node("conv", ("both", "w"), ("y",)),
+    )
+    constants = {"s": np.array([1, 1, 2, 2], "f"), "w": np.ones((4, 11, 1, 1), "f")}
+    inputs = {"x": TensorType("f32", (1, 8, 4, 4)), "z": TensorType("f32", (1, 3, 8, 8))}
+    made = Program("p", inputs, ("y",), nodes, constants)
+    rule = EXACT["enlarged_behind_conv"]
+    assert rule.applies(made, "y")
+    inputs["z"] = TensorType("f32", (1, Poly.symbol("c"), 8, 8))
+    assert rule.attempt(replace(made, inputs=inputs, _known={}), "y") is None
 
 
 def test_attributes_that_a_rule_leaves_out_are_the_default() -> None:

@@ -51,6 +51,8 @@ class EnlargedBehindConv(NodeRule):
             return _alone(program, node, source) if reason is None else reason
         if normal_axis(source.attrs["axis"], len(program.type(source.output).dims)) != 1:
             return ""
+        if not all(isinstance(program.type(name).dims[1], int) for name in source.inputs):
+            return "how many channels the parts have is not known"
         found = [program.producers.get(name) for name in source.inputs]
         for position, part in enumerate(found):
             if part is not None and len(found) > 1 and _refused(program, part, filters) is None:
