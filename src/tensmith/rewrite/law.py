@@ -318,3 +318,9 @@ def _register(made: Law | Family, order: int, phase: Phase, says: str, found: st
 def floating(m: Match) -> str | None:
     """None if x is of floats."""
     return None if m.type(_X).floating else ""
+
+
+def of_32_bits(m: Match) -> str | None:
+    """None if x is of floats of 32 bits or fewer: of 64, ONNX Runtime has not every op."""
+    type_ = m.type(_X)
+    return None if type_.floating and type_.bits <= 32 else "the numbers are not floats of at most 32 bits"

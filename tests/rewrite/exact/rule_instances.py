@@ -7,7 +7,7 @@ run; SAMPLES are programs for rules whose claims do not look like what they matc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnxruntime
@@ -17,6 +17,7 @@ from tensmith.backend.onnx import to_onnx
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret, interpret_in_float64
+from tensmith.ir.types import DTYPES
 from tensmith.rewrite.instance import numbers, size_names
 from tensmith.rewrite.rule import Rule
 from tensmith.rewrite.told import ToldRule
@@ -204,6 +205,27 @@ def instances(rule: Rule, count: int, seed: int = 0) -> Iterator[Instance]:
                 for name, type_ in made.inputs.items()
             }
             yield Instance(f"sample of {rule.name}, n={size}", made, inputs)
+
+
+def retyped(instance: Instance, dtype: str) -> Instance | None:
+    """An instance whose floats are of another type; None where that is no program."""
+    type_ = DTYPES[dtype]
+
+    def turned(arrays: Arrays) -> Arrays:
+        return {name: a.astype(type_) if a.dtype == np.float32 else a for name, a in arrays.items()}
+
+    made, inputs = instance.program, turned(instance.inputs)
+    made = replace(
+        made,
+        inputs={n: t.with_dtype(dtype) if t.dtype == "f32" else t for n, t in made.inputs.items()},
+        constants=turned(made.constants),
+        _known={},
+    )
+    try:
+        len(made.facts)
+    except ProgramError:
+        return None
+    return Instance(f"{instance.origin} of {dtype}", made, inputs)
 
 
 def applied(rule: Rule, instance: Instance) -> Program | None:

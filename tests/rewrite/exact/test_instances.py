@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rule_instances import applied, difference, instances, runtime_difference
+from rule_instances import applied, difference, instances, retyped, run_onnx, runtime_difference
 
 from tensmith.ir import Program
 from tensmith.rewrite.rule import EXACT
@@ -34,6 +34,19 @@ def test_a_rule_keeps_what_onnx_runtime_computes(name: str) -> None:
         after = applied(rule, instance)
         if after is not None:
             assert not runtime_difference(instance.program, after, instance.inputs), instance.origin
+
+
+@pytest.mark.parametrize("dtype", ["i32", "i64", "f64", "f16"])
+@pytest.mark.parametrize("name", list(EXACT))
+def test_onnx_runtime_runs_what_it_ran_of_other_types(name: str, dtype: str) -> None:
+    rule = EXACT[name]
+    for instance in instances(rule, 1, seed=1):
+        other = retyped(instance, dtype)
+        after = None if other is None else applied(rule, other)
+        if other is not None and after is not None:
+            ran = not isinstance(run_onnx(other.program, other.inputs), str)
+            refused = run_onnx(after, other.inputs)
+            assert not ran or not isinstance(refused, str), f"{other.origin}: {refused}"
 
 
 def sabotaged(program: Program) -> Program:

@@ -179,6 +179,22 @@ def test_parts_of_so_many_channels_as_a_run_has_stay_joined() -> None:
     assert rule.attempt(replace(made, inputs=inputs, _known={}), "y") is None
 
 
+@pytest.mark.parametrize("dtype", ["i32", "i64", "u32"])
+def test_products_of_whole_numbers_are_no_gemm(dtype: str) -> None:
+    """ONNX Runtime has none for them."""
+    made = program(
+        f"""
+        input %x: {dtype}[n, 2]
+        const %w: {dtype}[2, 2] = [[1, 2], [3, 4]]
+        const %b: {dtype}[2] = [5, 6]
+        %a: {dtype}[n, 2] = matmul(%x, %w)
+        %y: {dtype}[n, 2] = add(%a, %b)
+        return %y
+        """
+    )
+    assert simplify(made).trail == ()
+
+
 def test_attributes_that_a_rule_leaves_out_are_the_default() -> None:
     program = parse_program(KEPT)
     assert EXACT["rms_norm_from_parts"].attempt(program, "y") is None

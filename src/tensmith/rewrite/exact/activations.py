@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.ir.ops.elementwise import single
-from tensmith.rewrite.law import family, floating, law
+from tensmith.rewrite.law import family, floating, law, of_32_bits
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, Later, Number, Term, Use, Var, ops
 from tensmith.rewrite.values import uniform
@@ -39,7 +39,7 @@ def one_number(m: Match) -> str | None:
 
 def attribute_number(m: Match) -> str | None:
     """None if c is such a number, and one that an attribute holds."""
-    return one_number(m) or _unrounded(m)
+    return of_32_bits(m) or one_number(m) or _unrounded(m)
 
 
 def _unrounded(m: Match) -> str | None:
@@ -58,7 +58,7 @@ family(
     order=39,
 )
 law("swish_from_exp", X / (ops.exp(-X) + 1), ops.swish(X), ops.sigmoid(X), when=floating, order=39)
-law("softsign_from_abs", X / (ops.abs(X) + 1), ops.softsign(X), X, when=floating, order=39)
+law("softsign_from_abs", X / (ops.abs(X) + 1), ops.softsign(X), X, when=of_32_bits, order=39)
 law(
     "mish_from_softplus",
     X * ops.tanh(ops.softplus(X)),
@@ -162,7 +162,14 @@ real(
 )
 law("leaky_of_slope_one", ops.leaky_relu(X, attrs={"alpha": 1.0}), ops.identity(X), -X, phase="fold", order=8)
 law("leaky_of_slope_zero", ops.leaky_relu(X, attrs={"alpha": 0.0}), ops.relu(X), X, phase="fold", order=8)
-law("celu_of_one", ops.celu(X, attrs={"alpha": 1.0}), ops.elu(X), ops.elu(X, attrs={"alpha": 2.0}), order=39)
+law(
+    "celu_of_one",
+    ops.celu(X, attrs={"alpha": 1.0}),
+    ops.elu(X),
+    ops.elu(X, attrs={"alpha": 2.0}),
+    when=of_32_bits,
+    order=39,
+)
 law("elu_of_zero", ops.elu(X, attrs={"alpha": 0.0}), ops.relu(X), X, phase="fold", order=8)
 
 # Bounds

@@ -11,7 +11,7 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.product import Product
 from tensmith.rewrite.exact.products import B, W, X, a_column, gemm
 from tensmith.rewrite.given import Instance, matmul_instances
-from tensmith.rewrite.law import law, lemma
+from tensmith.rewrite.law import floating, law, lemma
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.right_sides import along, attribute
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
@@ -99,7 +99,7 @@ class ScaleBeforeWeights(NodeRule):
         yield lemma("rows", (X * C) @ W, right, wrong, given=given, twin=square)
 
 
-law("matmul_to_gemm", X @ W + C, ops.gemm(X, W, C), ops.gemm(X, W, C, attrs={"transB": 1}),
+law("matmul_to_gemm", X @ W + C, ops.gemm(X, W, C), ops.gemm(X, W, C, attrs={"transB": 1}), when=floating,
     given=matmul_instances((0,)), twin=matmul_instances((0,), w="C C"), c="K", w="C K", order=34)  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from tensmith.ir.ops.product import Product
 from tensmith.rewrite.exact.products import B, W, conv, pointwise
 from tensmith.rewrite.given import Instance
-from tensmith.rewrite.law import family, floating, law
+from tensmith.rewrite.law import family, floating, law, of_32_bits
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Bindings, ConstantTable, Later, Term, Use, Var, ops
 
@@ -236,7 +236,7 @@ def _everything(m: Match) -> str | None:
     shape, attrs = m.type(X).static, m.attrs["pool"]
     dense = all(d == 1 for d in attrs["dilations"] or ())
     whole = shape is not None and tuple(attrs["kernel_shape"]) == shape[2:] and dense
-    return unpadded(m) if whole else "its window is not the whole image"
+    return of_32_bits(m) or unpadded(m) if whole else "its window is not the whole image"
 
 
 _WHOLE = [
