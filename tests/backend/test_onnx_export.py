@@ -116,6 +116,44 @@ def test_an_opaque_node_whose_meaning_would_change_stops_the_rise() -> None:
         to_onnx(program.edit(add=[dequantize], constants=constants))
 
 
+def needing_opset_18(nodes: list[onnx.NodeProto], *domains: str) -> Program:
+    """A program of opset 17 with a maximum over axes that are computed, which opset 17 cannot say."""
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2]),
+        helper.make_tensor_value_info("p", TensorProto.BOOL, []),
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "z")]
+    nodes = [*nodes, helper.make_node("ReduceMax", ["x"], ["y"], axes=[1])]
+    imports = [helper.make_opsetid("", 17), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", values, outputs), opset_imports=imports, ir_version=8
+    )
+    computed = make_node("identity", ("y.axes",), ("axes",))
+    return read_onnx(model).edit(alias={"y.axes": "axes"}).edit(add=[computed])
+
+
+def test_what_changes_its_meaning_in_a_branch_stops_the_rise() -> None:
+    def branch(op: str, **attributes: object) -> onnx.GraphProto:
+        result = helper.make_tensor_value_info(f"{op}.z", TensorProto.FLOAT, None)
+        return helper.make_graph([helper.make_node(op, ["x"], [result.name], **attributes)], op, [], [result])
+
+    def program(last: onnx.GraphProto) -> Program:
+        branches = {"then_branch": branch("Relu"), "else_branch": last}
+        return needing_opset_18([helper.make_node("If", ["p"], ["z"], **branches)])
+
+    assert to_onnx(program(branch("Exp"))).opset_import[0].version == 18
+    with pytest.raises(
+        ProgramError, match=r"opset 18, but ReduceMin in node 'z' \(onnx.If\) means something"
+    ):
+        to_onnx(program(branch("ReduceMin", axes=[1])))
+
+
+def test_operators_of_other_domains_mean_the_same_at_any_opset() -> None:
+    own = helper.make_node("ReduceMin", ["x"], ["z"], domain="my.domain")
+    model = to_onnx(needing_opset_18([own], "my.domain"))
+    assert {entry.domain: entry.version for entry in model.opset_import} == {"": 18, "my.domain": 1}
+
+
 def test_external_weights_are_written_beside_and_read_back(tmp_path: Path) -> None:
     weights = np.arange(6000, dtype=np.float32).reshape(1, 6000)
     program = small(weights)

@@ -26,7 +26,7 @@ from tensmith.ir.onnx_schema import (
     standard_domain,
 )
 from tensmith.ir.op import REQUIRED, Node
-from tensmith.ir.opaque import bind, parse
+from tensmith.ir.opaque import all_nodes, bind, parse
 from tensmith.ir.program import PRODUCER, PRODUCER_KEY, Origin, Program, array_bytes
 from tensmith.ir.types import TensorType
 
@@ -135,17 +135,21 @@ def _required_opset(program: Program) -> int:
 
 
 def _refuse_changed(program: Program, own: int, version: int) -> None:
-    """Opaque operators must mean the same at both opsets."""
+    """The standard's operators in opaque nodes, and in graphs of these, must mean the same at both opsets."""
     for node in program.nodes:
         if node.opaque is None or own == version:
             continue
-        op_type = parse(node.opaque).op_type
-        before, after = find_schema("", op_type, own), find_schema("", op_type, version)
-        if before is not None and (after is None or before.since_version != after.since_version):
-            raise ProgramError(
-                f"the program needs opset {version}, but {node.label} means "
-                f"something else there than at its own opset {own}; export the model at opset {version}"
-            )
+        outer = parse(node.opaque)
+        for proto in all_nodes([outer]):
+            if standard_domain(proto.domain):
+                continue
+            before, after = (find_schema("", proto.op_type, opset) for opset in (own, version))
+            if before is not None and (after is None or before.since_version != after.since_version):
+                where = node.label if proto is outer else f"{proto.op_type} in {node.label}"
+                raise ProgramError(
+                    f"the program needs opset {version}, but {where} means "
+                    f"something else there than at its own opset {own}; export the model at opset {version}"
+                )
 
 
 def _misfit(program: Program, node: Node, version: int) -> str | None:

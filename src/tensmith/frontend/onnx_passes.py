@@ -6,7 +6,7 @@ only one that ONNX's checker has passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import onnx
 import onnx.inliner
@@ -16,7 +16,7 @@ from tensmith.errors import ModelError, first_line
 from tensmith.formula.arith import Array
 from tensmith.frontend.onnx_tensor import ExternalFiles, read_tensor
 from tensmith.ir.onnx_schema import NEWEST_OPSET, OLDEST_OPSET, standard_domain
-from tensmith.ir.opaque import subgraphs
+from tensmith.ir.opaque import all_nodes, subgraphs
 
 _MAX_INLINED_NODES = 1_000_000
 # Tensors up to this size stay in graphs handed to the passes: they may hold shapes.
@@ -46,21 +46,13 @@ def _refuse(
     became: Mapping[str, tuple[int, str]], nodes: Iterable[onnx.NodeProto], old: int, new: int, label: str
 ) -> None:
     """ModelError at the first operator that has become another one between two opsets."""
-    for node in _all_nodes(nodes):
+    for node in all_nodes(nodes):
         since, was = became.get(node.op_type, (old, ""))
         if old < since <= new and standard_domain(node.domain) == "":
             raise ModelError(
                 f"{label} has a {node.op_type} of opset {old}, {was}, which nothing converts; "
                 f"export it again at opset {since} or newer"
             )
-
-
-def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """These and those of graphs in them."""
-    for node in nodes:
-        yield node
-        for inner in subgraphs(node):
-            yield from _all_nodes(inner.node)
 
 
 def _state_positions(

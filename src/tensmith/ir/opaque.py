@@ -22,6 +22,14 @@ def subgraphs(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
+def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Nodes, and those of the graphs in them."""
+    for node in nodes:
+        yield node
+        for inner in subgraphs(node):
+            yield from all_nodes(inner.node)
+
+
 def captures(proto: onnx.NodeProto) -> tuple[str, ...]:
     """Values that the subgraphs of a node read from outside, each once, in order of first reading."""
     return tuple(dict.fromkeys(name for graph in subgraphs(proto) for name in _free(graph)))

@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 from rule_instances import applied, difference, instances, retyped, run_onnx, runtime_difference
 
-from tensmith.ir import Program
+from tensmith.backend.onnx import to_onnx
+from tensmith.errors import ProgramError
+from tensmith.ir import Origin, Program
+from tensmith.ir.onnx_schema import OLDEST_OPSET
 from tensmith.rewrite.rule import EXACT
 
+# Rules that act unasked.
+DEFAULT = [name for name, rule in EXACT.unproved().items() if rule.phase in ("simplify", "fold")]
 # Instances of each claim by the interpreter, and by ONNX Runtime, where each costs two sessions.
 _SOME, _FEW = 5, 2
 
@@ -47,6 +52,25 @@ def test_onnx_runtime_runs_what_it_ran_of_other_types(name: str, dtype: str) -> 
             ran = not isinstance(run_onnx(other.program, other.inputs), str)
             refused = run_onnx(after, other.inputs)
             assert not ran or not isinstance(refused, str), f"{other.origin}: {refused}"
+
+
+def needed(program: Program) -> int | None:
+    """The opset of a program's file; None where there is none."""
+    try:
+        return to_onnx(program).opset_import[0].version
+    except ProgramError:
+        return None
+
+
+@pytest.mark.parametrize("name", DEFAULT)
+def test_a_simpler_program_needs_no_newer_opset(name: str) -> None:
+    """What tensmith does not know may mean something else there."""
+    rule, oldest = EXACT[name], Origin({"": OLDEST_OPSET})
+    for instance in instances(rule, 1):
+        after = applied(rule, instance)
+        if after is not None:
+            before, now = (needed(replace(side, origin=oldest)) for side in (instance.program, after))
+            assert before is None or (now is not None and now <= before), instance.origin
 
 
 def sabotaged(program: Program) -> Program:

@@ -57,7 +57,7 @@ family(
     when=floating,
     order=39,
 )
-law("swish_from_exp", X / (ops.exp(-X) + 1), ops.swish(X), ops.sigmoid(X), when=floating, order=39)
+law("swish_from_exp", X / (ops.exp(-X) + 1), X * ops.sigmoid(X), ops.sigmoid(X), when=floating, order=39)
 law("softsign_from_abs", X / (ops.abs(X) + 1), ops.softsign(X), X, when=of_32_bits, order=39)
 law(
     "mish_from_softplus",
