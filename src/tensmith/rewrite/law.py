@@ -41,6 +41,7 @@ from tensmith.rewrite.term import (
     resolve,
     show,
 )
+from tensmith.rewrite.values import outgrown
 
 Condition: TypeAlias = Callable[[Match], str | None]
 
@@ -49,6 +50,7 @@ _X = Var("x")
 # The ops that act on each element alone.
 ELEMENTWISE = frozenset(name for name, op in OPS.items() if isinstance(op, Elementwise))
 _CUT_OFF = "whole numbers are cut off"
+_OUTGROWN = "the constants together are beyond what their type holds"
 
 
 @dataclass(eq=False)
@@ -114,7 +116,9 @@ class Law(NodeRule):
             return str(error)
         if before is None or before.shape is None or facts[found.alias.get(site, site)].type != before:
             return ""
-        return _CUT_OFF if any(self._cuts(node, facts) for node in found.add) else found
+        if any(self._cuts(node, facts) for node in found.add):
+            return _CUT_OFF
+        return _OUTGROWN if outgrown(program, found, facts) else found
 
     def _cuts(self, node: Node, facts: Mapping[str, Facts]) -> bool:
         """Whether a node divides whole numbers, or the like, and is not any function of elements."""

@@ -17,7 +17,7 @@ from tensmith.ir.interpreter import interpret
 from tensmith.ir.part import without_dead
 from tensmith.ir.program import make_node
 from tensmith.ir.text import parse_program
-from tensmith.ir.types import TensorType
+from tensmith.ir.types import DTYPES, TensorType
 from tensmith.rewrite.match import Match, match
 from tensmith.rewrite.rule import EXACT
 from tensmith.rewrite.term import Var, ops
@@ -193,6 +193,52 @@ def test_products_of_whole_numbers_are_no_gemm(dtype: str) -> None:
         """
     )
     assert simplify(made).trail == ()
+
+
+FILTERS = np.arange(300, 306).reshape(2, 3, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "first", "then"),
+    [
+        ("f16", ("div", 256), ("div", 256)),
+        ("f16", ("mul", 300), ("mul", 300)),
+        ("f16", ("mul", 2.0**-13), ("mul", 2.0**-13)),
+        ("f16", ("conv", FILTERS), ("mul", [[[300]], [[400]]])),
+        ("f16", ("matmul", FILTERS[..., 0, 0].T), ("div", 2.0**-10)),
+        ("f32", ("div", 1e20), ("div", 1e20)),
+    ],
+)
+def test_constants_that_do_not_fit_their_type_together_stay_apart(
+    dtype: str, first: tuple[str, object], then: tuple[str, object]
+) -> None:
+    shape = {"conv": (1, 3, 2, 2), "matmul": (4, 3)}.get(first[0], (4,))
+
+    def of(dtype: str) -> Program:
+        constants = {
+            name: np.asarray(value, DTYPES[dtype]) for name, (_, value) in {"c": first, "d": then}.items()
+        }
+        nodes = (make_node(first[0], ("x", "c"), ("a",)), make_node(then[0], ("a", "d"), ("y",)))
+        return Program("p", {"x": TensorType(dtype, shape)}, ("y",), nodes, constants)
+
+    narrow, wide = (simplify(of(t)).program for t in (dtype, "f64"))
+    assert (len(narrow.nodes), len(wide.nodes)) == (2, 1)
+    assert all(np.isfinite(array).all() for array in narrow.constants.values())
+
+
+def test_constants_that_are_infinite_come_together() -> None:
+    """As masks are."""
+    made = program(
+        """
+        input %x: f16[2]
+        const %c: f16[2] = [-inf, 0.0]
+        const %d: f16[2] = [1.0, 2.0]
+        %a: f16[2] = add(%x, %c)
+        %y: f16[2] = add(%a, %d)
+        return %y
+        """
+    )
+    assert len(simplify(made).program.nodes) == 1
 
 
 def test_attributes_that_a_rule_leaves_out_are_the_default() -> None:
