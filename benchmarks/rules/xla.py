@@ -187,7 +187,7 @@ _rule("mul/rule01", "x * 1 = x", "no_operation")
 _rule("mul/rule02", "1 * x = x", "no_operation")
 _rule("mul/rule03", "x * 0 = 0", "product_with_zero")
 _rule("mul/rule04", "0 * x = 0", "product_with_zero")
-_rule("mul/rule05", "(x * c) * (y * d) = (x * y) * (c * d)", "constants_of_both")
+_rule("mul/rule05", "(x * c) * (y * d) = (x * y) * (c * d)", "factors_of_both")
 _rule("mul/rule06", "(x * c) * d = x * (c * d)", "multiply_constants")
 _lemma(
     "mul/rule07",

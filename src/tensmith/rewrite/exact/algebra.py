@@ -1,7 +1,8 @@
 """Sums, products and quotients of elements, with fewer operations in them.
 
 Measure: operations on values that vary. Every simplification removes one, or turns one on them into one on
-constants; no form does.
+constants. What multiplies values that vary and were not multiplied before is a form all the same: its product
+may be beyond what a type holds.
 """
 
 from __future__ import annotations
@@ -118,11 +119,18 @@ family(
     [
         ((X + C) + (Y + D), (X + Y) + (C + D), (X + Y) + (C - D)),
         ((X + C) - (Y + D), (X - Y) + (C - D), (X - Y) + (C + D)),
+    ],
+    when=varying,
+    order=44,
+)
+family(
+    "factors_of_both",
+    [
         ((X * C) * (Y * D), (X * Y) * (C * D), (X * Y) * (C / D)),
         ((X * C) / (Y * D), (X / Y) * (C / D), (X / Y) * (C * D)),
     ],
     when=varying,
-    order=44,
+    phase="form",
 )
 family(
     "collect_multiples",
@@ -192,17 +200,26 @@ law(
     X / (Y * Z),
     X / (Y / Z),
     when=floating,
+    phase="form",
     says="(x / y) / z = x / (y * z): a product costs less than a quotient.",
 )
-law("divide_by_quotient", X / (Y / Z), (X * Z) / Y, (X * Y) / Z, when=floating)
-law("quotients_divided", (X / Y) / (Z / V), (X * V) / (Y * Z), (X * Z) / (Y * V), when=floating, order=49)
-law("product_of_quotients", (X / Y) * (Z / V), (X * Z) / (Y * V), (X * V) / (Y * Z), when=floating)
+law("divide_by_quotient", X / (Y / Z), (X * Z) / Y, (X * Y) / Z, when=floating, phase="form")
+law("quotients_divided", (X / Y) / (Z / V), (X * V) / (Y * Z), (X * Z) / (Y * V), when=floating, phase="form")
+law(
+    "product_of_quotients",
+    (X / Y) * (Z / V),
+    (X * Z) / (Y * V),
+    (X * V) / (Y * Z),
+    when=floating,
+    phase="form",
+)
 law(
     "product_of_reciprocals",
     ops.reciprocal(X) * ops.reciprocal(Y),
     ops.reciprocal(X * Y),
     X * Y,
     when=floating,
+    phase="form",
 )
 law("power_of_half", X**0.5, ops.sqrt(X), X * X, when=floating)
 law("power_of_minus_one", X**-1, ops.reciprocal(X), -X, when=floating)

@@ -113,7 +113,7 @@ fields(
     ],
     order=47,
 )
-field("reciprocal_over", ops.reciprocal(X) / Y, ops.reciprocal(X * Y), X / Y)
+field("reciprocal_over", ops.reciprocal(X) / Y, ops.reciprocal(X * Y), X / Y, phase="form")
 
 # Comparisons with a part of oneself
 

@@ -1,6 +1,7 @@
 """Exponentials, logarithms and roots: one for two. All hold over the reals alone, so their phase is "fold".
 
-Measure: calls of such functions, then other operations on values that vary.
+Measure: calls of such functions, then other operations on values that vary. Those that take one of a product
+or a quotient are forms all the same, as this may be beyond what a type holds where its parts are not.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ real("quotient_by_exp", X / exp(Y), X * exp(-Y), X * exp(Y))
 real("exp_of_log", exp(log(X)), X, -X)
 real("log_of_exp", log(exp(X)), X, -X)
 real("square_of_exp", exp(X) ** 2, exp(X + X), exp(X))
-real("log_plus_log", log(X) + log(Y), log(X * Y), log(X + Y))
-real("log_minus_log", log(X) - log(Y), log(X / Y), log(Y / X))
+real("log_plus_log", log(X) + log(Y), log(X * Y), log(X + Y), phase="form")
+real("log_minus_log", log(X) - log(Y), log(X / Y), log(Y / X), phase="form")
 real("log_of_reciprocal", log(ops.reciprocal(X)), -log(X), log(X))
 real("log_of_root", log(sqrt(X)), log(X) * 0.5, log(X) * 2)
 real("log_of_scaled_exp", log(exp(X) * Y), X + log(Y), X * log(Y))
-real("root_times_root", sqrt(X) * sqrt(Y), sqrt(X * Y), sqrt(X + Y))
-real("root_over_root", sqrt(X) / sqrt(Y), sqrt(X / Y), sqrt(Y / X))
+real("root_times_root", sqrt(X) * sqrt(Y), sqrt(X * Y), sqrt(X + Y), phase="form")
+real("root_over_root", sqrt(X) / sqrt(Y), sqrt(X / Y), sqrt(Y / X), phase="form")
 real("root_squared", sqrt(X) ** 2, X, -X)
 real("root_of_square", sqrt(X * X), ops.abs(X), X)
 real("root_of_squared", sqrt(X**2), ops.abs(X), X)

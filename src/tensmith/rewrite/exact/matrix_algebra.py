@@ -163,13 +163,13 @@ _TWO = matmul_instances(y="*L C K")
 law(
     "scales_meet",
     (X * C) @ (Y * D),
-    (X @ Y) * (C * D),
-    (X @ Y) * (C + D),
+    (X * (C * D)) @ Y,
+    (X * (C + D)) @ Y,
     given=_TWO,
     c="",
     d="",
     when=floating,
-    says="(x * c) @ (y * d) = (x @ y) * (c * d), c and d one number each.",
+    says="(x * c) @ (y * d) = (x * (c * d)) @ y, c and d one number each.",
 )
 law("signs_meet", (-X) @ (-Y), X @ Y, -(X @ Y), given=_TWO, when=floating)
 family(
