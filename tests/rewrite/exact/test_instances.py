@@ -41,6 +41,7 @@ def test_a_rule_keeps_what_onnx_runtime_computes(name: str) -> None:
             assert not runtime_difference(instance.program, after, instance.inputs), instance.origin
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dtype", ["i32", "i64", "f64", "f16"])
 @pytest.mark.parametrize("name", list(EXACT))
 def test_onnx_runtime_runs_what_it_ran_of_other_types(name: str, dtype: str) -> None:
