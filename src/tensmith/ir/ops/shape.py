@@ -151,6 +151,8 @@ class Range(Op):
     16-bit floats are computed in 32 bits, which is what stash_type = 1 says.
     """
 
+    jumps = True  # how many there are
+
     def accepts(self, call: Typed) -> str | None:
         """Only the default precision of 16-bit floats."""
         return None if call.attrs["stash_type"] == 1 else f"stash_type={call.attrs['stash_type']}"

@@ -115,7 +115,7 @@ def values_of_constants(
 
     But what decides something by a float (a comparison, a floor, the place of the largest) has it as engines
     do, rounded at every step. What no later node needs is let go. ProgramError where a node reads anything
-    else.
+    else, or a value has not the shape of its type.
     """
     last = {name: node for node in nodes for name in node.inputs}
     deciding = {node for node in nodes if _decides(program, node)}
@@ -140,6 +140,9 @@ def values_of_constants(
             if name and array is not None:
                 values[name] = _widened(array, program.type(name))
             if name in wanted:
+                type_ = program.type(name)
+                if type_.static not in (None, values[name].shape):
+                    raise ProgramError(f"'{name}' folds to the shape {values[name].shape}, and is {type_}")
                 yield name, values[name]
         for name in node.inputs:
             if last[name] is node:
