@@ -154,6 +154,40 @@ def test_a_fold_is_held_against_what_rounds_its_inputs_as_declared(last: str) ->
     assert fold_error(before, after) == FoldError(1, 0.0, "whole")
 
 
+def test_a_range_is_folded_as_long_as_it_is_declared() -> None:
+    """From 0.1 to 0.4 by 0.1 there are 4 numbers in f32, and 3 where each is widened to f64."""
+    constants = {name: np.array(value, np.float32) for name, value in [("a", 0.1), ("b", 0.4), ("c", 0.1)]}
+    nodes = (
+        make_node("range", ("a", "b", "c"), ("r",)),
+        make_node("reduce_sum", ("r",), ("whole",), {"keepdims": 0}),
+        make_node("mul", ("x", "whole"), ("y",)),
+    )
+    before = Program("range", {"x": TensorType("f32", (1,))}, ("y",), nodes, constants)
+    after = EXACT["fold_constants"].apply(before, EVERYWHERE)
+    assert after.constants["whole"] == np.float32(1)
+    error = fold_error(before, after)
+    assert error.constant == "whole" and error.ulps <= 0.5
+
+
+def test_folded_text_is_compared() -> None:
+    constants = {
+        "labels": np.array(["a", "b", "c"], object),
+        "last": np.array(-1, np.int64),
+        "axes": np.array([0], np.int64),
+    }
+    nodes = (
+        make_node("gather", ("labels", "last"), ("label",), {"axis": 0}),
+        make_node("unsqueeze", ("label", "axes"), ("row",)),
+        make_node("gather", ("row", "i"), ("y",), {"axis": 0}),
+    )
+    before = Program("text", {"i": TensorType("i64", (1,))}, ("y",), nodes, constants)
+    after = EXACT["fold_constants"].apply(before, EVERYWHERE)
+    assert after.constants["row"].tolist() == ["c"]
+    assert fold_error(before, after) == FoldError(1, 0.0, "row")
+    other = after.with_constants({"row": np.array(["a"], object)})
+    assert fold_error(before, other).ulps == np.inf
+
+
 def test_a_constant_that_a_rule_makes_of_data_is_no_fold() -> None:
     nodes = (
         make_node("softmax", ("x",), ("p",), {"axis": -1}),

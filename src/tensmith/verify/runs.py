@@ -117,7 +117,7 @@ def _ulps(constant: Array, reference: Array) -> float:
     """The largest distance in units in the last place of the constant's type; infinite if not comparable."""
     if constant.shape != reference.shape:
         return float("inf")
-    if constant.dtype.kind in "iub":
+    if constant.dtype.kind in "iubcOSU":
         return 0.0 if np.array_equal(constant, reference) else float("inf")
     if constant.size == 0:
         return 0.0
