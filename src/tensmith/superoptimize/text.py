@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from tensmith.ir import Node, Program
 from tensmith.ir.edits import in_order
 from tensmith.ir.handlers import Handlers
+from tensmith.ir.ops.slicing import python_slice
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.array_rules import alike, einsum
 from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule, call
@@ -302,8 +303,9 @@ def _slice(w: _Text, node: Node) -> str:
     steps = more[1] if len(more) > 1 else [1] * len(starts)
     parts = [":"] * len(shape)
     for start, stop, axis, step in zip(starts, stops, axes, steps):
-        last = "" if step < 0 and stop < -shape[axis] else str(min(stop, shape[axis]))
-        parts[axis] = f"{start}:{last}:{step}"
+        cut = python_slice(shape[axis], start, stop, step)
+        last = "" if cut.stop is None else str(min(stop, shape[axis]))
+        parts[axis] = f"{cut.start}:{last}:{step}"
     return f"{w.value(node.inputs[0])}[{', '.join(parts)}]"
 
 

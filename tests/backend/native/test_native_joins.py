@@ -145,3 +145,10 @@ def test_a_part_of_an_input_is_seen_under_another_shape(rows: int, tmp_path: Pat
     bounds = (net.constant(values=np.array(ends)) for ends in ([2, 3], [2 + rows, 3 + min(rows, 2)], [2, 3]))
     cut = net.add("slice", "x", *bounds)
     close(net.program(net.conv(cut, 4, 8), net.add("flatten", cut)), tmp_path)
+
+
+def test_a_slice_backward_from_before_the_first_row_is_that_row(tmp_path: Path) -> None:
+    net = Net(2, 4, 8, 6)
+    bounds = (net.constant(values=np.array([value])) for value in (-20, -30, 2, -1))
+    cut = net.add("slice", "x", *bounds)
+    close(net.program(net.add("relu", cut)), tmp_path)

@@ -67,6 +67,9 @@ def test_parts_must_add_up() -> None:
         (100, -100, 0, -3),
         (4, -6, 1, -1),
         (3, 1, 0, 1),
+        (-100, -FAR, 0, -1),
+        (-7, -100, 1, -2),
+        (-100, 0, 0, -1),
     ],
 )
 def test_slice(start: int, end: int, axis: int, step: int) -> None:
@@ -82,11 +85,23 @@ bounds = st.integers(-9, 9) | st.sampled_from([FAR, -FAR])
 
 
 @given(st.integers(0, 6), bounds, bounds, st.sampled_from([-3, -2, -1, 1, 2, 3]))
-def test_resolved_slices_are_those_of_numpy(size: int, start: int, end: int, step: int) -> None:
+def test_resolved_slices_are_those_of_the_standard(size: int, start: int, end: int, step: int) -> None:
     first, count = resolve_slice(size, start, end, step)
     assert isinstance(first, int) and isinstance(count, int)
-    stop = None if step < 0 and end < -size else end
-    assert list(range(size)[start:stop:step]) == [first + step * i for i in range(count)]
+    low, high = ((0, 0), size) if step > 0 else ((0, -1), size - 1)
+    begin, stop = (
+        min(max(bound + size * (bound < 0), least), high) for bound, least in zip((start, end), low)
+    )
+    assert list(range(begin, stop, step)) == [first + step * i for i in range(count)]
+
+
+@pytest.mark.parametrize("end", [2**31 - 1, FAR])
+def test_a_backward_slice_that_runtimes_read_otherwise_is_not_claimed(end: int) -> None:
+    """ONNX Runtime ends at the front there, the standard and its reference at the other end."""
+    types = (TensorType("f32", (3,)), *[TensorType("i64", (1,))] * 4)
+    for step, claimed in ((-1, False), (1, True)):
+        call = Typed({}, types, (None, ints(0), ints(end), ints(0), ints(step)))
+        assert (OPS["slice"].accepts(call) is None) == claimed
 
 
 @pytest.mark.parametrize(
@@ -98,6 +113,7 @@ def test_resolved_slices_are_those_of_numpy(size: int, start: int, end: int, ste
         (-1, FAR, 1, (S - 1, 1)),
         (-1, -FAR, -1, (S - 1, S)),
         (0, FAR, 2, (0, (S + 1) // 2)),
+        (FAR, -FAR, -1, (S - 1, S)),
     ],
 )
 def test_slices_of_symbolic_sizes(start: int, end: int, step: int, expected: tuple[Dim, Dim]) -> None:
@@ -108,6 +124,8 @@ def test_what_is_not_provable_is_a_fresh_size() -> None:
     """S may be 3, and then S[:5] has 3 elements."""
     _, count = resolve_slice(S, 0, 5, 1)
     assert isinstance(count, Poly) and count != 5 and count != S
+    first, _ = resolve_slice(S, -FAR, -FAR, -1)
+    assert isinstance(first, Poly)
 
 
 def test_of_a_size_that_may_be_0_nothing_is_cut_for_sure() -> None:

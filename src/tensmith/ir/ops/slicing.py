@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # Ends at least this far out mean "to the end", as exporters write it.
 _FAR = 2**31 - 1
+# Where the step is negative, ONNX Runtime reads these ends as "to the front" (onnxruntime#11107).
+_FRONT = (_FAR, 2**63 - 1)
 
 
 @op("concat", onnx="Concat", attributes={"axis": REQUIRED})
@@ -175,6 +177,13 @@ class Slice(Op):
 
     moves = True
 
+    def accepts(self, call: Typed) -> str | None:
+        """No backward slice whose end ONNX Runtime and the standard read as opposite ends of the axis."""
+        ends = call.value(2)
+        bounds = zip(() if ends is None else as_dims(ends), call.ints(4) or ())
+        odd = [end for end, step in bounds if step < 0 and end in _FRONT]
+        return f"a backward slice that ends at {odd[0]}" if odd else None
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """ceil((end - start) / step) along each named axis; fresh where that is not known."""
         x = call.type(0)
@@ -219,9 +228,7 @@ class Slice(Op):
         axes, steps = self._axes_steps(len(starts), x.ndim, call.get(3), call.get(4))
         cut = [slice(None)] * x.ndim
         for axis, start, end, step in zip(axes, starts, ends, steps):
-            # A negative step whose end lies before the first element has no Python spelling but None.
-            before_all = step < 0 and end < -x.shape[axis]
-            cut[axis] = slice(start, None if before_all else end, step)
+            cut[axis] = python_slice(x.shape[axis], start, end, step)
         return (x[tuple(cut)],)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
@@ -247,19 +254,28 @@ class Slice(Op):
 def resolve_slice(size: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
     """(first position, number of elements) of size[start:end:step]; fresh symbols where not provable."""
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
-        if step < 0 and end < -size:
-            end = -size - 1
-        found = range(*slice(start, None if step < 0 and end == -size - 1 else end, step).indices(size))
+        found = range(*python_slice(size, start, end, step).indices(size))
         return found.start, len(found)
-    low, high = (0, size) if step > 0 else (-1, simplify_dim(Poly.of(size) - 1))
-    first, last = (_clamped(bound, size, low, high) for bound in (start, end))
+    # Backward from before the first element is that element alone, if there is one.
+    low, high = ((0, 0), size) if step > 0 else ((None, -1), simplify_dim(Poly.of(size) - 1))
+    first, last = (_clamped(bound, size, least, high) for bound, least in zip((start, end), low))
     if first is None or last is None:
         return fresh_size() if first is None else first, fresh_size()
     span = Poly.of(last) - first if step > 0 else Poly.of(first) - last
     return first, simplify_dim((span + (abs(step) - 1)) // abs(step))
 
 
-def _clamped(bound: Dim, size: Dim, low: Dim, high: Dim) -> Dim | None:
+def python_slice(size: int, start: int, end: int, step: int) -> slice:
+    """What takes size[start:end:step] as ONNX means it: both bounds are brought into the axis.
+
+    Backward, Python takes nothing from a start before the first element, and has no end before it but None.
+    """
+    if step > 0:
+        return slice(start, end, step)
+    return slice(max(start, -size), None if end < -size else end, step)
+
+
+def _clamped(bound: Dim, size: Dim, low: Dim | None, high: Dim) -> Dim | None:
     """A slice bound counted from the front and kept between low and high; None where that is not provable."""
     if not isinstance(bound, int):
         beyond = lower_bound(simplify_dim(Poly.of(bound) - size))

@@ -8,6 +8,7 @@ from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.errors import EngineError
 from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
+from tensmith.ir.ops.slicing import python_slice
 from tensmith.kernel.view import StridedView
 
 # (graph, node, its output, what it reads as a view) -> the output as a view of the same memory, or None
@@ -67,7 +68,7 @@ def slice_of(graph: StepGraph, node: Node) -> tuple[list[int], list[int]] | None
     begins, ends = begins or [], ends or []
     axes = list(range(len(begins))) if axes is None else axes
     for axis, begin, end, step in zip(axes, begins, ends, given or [1] * len(begins)):
-        starts[axis], _, steps[axis] = slice(begin, end, step).indices(shape[axis])
+        starts[axis], _, steps[axis] = python_slice(shape[axis], begin, end, step).indices(shape[axis])
     return starts, steps
 
 
