@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from conformance import check, random
 
+from tensmith.ir.op import OPS, Typed
+from tensmith.ir.types import TensorType
+
 
 @pytest.mark.parametrize(
     ("shape", "kernel", "bias", "attrs"),
@@ -26,3 +29,10 @@ def test_conv_transpose(
 ) -> None:
     inputs = [random(*shape), random(*kernel, seed=1), *([random(bias, seed=2)] if bias else [])]
     check("conv_transpose", inputs, attrs, symbolic=False, atol=1e-5)
+
+
+def test_filters_shorter_than_their_stride_are_not_claimed_with_same_padding() -> None:
+    """The standard promises 6 elements, ONNX Runtime gives 5."""
+    attrs = {**OPS["conv_transpose"].attributes, "strides": (2,), "auto_pad": "SAME_UPPER"}
+    types = (TensorType("f32", (1, 1, 3)), TensorType("f32", (1, 1, 1)))
+    assert OPS["conv_transpose"].accepts(Typed(attrs, types, (None, None)))

@@ -51,6 +51,26 @@ def test_auto_pad(mode: str) -> None:
         check("average_pool", [random(1, 2, 6, 7)], attrs, symbolic=False)
 
 
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {"kernel_shape": (3,), "strides": (2,), "auto_pad": "VALID", "ceil_mode": 1},
+        {"kernel_shape": (3,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
+        {"kernel_shape": (1,), "strides": (3,), "auto_pad": "SAME_UPPER"},
+    ],
+)
+@pytest.mark.parametrize("name", ["max_pool", "average_pool", "lp_pool"])
+def test_what_runtimes_compute_otherwise_is_not_claimed(name: str, attrs: dict[str, Any]) -> None:
+    call = Typed({**OPS[name].attributes, **attrs}, (TensorType("f32", (1, 1, 6)),), (None,))
+    assert OPS[name].accepts(call)
+
+
+def test_windows_shorter_than_their_stride() -> None:
+    """Where one element between two of them is left out, as in shortcuts of networks."""
+    check("average_pool", [random(1, 2, 6, 8)], {
+        "kernel_shape": (1, 1), "strides": (2, 2), "auto_pad": "SAME_UPPER"}, symbolic=False)  # fmt: skip
+
+
 def test_positions_in_column_major_order() -> None:
     attrs = {"kernel_shape": (3, 2), "storage_order": 1}
     check("max_pool", [random(2, 2, 6, 7)], attrs, n_outputs=2, formula=False, symbolic=False)

@@ -31,8 +31,20 @@ class ConvTranspose(Op):
     """
 
     def accepts(self, call: Typed) -> str | None:
-        """output_shape and SAME padding need known spatial sizes to become explicit pads."""
-        return unknown_pads(call)
+        """output_shape and SAME padding need known spatial sizes to become explicit pads.
+
+        Filters shorter than their strides leave fewer elements in ONNX Runtime than SAME padding promises.
+        """
+        attrs, w = call.attrs, call.types[1]
+        unknown = unknown_pads(call)
+        if unknown or attrs["output_shape"] or attrs["auto_pad"] in ("NOTSET", "VALID"):
+            return unknown
+        if w is None or w.static is None:
+            return "pads that depend on the size of the filter"
+        ones = (1,) * len(w.static)
+        axes = zip(w.static[2:], attrs["strides"] or ones, attrs["dilations"] or ones)
+        short = any(dilation * (size - 1) + 1 < stride for size, stride, dilation in axes)
+        return f"strides longer than the filter beside auto_pad={attrs['auto_pad']}" if short else None
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Checks ranks and channels; see transposed_window for the spatial sizes."""

@@ -56,7 +56,7 @@ class Window:
             raise ProgramError(
                 f"pads {pads} must be smaller than the kernel {kernel}: windows would be empty"
             )
-        ceil = bool(attrs["ceil_mode"]) and attrs["auto_pad"] == "NOTSET"
+        ceil = bool(attrs["ceil_mode"]) and attrs["auto_pad"] == "NOTSET"  # SAME padding lets all fit
         out = [
             _positions(spatial[d], kernel[d], strides[d], dilations[d], begins[d], ends[d], ceil)
             for d in range(n)
@@ -120,8 +120,22 @@ class Pool(Op):
     takes: ClassVar[str]  # "max", "mean", "norm"
 
     def accepts(self, call: Typed) -> str | None:
-        """SAME padding needs known spatial sizes to become explicit pads."""
-        return unknown_pads(call)
+        """SAME padding needs known spatial sizes to become explicit pads.
+
+        And nothing that ONNX Runtime computes otherwise than the standard says: it rounds sizes up beside
+        VALID, leaves dilations out of SAME padding, and moves windows that are two smaller than needed.
+        """
+        attrs, mode = call.attrs, call.attrs["auto_pad"]
+        if mode == "VALID" and attrs["ceil_mode"]:
+            return "ceil_mode beside auto_pad=VALID"
+        unknown = unknown_pads(call)
+        if unknown is not None or mode in ("NOTSET", "VALID"):
+            return unknown
+        if any(dilation != 1 for dilation in attrs["dilations"] or ()):
+            return f"dilations beside auto_pad={mode}"
+        axes = zip(call.type(0).dims[2:], attrs["kernel_shape"], attrs["strides"] or ())
+        gaps = any((-(-size // stride) - 1) * stride + kernel - size < -1 for size, kernel, stride in axes)
+        return f"windows that leave gaps beside auto_pad={mode}" if gaps else None
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """See Window; a second output holds i64 positions."""
