@@ -60,6 +60,14 @@ def test_range(bounds: tuple[int, int, int]) -> None:
     check("range", [np.array(value) for value in bounds])
 
 
+def test_range_of_vectors_of_one_number() -> None:
+    check("range", [ints(1), ints(10), ints(3)])
+    with pytest.raises(ProgramError, match="limit of a range is"):
+        OPS["range"].infer(
+            Typed({"stash_type": 1}, tuple(TensorType("f32", s) for s in ((), (2,), ())), (None,) * 3)
+        )
+
+
 def test_expand_both_ways() -> None:
     check("expand", [random(3, 1), ints(2, 1, 6)])
     check("expand", [random(3, 4), ints(1, 1)])

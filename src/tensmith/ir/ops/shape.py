@@ -159,6 +159,9 @@ class Range(Op):
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """max(0, ceil((limit - start) / delta)) elements; a symbolic range is taken to be not empty."""
+        for name, bound in zip(("start", "limit", "delta"), call.types):
+            if bound is not None and bound.static not in (None, (), (1,)):
+                raise ProgramError(f"{name} of a range is {bound}, and no number")
         return (TensorType(call.type(0).dtype, (self._length(call.values[:3]),)),)
 
     def presumes(self, call: Typed) -> bool:
@@ -189,7 +192,7 @@ class Range(Op):
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Index times delta plus start; in a field the length comes from the type."""
-        start, limit, delta = call[0], call[1], call[2]
+        start, limit, delta = (call[index].reshape(()) for index in range(3))
         if not arith.exact:
             start, limit, delta = map(_widened, (start, limit, delta))
         type_ = call.out_types[0]
@@ -200,13 +203,14 @@ class Range(Op):
         else:
             count = _steps(start, limit, delta)
         steps = arith.const(np.arange(count), like=start)
-        return (arith.add(start.reshape(()), arith.mul(steps, delta.reshape(()))),)
+        return (arith.add(start, arith.mul(steps, delta)),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """start + i * delta."""
         start, delta = call[0], call[2]
+        first, step = (bound[(Poly.of(0),) * bound.rank] for bound in (start, delta))
         length = self._length(tuple(call.value(i) for i in range(3)))
-        return (compute((length,), lambda i: start[()] + delta[()] * i),)
+        return (compute((length,), lambda i: first + step * i),)
 
 
 @op("expand", onnx="Expand")
