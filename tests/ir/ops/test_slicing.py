@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensmith.errors import ProgramError
-from tensmith.formula.arith import Array
+from tensmith.formula.arith import Array, Floats
 from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Dim, Poly
-from tensmith.ir.op import OPS, Symbolic, Typed
+from tensmith.ir.op import OPS, Run, Symbolic, Typed
 from tensmith.ir.ops.slicing import resolve_slice
 from tensmith.ir.types import TensorType
 
@@ -159,6 +159,19 @@ def test_pad_with_a_value_and_cuts() -> None:
     check("pad", [random(4, 5), ints(1, 2, 2, 1), value])
     check("pad", [random(4, 5), ints(1, -2, -1, 1), value])
     check("pad", [random(4, 5), ints(1, 0, 0, 1), np.array(-np.inf, np.float32)], field=False)
+
+
+@pytest.mark.parametrize("pads", [(4, -5), (-4, 5), (-4, 1), (4, -3), (1, -4), (-3, 3)])
+def test_pad_that_cuts_more_than_there_is(pads: tuple[int, int]) -> None:
+    """What the other pad put there is cut too, if it is a constant."""
+    check("pad", [random(3), ints(*pads), np.array(3.5, np.float32)], symbolic=False)
+
+
+def test_pads_that_cut_more_than_all() -> None:
+    x, pads = random(3), ints(0, -4)
+    call = Run({"mode": "constant"}, (x, pads), (TensorType.of(x), TensorType.of(pads)), (None,))
+    with pytest.raises(ProgramError, match="cut more than there is"):
+        OPS["pad"].run(call, Floats())
 
 
 def test_pad_of_integers() -> None:

@@ -317,16 +317,17 @@ class Pad(Op):
         )
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """Cut where pads are negative, then NumPy's pad."""
+        """NumPy's pad, and a cut where pads are negative: before what is repeated, behind what is constant."""
         x, fill = call[0], call.get(2)
         begins, ends = (as_ints(side) for side in full_pads(x.ndim, call[1], call.get(3)))
-        cut = tuple(slice(max(0, -b), size - max(0, -e)) for b, e, size in zip(begins, ends, x.shape))
+        if any(size + begin + end < 0 for size, begin, end in zip(x.shape, begins, ends)):
+            raise ProgramError(f"pads {(*begins, *ends)} cut more than there is of {x.shape}")
         widths = [(max(0, b), max(0, e)) for b, e in zip(begins, ends)]
         mode: Any = call.attrs["mode"]
         if mode != "constant":
-            return (np.pad(x[cut], widths, mode=mode),)
+            return (np.pad(_cut(x, begins, ends), widths, mode=mode),)
         value: Any = (False if x.dtype == np.bool_ else 0) if fill is None else fill.reshape(-1)[0]
-        return (np.pad(x[cut], widths, constant_values=value),)
+        return (_cut(np.pad(x, widths, constant_values=value), begins, ends),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """x where the shifted subscripts are inside, else what the mode puts there."""
@@ -383,6 +384,12 @@ class Pad(Op):
             return m.at(fill, ()) if fill else m.literal(0.0 if dtype[0] == "f" else 0, dtype)
 
         return m.choose(inside, lambda: m.at(x, source), outside, dtype)
+
+
+def _cut(x: Array, begins: Sequence[int], ends: Sequence[int]) -> Array:
+    """x without what negative pads take away."""
+    kept = zip(begins, ends, x.shape)
+    return x[tuple(slice(max(0, -begin), max(0, size - max(0, -end))) for begin, end, size in kept)]
 
 
 def full_pads(rank: int, pads: Array | None, axes: Array | None) -> tuple[Shape, Shape]:
