@@ -258,7 +258,7 @@ class _Reader:
         )
         try:
             reason = _unclaimed(op, call)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, LookupError, ProgramError, TypeError, ValueError) as error:
             raise ModelError(
                 f"{self._where(proto)}: its attributes do not fit its inputs ({error}); export it again"
             ) from error

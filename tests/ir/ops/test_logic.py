@@ -11,7 +11,7 @@ from conformance import check, random
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Floats, PrimeField
 from tensmith.formula.poly import Poly
-from tensmith.ir.op import OPS, Run
+from tensmith.ir.op import OPS, Run, Typed
 from tensmith.ir.types import TensorType
 
 X, Y = np.round(random(2, 3, 4)), np.round(random(3, 1, seed=1))
@@ -118,6 +118,18 @@ def test_cast_of_sizes_keeps_them_whole_numbers() -> None:
     assert OPS["cast"].run(call, Floats())[0] is sizes
     with pytest.raises(ProgramError, match="symbolic sizes have no value as bool"):
         OPS["cast"].run(Run({**call.attrs, "to": 9}, call.inputs, call.types, (None,)), Floats())
+
+
+@pytest.mark.parametrize(("source", "target"), [("f32", "string"), ("string", "i64")])
+def test_text_is_not_claimed(source: str, target: str) -> None:
+    """ONNX Runtime writes 1, NaN and INF, the standard's reference 1.0, nan and inf."""
+    types = (TensorType(source, (2,)), TensorType(target, ()))
+    for name in ("cast", "cast_like"):
+        attrs = {
+            **OPS[name].attributes,
+            "to": getattr(onnx.TensorProto, {"i64": "INT64"}.get(target, "STRING")),
+        }
+        assert OPS[name].accepts(Typed(attrs, types, (None, None)))
 
 
 def test_cast_saturates_to_small_floats() -> None:

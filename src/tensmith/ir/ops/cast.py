@@ -39,7 +39,7 @@ def convert(x: Array, dtype: str, arith: Arith, was_float: bool, attrs: Attrs) -
             raise ProgramError(f"symbolic sizes have no value as {dtype}")
         return x
     if dtype == "string":
-        return np.asarray(x.astype(np.str_).astype(object))
+        raise ProgramError("numbers are written as text by each runtime in its own way")
     if dtype in _SATURATING and attrs["saturate"]:
         return np.asarray(onnx.numpy_helper.saturate_cast(x, DTYPES[dtype]))
     if dtype == "f8e8m0":
@@ -75,6 +75,20 @@ def _formula(x: Formula, dtype: str) -> Formula:
 class Conversion(Op):
     """x in another element type."""
 
+    def accepts(self, call: Typed) -> str | None:
+        """No text: runtimes write numbers, and what is none, in their own ways."""
+        if "string" in (call.type(0).dtype, self.target(call)):
+            return "text that becomes numbers, or numbers that become text"
+        return None
+
+    def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
+        """x's shape."""
+        return (call.type(0).with_dtype(self.target(call)),)
+
+    def target(self, call: Typed) -> str:
+        """The element type of y."""
+        raise NotImplementedError
+
 
 @op("cast", onnx="Cast", attributes={"to": REQUIRED, "saturate": 1, "round_mode": "up"})
 class Cast(Conversion):
@@ -83,9 +97,9 @@ class Cast(Conversion):
     The formula is that of a real number: x itself in any float type. ONNX Cast.
     """
 
-    def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
-        """x's shape."""
-        return (call.type(0).with_dtype(onnx_dtype(call.attrs["to"])),)
+    def target(self, call: Typed) -> str:
+        """As the attribute says."""
+        return onnx_dtype(call.attrs["to"])
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """See convert."""
@@ -107,9 +121,9 @@ class Cast(Conversion):
 class CastLike(Conversion):
     """y = x in the element type of the second input. ONNX CastLike. No formula: it has no types."""
 
-    def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
-        """x's shape, the other's element type."""
-        return (call.type(0).with_dtype(call.type(1).dtype),)
+    def target(self, call: Typed) -> str:
+        """That of the second input."""
+        return call.type(1).dtype
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """See convert."""
