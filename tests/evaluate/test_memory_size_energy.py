@@ -50,16 +50,19 @@ def test_sizes_with_and_without_external_data(tmp_path: Path) -> None:
         file_bytes(outside)
 
 
-def test_constants_and_four_bits_count(tmp_path: Path) -> None:
+def test_constants_and_less_than_bytes_count(tmp_path: Path) -> None:
     constant = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.zeros(10, np.int8)))
     use = helper.make_node("Identity", ["c"], ["y"])
     packed = helper.make_tensor("q", TensorProto.INT4, [5], [1, 2, 3, 4, 5])
+    fourths = helper.make_tensor("r", TensorProto.UINT2, [5], [0, 1, 2, 3, 0])
     output = helper.make_tensor_value_info("y", TensorProto.INT8, [10])
     path = tmp_path / "m.onnx"
     path.write_bytes(
-        helper.make_model(helper.make_graph([constant, use], "g", [], [output], [packed])).SerializeToString()
+        helper.make_model(
+            helper.make_graph([constant, use], "g", [], [output], [packed, fourths])
+        ).SerializeToString()
     )
-    assert weight_bytes(path).value == 10 + 3
+    assert weight_bytes(path).value == 10 + 3 + 2
 
 
 @pytest.mark.parametrize("location", ["../secret", "", "/etc/passwd"])

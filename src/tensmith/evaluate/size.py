@@ -9,6 +9,8 @@ import onnx
 
 from tensmith.engine.compiled import compiling
 from tensmith.frontend.model_files import load_skeleton, model_bytes, size_of, tensors
+from tensmith.ir.onnx_schema import ELEMENT_TYPES
+from tensmith.ir.types import BITS
 from tensmith.report.metric import Metric, exact
 
 
@@ -20,7 +22,7 @@ def file_bytes(path: Path) -> Metric:
 def weight_bytes(path: Path) -> Metric:
     """Bytes of all initializers and Constant nodes, as their dtypes lie in memory, external or not.
 
-    Four-bit types are counted packed, two a byte.
+    Types of less than a byte are counted packed.
     """
     return exact(sum(_tensor_bytes(tensor) for tensor in tensors(load_skeleton(path).graph)), "bytes")
 
@@ -32,11 +34,9 @@ def native_bytes(engine: str, folder: Path) -> Metric:
 
 def _tensor_bytes(tensor: onnx.TensorProto) -> int:
     elements = math.prod(int(size) for size in tensor.dims)
-    if tensor.data_type in _FOUR_BIT:
-        return (elements + 1) // 2
     if tensor.data_type == onnx.TensorProto.STRING:
         return sum(map(len, tensor.string_data))
+    bits = BITS.get(ELEMENT_TYPES.get(tensor.data_type, ""))
+    if bits is not None:
+        return (elements * bits + 7) // 8
     return elements * int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
-
-
-_FOUR_BIT = {onnx.TensorProto.UINT4, onnx.TensorProto.INT4, onnx.TensorProto.FLOAT4E2M1}
