@@ -289,3 +289,15 @@ def test_every_evaluation_model_imports_without_an_opaque_node(data_dir: Path) -
     for path in sorted((data_dir / "models").glob("*.onnx")):
         program = read_onnx(path)
         assert [node.op for node in program.nodes if node.opaque is not None] == [], path.name
+
+
+@pytest.mark.parametrize("stated", [{}, {"num_outputs": 3}])
+def test_a_part_that_nobody_reads_counts_among_the_parts(stated: dict[str, int]) -> None:
+    node = helper.make_node("Split", ["x"], ["a", "b", ""], axis=0, **stated)
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "ab"]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [12])
+    graph = helper.make_graph([node], "parts", [given], values)
+    opset = helper.make_opsetid("", 18 if stated else 13)
+    program = read_onnx(helper.make_model(graph, opset_imports=[opset], ir_version=8))
+    assert [program.type(name).static for name in "ab"] == [(4,), (4,)]
+    assert len(to_onnx(program).graph.node[0].output) == 3

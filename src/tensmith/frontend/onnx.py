@@ -249,7 +249,7 @@ class _Reader:
         inputs, constants = self._moved(proto, op, version, attrs)
         moved = {name: constant_facts(array) for name, array in constants.items()}
         given = [moved.get(name) or self.facts[name] if name else None for name in inputs]
-        outputs = _trimmed(proto.output)
+        outputs = tuple(proto.output) if op.divides else _trimmed(proto.output)
         call = Typed(
             attrs,
             tuple(facts.type if facts else None for facts in given),

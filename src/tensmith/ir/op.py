@@ -145,7 +145,9 @@ class Op(ABC):
     renames: ClassVar[bool] = False
     selects: ClassVar[bool] = False
     joins: ClassVar[bool] = False
-    # Likewise, but by a condition or subscripts, or constants among them.
+    # What each output is depends on how many there are, those that nobody reads among them.
+    divides: ClassVar[bool] = False
+    # Elements of the first input too, but by a condition or subscripts, or constants among them.
     carries: ClassVar[bool] = False
     # Sums and products of the inputs and whole numbers: of integers, modulo 2^bits, it is a function of the
     # inputs modulo 2^bits.

@@ -111,7 +111,7 @@ class Split(Op):
     With num_outputs (opset 18) the last part may be smaller. ONNX Split.
     """
 
-    moves = True
+    moves = divides = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """One type a part."""
@@ -138,6 +138,8 @@ class Split(Op):
             if len(sizes) != parts:
                 raise ProgramError(f"{len(sizes)} part sizes for {parts} outputs")
             return sizes
+        if wanted not in (None, parts):
+            raise ProgramError(f"num_outputs is {wanted}, and there are {parts} outputs")
         if isinstance(dim, Poly) and wanted is None:
             return (quotient([dim], [parts]),) * parts
         if isinstance(dim, int) and wanted is None and dim % parts:
@@ -317,7 +319,7 @@ class Pad(Op):
         )
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """NumPy's pad, and a cut where pads are negative: before what is repeated, behind what is constant."""
+        """NumPy's pad, and a cut where pads are negative: before what is repeated, after constants."""
         x, fill = call[0], call.get(2)
         begins, ends = (as_ints(side) for side in full_pads(x.ndim, call[1], call.get(3)))
         if any(size + begin + end < 0 for size, begin, end in zip(x.shape, begins, ends)):
