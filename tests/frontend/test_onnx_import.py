@@ -301,3 +301,17 @@ def test_a_part_that_nobody_reads_counts_among_the_parts(stated: dict[str, int])
     program = read_onnx(helper.make_model(graph, opset_imports=[opset], ir_version=8))
     assert [program.type(name).static for name in "ab"] == [(4,), (4,)]
     assert len(to_onnx(program).graph.node[0].output) == 3
+
+
+@pytest.mark.parametrize("name", ["value_string", "value_strings"])
+def test_a_constant_of_bytes_that_are_no_text_is_written_as_it_was(name: str) -> None:
+    data = b"\xff\xfe"
+    constant = helper.make_node("Constant", [], ["c"], **{name: data if name[-1] == "g" else [data, b"a"]})
+    use = helper.make_node("Identity", ["c"], ["y"])
+    output = helper.make_tensor_value_info("y", TensorProto.STRING, None)
+    opset = helper.make_opsetid("", 17)
+    model = helper.make_model(
+        helper.make_graph([constant, use], "text", [], [output]), opset_imports=[opset], ir_version=8
+    )
+    (tensor,) = to_onnx(read_onnx(model)).graph.initializer
+    assert tensor.string_data[0] == data

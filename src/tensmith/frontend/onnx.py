@@ -206,6 +206,9 @@ class _Reader:
             raise ModelError(
                 f"{where} has the attribute '{attribute.name}', which is no constant; export the model again"
             )
+        if kind in (AttributeProto.STRING, AttributeProto.STRINGS):
+            texts = [text.decode("utf-8", "surrogateescape") for text in (*attribute.strings, attribute.s)]
+            value = texts[-1] if kind == AttributeProto.STRING else texts[:-1]
         return value if isinstance(value, np.ndarray) else np.array(value, dtype)
 
     def _infer(self, node: Node, given: tuple[Facts | None, ...]) -> tuple[Facts, ...]:
