@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from harness_targets import TARGETS
 
+from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.pipeline import lift_file
 
 SOURCE = """
@@ -103,3 +105,32 @@ def test_a_step_of_0_is_refused_where_it_is_taken(target: str, stepping: dict[st
             every({"n": 5, "k": 0, "a": A})
         with pytest.raises(ValueError, match=r"k >= 1 where|requirement"):
             asked({"n": 5, "k": 0, "a": A, "asked": 1})
+
+
+class Truncating(np.ndarray):
+    """Integers whose // rounds towards zero, as MLX's did."""
+
+    def __floordiv__(self, other: Any) -> Any:
+        down = np.asarray(self) // np.asarray(other)
+        back = (down * other != self) & (down < 0)
+        return (down + back).astype(self.dtype).view(Truncating)
+
+
+@pytest.mark.parametrize("kind", [np.ndarray, Truncating])
+def test_mlx_divides_alike_however_its_division_rounds(kind: type[np.ndarray[Any, Any]]) -> None:
+    number = np.arange(-128, 128, dtype=np.int8)
+    a, b = (x.reshape(-1) for x in np.meshgrid(number, number[number != 0]))
+    a, b = a[~((a == -128) & (b == -1))], b[~((a == -128) & (b == -1))]
+    towards_0 = np.trunc(a / b.astype(float)).astype(np.int8)
+    names: dict[str, Any] = {}
+    for helper in ("_quotient", "_floor"):
+        exec(textwrap.dedent(EMITTERS.get("mlx").helper_texts[helper]), names)
+    np.testing.assert_array_equal(names["_quotient"](a.view(kind), b), towards_0)
+    np.testing.assert_array_equal(names["_floor"](a.view(kind), b), np.asarray(a) // b)
+
+
+def test_mlx_divides_what_may_be_negative_by_a_helper(tmp_path: Path) -> None:
+    path = tmp_path / "floor.py"
+    path.write_text(SOURCE)
+    (result,) = lift_file(path, "average", targets=("mlx",), run=False)
+    assert b"_floor(" in result.emitted["mlx"]["average.py"]

@@ -13,6 +13,7 @@ from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, SUM, Expressio
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.lifted import ArrayView
+from tensmith.lifting.ranges import floored
 
 _HELPERS = {
     "_flat": flat_helper,
@@ -55,9 +56,17 @@ _HELPERS = {
     ''',
     "_quotient": '''
         def _quotient(a, b):
-            """Integer division towards zero."""
-            floor = a // b
-            return floor + ((floor < 0) & (floor * b != a)).astype(floor.dtype)
+            """Integer division towards zero; versions of MLX differ in how // rounds."""
+            quotient = a // b
+            rest = a - quotient * b
+            return quotient + ((rest != 0) & ((rest < 0) != (a < 0))).astype(quotient.dtype)
+    ''',
+    "_floor": '''
+        def _floor(a, b):
+            """Integer division downwards; versions of MLX differ in how // rounds."""
+            quotient = a // b
+            rest = a - quotient * b
+            return quotient - ((rest != 0) & ((rest < 0) != (b < 0))).astype(quotient.dtype)
     ''',
     "_reduced": '''
         def _reduced(reduce, array, axes, nothing):
@@ -162,6 +171,13 @@ def _mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Express
     )
 
 
+def _floor(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+    """Integer division downwards."""
+    dividend = floored(w.program, node) or node.inputs[0]
+    plain = all(w.ranges[name].low >= 0 for name in (dividend, node.inputs[1]))
+    return (infix("//", PRODUCT) if plain else call(w.helper("_floor")))(w, node, operands)
+
+
 def _precise(function: str, single: str = "") -> Rule:
     """A function that MLX has in single precision alone; single: a helper for that."""
 
@@ -190,7 +206,7 @@ class Mlx(PythonEmitter):
         **ARITHMETIC, **rules.functions("mx", NUMPY_NAMES), **alike("mx"),
         "exp": _precise("exp", "_exp_single"), "sin": _precise("sin"), "cos": _precise("cos"),
         "erf": _precise("erf"),
-        "div": rules.divide(quotient),
+        "div": rules.divide(quotient, _floor),
         "mod": rules.remainder(_mod), "matmul": _matmul, "einsum": _einsum,
         "cum_sum": rules.cum_sum(
             "mx.cumsum({code}, axis={axis})", "mx.cumsum({code}, axis={axis}, inclusive=False)"
