@@ -189,6 +189,22 @@ def rests(x: list[float], y: float):
     return [v % y for v in x]
 
 
+@tensmith.lift
+def dot(a, b):
+    found = np.int64(0)
+    for i in range(len(a)):
+        found += a[i] * b[i]
+    return found
+
+
+@tensmith.lift
+def steps(n, m):
+    found = 0
+    for _ in range(n * m):
+        found += 1
+    return found
+
+
 def largest(x: list[int]):
     found = 0
     for v in x:

@@ -218,6 +218,18 @@ def test_one_list_under_two_names_is_for_the_function_itself():
     assert rows == [[2, 0], [2, 0]]
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_numpys_32_bits_wrap_as_numpy_does():
+    given = np.full(3, 7, np.int32)
+    assert decorated.dot(given, given) == 147
+    given = np.full(3, 50000, np.int32)
+    with pytest.warns(LiftWarning, match="may not fit"):
+        assert decorated.dot(given, given) == 3 * int(np.int32(50000) * np.int32(50000))
+    assert decorated.steps(np.int32(3), np.int32(4)) == 12
+    with pytest.warns(LiftWarning, match="may not fit"):
+        assert decorated.steps(np.int32(50000), np.int32(50000)) == 0
+
+
 def test_shifts_and_masks_stay_in_bounds_and_floats_that_become_integers_are_named():
     given = [1, -3, 2**40]
     assert list(decorated.halves(given)) == [(v >> 1) + (v & 255) for v in given]

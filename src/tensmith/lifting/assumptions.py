@@ -105,6 +105,7 @@ ASSERTION = _stated("the assertion at {} holds", Excuse.ASSERTION)
 NARROWED = _stated(
     "Python's integers fit in the NumPy types that they meet (NumPy raises elsewhere)", Excuse.OVERFLOW
 )
+SIGNED_32 = _stated("32-bit integers of NumPy do not overflow", Excuse.OVERFLOW)
 DIVISORS = _stated("divisors are not zero (Python raises there)", Excuse.DIVISION)
 POWERS = _stated(
     "no negative number has a fractional exponent, and no zero a negative one (Python raises)",

@@ -30,6 +30,7 @@ from tensmith.lifting.assumptions import (
     RANGE,
     REGROUPED,
     ROUNDED,
+    SIGNED_32,
     Excuse,
     excused,
 )
@@ -67,7 +68,7 @@ def exact(form: Callable[..., Any], lifted: Lifted, to: str) -> Callable[..., An
     Raises:
         Refusal: such calls could not be told from others.
     """
-    whole = (INTEGERS(), NARROWED(), REGROUPED())
+    whole = (INTEGERS(), NARROWED(), REGROUPED(), SIGNED_32())
     unbounded = not set(whole).isdisjoint(lifted.assumes)
     may_raise = not _RAISES.isdisjoint(excused(lifted.assumes))
     of_floats = [sentence for sentence in lifted.assumes if sentence not in whole]
@@ -192,6 +193,8 @@ def _overflow(lifted: Lifted, arguments: tuple[Any, ...]) -> str:
         elif array.dtype.kind == "O":  # integers beyond 64 bits
             return _WIDE
     sizes = symbols(lifted, known)
+    if SIGNED_32() in lifted.assumes and any(size >= 2**31 for size in sizes.values()):
+        return _WIDE
     inputs: dict[str, Interval] = {}
     for each in lifted.inputs:
         source = each.view.array if each.view is not None else each.scalar

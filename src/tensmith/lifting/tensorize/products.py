@@ -48,7 +48,7 @@ def _sum(lowering: Lowering, over: tuple[str, ...], body: Term, mask: tuple[Poly
     if isinstance(body, Call) and body.function in ("add", "sub") and _contracts(lowering, over, body):
         a, b = (_sum(lowering, over, part, mask, dtype) for part in body.args)
         return build.elementwise(body.function, a, b)
-    tensors = [lowering.lower(factor) for factor in factors(body)]
+    tensors = [lowering.lower(factor) for factor in factors(body, _least(lowering))]
     if mask:
         tensors = _masked(lowering, tensors, mask, dtype)
     outside = [t for t in tensors if not set(t.axes) & set(over)]
@@ -83,24 +83,29 @@ def _distributed(
     return inside, left
 
 
-def factors(term: Term) -> list[Term]:
-    """The factors of a product. A cast that widens a signed product is one of its factors."""
+def _least(lowering: Lowering) -> int:
+    """The bits from which on signed arithmetic of the source does not wrap: NumPy's of 32 does."""
+    return 64 if lowering.summary.function.language == "python" else 32
+
+
+def factors(term: Term, least: int) -> list[Term]:
+    """The factors of a product. A cast that widens a signed one, of at least so many bits, is one of each."""
     if isinstance(term, Call) and term.function == "mul":
-        return [factor for part in term.args for factor in factors(part)]
+        return [factor for part in term.args for factor in factors(part, least)]
     if isinstance(term, Call) and term.function == "neg" and term.type.kind != "bool":
-        return [Num(Fraction(-1), term.type), *factors(term.args[0])]
+        return [Num(Fraction(-1), term.type), *factors(term.args[0], least)]
     if isinstance(term, Call) and term.function == "cast" and term.type.kind == "int" and term.type.signed:
         inner = term.args[0]
-        if isinstance(inner, Call) and inner.function == "mul" and _widens(inner, term):
-            return [Call("cast", (factor,), term.type) for factor in factors(inner)]
+        if isinstance(inner, Call) and inner.function == "mul" and _widens(inner, term, least):
+            return [Call("cast", (factor,), term.type) for factor in factors(inner, least)]
     return [term]
 
 
-def _widens(inner: Call, outer: Call) -> bool:
+def _widens(inner: Call, outer: Call, least: int) -> bool:
     """Whether a signed product, which the source may not overflow, is cast to more bits."""
     source, target = inner.type, outer.type
     return (
-        source.kind == "int" and source.signed and source.bits is not None and source.bits >= 32
+        source.kind == "int" and source.signed and source.bits is not None and source.bits >= least
         and (target.bits is None or target.bits > source.bits)
     )  # fmt: skip
 
@@ -110,7 +115,7 @@ def _contracts(lowering: Lowering, over: tuple[str, ...], body: Term) -> bool:
     if isinstance(body, Call) and body.function in ("add", "sub"):
         return any(_contracts(lowering, over, part) for part in body.args)
     variables = lowering.build.extents.keys()
-    spaces = [symbols(factor) & variables for factor in factors(body)]
+    spaces = [symbols(factor) & variables for factor in factors(body, _least(lowering))]
     inner = [space for space in spaces if space & set(over)]
     joint = frozenset().union(*inner)
     return len(inner) > 1 and all(space != joint for space in inner)

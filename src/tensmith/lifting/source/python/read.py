@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tensmith.errors import UsageError
-from tensmith.formula.expr import is_cast
-from tensmith.formula.types import INT, MachineType
+from tensmith.formula.expr import Call, is_cast
+from tensmith.formula.functions import WRAPPING
+from tensmith.formula.types import I32, INT, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.refusal import Refusal
@@ -159,11 +160,21 @@ def _state_types(scope: PythonScope, code: Code) -> None:
     """What NumPy does to a value that does not fit its type, and what arrays without a type hold."""
     if any(map(_narrows, loops.nodes(scope.statements))):
         scope.note(assumptions.NARROWED())
+    if _may_overflow(scope.statements):
+        scope.note(assumptions.SIGNED_32())
     for name, kind in code.types.parameters.items():
         if isinstance(kind, ArrayKind) and kind.taken:
             scope.note(
                 assumptions.ELEMENTS(name, "int64" if kind.element.scalar.kind == "int" else kind.element)
             )
+
+
+def _may_overflow(part: object) -> bool:
+    """Whether 32 bits are computed in that are not then cut to fewer."""
+    found = list(loops.nodes(part))
+    cut = {id(node.args[0]) for node in found if is_cast(node) and (node.type.bits or 64) < 32}
+    computed = [node for node in found if isinstance(node, Call) and node.function in (*WRAPPING, "abs")]
+    return any(node.type == I32 and id(node) not in cut for node in computed)
 
 
 def _narrows(node: object) -> bool:
