@@ -138,6 +138,16 @@ REFUSED_CPP = [
         "sort",
     ),
     ("#include <vector>\nvoid f(std::vector<int> &v) { v.push_back(1); }", "grows"),
+    (
+        "#include <vector>\nstd::vector<int> f(const int *a, int n) { std::vector<int> v;\n"
+        " for (int i = 0; i < n; i++) v.push_back(a[i]);\n v.resize(2 * n); return v; }",
+        "resize",
+    ),
+    (
+        "#include <vector>\nstd::vector<int> f(int n) { std::vector<int> v;\n"
+        " if (n > 3) v.assign(3, 1);\n v.resize(n); return v; }",
+        "resize",
+    ),
     ("int *f(int n) { return new int[n]; }", "new"),
     ("struct s { int x; int get() { return x; } };", "method"),
     ("template <class T> T f(T x) { return x; }", "template"),

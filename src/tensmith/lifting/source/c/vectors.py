@@ -276,7 +276,8 @@ def is_empty(context: LoweringContext, name: str) -> bool:
     """Whether the block so far made a vector empty and did not touch it again."""
     last = None
     for statement in context.out:
-        if getattr(statement, "name", getattr(statement, "array", None)) == name:
+        made = {part.name for part in loops.statements(statement) if isinstance(part, loops.Allocate)}
+        if name in made | loops.writes(statement):
             last = statement
     zero = isinstance(last, loops.Allocate) and last.extents[0]
     return isinstance(zero, Num) and zero.value == 0
