@@ -12,7 +12,7 @@ from tensmith.formula.functions import ELEMENTARY
 from tensmith.formula.poly import Poly, product
 from tensmith.ir import Node
 from tensmith.ir.types import DTYPES
-from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, ExpressionText, Rule, call, infix
+from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, SUM, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_text import poly
 from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.lifted import lookups, reads_arrays
@@ -261,8 +261,22 @@ def cast(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Express
     """A value in another element type."""
     dtype = w.type(node.output).dtype
     if operands[0].literal:
-        return w.target.typed(operands[0], dtype)
+        return w.target.typed(_wrapped(w, node.inputs[0], operands[0], dtype), dtype)
     return ExpressionText(w.target.spell("cast", operands[0], w.target.dtype(dtype)))
+
+
+def _wrapped(w: PythonWriter, value: str, text: ExpressionText, dtype: str) -> ExpressionText:
+    """A plain integer modulo 2^bits, as one of a small type, where it may be none.
+
+    That sizes fit larger types is required.
+    """
+    known = w.ranges.get(value)
+    if dtype not in ("u8", "i8", "u16", "i16") or known is None or known.inside(of_dtype(dtype)):
+        return text
+    low, high = of_dtype(dtype).low, of_dtype(dtype).high
+    if low == 0:
+        return ExpressionText(f"{text.within(PRODUCT)} % {high + 1}", PRODUCT)
+    return ExpressionText(f"({text.within(SUM)} + {-low}) % {high - low + 1} - {-low}", SUM)
 
 
 def scalar(w: PythonWriter, value: str) -> bool:
