@@ -38,6 +38,8 @@ def wrapped(k: list[int], b: list[float]) -> list[int]:
 STEPS = """
 double every(int n, int k, const double *a)
 { double s = 0; for (int i = 0; i < n; i += k) s += a[i]; return s; }
+void over(int n, unsigned char x, const unsigned char *b, unsigned char *o)
+{ for (int i = 0; i < n; i++) o[i] = x / b[i]; }
 double every_asked(int n, int k, const double *a, int asked)
 { double s = 0; if (asked > 0) for (int i = 0; i < n; i += k) s += a[i]; return s; }
 """
@@ -105,6 +107,12 @@ def test_a_step_of_0_is_refused_where_it_is_taken(target: str, stepping: dict[st
             every({"n": 5, "k": 0, "a": A})
         with pytest.raises(ValueError, match=r"k >= 1 where|requirement"):
             asked({"n": 5, "k": 0, "a": A, "asked": 1})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_one_byte_is_divided_by_many(target: str, stepping: dict[str, Any]) -> None:
+    given = {"n": 3, "x": 200, "b": np.array([7, 200, 201], np.uint8), "o": np.zeros(3, np.uint8)}
+    np.testing.assert_array_equal(stepping[target]["over"](given)[0], [28, 1, 0])
 
 
 class Truncating(np.ndarray):

@@ -183,7 +183,10 @@ def _single(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) -
         return ExpressionText(f"{divisor}.reciprocal_(){way}.to({dtype})")
     if a.literal:
         return ExpressionText(f"({a.within(PRODUCT)} / {divisor}){way}.to({dtype})")
-    return ExpressionText(f"{a.atom}.to(torch.float32).div_({divisor}){way}.to({dtype})")
+    floats = f"{a.atom}.to(torch.float32)"
+    whole = w.shape(node.inputs[0]) == w.shape(node.output)  # the quotients have the place of the dividends
+    quotient = f"{floats}.div_({divisor})" if whole else f"({floats} / {divisor})"
+    return ExpressionText(f"{quotient}{way}.to({dtype})")
 
 
 def _comparison(operator: str) -> Rule:
