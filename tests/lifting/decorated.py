@@ -205,6 +205,11 @@ def steps(n, m):
     return found
 
 
+@tensmith.lift
+def digits(x: list[float]):
+    return [int(math.log10(v)) + 1 for v in x]
+
+
 def largest(x: list[int]):
     found = 0
     for v in x:

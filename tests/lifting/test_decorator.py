@@ -177,6 +177,8 @@ def test_what_no_call_can_check_runs_as_written():
         decorated.widest([1.0], 0)
     with pytest.warns(LiftWarning, match="rounded quotients"):
         assert decorated.rests([1.0], 0.1) == [1.0 % 0.1]
+    with pytest.warns(LiftWarning, match="log10 are computed from rounded quotients"):
+        assert decorated.digits([1000.0]) == [4]
 
 
 @pytest.mark.parametrize("to", ["c", "onnx"])

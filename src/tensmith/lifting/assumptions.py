@@ -76,6 +76,10 @@ REGROUPED = _stated(
     "sums and products of sizes and integer arguments fit in 64 bits in any order", Excuse.OVERFLOW
 )
 SIGNED = _stated("signed arithmetic of the source does not overflow", Excuse.OVERFLOW)
+LOGARITHMS = _stated(
+    "no log2 or log10 is a whole number: they are quotients of logarithms, which round below it",
+    Excuse.ROUNDING,
+)
 MASKED = _stated("elements outside a triangle are finite: they are multiplied by 0", Excuse.NOT_FINITE)
 COMPARED = _stated("what a maximum or minimum compares is no NaN", Excuse.NOT_FINITE)
 

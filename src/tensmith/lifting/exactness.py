@@ -24,6 +24,7 @@ from tensmith.lifting.assumptions import (
     FLOAT_DIVISORS,
     HYPOTENUSE,
     INTEGERS,
+    LOGARITHMS,
     NARROWED,
     POWER_SIZE,
     POWERS,
@@ -109,6 +110,8 @@ def _check_noticed(lifted: Lifted, to: str) -> None:
         raise Refusal("min or max of an empty range raises, and a call cannot tell; write the loop")
     if ROUNDED() in lifted.assumes:
         raise Refusal("// and % of floats are computed from rounded quotients; use integers")
+    if LOGARITHMS() in lifted.assumes:
+        raise Refusal("log2 and log10 are computed from rounded quotients; do not round or compare them")
     if to == "onnx" and lifted.requires:
         raise Refusal(f"a model does not check that {lifted.requires[0].text}; lift it to numpy")
     if to != "numpy" and _hidden(lifted):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from tensmith.formula.expr import NOWHERE, Call, Choose, Expr, Num, Read, Reduce, fresh, is_cast
+from tensmith.formula.functions import COMPARISONS, STEPS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
@@ -157,6 +158,24 @@ def _truncates(cast: Call) -> bool:
     return cast.type.kind == "int" and cast.args[0].type.kind == "float"
 
 
+def _other_base(call: Call) -> bool:
+    """Whether a call is log(x) / log(base), as front ends say log2 and log10."""
+    match call:
+        case Call("div", (Call("log"), Call("log", (Num(),)))):
+            return True
+    return False
+
+
+def _jumps(call: Call) -> bool:
+    """Whether a rounding of a float may make another number of it altogether."""
+    steps = STEPS.union(COMPARISONS)
+    return (
+        call.args[:1] != ()
+        and call.args[0].type.kind == "float"
+        and (call.function in steps or (is_cast(call) and _truncates(call)))
+    )
+
+
 def _shifts_by_data(call: Call) -> bool:
     return call.function in ("left_shift", "right_shift") and not isinstance(call.args[1], Num)
 
@@ -170,6 +189,9 @@ def assumed(function: Function) -> tuple[str, ...]:
         found.append(assumptions.REALS())
     if any(is_cast(part) and _truncates(part) for part in parts):
         found.append(assumptions.TRUNCATED())
+    calls = [part for part in parts if isinstance(part, Call)]
+    if any(map(_other_base, calls)) and any(map(_jumps, calls)):
+        found.append(assumptions.LOGARITHMS())
     if function.language == "python":
         if any(isinstance(part, Call) and part.function == "div" for part in parts):
             found.append(assumptions.FLOAT_DIVISORS())
