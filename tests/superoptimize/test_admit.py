@@ -37,7 +37,7 @@ def tells_objects_apart(x, y):
 
 
 def hides_an_array(x):
-    return x * sum([TABLE for TABLE in (1.0, 2.0)]) + TABLE
+    return x * sum([2 * TABLE for TABLE in (1.0, 2.0)]) + TABLE
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_of_a_file_only_numbers_that_stay_are_taken(line: str, tmp_path: Path) -
     file = tmp_path / "f.py"
     text = f"import numpy as np\nimport numpy.linalg\nK = 2\n{line}\ndef f(x):\n    return np.exp(x) * K\n"
     file.write_text(text)
-    with pytest.raises(NotTraceable, match="it reads '(K|np)' \\(not known\\)"):
+    with pytest.raises(NotTraceable, match=r"it reads '(K|np)' \(not known\)"):
         admit_file(file, "f")
     file.write_text(f"{text}import numpy as np\nK = 5\n")
     assert admit_file(file, "f").plain(0.0) == 5

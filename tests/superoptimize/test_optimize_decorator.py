@@ -211,10 +211,6 @@ def root_of(x, s):
     return x * s**0.5
 
 
-def weighed(x, w):
-    return np.average(x, axis=0, weights=w)
-
-
 def inverse_within(a, tolerance):
     return np.linalg.pinv(a, rcond=tolerance)
 
@@ -224,7 +220,6 @@ def inverse_within(a, tolerance):
     [
         (falls_with, (np.ones(3), 2.0), "a power that it may not have"),
         (root_of, (np.ones(3), 2.0), "a power that it may not have"),
-        (weighed, (np.ones((3, 2)), np.ones(3)), "which raises where they sum to 0"),
         (inverse_within, (np.eye(3), 1e-9), "options that are computed or given"),
     ],
 )

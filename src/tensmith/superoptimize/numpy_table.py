@@ -287,8 +287,6 @@ def _average(t: Trace, out: Any, x: Any, axis: Axes = None, weights: Any = None)
     axes, name = axes_list(axis, len(shape)), t.operand(x, dtype_of(out))
     if weights is None:
         return reduced(t, "reduce_mean", name, axis, len(shape))
-    if isinstance(weights, TracedArray):
-        raise NotTraceable("it takes np.average by weights that are given, which raises where they sum to 0")
     weight = t.operand(weights, dtype)
     if np.shape(unwrapped(weights)) != shape:
         weight = t.node("reshape", weight, t.ints(*(n if a in axes else 1 for a, n in enumerate(shape))))
