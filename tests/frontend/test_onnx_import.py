@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from tensmith.backend.onnx import to_onnx
+from tensmith.errors import ModelError
 from tensmith.formula.poly import Poly
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir.interpreter import interpret
@@ -315,3 +316,51 @@ def test_a_constant_of_bytes_that_are_no_text_is_written_as_it_was(name: str) ->
     )
     (tensor,) = to_onnx(read_onnx(model)).graph.initializer
     assert tensor.string_data[0] == data
+
+
+@pytest.mark.parametrize(
+    ("node", "shape"),
+    [
+        (helper.make_node("Add", ["x", "w"], ["y"], broadcast=1, axis=1), (3,)),
+        (helper.make_node("Mul", ["x", "w"], ["y"], broadcast=1, axis=0), (2, 3)),
+        (helper.make_node("PRelu", ["x", "w"], ["y"]), (3,)),
+    ],
+)
+def test_operands_along_an_axis_by_number_are_refused(node: onnx.NodeProto, shape: tuple[int, ...]) -> None:
+    weights = numpy_helper.from_array(np.ones(shape, np.float32), "w")
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("x", FLOAT, [2, 3, 4, 3])],
+        [helper.make_tensor_value_info("y", FLOAT, [2, 3, 4, 3])], [weights],
+    )  # fmt: skip
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 6)], ir_version=3)
+    proto.graph.input.append(helper.make_tensor_value_info("w", FLOAT, shape))
+    with pytest.raises(ModelError, match=r"node 'y' \((Add|Mul|PRelu) of opset 6\) has an operand along"):
+        read_onnx(proto)
+    if node.op_type == "Add":  # the last axis is where it would stand anyway
+        next(each for each in proto.graph.node[0].attribute if each.name == "axis").i = 3
+        x = np.ones((2, 3, 4, 3), np.float32)
+        np.testing.assert_array_equal(interpret(read_onnx(proto), {"x": x})["y"], x + 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+@pytest.mark.parametrize(
+    "node",
+    [
+        helper.make_node("Clip", ["x"], ["y"], min=0.0, max=6.0),
+        helper.make_node("Pad", ["x"], ["y"], pads=[0, 1, 0, 0], value=2.0),
+    ],
+    ids=lambda node: node.op_type,
+)
+def test_numbers_that_were_attributes_have_the_type_of_what_they_meet(
+    node: onnx.NodeProto, dtype: type
+) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("x", kind, [1, 4])],
+        [helper.make_tensor_value_info("y", kind, [1, "n"])],
+    )  # fmt: skip
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=5)
+    x = np.array([[-1, 1, 5, 9]], dtype)
+    found = interpret(read_onnx(proto), {"x": x})["y"]
+    want = np.clip(x, 0, 6) if node.op_type == "Clip" else np.pad(x, ((0, 0), (1, 0)), constant_values=2)
+    np.testing.assert_array_equal(found, want)

@@ -231,3 +231,8 @@ def total_of_rows(rows: list[list[float]]):
         for v in row:
             found += v
     return found
+
+
+@tensmith.lift(to="numpy")
+def raised_by(a: list[float], k: bool) -> list[float]:
+    return [v + k for v in a]

@@ -237,3 +237,9 @@ def test_shifts_and_masks_stay_in_bounds_and_floats_that_become_integers_are_nam
     assert list(decorated.halves(given)) == [(v >> 1) + (v & 255) for v in given]
     with pytest.warns(LiftWarning, match="a float becomes an integer"):
         assert decorated.whole([1.5, -2.5]) == [1, -2]
+
+
+def test_a_number_in_place_of_a_bool_keeps_its_value():
+    assert list(decorated.raised_by([1.0], True)) == [2.0]
+    with pytest.warns(LiftWarning, match="k must be an integer of 1 bits, not 2"):
+        assert list(decorated.raised_by([1.0], 2)) == [3.0]

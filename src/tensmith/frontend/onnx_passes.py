@@ -7,6 +7,7 @@ only one that ONNX's checker has passed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import onnx
 import onnx.inliner
@@ -25,11 +26,18 @@ _SMALL_BYTES = 1024
 _BECAME = {"Scan": (9, "over a batch"), "Hardmax": (13, "over a matrix")}
 # Likewise; after the conversion of a whole model this is set right.
 _RESIZES = dict.fromkeys(("Resize", "Upsample"), (11, "whose positions count from a corner"))
+# Before opset 7 the second operand might stand along an axis by number. ONNX's converter does not look at it.
+_ALONG_AXES = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Greater", "Less", "Equal"})
+# What was an attribute, a float, and became inputs of the type of the first one: their places.
+_NUMBERS = {"Clip": (1, 2), "Pad": (2,)}
 
 
 def converted(model: onnx.ModelProto, version: int, label: str) -> onnx.ModelProto:
     """A model of an older opset at the oldest that tensmith imports. Raises ModelError."""
     _refuse(_BECAME, model.graph.node, version, OLDEST_OPSET, label)
+    types = _types(model) if version < 11 else {}
+    if version < 7:
+        _refuse_axes(model.graph, types, version, label)
     try:
         found = _run(lambda light: onnx.version_converter.convert_version(light, OLDEST_OPSET), model)
     except Exception as error:  # the converter raises whatever its C++ adapters throw
@@ -39,7 +47,60 @@ def converted(model: onnx.ModelProto, version: int, label: str) -> onnx.ModelPro
         ) from error
     if version < 11:
         _state_positions(found.graph, {}, version, label)
+        _type_numbers(found.graph, types)
     return found
+
+
+class _Known(NamedTuple):
+    """What is known of a value: ONNX's number of its element type, and its sizes (0: open ones) or None."""
+
+    kind: int
+    sizes: list[int] | None
+
+
+def _types(model: onnx.ModelProto) -> dict[str, _Known]:
+    """What is known of a model's values."""
+    graph = (with_shapes(model) or model).graph
+    found = {tensor.name: _Known(tensor.data_type, list(tensor.dims)) for tensor in model.graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        type_ = value.type.tensor_type
+        sizes = [each.dim_value for each in type_.shape.dim] if type_.HasField("shape") else None
+        found.setdefault(value.name, _Known(type_.elem_type, sizes))
+    return found
+
+
+def _refuse_axes(graph: onnx.GraphProto, types: Mapping[str, _Known], version: int, label: str) -> None:
+    """ModelError at the first operand before opset 7 that stands along other axes than the last ones."""
+    for node in all_nodes(graph.node):
+        if standard_domain(node.domain) != "" or len(node.input) != 2:
+            continue
+        axis = next((each.i for each in node.attribute if each.name == "axis"), None)
+        one, other = (types[name].sizes if name in types else None for name in node.input)
+        moved = channels = False
+        if node.op_type in _ALONG_AXES and axis is not None:
+            moved = not one or other is None or axis % len(one) != len(one) - len(other)
+        elif node.op_type == "PRelu":
+            channels = (one is None or len(one) != 2) and other != [1]
+        if moved or channels:
+            raise ModelError(
+                f"{label}: node '{node.name or node.output[0]}' ({node.op_type} of opset {version}) has an "
+                "operand along an axis that nothing converts; export it again at opset 7 or newer"
+            )
+
+
+def _type_numbers(graph: onnx.GraphProto, types: Mapping[str, _Known]) -> None:
+    """Gives the numbers that ONNX's converter made of attributes the type that their operator has."""
+    constants = _constants(graph)
+    for node in graph.node:
+        kind = types[node.input[0]].kind if node.input and node.input[0] in types else 0
+        for place in _NUMBERS.get(node.op_type, ()) if kind else ():
+            tensor = constants.get(node.input[place]) if place < len(node.input) else None
+            if tensor is not None and tensor.data_type == onnx.TensorProto.FLOAT != kind:
+                dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
+                number = onnx.numpy_helper.to_array(tensor).astype(dtype)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(number, tensor.name))
+        for inner in subgraphs(node):
+            _type_numbers(inner, types)
 
 
 def _refuse(

@@ -62,3 +62,17 @@ def test_a_bias_behind_a_product_is_added_before_anything_is_rounded(tmp_path: P
     ops = {node.op_type for node in onnx.load(tmp_path / "as_run.onnx").graph.node}
     assert "Gemm" not in ops
     np.testing.assert_allclose(found, interpret(small, x)[small.outputs[0]], atol=1e-5)
+
+
+def test_a_layer_of_constants_alone_is_left_as_it_is() -> None:
+    """As of positions that a small layer turns into a table: too large to be folded, and on no grid."""
+    net = Net(image=(6,))
+    table = net.op(
+        "gemm", net.constant(net.random.normal(size=(1, 4))), net.weights(4, 16), net.constant(np.ones(16))
+    )
+    program = net.program(net.op("add", net.op("matmul", "x", net.weights(6, 16)), table))
+    step = Step("int8", EVERYWHERE, {}, "lossy")
+    treated = apply_lossy(program, step, Interpreted())
+    assert treated.producers[table].inputs == program.producers[table].inputs
+    before, after = run(program), run(treated)
+    assert np.linalg.norm(after - before) < 0.05 * np.linalg.norm(before)

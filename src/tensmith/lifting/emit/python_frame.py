@@ -252,6 +252,8 @@ def _one(
         number = f"{writer.helper('_single')}({given})" if type_ == "f32" else f"float({given})"
         writer.line(f"{local} = {number}")
     else:
+        if type_ == "bool" and writer.lifted.function.language == "python":  # C makes one of any number
+            given = f'{writer.helper("_integer")}("{name}", {given}, 1, signed=False)'
         writer.line(f"{local} = {target.typed(ExpressionText(given), type_).code}")
 
 

@@ -148,9 +148,12 @@ def known_shape(program: Program, value: str) -> Shape | None:
 
 
 def layer_of(program: Program, node: Node) -> WeightedLayer | None:
-    """The layer that a node is, or None: floating weights, known shape, two axes unless a convolution."""
+    """The layer that a node is, or None: floating weights, known shape, two axes unless a convolution.
+
+    What constants alone make is none: nobody sees values of it, and engines compute it once.
+    """
     product = node.kind(Product)
-    if product is None or len(node.inputs) < 2:
+    if product is None or len(node.inputs) < 2 or node.inputs[0] in program.static_values:
         return None
     found = weight_constant(program, node.inputs[1])
     if found is None or not program.type(found[0]).floating:
