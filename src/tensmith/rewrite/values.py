@@ -17,6 +17,8 @@ from tensmith.ir.types import TensorType
 
 _FEW = 64
 _SMALL = 1024
+# Of so many nodes before them constants are not computed for each law anew.
+_MOST_BEFORE = 32
 
 
 def known(program: Program, name: str) -> Array | None:
@@ -68,7 +70,8 @@ def outgrown(program: Program, edit: Edit, facts: Mapping[str, Facts]) -> bool:
     """Whether constants that an edit computes do not fit their type, though what they are made of does.
 
     They are computed in 64 bits, and rounded where what varies reads them: to infinity, or all of them to 0.
-    facts: of what is there after the edit, whose nodes are in order.
+    facts: of what is there after the edit, whose nodes are in order. Of long chains that are not folded yet
+    it is not asked.
     """
     known = ChainMap[str, Array](edit.constants, program.constants)  # type: ignore[arg-type]
     made: dict[str, Node] = {}
@@ -82,6 +85,8 @@ def outgrown(program: Program, edit: Edit, facts: Mapping[str, Facts]) -> bool:
         return False
     read = {name for node in made.values() for name in node.inputs if name and name not in made}
     before = [] if all(name in known for name in read) else alive(program.nodes, read)
+    if len(before) > _MOST_BEFORE:
+        return False
     read.update(name for node in before for name in node.inputs)
     parts = {name: known[name] for name in read if name in known}
     nodes = (*before, *dict.fromkeys(made.values()))
