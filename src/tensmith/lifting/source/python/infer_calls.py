@@ -55,14 +55,14 @@ def scalar_call(inference: Inference, node: ast.Call, called: str, arguments: li
     if called == "len" and arguments:
         inference.cells.element(arguments[0])
         return inference.count(node)
-    if called in names.FLOAT_OPERATORS or called == "math.hypot":
+    if called in names.FLOAT_OPERATORS or called in (*names.LOGARITHMS, *names.HYPOTENUSES):
         for argument in arguments:
             argument.demanded = True
         result = new(place(node))
         inference.cells.relate(result, *arguments)
         if called.startswith("math."):
             return inference.cells.rule(result, arguments, lambda _: PY_FLOAT)
-        return inference.cells.rule(result, arguments, lambda kinds: _inexact(kinds[0]))
+        return inference.cells.rule(result, arguments, lambda kinds: _inexact(promoted(kinds)))
     if called in names.ROUNDINGS and len(arguments) == 1:
         arguments[0].demanded = True
         return new(place(node), PY_INT)

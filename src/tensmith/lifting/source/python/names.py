@@ -27,6 +27,8 @@ ROUNDINGS = {
     "round": "round",
     "int": "trunc",
 }
+LOGARITHMS = ("math.log2", "math.log10", "numpy.log2", "numpy.log10")
+HYPOTENUSES = ("math.hypot", "numpy.hypot")
 SQUARES = ("numpy.square",)
 ABSOLUTE = ("abs", "numpy.abs", "numpy.absolute", "numpy.fabs")
 SMALLEST = ("min", "numpy.minimum", "numpy.fmin")
