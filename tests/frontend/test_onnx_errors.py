@@ -270,6 +270,9 @@ OLD = """
     }}
 """
 FUNCTION = '<domain: "local", opset_import: ["" : 10]> resized (a, b) => (c) { c = Resize (a, b) }'
+ADDED = """<domain: "local", opset_import: ["" : 6]>
+    added (a, b) => (c) { c = Add <broadcast = 1, axis = 1> (a, b) }
+"""
 
 
 @pytest.mark.parametrize(
@@ -281,6 +284,10 @@ FUNCTION = '<domain: "local", opset_import: ["" : 10]> resized (a, b) => (c) { c
         (
             OLD.format(opset='18, "local" : 1', node="local.resized (x, s)") + FUNCTION,
             "function 'resized' has a Resize of opset 10, .* export it again at opset 11 or newer",
+        ),
+        (
+            OLD.format(opset='18, "local" : 1', node="local.added (x, s)") + ADDED,
+            "function 'added': node 'c' \\(Add of opset 6\\) has an operand along an axis that nothing",
         ),
     ],
 )

@@ -364,3 +364,16 @@ def test_numbers_that_were_attributes_have_the_type_of_what_they_meet(
     found = interpret(read_onnx(proto), {"x": x})["y"]
     want = np.clip(x, 0, 6) if node.op_type == "Clip" else np.pad(x, ((0, 0), (1, 0)), constant_values=2)
     np.testing.assert_array_equal(found, want)
+
+
+def test_numbers_of_other_domains_are_as_they_were() -> None:
+    half = TensorProto.FLOAT16
+    graph = helper.make_graph(
+        [helper.make_node("Clip", ["x", "low"], ["y"], domain="own")], "g",
+        [helper.make_tensor_value_info("x", half, [4])], [helper.make_tensor_value_info("y", half, [4])],
+        [numpy_helper.from_array(np.float32(0.1), "low")],
+    )  # fmt: skip
+    proto = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 10), helper.make_opsetid("own", 1)], ir_version=5
+    )
+    assert read_onnx(proto).constants["low"].dtype == np.float32

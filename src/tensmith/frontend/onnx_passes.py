@@ -36,8 +36,7 @@ def converted(model: onnx.ModelProto, version: int, label: str) -> onnx.ModelPro
     """A model of an older opset at the oldest that tensmith imports. Raises ModelError."""
     _refuse(_BECAME, model.graph.node, version, OLDEST_OPSET, label)
     types = _types(model) if version < 11 else {}
-    if version < 7:
-        _refuse_axes(model.graph, types, version, label)
+    _refuse_axes(model.graph.node, types, version, label)
     try:
         found = _run(lambda light: onnx.version_converter.convert_version(light, OLDEST_OPSET), model)
     except Exception as error:  # the converter raises whatever its C++ adapters throw
@@ -46,8 +45,7 @@ def converted(model: onnx.ModelProto, version: int, label: str) -> onnx.ModelPro
             f"{first_line(error).rstrip('.;')}; export it again at opset {OLDEST_OPSET} or newer"
         ) from error
     if version < 11:
-        _state_positions(found.graph, {}, version, label)
-        _type_numbers(found.graph, types)
+        _set_right(found.graph, {}, types, version, label)
     return found
 
 
@@ -69,9 +67,11 @@ def _types(model: onnx.ModelProto) -> dict[str, _Known]:
     return found
 
 
-def _refuse_axes(graph: onnx.GraphProto, types: Mapping[str, _Known], version: int, label: str) -> None:
-    """ModelError at the first operand before opset 7 that stands along other axes than the last ones."""
-    for node in all_nodes(graph.node):
+def _refuse_axes(
+    nodes: Iterable[onnx.NodeProto], types: Mapping[str, _Known], version: int, label: str
+) -> None:
+    """ModelError at the first operand before opset 7 that may stand along other axes than the last ones."""
+    for node in all_nodes(nodes) if version < 7 else ():
         if standard_domain(node.domain) != "" or len(node.input) != 2:
             continue
         axis = next((each.i for each in node.attribute if each.name == "axis"), None)
@@ -88,21 +88,6 @@ def _refuse_axes(graph: onnx.GraphProto, types: Mapping[str, _Known], version: i
             )
 
 
-def _type_numbers(graph: onnx.GraphProto, types: Mapping[str, _Known]) -> None:
-    """Gives the numbers that ONNX's converter made of attributes the type that their operator has."""
-    constants = _constants(graph)
-    for node in graph.node:
-        kind = types[node.input[0]].kind if node.input and node.input[0] in types else 0
-        for place in _NUMBERS.get(node.op_type, ()) if kind else ():
-            tensor = constants.get(node.input[place]) if place < len(node.input) else None
-            if tensor is not None and tensor.data_type == onnx.TensorProto.FLOAT != kind:
-                dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
-                number = onnx.numpy_helper.to_array(tensor).astype(dtype)
-                tensor.CopyFrom(onnx.numpy_helper.from_array(number, tensor.name))
-        for inner in subgraphs(node):
-            _type_numbers(inner, types)
-
-
 def _refuse(
     became: Mapping[str, tuple[int, str]], nodes: Iterable[onnx.NodeProto], old: int, new: int, label: str
 ) -> None:
@@ -116,23 +101,45 @@ def _refuse(
             )
 
 
-def _state_positions(
-    graph: onnx.GraphProto, outside: Mapping[str, onnx.TensorProto], version: int, label: str
+def _set_right(
+    graph: onnx.GraphProto,
+    outside: Mapping[str, onnx.TensorProto],
+    types: Mapping[str, _Known],
+    version: int,
+    label: str,
 ) -> None:
-    """Says of each Resize in a converted graph what went without saying before opset 11.
-
-    outside: constants of the graphs around it.
-    """
+    """What ONNX's converter leaves undone in a graph of before opset 11. outside: constants around it."""
     constants = {**outside, **_constants(graph)}
     for node in graph.node:
-        if node.op_type == "Resize" and standard_domain(node.domain) == "":
-            where = f"{label}: node '{node.name or node.output[0]}' (Resize)"
-            stated = {"coordinate_transformation_mode": "asymmetric"}
-            if all(attribute.s != b"linear" for attribute in node.attribute):
-                stated["nearest_mode"] = _nearest(_scales(node, constants, where), version, where)
-            node.attribute.extend(onnx.helper.make_attribute(*item) for item in stated.items())
+        if standard_domain(node.domain) == "":
+            if node.op_type == "Resize":
+                _state_positions(node, constants, version, label)
+            _type_numbers(node, constants, types)
         for inner in subgraphs(node):
-            _state_positions(inner, constants, version, label)
+            _set_right(inner, constants, types, version, label)
+
+
+def _state_positions(
+    node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto], version: int, label: str
+) -> None:
+    """Says of a Resize what went without saying."""
+    where = f"{label}: node '{node.name or node.output[0]}' (Resize)"
+    stated = {"coordinate_transformation_mode": "asymmetric"}
+    if all(attribute.s != b"linear" for attribute in node.attribute):
+        stated["nearest_mode"] = _nearest(_scales(node, constants, where), version, where)
+    node.attribute.extend(onnx.helper.make_attribute(*item) for item in stated.items())
+
+
+def _type_numbers(
+    node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto], types: Mapping[str, _Known]
+) -> None:
+    """Gives numbers that were attributes the type of what they meet."""
+    kind = types[node.input[0]].kind if node.input and node.input[0] in types else 0
+    for name in [node.input[place] for place in _NUMBERS.get(node.op_type, ()) if place < len(node.input)]:
+        tensor = constants.get(name)
+        if kind and tensor is not None and tensor.data_type == onnx.TensorProto.FLOAT != kind:
+            number = onnx.numpy_helper.to_array(tensor).astype(onnx.helper.tensor_dtype_to_np_dtype(kind))
+            tensor.CopyFrom(onnx.numpy_helper.from_array(number, tensor.name))
 
 
 def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
@@ -175,7 +182,9 @@ def inlined(model: onnx.ModelProto, label: str) -> onnx.ModelProto:
     own = _opset(model.opset_import)
     for function in model.functions:  # one of another opset is converted
         where = f"{label}: function '{function.name}'"
-        _refuse(_BECAME | _RESIZES, function.node, _opset(function.opset_import), own, where)
+        version = _opset(function.opset_import)
+        _refuse(_BECAME | _RESIZES, function.node, version, own, where)
+        _refuse_axes(function.node, {}, version, where)
     try:
         found = _run(lambda light: onnx.inliner.inline_local_functions(light, convert_version=True), model)
     except Exception as error:  # the inliner raises whatever its C++ throws

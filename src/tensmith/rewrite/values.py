@@ -73,22 +73,23 @@ def outgrown(program: Program, edit: Edit, facts: Mapping[str, Facts]) -> bool:
     facts: of what is there after the edit, whose nodes are in order. Of long chains that are not folded yet
     it is not asked.
     """
-    known = ChainMap[str, Array](edit.constants, program.constants)  # type: ignore[arg-type]
+    constants = ChainMap[str, Array](edit.constants, program.constants)  # type: ignore[arg-type]
     made: dict[str, Node] = {}
     for node in edit.add:
         if any(node.inputs) and all(
-            not name or name in made or name in known or name in program.static_values for name in node.inputs
+            not name or name in made or name in constants or name in program.static_values
+            for name in node.inputs
         ):
             made.update((name, node) for name in node.outputs if name)
     wanted = {name for node in edit.add if node.output not in made for name in node.inputs if name in made}
     if not wanted or all(n.traits.moves or not _floating(facts[name].type) for name, n in made.items()):
         return False
     read = {name for node in made.values() for name in node.inputs if name and name not in made}
-    before = [] if all(name in known for name in read) else alive(program.nodes, read)
+    before = [] if all(name in constants for name in read) else alive(program.nodes, read)
     if len(before) > _MOST_BEFORE:
         return False
     read.update(name for node in before for name in node.inputs)
-    parts = {name: known[name] for name in read if name in known}
+    parts = {name: constants[name] for name in read if name in constants}
     nodes = (*before, *dict.fromkeys(made.values()))
     for name, wide in interpret_in_float64(Program("constants", {}, tuple(wanted), nodes, parts), {}).items():
         type_ = facts[name].type
