@@ -125,6 +125,9 @@ def test_of_a_file_only_numbers_that_stay_are_taken(line: str, tmp_path: Path) -
         "g = twice(g)",
         "if True:\n    def g(x):\n        return x",
         "from math import *",
+        "try:\n    1 / 0\nexcept ZeroDivisionError as g:\n    pass",
+        "match 3:\n    case g:\n        pass",
+        "match {}:\n    case {**g}:\n        pass",
         "def other():\n    global g\n    g = abs",
     ],
 )

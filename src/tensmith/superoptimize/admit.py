@@ -230,10 +230,11 @@ def _bound(node: ast.stmt) -> Iterator[str]:
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and not _loads(part):
             yield part.id
-        elif isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield part.name
         elif isinstance(part, ast.alias):
             yield part.asname or part.name.partition(".")[0]
+        else:  # functions and classes, what an except catches, what a case matches
+            named = (getattr(part, field, None) for field in ("name", "rest"))
+            yield from (name for name in named if isinstance(name, str))
 
 
 def _admitted(
