@@ -325,10 +325,15 @@ def _where(node: Node, inputs: Sequence[Any]) -> Tensor:
 # Grids
 
 
-def onto_grid(x: Tensor, scale: Tensor, low: float, high: float) -> Tensor:
-    """The nearest of scale * (low .. high), whose gradients are those of learned step sizes."""
+def onto_grid(
+    x: Tensor, scale: Tensor, low: float, high: float, whole: Callable[[Tensor], Tensor] = torch.round
+) -> Tensor:
+    """The nearest of scale * (low .. high), whose gradients are those of learned step sizes.
+
+    whole: the whole numbers that stand for others.
+    """
     codes = torch.clamp(x / scale, low, high)
-    return (codes + (torch.round(codes) - codes).detach()) * scale
+    return (codes + (whole(codes) - codes).detach()) * scale
 
 
 @MEANINGS(OnGrid)
