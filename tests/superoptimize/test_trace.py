@@ -153,3 +153,33 @@ def test_views_of_linear_algebra_are_refused(function: Any) -> None:
 
 def test_a_matrix_that_is_made_of_its_diagonal_is_no_view() -> None:
     assert trace(admit(diag), {"x": np.ones(3)}, {}).program.nodes
+
+
+def own_diagonals(x):
+    return np.einsum("bii->bi", x).copy()
+
+
+def own_turned(x):
+    return np.einsum("bij->jib", x).copy()
+
+
+def own_diagonal(x):
+    return np.diagonal(x[0]).copy()
+
+
+@pytest.mark.parametrize("function", [own_diagonals, own_turned, own_diagonal])
+def test_results_are_nobody_elses(function: Any) -> None:
+    x = np.arange(18.0).reshape(2, 3, 3)
+    found = trace(admit(function), {"x": x}, {})
+    for form in forms(found.program, 0.1):  # without the copy
+        result = load(numpy_text(form.traced.program, found.wanted))(x)
+        assert not np.may_share_memory(result, x)
+        np.testing.assert_array_equal(result, function(x))
+
+
+def test_what_shares_memory_where_the_function_does_not_is_no_equal() -> None:
+    x = np.ones((2, 2))
+    for found in (lambda x: (x.T, x + 0), lambda x: 2 * (x + 0,)):
+        gap = agree(lambda x: (x.copy(), x.copy()), found, [(x,)])
+        assert isinstance(gap, str) and "shares memory" in gap
+        assert agree(found, found, [(x,)]) == 0.0

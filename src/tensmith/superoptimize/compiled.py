@@ -68,14 +68,30 @@ def agree(
     """The largest difference over some arguments, or why the results differ by more than rounding."""
     worst = 0.0
     for arguments in samples:
+        given = copy.deepcopy(arguments)
         with np.errstate(all="ignore"):
-            expected = original(*copy.deepcopy(arguments))
+            expected = original(*given)
             try:
                 got = found(*arguments)
             except Exception as error:
                 return f"it raises {type(error).__name__}: {error}"
+        if not _shared(got, arguments) <= _shared(expected, given):
+            return "a result shares memory with an argument or another result"
         gap = difference(expected, got)
         if isinstance(gap, str):
             return gap
         worst = max(worst, gap)
     return worst
+
+
+def _shared(result: Any, arguments: tuple[Any, ...]) -> set[tuple[int, int]]:
+    """Which results share memory with which arguments or later results, counted together."""
+    results = result if isinstance(result, tuple) else (result,)
+    parts = [*results, *arguments]
+    return {
+        (at, other)
+        for at in range(len(results))
+        for other in range(at + 1, len(parts))
+        if all(isinstance(part, np.ndarray) for part in (parts[at], parts[other]))
+        and np.may_share_memory(parts[at], parts[other])
+    }

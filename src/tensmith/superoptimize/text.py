@@ -125,7 +125,7 @@ class _Text:
             return f"{text}[()]" if scalar else text
         if scalar:
             return f"{self.dtype(name)}({text})"
-        return text if node is not None and not _writing(node).view else f"np.array({text})"
+        return text if node is not None and not shares_memory(node) else f"np.array({text})"
 
     def value(self, name: str) -> str:
         """The name of a value, which is computed before it is named."""
@@ -202,11 +202,13 @@ OpText: TypeAlias = Callable[[_Text, Node], str]
 
 @dataclass(frozen=True)
 class Writing:
-    """An op in NumPy's words; view: it shares its operand's memory. product: whether BLAS does it best."""
+    """An op in NumPy's words; view: it shares its operand's memory; turns: whether a node of it does.
+    product: whether BLAS does it best."""
 
     text: OpText
     view: bool = False
     product: Callable[[Program, Node], bool] | None = None
+    turns: Callable[[Node], bool] | None = None
 
 
 WRITINGS = Handlers[Writing]()
@@ -225,7 +227,8 @@ def written(program: Program) -> bool:
 
 def shares_memory(node: Node) -> bool:
     """Whether what an op gives is a view of its operand."""
-    return _writing(node).view
+    found = _writing(node)
+    return found.view or (found.turns is not None and found.turns(node))
 
 
 def _formatted(pattern: str) -> OpText:
@@ -351,5 +354,12 @@ def _contracts(program: Program, node: Node) -> bool:
     return len(terms) > 1 and all(letters & set(result) for letters in own)
 
 
+def _sums_nothing(node: Node) -> bool:
+    """Whether an Einstein sum is of one operand, none of whose axes goes."""
+    left, _, result = node.attrs["equation"].partition("->")
+    return "," not in left and set(left) <= set(result)
+
+
 WRITINGS("matmul")(Writing(_matmul, product=_large))
-WRITINGS("einsum")(Writing(_spelled(einsum("np.einsum", ", optimize=True")), product=_contracts))
+_einsum = _spelled(einsum("np.einsum", ", optimize=True"))
+WRITINGS("einsum")(Writing(_einsum, product=_contracts, turns=_sums_nothing))
