@@ -89,6 +89,26 @@ def test_whole_numbers_are_not_compared_as_floats() -> None:
         trace(admit(same), {"x": unsigned, "y": np.array([2**53])}, {})
 
 
+def digits(x):
+    return np.floor(np.log2(x)) + np.floor(np.log10(10**x)) + np.floor(np.exp2(x))
+
+
+def far(x, y):
+    return np.hypot(x, y) + np.hypot(x, 3)
+
+
+def test_what_is_whole_or_large_is_not_rounded_by_a_formula() -> None:
+    x = np.float64([1, 2, 3, 8, 64])
+    large = (np.float32([1e30, 1e-30]), 2e-30)
+    for function, arguments in ((digits, (x,)), (far, large)):
+        found = trace(admit(function), dict(zip("xy", arguments)), {})
+        for write in (numpy_text, fused_text):
+            result = load(write(found.program, found.wanted))(*arguments)
+            expected = function(*arguments)
+            assert result.dtype == expected.dtype
+            np.testing.assert_array_equal(result, expected)
+
+
 def decides(x):
     return x if x.sum() > 0 else -x
 

@@ -97,27 +97,17 @@ def _reciprocal(t: Trace, out: Any, x: Any) -> str:
     return t.node("reciprocal", t.operand(x, dtype_of(out)))
 
 
-@means(np.hypot)
-def _hypot(t: Trace, out: Any, x: Any, y: Any) -> str:
-    return t.node("sqrt", t.node("add", *(_square(t, out, part) for part in (x, y))))
+def _by_numpy(name: str) -> Callable[..., str]:
+    """NumPy's own: formulas of logarithms and powers miss whole numbers, that of a hypotenuse overflows."""
 
-
-def _scaled_log(base: float) -> Callable[..., str]:
-    def build(t: Trace, out: Any, x: Any) -> str:
-        dtype = dtype_of(out)
-        return t.node("mul", t.node("log", t.operand(x, dtype)), t.constant(1 / math.log(base), dtype))
+    def build(t: Trace, out: Any, *args: Any) -> str:
+        return t.outside(f"np.{name}", np.asarray(out), [t.operand(x, dtype_of(out)) for x in args])
 
     return build
 
 
-means(np.log2)(_scaled_log(2))
-means(np.log10)(_scaled_log(10))
-
-
-@means(np.exp2)
-def _exp2(t: Trace, out: Any, x: Any) -> str:
-    dtype = dtype_of(out)
-    return t.node("exp", t.node("mul", t.operand(x, dtype), t.constant(math.log(2), dtype)))
+for _function in (np.log2, np.log10, np.exp2, np.hypot):
+    means(_function)(_by_numpy(_function.__name__))
 
 
 def _relation(op: str, negated: bool = False) -> Callable[..., str]:
