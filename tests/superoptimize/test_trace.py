@@ -109,6 +109,48 @@ def test_what_is_whole_or_large_is_not_rounded_by_a_formula() -> None:
             np.testing.assert_array_equal(result, expected)
 
 
+def from_half(x, s):
+    return np.where(x >= s / 2, x, 0)
+
+
+def from_root(x, s):
+    return np.where(x >= (2 * +s / 4) ** 2 + 0.21, x, 0)
+
+
+def from_size(x, s):
+    return np.where(x >= np.abs(s) * 0.5, x, 0)
+
+
+def from_product(x, s):
+    return np.where(x >= np.multiply(s, 0.5), x, 0)
+
+
+def from_choice(x, s):
+    return np.where(x >= (s > 1) * 0.7, x, 0)
+
+
+@pytest.mark.parametrize("function", [from_half, from_root, from_size, from_product, from_choice])
+def test_types_of_pythons_numbers_give_way_and_those_of_numpys_do_not(function: Any) -> None:
+    """0.7 in 32 bits is below the one in 64 bits, and not below itself."""
+    arguments = (np.float32([0.7, 0.5]), 1.4)
+    found = trace(admit(function), dict(zip("xs", arguments)), {})
+    assert agree(function, load(numpy_text(found.program, found.wanted)), [arguments]) == 0.0
+
+
+def counts(x, s):
+    return x * ((s > 1) + (s > 2))
+
+
+def wrapped(x, s):
+    return x * np.asarray(s)
+
+
+@pytest.mark.parametrize("function", [counts, wrapped])
+def test_pythons_numbers_that_would_be_numpys_are_refused(function: Any) -> None:
+    with pytest.raises(NotTraceable):
+        trace(admit(function), {"x": np.ones(2), "s": 1.4}, {})
+
+
 def decides(x):
     return x if x.sum() > 0 else -x
 

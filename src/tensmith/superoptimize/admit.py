@@ -271,7 +271,7 @@ class _TracedNumpy:
         if name not in _KEPT_AS:
             return value
         return lambda x, *args, **named: (
-            x if isinstance(x, TracedArray) and not (args or named) else value(x, *args, **named)
+            x if isinstance(x, TracedArray) and not (x.weak or args or named) else value(x, *args, **named)
         )
 
 

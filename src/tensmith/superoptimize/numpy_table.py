@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.ir.types import dtype_name
-from tensmith.superoptimize.trace import WEAK, NotTraceable, Trace, TracedArray, means, unwrapped
+from tensmith.superoptimize.trace import NotTraceable, Trace, TracedArray, means, unwrapped
 
 Axes = int | Sequence[int] | None
 
@@ -41,7 +41,6 @@ FUNCTIONS: dict[Any, str] = {
 for _function, _op in FUNCTIONS.items():
     means(_function)(_direct(_op))
 means(np.fabs)(_direct("abs"))
-WEAK |= {np.add, np.subtract, np.multiply, np.negative, np.absolute}
 
 
 @means(np.divide)

@@ -6,6 +6,7 @@ is not known by name is refused, and so is whatever would make a decision of a v
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
@@ -177,6 +178,36 @@ class TracedArray(NDArrayOperatorsMixin):
     __array__ = _decides
 
 
+# NumPy's functions that operators of arrays are -> the operators.
+_OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.divide: operator.truediv,
+    np.power: operator.pow, np.negative: operator.neg, np.positive: operator.pos, np.absolute: operator.abs,
+    np.less: operator.lt, np.less_equal: operator.le, np.greater: operator.gt, np.greater_equal: operator.ge,
+    np.equal: operator.eq, np.not_equal: operator.ne, np.bitwise_and: operator.and_,
+    np.bitwise_or: operator.or_, np.bitwise_xor: operator.xor, np.invert: operator.invert,
+}  # fmt: skip
+
+
+def _operated(ufunc: np.ufunc, *operands: Any) -> Any:
+    """What an operator gives: of Python's numbers alone one of these, whose type gives way, too."""
+    made = ufunc(*operands)
+    if isinstance(made, TracedArray) and all(map(_is_weak, operands)):
+        number = _OPERATORS[ufunc](*unwrapped(operands))
+        made.weak, made.value = True, made.value.item()
+        if type(number) is not type(made.value):
+            raise NotTraceable("it computes with truth values of Python's numbers as with numbers")
+    return made
+
+
+def _spell(ufunc: np.ufunc, name: str) -> None:
+    setattr(TracedArray, f"__{name}__", lambda self, *others: _operated(ufunc, self, *others))
+    setattr(TracedArray, f"__r{name}__", lambda self, other: _operated(ufunc, other, self))
+
+
+for _ufunc, _operator in _OPERATORS.items():
+    _spell(_ufunc, _operator.__name__.strip("_"))
+
+
 Builder = Callable[..., str]
 # NumPy's functions, ufuncs, (ufunc, method) -> what each is in TensIR: (trace, result, *arguments) -> a name.
 MEANINGS: dict[Any, Builder] = {}
@@ -184,8 +215,6 @@ MEANINGS: dict[Any, Builder] = {}
 VIEWS: set[Any] = set()
 # Methods and attributes of arrays -> the functions they are.
 METHODS: dict[str, Any] = {}
-# Of Python's numbers, NumPy's functions and operators: those that give Python's numbers, too.
-WEAK: set[Any] = set()
 
 Meaning = TypeVar("Meaning", bound=Builder)
 
@@ -220,9 +249,7 @@ def _traced(trace: Trace, function: Any, arguments: Sequence[Any], named: Mappin
     view = function in VIEWS or any(np.may_share_memory(plain, part.value) for part in traced)
     for part in traced if view else ():
         part.own = False
-    weak = function in WEAK and not named and all(_is_weak(part) for part in arguments)
-    value = plain.item() if weak else plain
-    return TracedArray(trace, name, value, weak=weak, own=not view and np.ndim(plain) > 0)
+    return TracedArray(trace, name, plain, own=not view and np.ndim(plain) > 0)
 
 
 def _plain(function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
