@@ -60,12 +60,19 @@ def test_a_changed_file_asks_for_another_proof(tmp_path: Path) -> None:
     assert len(set(found)) == 3
 
 
-@pytest.mark.parametrize("package", [False, True])
-def test_a_plugins_other_modules_count(tmp_path: Path, package: bool) -> None:
-    home, parts = tmp_path / "mine.py", tmp_path / "parts.py"
-    home.write_text(
-        "from parts import RIGHT" if not package else "from .parts import RIGHT", encoding="utf-8"
-    )
+@pytest.mark.parametrize(
+    ("text", "other", "package"),
+    [
+        ("from parts import RIGHT", "parts.py", False),
+        ("import os, parts", "parts.py", False),
+        ("from helpers.parts import RIGHT", "helpers/parts.py", False),
+        ("from .parts import RIGHT", "parts.py", True),
+    ],
+)
+def test_a_plugins_other_modules_count(tmp_path: Path, text: str, other: str, package: bool) -> None:
+    home, parts = tmp_path / "mine.py", tmp_path / other
+    home.write_text(text, encoding="utf-8")
+    parts.parent.mkdir(exist_ok=True)
     if package:
         (tmp_path / "__init__.py").write_text("", encoding="utf-8")
     found = []

@@ -9,6 +9,8 @@ proved when it is first read, and that is kept for this user.
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import hashlib
 import json
 import re
@@ -35,7 +37,6 @@ _PROVER = (
         )
     ),
 )  # fmt: skip
-_MODULE = re.compile(r"^\s*(?:from|import) +(\w+)", re.MULTILINE)
 _IMPORT = re.compile(r"^from tensmith\.rewrite\.exact\.(\w+) import", re.MULTILINE)
 
 
@@ -74,25 +75,40 @@ def rule_digest(name: str, home: Path) -> str:
     """The hash of all that the proof of a rule rests on."""
     beside = _imported(home)
     if not home.resolve().is_relative_to(_PACKAGE):
-        beside |= plugin_files(home) | _foreign_ops()
+        own = plugin_files(home) | _foreign_ops()
+        beside = own.union(*map(_imported, own))
     return _sha256(name, _file(home), *map(_file, sorted(beside)), _prover())[:32]
 
 
 def plugin_files(home: Path) -> frozenset[Path]:
-    """The files of a plugin's package; of one without, the modules beside it that it imports, and so on."""
+    """The files of a plugin's package; of one without, the modules and folders beside it that it imports, and
+    so on, but for folders among what is installed: these are other packages."""
     root = home.parent
     if (root / "__init__.py").is_file():
         while (root.parent / "__init__.py").is_file():
             root = root.parent
         return frozenset(root.rglob("*.py"))
+    installed = root.name in ("site-packages", "dist-packages")
     seen, pending = {home}, [home]
     while pending:
-        for name in _MODULE.findall(_text(pending.pop())):
-            module = root / f"{name}.py"
-            if module.is_file() and module not in seen:
-                seen.add(module)
-                pending.append(module)
+        for name in _modules(pending.pop()):
+            files = {root / f"{name}.py", *(() if installed else (root / name).rglob("*.py"))}
+            new = {file for file in files - seen if file.is_file()}
+            seen |= new
+            pending += new
     return frozenset(seen)
+
+
+def _modules(path: Path) -> set[str]:
+    """The modules that a file imports, but for what follows the first dot in their names."""
+    names: set[str] = set()
+    with contextlib.suppress(SyntaxError, ValueError):  # no Python, and nothing that it imports
+        for node in ast.walk(ast.parse(_text(path))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.partition(".")[0])
+    return names
 
 
 def _foreign_ops() -> frozenset[Path]:
