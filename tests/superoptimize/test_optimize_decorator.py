@@ -144,6 +144,31 @@ def test_so_is_a_helper_that_stands_below() -> None:
         assert tensmith.optimize(lost, example_inputs=(np.ones(3),), seconds=1.0) is lost
 
 
+def summed(x, n):
+    return sum([x * k for k in range(n)])
+
+
+def looped(x):
+    total = 0.0
+    i = 0
+    while i < len(x):
+        total = total + 2.0 * x[i]
+        i += 1
+    return total
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "name"), [(summed, (np.ones(3), 3), "sum"), (looped, (np.ones(100),), "len")]
+)
+def test_builtins_may_get_another_meaning_below(
+    function: Any, arguments: tuple[Any, ...], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = tensmith.optimize(function, example_inputs=arguments, seconds=1.0)
+    assert found.reports[0].program is not None
+    monkeypatch.setitem(globals(), name, lambda *of: 7.0)
+    assert found(*arguments) == function(*arguments)
+
+
 x = np.ones(2)
 
 

@@ -61,7 +61,7 @@ class NotDefinedYet(NotTraceable):
 class AdmittedFunction:
     """A function whose text was admitted: `traced` runs on traced arrays, `plain` on NumPy's.
 
-    reads: names of plain numbers and helpers outside -> what they were.
+    reads: names of plain numbers, helpers and builtins -> what they were.
     """
 
     name: str
@@ -248,7 +248,8 @@ def _admitted(
                 argument.annotation = None
     tree = ast.fix_missing_locations(ast.Module([*found.values()], []))
     code = compile(tree, f"<{name}, admitted>", "exec")
-    reads = {each: space[each] for node in found.values() for each in read_outside(node) & space.keys()}
+    outside = set[str]().union(*map(read_outside, found.values()))
+    reads = {each: space[each] for each in outside & space.keys()}
     spaces: list[dict[str, Any]] = []
     for traced in (True, False):
         # NumPy itself imports by the builtins of who calls it; the text cannot name what is not listed.
@@ -260,7 +261,13 @@ def _admitted(
         exec(code, spaces[-1])
     arguments = found[name].args
     parameters = tuple(argument.arg for argument in (*arguments.posonlyargs, *arguments.args))
+    reads |= builtins_among(outside - {*found, *space})
     return AdmittedFunction(name, parameters, spaces[0][name], original or spaces[1][name], reads)
+
+
+def builtins_among(names: set[str]) -> dict[str, Any]:
+    """The builtins of these names."""
+    return {name: value for name, value in vars(builtins).items() if name in names}
 
 
 class _TracedNumpy:

@@ -117,7 +117,7 @@ class _Learning(Dispatcher):
 
     def learn(self, kinds: Kinds, arguments: tuple[Any, ...]) -> None:
         """Optimizes for arguments of these kinds; what failed once is not tried again."""
-        if isinstance(self.admitted, NotDefinedYet):
+        if isinstance(self.admitted, NotDefinedYet) or not (self.reports or self.as_it_was()):
             self.admit()
         if None in kinds and not self.reports:
             place = self.parameters[kinds.index(None)]

@@ -51,15 +51,18 @@ class Dispatcher:
         self.watch(reads)
 
     def watch(self, reads: Mapping[str, Any]) -> None:
-        """What programs are made for: names outside, and what they were."""
+        """What programs are made for: names outside, and what they were; builtins' have no other meaning."""
         around, space = self.around, self.space
         self.cells = [(around[name], value) for name, value in reads.items() if name in around]
         self.reads = [(name, v) for name, v in reads.items() if name in space and name not in around]
+        self.absent = reads.keys() - space.keys() - around.keys()
 
     def as_it_was(self) -> bool:
         """Whether everything that is read outside is still what it was."""
-        return all(self.space.get(name) is value for name, value in self.reads) and all(
-            cell.cell_contents is value for cell, value in self.cells
+        return (
+            all(self.space.get(name) is value for name, value in self.reads)
+            and all(cell.cell_contents is value for cell, value in self.cells)
+            and self.space.keys().isdisjoint(self.absent)
         )
 
     def positional(self, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -78,7 +81,7 @@ class Dispatcher:
 
     def answer(self, arguments: tuple[Any, ...], kinds: Kinds, program: Callable[..., Any]) -> Any:
         """The program's answer, or the original's where something is not as it was, or is an error."""
-        if (self.reads or self.cells) and not self.as_it_was():
+        if not self.as_it_was():
             return self.original(*arguments)
         asked = {} if kinds in self.assumed else self.domain
         if asked and not holds(asked, dict(zip(self.parameters, arguments))):

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensmith.errors import TensmithError
 from tensmith.lifting.decorator import LiftWarning, lifted_form, reached
-from tensmith.superoptimize.admit import read_outside
+from tensmith.superoptimize.admit import builtins_among, read_outside
 from tensmith.superoptimize.compiled import agree, answered
 from tensmith.superoptimize.domain import Domain
 from tensmith.superoptimize.pipeline import Optimization, example_samples, settled
@@ -64,7 +64,8 @@ def read_by_loops(function: Callable[..., Any]) -> Mapping[str, Any]:
     """What a function and its helpers read outside, as a lift takes it: names, and what they are."""
     found = reached(function)
     names = {name for node in found.functions.values() for name in read_outside(node)}
-    return {name: value for name, value in found.values.items() if name in names}
+    meant = {name: value for name, value in found.values.items() if name in names}
+    return meant | builtins_among(names - {*found.functions, *found.values})
 
 
 def _is_fixed(value: Any) -> bool:
