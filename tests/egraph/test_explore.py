@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from nets import Net
-from tensmith.egraph.explore import Explored, Reach, enumerate_all, price, saturate
+from tensmith.egraph.explore import Explored, Reach, _Walk, enumerate_all, price, saturate
+from tensmith.egraph.extract import extract
 from tensmith.egraph.programs import ArrayHashes, ProgramGraph, signature
 from tensmith.equality.programs import compare_programs
-from tensmith.ir import Program, make_node
+from tensmith.ir import Node, Program, make_node
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import Traced, replay_exact, simplified, stepped
@@ -85,6 +88,27 @@ def test_an_output_may_be_called_as_rules_call_what_they_make() -> None:
     net.nodes.append(make_node("add", (net.add("exp", a), net.add("tanh", b)), ("y.1",)))
     program = net.program("y.1")
     assert saturate(program, cost).cost < price(program, cost(program))
+
+
+def of_nodes(*nodes: Node) -> Program:
+    return Program("p", {"x": TensorType("f32", (4,))}, ("y",), nodes, {})
+
+
+def test_what_the_graph_is_asked_for_costs_what_it_costs() -> None:
+    walk = _Walk(
+        of_nodes(make_node("exp", ("x",), ("e",)), make_node("mul", ("e", "x"), ("y",))), cost, Reach(), True
+    )
+    walk.begin()
+    assert walk.graph is not None
+    walk._sites(of_nodes(make_node("neg", ("x",), ("y",))), replace(walk.visits[0], place=0))
+    assert extract(walk.graph.egraph()[0], 1.0).cost == 1.0
+
+
+def test_operands_without_an_order_have_none_in_the_graph() -> None:
+    graph, e = ProgramGraph(ArrayHashes()), make_node("exp", ("x",), ("e",))
+    for read in (("e", "x"), ("x", "e")):
+        graph.add(of_nodes(e, make_node("mul", read, ("y",))), {})
+    assert graph.size == (3, 3)
 
 
 def test_parts_of_another_number_are_other_values() -> None:

@@ -251,7 +251,8 @@ class _Walk:
         """Where the last move of a visit may be made in another program."""
         if visit.place is None or self.graph is None:
             return [visit.moves[-1].site]
-        place, classes = self.graph.leader(visit.place), self.graph.classes_of(program)
+        classes = self.graph.add(program, self.cost(program)).classes
+        place = self.graph.leader(visit.place)
         return [name for name, c in classes.items() if c == place]
 
 

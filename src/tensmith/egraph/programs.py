@@ -66,6 +66,7 @@ class ProgramGraph:
     _named: dict[str, int] = field(default_factory=dict)
     _roots: tuple[str, ...] = ()
     _merged: list[int] = field(default_factory=list)
+    _commutative: set[Hashable] = field(default_factory=set)
 
     def add(self, program: Program, costs: Mapping[str, float]) -> Added:
         """Adds a program that computes what the others do."""
@@ -108,10 +109,6 @@ class ProgramGraph:
         roots = dict.fromkeys(numbers[self.leader(self._named[name])] for name in self._roots)
         return EGraph(tuple(classes), tuple(roots)), keys
 
-    def classes_of(self, program: Program) -> Mapping[str, int]:
-        """The class of each value of a program; it is added if it was not."""
-        return self.add(program, {}).classes
-
     @property
     def size(self) -> tuple[int, int]:
         """How many nodes and classes there are."""
@@ -123,6 +120,8 @@ class ProgramGraph:
         values = {"": _OMITTED, **{name: self._class(key, 0.0) for name, key in keys.items()}}
         for node in program.nodes:
             key = (node.function, len(node.outputs)), tuple(values[name] for name in node.inputs)
+            if node.traits.commutative:
+                self._commutative.add(key[0])
             cost = 0.0 if node.output in program.static_values else costs.get(node.output, 0.0)
             whole = self._class(key, cost)
             outputs = [(at, name) for at, name in enumerate(node.outputs) if name]
@@ -145,8 +144,9 @@ class ProgramGraph:
         return self.leader(self._nodes[key])
 
     def canonical(self, key: Key) -> Key:
-        """A node as it is after what was found equal since."""
-        return key[0], tuple(c if c == _OMITTED else self.leader(c) for c in key[1])
+        """A node as it is after what was found equal since, operands sorted where it has no order of them."""
+        read = tuple(c if c == _OMITTED else self.leader(c) for c in key[1])
+        return key[0], tuple(sorted(read)) if key[0] in self._commutative else read
 
     def _unite(self, a: int, b: int) -> None:
         a, b = self.leader(a), self.leader(b)
