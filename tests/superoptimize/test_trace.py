@@ -42,6 +42,19 @@ def test_kernels_are_the_function(name: str) -> None:
         assert isinstance(gap, float), gap
 
 
+def solves(a, b):
+    return np.linalg.inv(a) @ b
+
+
+def test_an_inverse_that_only_multiplies_is_not_computed() -> None:
+    a, b = np.eye(4) + np.arange(16.0).reshape(4, 4) ** 0.5, np.ones((4, 2))
+    found = trace(admit(solves), {"a": a, "b": b}, {})
+    for write in (numpy_text, fused_text):
+        text = write(found.program, found.wanted)
+        assert "np.linalg.solve(a0, a1)" in text.source and "inv" not in text.source
+        assert isinstance(agree(solves, load(text), [(a, b)]), float)
+
+
 def test_a_result_has_the_tolerance_of_its_own_type() -> None:
     """What is rounding to 32 bits is none to 64."""
     x = np.ones(3)

@@ -108,12 +108,14 @@ class _Text:
         self.lines: list[str] = []
         self.kernels: dict[str, tuple[str, Program]] = {}
         self.constants: dict[str, Any] = {}
+        self.solved: set[str] = set()  # inverses that are not computed
 
     def written(self) -> ProgramText:
         """The whole function. A call whose result nobody reads may raise, and is made."""
-        for name in self.calls:
-            self.value(name)
         results = list(map(self._result, self.wanted.results, self.wanted.scalar))
+        for name in self.calls:
+            if name not in self.solved:
+                self.value(name)
         returned = f"({', '.join(results)},)" if self.wanted.several else results[0]
         source = "\n    ".join([self.head, *self.lines, f"return {returned}"]) + "\n"
         return ProgramText(source, self.kernels, self.constants)
@@ -334,6 +336,7 @@ def _matmul(w: _Text, node: Node) -> str:
     plain = (len(w.shape(left)), len(w.shape(right))) in ((2, 1), (2, 2)) and left not in w.names
     alone = call is not None and call.function == "np.linalg.inv" and w.program.uses(left) == 1
     if call is not None and alone and plain:
+        w.solved.add(left)
         return f"np.linalg.solve({w.value(call.operands[0])}, {w.value(right)})"
     return f"{w.value(left)} @ {w.value(right)}"
 
