@@ -80,7 +80,7 @@ def parts(x):
 
 @on((6, 5))
 def picked(x):
-    return x[[0, 2, 2]] + np.take(x, [1, 1, 0], axis=0) + np.diff(x, axis=0)[:3]
+    return x[[0, 2, 2]] + np.take(x, [1, 1, 0], axis=0) + np.diff(x, axis=0)[:3] * x[np.arange(3), :]
 
 
 @on((3, 4), (3, 4))
@@ -161,3 +161,11 @@ def whole(n, x):
 @on(np.linspace(0, 1, 6, dtype=np.float32), 0.25)
 def single(x, k):
     return x * k + np.float32(2) * np.sqrt(x)
+
+
+@on((5,), (4,), 0.5)
+def summed(x, y, rate):
+    total, share = x.sum(), rate
+    total += y.sum()
+    share *= 2
+    return (x * total).astype(np.float32) * share

@@ -330,6 +330,23 @@ def test_loops_are_lifted() -> None:
     )
 
 
+def above(x):
+    count = 0
+    i = 0
+    while i < len(x):
+        if x[i] > 0.5:
+            count = count + 1
+        i += 1
+    return count
+
+
+def test_loops_that_are_shown_a_nan_do_not_write_it() -> None:
+    x = np.linspace(0, 1, 100)
+    x[7] = np.nan
+    found = tensmith.optimize(above, example_inputs=(x,), seconds=1.0)
+    assert "lifted" in found.reports[0].proof and found(x) == 50
+
+
 def of_rate(x):
     total = 0.0
     i = 0

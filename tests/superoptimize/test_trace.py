@@ -177,6 +177,10 @@ def view(x):
     return x.T
 
 
+def by_arrays(x):
+    return x[np.arange(3), None]
+
+
 def raises(x):
     return x @ x[:2]
 
@@ -197,6 +201,7 @@ def picks(x):
         (view, "a view"),
         (raises, "raises ValueError"),
         (picks, "computed positions"),
+        (by_arrays, "by an array and more"),
     ],
 )
 def test_what_is_no_program_is_refused(function: Any, reason: str) -> None:

@@ -80,7 +80,7 @@ def _form(function: Callable[..., Any], named: Mapping[str, Any], target: str) -
         form = lifted_form(function, named, target)
     given = copy.deepcopy(tuple(named.values()))
     expected = function(*given)  # what is lifted has no effects but these
-    if not all(np.array_equal(one, other) for one, other in zip(given, named.values())):
+    if not all(map(_are_equal, given, named.values())):
         raise ValueError("it writes to its arguments")
     kind = type(expected)
     if kind not in _MADE_OF:
@@ -88,3 +88,8 @@ def _form(function: Callable[..., Any], named: Mapping[str, Any], target: str) -
     if np.asarray(form(*named.values())).dtype.kind not in _MADE_OF[kind]:
         raise ValueError(f"it gives numbers of several types, of which {kind.__name__} is one")
     return lambda *values: kind(form(*values))
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether two arguments hold the same; NaN is NaN."""
+    return np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f")

@@ -86,7 +86,7 @@ def _tile(t: Trace, out: Any, x: Any, reps: Any) -> str:
 
 @means("getitem", view=True)
 def _getitem(t: Trace, out: Any, x: Any, key: Any) -> str:
-    """Slices, whole numbers, new axes, an ellipsis; and one array of whole numbers alone."""
+    """Slices, whole numbers, new axes, an ellipsis; and one array of whole numbers, of other axes all."""
     shape, keys = np.shape(unwrapped(x)), key if isinstance(key, tuple) else (key,)
     if any(isinstance(part, TracedArray) for part in keys):
         raise NotTraceable("it picks elements by computed positions or truth values; use np.where")
@@ -122,9 +122,15 @@ def _getitem(t: Trace, out: Any, x: Any, key: Any) -> str:
 
 def _gathered(t: Trace, x: Any, keys: tuple[Any, ...]) -> str:
     *before, picked = keys
-    if any(part != slice(None) for part in before) or np.asarray(picked).dtype.kind not in "iu":
-        raise NotTraceable("it picks elements by several arrays; use one of whole numbers")
+    while before and _is_all(picked):
+        *before, picked = before
+    if not all(map(_is_all, before)) or np.asarray(picked).dtype.kind not in "iu":
+        raise NotTraceable("it picks elements by an array and more; use one array of whole numbers, and ':'")
     return t.node("gather", named(t, x), t.constant(picked, "i64"), axis=len(before))
+
+
+def _is_all(part: Any) -> bool:
+    return isinstance(part, slice) and part == slice(None)
 
 
 @means(np.take, method="take")

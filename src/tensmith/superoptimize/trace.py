@@ -151,6 +151,8 @@ class TracedArray(NDArrayOperatorsMixin):
         (target,) = changed
         if target is not inputs[0] or not isinstance(target, TracedArray) or method != "__call__":
             raise NotTraceable(f"np.{ufunc.__name__} writes to an array by out=")
+        if not isinstance(target.value, np.ndarray):
+            return _operated(ufunc, *inputs)  # a number's name means another number
         if not target.own:
             raise NotTraceable("it changes an argument, or an array that shares memory with another")
         made = _traced(self.trace, ufunc, inputs, named)
