@@ -23,6 +23,7 @@ from tensmith.data import as_dataset, split
 from tensmith.deploy.caching import CachedDecoder, apart, cached_decoder
 from tensmith.deploy.generation import TokenDecoder
 from tensmith.deploy.slots import SlotDecoders
+from tensmith.engine.base import ENGINES
 from tensmith.errors import EngineError, ModelError, OutputError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.frontend.onnx import read_onnx
@@ -163,6 +164,24 @@ def test_generating_uses_them_and_says_the_same(tmp_path: Path) -> None:
         known += model.generate(known, 1)
     assert model._cached_decoder is not None
     assert model.generate([3, 1], 12) == known[2:]
+
+
+def test_caches_run_as_the_model_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its settings; and their file stays, as engines that compile read it at each new size."""
+    model = load(decoder(tmp_path / "d.onnx"))
+    model._settings = {"optimization": "basic"}
+    asked: list[tuple[Path, dict[str, str]]] = []
+    engine = type(ENGINES["onnxruntime"])
+    prepare = engine.prepare
+
+    def seen(self: Any, path: Path, threads: int, *, sizes: Any = None, **settings: str) -> Any:
+        asked.append((path, settings))
+        return prepare(self, path, threads, sizes=sizes, **settings)
+
+    monkeypatch.setattr(engine, "prepare", seen)
+    assert model._cached_decoder is not None
+    assert [settings for _, settings in asked] == 2 * [{"optimization": "basic"}]
+    assert all(path.is_file() for path, _ in asked)
 
 
 @pytest.mark.parametrize(("mask", "merged"), [("triangle", False), ("filled", False), ("compared", True)])

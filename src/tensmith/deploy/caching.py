@@ -82,15 +82,16 @@ def cached(program: Program) -> Program:
 
 
 def cached_decoder(
-    program: Program, original: TokenDecoder, path: Path, engine: str, threads: int
+    program: Program, original: TokenDecoder, path: Path, engine: str, threads: int, **settings: str
 ) -> CachedDecoder:
-    """Writes the program with caches to `path`; it as a decoder. ModelError where it cannot be made, or tells
-    other logits."""
+    """Writes the program with caches to `path`, where the engine reads it; it as a decoder. ModelError where
+    it cannot be made, or tells other logits."""
     if original.caches:
         raise ModelError("the decoder has caches already")
     plain = simplify(program).program
     write_onnx(cached(plain), path)
-    made = CachedDecoder(ENGINES[engine].prepare(path, threads), original, Causality.of(plain))
+    session = ENGINES[engine].prepare(path, threads, sizes=None, **settings)
+    made = CachedDecoder(session, original, Causality.of(plain))
     found = [compared_on(made, text, seed) for seed, text in enumerate((*_SHORT, _LONG))]
     made.compared = CacheComparison(max(each.apart for each in found), max(each.tokens for each in found))
     if not made.compared.apart <= made.borne:

@@ -61,7 +61,6 @@ class Model:
     ) -> None:
         self.path = Path(path)
         self._engine, self._threads, self._compiled, self._settings = engine, threads, compiled, settings
-        self._folder: TemporaryFolder | None = None
         self._session: Session | None = None
         self._loading = threading.Lock()
 
@@ -97,11 +96,15 @@ class Model:
         return as_model(self.session)
 
     @cached_property
+    def _folder(self) -> TemporaryFolder:
+        """For what is made of the file: engines that compile read it again at each new size."""
+        return TemporaryFolder()
+
+    @cached_property
     def _file(self) -> Path:
         """The ONNX file that an engine loads, checked; a temporary one of another."""
         path = self.path
         if self._gguf or path.suffix == _PACKED_SUFFIX:
-            self._folder = TemporaryFolder()
             path = Path(self._folder.name) / "model.onnx"
             if self._gguf:
                 write_onnx(self.program, path)
@@ -196,12 +199,13 @@ class Model:
         """The decoder with caches that it has not; None where it has them, or they cannot be made."""
         if self._compiled is not None or self._decoder.caches or not self._decoder.open:
             return None
-        with TemporaryFolder() as folder:
-            path = Path(folder) / "cached.onnx"
-            try:
-                return cached_decoder(self.program, self._decoder, path, self._engine, self._threads)
-            except TensmithError:
-                return None
+        path = Path(self._folder.name) / "cached.onnx"
+        try:
+            return cached_decoder(
+                self.program, self._decoder, path, self._engine, self._threads, **self._settings
+            )
+        except TensmithError:
+            return None
 
     def save(self, path: str | Path) -> Path:
         """Writes the ONNX file to `path`; weights that lie beside it, and large ones of a .gguf file, to
