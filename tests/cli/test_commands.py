@@ -92,6 +92,18 @@ def test_a_run_is_repeated_from_its_configuration(finished: Path, tmp_path: Path
     assert again["config"] == {**stored, "seed": 3}
 
 
+def test_a_resumed_run_asks_what_it_was_begun_with(finished: Path, tiny: Path, tmp_path: Path) -> None:
+    """Named again, its model may lie elsewhere."""
+    moved = shutil.copyfile(tiny / "tiny.onnx", tmp_path / "moved.onnx")
+    arguments = ("compress", moved, "--resume", "--output", finished, "--prefer", "latency", "--dry-run")
+    again = document(*arguments, folder=finished.parent)
+    stored = yaml.safe_load((finished / "config.yaml").read_text())
+    assert again["config"] == {**stored, "model": str(moved), "prefer": "latency"}
+    refused(
+        tensmith("compress", moved, "--resume", folder=tmp_path), 1, "tensmith-out holds no run to resume"
+    )
+
+
 def test_a_dry_run_writes_nothing(tiny: Path, tmp_path: Path) -> None:
     for name in ("tiny.onnx", "tiny.npz"):
         shutil.copyfile(tiny / name, tmp_path / name)

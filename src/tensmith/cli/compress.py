@@ -137,7 +137,9 @@ def compress(
     output: Annotated[Path, typer.Option(help="The folder to write.")] = Path("tensmith-out"),
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with the run in the folder; without MODEL, as it was begun."),
+        typer.Option(
+            "--resume", help="Go on with the run in the folder, by its own options but for those given."
+        ),
     ] = False,
     config: Annotated[
         Path | None, typer.Option(help="Repeat a run from its config.yaml; other options override it.")
@@ -151,7 +153,7 @@ def compress(
     """
     given = {**locals(), "engines": engine_names(engines)}
     given = {name: x for name, x in given.items() if name not in _OWN and x not in (None, [])}
-    settings = _configuration(given, config or (_begun(output) if resume and not model else None))
+    settings = _configuration(given, config or (_begun(output) if resume else None))
     _demand_files(settings)
     if dry_run:
         return _preview(settings)
