@@ -6,26 +6,40 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.config import make_config
+from tensmith.evaluate.calibrator import Calibrator
+from tensmith.recovery import demand_torch
 from tensmith.request import judged_by, read_request
 from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.trail import simplify
+from tensmith.search.builder import Builder
 from tensmith.search.demands import SearchDemands
 from tensmith.search.describe import describe_plan
+from tensmith.search.plan import Plan
+from tensmith.search.plan_file import demand_fitting
 from tensmith.search.space import space_of
+from tensmith.search.strategy import STRATEGIES
 
 
 def preview(model: str | Path, data: Any = "", **options: Any) -> dict[str, Any]:
     """What `compress` would do, as plain JSON values; reads the model and the data and writes nothing."""
     config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
+    STRATEGIES[config.search].demand()
+    if config.recover:
+        demand_torch("--recover")
     request = read_request(config, data)
     simplified = simplify(request.program).program
     demands = SearchDemands.of(config.keep, config.only, config.plan)
     allowed = demands.allowed(request.program, simplified, bool(config.recover))
-    begun = (allowed.fitted(demands.text.content.plan()),) if demands.text else ()
-    space = space_of(simplified, request.target, request.engines, {}, allowed=allowed, begun=begun)
     notes: list[str] = []
     task = judged_by(request, config, notes.append)
     task.example(request.program, request.splits.search)  # DataError where the data does not fit
+    begun: tuple[Plan, ...] = ()
+    if demands.text is not None:
+        view, beside = request.splits.calibration, demands.text.path.parent
+        calibrator = Calibrator(view, len(view), task.preprocess, config.threads, beside)
+        builder = Builder(request.model, request.program, beside, calibrator, allowed=allowed)
+        begun = (demand_fitting(demands.text, builder),)
+    space = space_of(simplified, request.target, request.engines, {}, allowed=allowed, begun=begun)
     return {
         "model": config.model,
         "nodes": {"read": len(request.program.nodes), "simplified": len(simplified.nodes)},

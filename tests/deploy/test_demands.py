@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 from collections.abc import Mapping
@@ -19,8 +20,9 @@ import tensmith
 from command_line import candidates, refused
 from command_line import tensmith as command
 from lossy_samples import Interpreted
-from tensmith.errors import OutputError, UsageError
+from tensmith.errors import MissingExtra, OutputError, UsageError
 from tensmith.frontend.onnx import read_onnx
+from tensmith.preview import preview
 from tensmith.rewrite.archives import read_trained
 from tensmith.rewrite.kept import Covered
 from tensmith.search.allowed import Allowed
@@ -220,6 +222,25 @@ def test_a_run_that_is_refused_leaves_nothing_behind(place: Path, tmp_path: Path
     with pytest.raises(UsageError, match=":2: 'low_rank' has nothing to do at 'two'; did you mean 'two_out'"):
         compressed(place, tmp_path / "out", plan=tmp_path / "p.yaml")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_refuses_the_plans_that_the_run_does(place: Path, tmp_path: Path) -> None:
+    plan, given = tmp_path / "p.yaml", (place / "m.onnx", f"npz:{place / 'm.npz'}")
+    plan.write_text("steps:\n- {rule: low_rank, site: two, params: {rank: 2}}")
+    with pytest.raises(UsageError, match=":2: 'low_rank' has nothing to do at 'two'; did you mean 'two_out'"):
+        preview(*given, plan=plan, **OPTIONS)
+    plan.write_text("steps:\n- {rule: int8}")
+    assert any("int8" in seed for seed in preview(*given, plan=plan, only="int8", **OPTIONS)["seeds"])
+    assert [item.name for item in tmp_path.iterdir()] == ["p.yaml"]
+
+
+@pytest.mark.parametrize("options", [{"recover": 60}, {"search": "saturation"}], ids=str)
+def test_a_dry_run_refuses_what_cannot_run_here(
+    options: dict[str, Any], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra):
+        preview(place / "m.onnx", f"npz:{place / 'm.npz'}", **OPTIONS, **options)
 
 
 def test_a_plan_of_aliases_is_refused(tmp_path: Path) -> None:
