@@ -176,7 +176,7 @@ def compress(
         start = builder.program(Plan())
         recovers = bool(config.recover) or has_recovered(folder.checkpoint)
         builder.allowed = demands.allowed(run.program, start.program, recovers)
-        begun = _begun(demands, builder, kept)
+        begun = _begun(demands, builder, kept, run.engines)
         for sentence in demands.told(builder.allowed):
             voice.tell(sentence)
         checker = _checker(run, start.trail, judge.pace)
@@ -320,14 +320,14 @@ def _delivered(building: Building, schedule: Schedule, plans: Sequence[Plan]) ->
     return building.deliver(plans[: int(schedule.left / attempt)] if attempt else plans)
 
 
-def _begun(demands: SearchDemands, builder: Builder, kept: Path) -> tuple[Plan, ...]:
-    """The plan that the search starts from, if there is one; UsageError if it does not fit the model."""
+def _begun(demands: SearchDemands, builder: Builder, kept: Path, engines: Sequence[str]) -> tuple[Plan, ...]:
+    """The plan that the search starts from, if there is one; UsageError if it does not fit the run."""
     if demands.text is None:
         return ()
     for source, place in demands.trained(kept):
         if source.is_file():
             write_bytes(place, gate.read_bytes(source, gate.KEPT))
-    return (demand_fitting(demands.text, builder),)
+    return (demand_fitting(demands.text, builder, engines),)
 
 
 def _space(

@@ -38,7 +38,7 @@ def preview(model: str | Path, data: Any = "", **options: Any) -> dict[str, Any]
         view, beside = request.splits.calibration, demands.text.path.parent
         calibrator = Calibrator(view, len(view), task.preprocess, config.threads, beside)
         builder = Builder(request.model, request.program, beside, calibrator, allowed=allowed)
-        begun = (demand_fitting(demands.text, builder),)
+        begun = (demand_fitting(demands.text, builder, request.engines),)
     space = space_of(simplified, request.target, request.engines, {}, allowed=allowed, begun=begun)
     return {
         "model": config.model,

@@ -188,6 +188,7 @@ PLANS = {
     "keep: [two]\nsettings: {precision: bf16}": ":2: precision rounds in every layer",
     "settings: {presision: bf16}": "no setting 'presision'; did you mean 'precision'",
     "settings: {engine: tensorflow}": "no engine 'tensorflow'",
+    "steps: []\nsettings: {engine: cuda}": ":2: engine 'cuda' is none of the run's: onnxruntime, native",
     "steps: !!python/object/apply:os.getpid []": "is no YAML",
     "- int8": "is not a plan; give a plan.yaml",
     "": "is not a plan; give a plan.yaml",
@@ -214,7 +215,7 @@ def test_a_plan_that_does_not_fit_is_refused(text: str, place: Path, tmp_path: P
         demands = SearchDemands.of((), (), str(file))
         builder.allowed = demands.allowed(original, builder.program(Plan()).program, False)
         assert demands.text is not None
-        demand_fitting(demands.text, builder)
+        demand_fitting(demands.text, builder, ("onnxruntime", "native"))
 
 
 def test_a_run_that_is_refused_leaves_nothing_behind(place: Path, tmp_path: Path) -> None:

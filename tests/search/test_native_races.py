@@ -141,6 +141,10 @@ def test_weights_that_native_code_refuses_go_to_the_next_engine(tmp_path: Path, 
     built = Built(program(DENSE), (), (), tmp_path / "a.onnx", None)
     winner, answers = trials._raced_and_judged(Plan(), built)
     assert (winner.engine, answers) == ("openvino", "judged by openvino")
+    with pytest.raises(EngineError, match="do not fit 32 bits"):
+        trials._raced_and_judged(Plan(settings={"engine": "native"}), built)
+    with pytest.raises(EngineError, match="engine 'cuda' is none of the run's: onnxruntime, openvino, nat"):
+        trials._raced_and_judged(Plan(settings={"engine": "cuda"}), built)
 
 
 def test_what_an_earlier_start_measured_is_not_lost_to_a_shorter_one(tmp_path: Path) -> None:

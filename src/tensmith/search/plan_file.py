@@ -25,7 +25,7 @@ from tensmith.rewrite.method import LOSSY, lists_of_layers
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.trail import Traced, moved
 from tensmith.search.builder import Builder
-from tensmith.search.plan import Plan
+from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.yaml_text import YamlText, read_yaml
 
 _MOST_STEPS = 10_000
@@ -115,13 +115,18 @@ def plan_text(plan: Plan, keep: Sequence[str], only: Sequence[str] | None) -> st
     )
 
 
-def demand_fitting(text: YamlText[WrittenPlan], builder: Builder) -> Plan:
-    """The plan, as the run that it is for allows it; UsageError naming what does not fit the model.
+def demand_fitting(text: YamlText[WrittenPlan], builder: Builder, engines: Sequence[str]) -> Plan:
+    """The plan, as the run that it is for allows it; UsageError naming what does not fit the model, or an
+    engine that is none of the run's.
 
     It is built for that, as far as its steps go; who tries it finds that done.
     """
     written = [each.step() for each in text.content.steps]
     plan = text.content.plan()
+    engine = plan.settings.get("engine")
+    if engine not in (None, *engines) and plan != UNTOUCHED:
+        what = f"engine '{engine}' is none of the run's: {', '.join(engines)}; name it by --engines, too"
+        raise text.wrong(("settings", "engine"), what)
     fitting: tuple[Step, ...] = ()
     for step in plan.steps:
         place = ("steps", written.index(step))

@@ -104,7 +104,7 @@ class Race:
         engines = (BASELINE_ENGINE,) if plan == UNTOUCHED else engines
         names = [name for name in engines if wanted in (None, name)]
         if not names:
-            raise EngineError(f"engine '{wanted}' is not available here; see tensmith doctor")
+            raise EngineError(f"engine '{wanted}' is none of the run's: {', '.join(engines)}")
         return names
 
     def _raced(self, plan: Plan, path: Path, ready: Sequence[str], compiling: Sequence[str]) -> list[Latency]:

@@ -105,7 +105,7 @@ class Trials:
         """The fastest engine and what is known of it there.
 
         Native code may refuse these very weights, though it took others of the same structure: the next best
-        engine is then taken.
+        engine is then taken, unless the plan names one.
         """
         engines = self.race.run.engines
         others = stock(engines)
@@ -115,7 +115,7 @@ class Trials:
             try:
                 return winner, self.standard.judged(contender, partial(self._settled, plan))
             except EngineError:
-                if not compiler(winner.engine) or not others:
+                if not compiler(winner.engine) or not others or "engine" in plan.settings:
                     raise
                 engines = others
 
