@@ -102,3 +102,12 @@ def test_a_drop_is_settled_on_either_side_of_its_budget() -> None:
 
 def test_without_a_drop_budget_a_point_is_looked_at() -> None:
     assert Objective(max_drop=0.0).reach == 1.0
+
+
+def test_without_a_drop_budget_whatever_is_lost_counts_as_all_of_it() -> None:
+    figures = {"packed_bytes": exact(1e5, "bytes"), "speedup": exact(2.0, "x")}
+    kept, lossy = (
+        Objective(max_drop=0.0).fitness(Candidate("c", Plan(), "unsure", metrics=figures, drop=drop), 1e6)
+        for drop in (exact(0.0, "pt"), exact(0.1, "pt"))
+    )
+    assert kept == lossy + 1.0

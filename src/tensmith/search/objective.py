@@ -120,7 +120,7 @@ class Objective:
         the drop budget used up, and 0 where more is lost: what lies next to it may still hold the budget.
         """
         lost = expected_drop(candidate.drop, candidate.changed) if candidate.drop else 0.0
-        used = lost / self.max_drop if self.max_drop > 0 else 0.0
+        used = lost / self.max_drop if self.max_drop > 0 else float(lost > 0)
         speed = max(candidate.metrics["speedup"].value, 1e-9)
         size = max(original_bytes / max(candidate.bytes, 1.0), 1e-9)
         retention = 1 - min(max(used, 0.0), 1.0)
