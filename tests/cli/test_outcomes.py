@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tensmith.cli.command import Answer, _outcome
+from tensmith.cli import compress
+from tensmith.cli.command import Answer, _outcome, app
 from tensmith.errors import ModelError, UsageError
 
 
@@ -42,6 +43,18 @@ def test_errors(error: BaseException, code: int, words: str, capsys: pytest.Capt
     shown = capsys.readouterr()
     assert shown.out == ""
     assert words in shown.err and shown.err.count("\n") == 1
+
+
+def test_before_there_is_a_folder_an_interrupt_speaks_of_no_resume(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(config: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compress, "_demand_files", interrupt)
+    with pytest.raises(SystemExit, match="130"):
+        app(["compress", "m.onnx"])
+    assert capsys.readouterr().err == "error: interrupted; nothing that was measured is lost\n"
 
 
 def test_answers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ _OWN = ("output", "resume", "config", "dry_run")
 
 @command(
     example="tensmith compress model.onnx --data cifar10:DIR --max-drop 0.5 --time-budget 10m",
-    aborted="nothing that was measured is lost: --resume goes on from it",
+    aborted="nothing that was measured is lost",
 )
 def compress(
     model: Annotated[
