@@ -157,7 +157,10 @@ def test_the_copy_needs_nothing_of_the_original(beside: Path, tmp_path: Path) ->
     (tmp_path / "away").mkdir()
     result = command("convert", beside, "away/copy.onnx", "--json", folder=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["path"] == "away/copy.onnx"
+    size = sum(file.stat().st_size for file in (tmp_path / "away").iterdir())
+    assert json.loads(result.stdout) == {"path": "away/copy.onnx", "bytes": size}
+    shown = command("convert", beside, "away/copy.onnx", "--force", folder=tmp_path).stdout
+    assert shown == f"away/copy.onnx and away/copy.onnx.data: {size} bytes\n"
     for file in tmp_path.glob("*.*"):
         file.unlink()
     copy = tmp_path / "away/copy.onnx"

@@ -35,6 +35,7 @@ def convert(
     from tensmith.deploy.as_gguf import as_gguf
     from tensmith.deploy.model import load
     from tensmith.errors import UsageError
+    from tensmith.frontend.model_files import model_bytes, model_files
 
     if like is not None and target.suffix != ".gguf":
         raise UsageError("--like is for a .gguf DST; leave it out")
@@ -43,7 +44,9 @@ def convert(
     if target.suffix == ".onnx":
         refuse_existing(target, force)
         model.save(target)
-        return Answer({"path": str(target)}, [f"{target}: {target.stat().st_size} bytes"])
+        files, size = model_files(target), model_bytes(target)
+        shown = f"{' and '.join(map(str, files))}: {size} bytes"
+        return Answer({"path": str(target), "bytes": size}, [shown])
     if target.suffix != ".gguf":
         raise UsageError(f"DST ends in .gguf or .onnx, and '{target.name}' does not")
     if like is None and not is_gguf(model.path):
