@@ -81,6 +81,7 @@ def test_what_an_option_does_not_concern_is_said(tmp_path: Path, tiny: Path) -> 
         (("bench", model, "--sizes", f"n={'9' * 5000}"), "is no size"),
         (("bench", model, "--sizes", "n=1,n=2"), "--sizes names 'n' twice"),
         (("cache", "."), ". gives DST no name"),
+        (("rules", "--discover", "--vocabulary", "x", "--ops", "add"), "--vocabulary and --ops both say"),
     ):
         refused(tensmith(*arguments, folder=tmp_path), 2, words)
 

@@ -47,6 +47,8 @@ def rules(
     if discover:
         if family is not None:
             raise UsageError("--family is of the rules there are; leave it out with --discover")
+        if vocabulary is not None and ops is not None:
+            raise UsageError("--vocabulary and --ops both say what terms are made of; give one of them")
         return _discovered(models or [], vocabulary, ops, 2 if size is None else size, time_budget or "60s")
     if models or any(given is not None for given in (vocabulary, ops, size, time_budget)):
         raise UsageError(
