@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from command_line import refused, started, tensmith
 from own_cache import own_cache
@@ -42,6 +43,18 @@ def test_a_tuned_folder_answers_as_the_model_and_its_timings_serve_again(tiny: P
     np.testing.assert_allclose(session.run({"x": x})["y"], truth, rtol=1e-4, atol=1e-4)
 
 
+def test_a_size_that_was_guessed_wrong_is_named(tmp_path: Path) -> None:
+    """A table of 16 positions, and text of any length."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "length"]) for name in "xy"]
+    table = numpy_helper.from_array(np.ones(16, np.float32), "positions")
+    nodes = [helper.make_node("Add", ["x", "positions"], ["y"])]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [table])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "text.onnx")
+    told = "sizes left open were taken as length=128; --sizes says otherwise"
+    refused(tensmith("tune", "text.onnx", "--sizes", "batch=2", folder=tmp_path), 1, told)
+
+
 def test_ctrl_c_writes_the_folder_with_what_is_known(tiny: Path, tmp_path: Path) -> None:
     arguments = ("tune", tiny / "tiny.onnx", "--time-budget", "1h", "--output", "made")
     cache = Path(os.environ["XDG_CACHE_HOME"]) / "tensmith" / "timings.sqlite"
@@ -52,7 +65,7 @@ def test_ctrl_c_writes_the_folder_with_what_is_known(tiny: Path, tmp_path: Path)
         process.send_signal(2)
         output, _ = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "Interrupted" in output
+    assert "Interrupted" in output and "Sizes left open were taken as n=1" in output
     assert Model(tmp_path / "made").inputs[0]["name"] == "x"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import INTERRUPTED, Answer, command
-from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, ModelFile
+from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, ModelFile, OpenSizes
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 
@@ -36,6 +36,7 @@ def tune(
     ] = None,
     threads: LayerThreads = 1,
     batch: Batch = 1,
+    sizes: OpenSizes = None,
     tuning: Annotated[
         str, typer.Option(help="tuned: with our kernels; metaschedule: with those TVM's MetaSchedule finds.")
     ] = "tuned",
@@ -62,7 +63,7 @@ def tune(
     anybody sends it: start it in networks that you trust.
     """
     from tensmith.backend.native.emit.loader import MOST_THREADS
-    from tensmith.cli.sizes import with_batch
+    from tensmith.cli.sizes import assumed, guesses_named, parse_sizes, with_batch
     from tensmith.config import parse_seconds
     from tensmith.errors import UsageError
     from tensmith.tune.network import tune as run
@@ -79,10 +80,11 @@ def tune(
         raise UsageError(f"kernels are timed on a device: say where it is by --rpc, or use tensmith compile "
                          f"--target {target}, which chooses by estimate")  # fmt: skip
     folder = output or Path(f"{model.stem}-native")
-    budget = Budget(parse_seconds(time_budget), trials)
-    with progress("reading the model") as tell, _place(rpc, target, tell) as place:
-        program = with_batch(model, batch)
-        with MetaSchedule() if tuning == "metaschedule" else contextlib.nullcontext() as other:
+    budget, given = Budget(parse_seconds(time_budget), trials), parse_sizes(sizes)
+    with progress("reading the model") as tell, guesses_named(model, batch, given):
+        program = with_batch(model, batch, given)
+        searched = MetaSchedule() if tuning == "metaschedule" else contextlib.nullcontext()
+        with _place(rpc, target, tell) as place, searched as other:
             found = run(program, place, folder, budget, tell, other, threads)
     document = {"output": str(folder), **found.to_json()}
     shown = [_table(document), *(f"skipped    {failure}" for failure in found.failures), ""]
@@ -90,6 +92,7 @@ def tune(
     shown.append(
         f"{found.trials} trials, {settled} of {len(found.tasks)} problems settled; compiled to {folder}"
     )
+    shown += filter(None, [assumed([model], batch, given)])
     if found.error is not None:
         shown.append(f"{str(found.error)[0].upper()}{str(found.error)[1:]}.")
     if found.interrupted:
