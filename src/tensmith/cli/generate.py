@@ -33,7 +33,10 @@ def generate(
         str | None,
         typer.Option(help="Tokens that end the text, as 1,2,3, or none. [default: those of the tokenizer]"),
     ] = None,
-    engine: Annotated[str | None, typer.Option(help="Where it runs; ONNX Runtime if left out.")] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="Where it runs. [default: what a point was compiled to, else ONNX Runtime]"),
+    ] = None,
     threads: Annotated[int, typer.Option(help="Threads of the engine.")] = 1,
 ) -> Answer:
     """Let a language model go on with a text, and say how fast it is."""
