@@ -36,6 +36,20 @@ def test_images_that_are_no_pixels_go_in_as_they_are(x: np.ndarray, tmp_path: Pa
         assert preprocess is not None and (preprocess(x[:2]) == x[:2]).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_pixels_with_channels_last_are_images_of_any_type(dtype: type, tmp_path: Path) -> None:
+    x = FLOATS.transpose(0, 2, 3, 1).astype(dtype)
+    onnx.save(tiny_model(), tmp_path / "m.onnx")
+    np.savez(tmp_path / "d.npz", x=x, y=np.arange(len(x)) % 4)
+    data = f"npz:{tmp_path / 'd.npz'}"
+    config = make_config(model=str(tmp_path / "m.onnx"), data=data, preprocess="raw-bgr")
+    request = read_request(config, data)
+    images = request.dataset.part("all").inputs([0, 1])
+    assert isinstance(images, np.ndarray) and (images == FLOATS[:2]).all()
+    preprocess = judged_by(request, config, lambda _: None).preprocess
+    assert preprocess is not None and (preprocess(images) == FLOATS[:2, ::-1]).all()
+
+
 def test_nothing_finite_comes_of_data_that_is_not(tmp_path: Path) -> None:
     x = FLOATS.copy()
     x[::2, 0, 2, 2] = np.nan

@@ -27,6 +27,7 @@ from tensmith.data import (
 )
 from tensmith.data.dataset import by_name
 from tensmith.data.gguf import is_gguf
+from tensmith.data.images import are_pixels
 from tensmith.data.preprocess import RAW
 from tensmith.data.tokenizers import BESIDE_TOKENS
 from tensmith.engine.base import ENGINES, available
@@ -198,11 +199,8 @@ def judged_by(
 
 
 def holds_pixels(view: Subset) -> bool:
-    """Whether images may be pixels: what is below 0, or fractions of 1, was preprocessed already."""
-    first = np.concatenate(list(by_name(next(view.batches(_LOOKED_AT)).inputs).values()))
-    finite = first[np.isfinite(first)]
-    fractions = finite.max(initial=0) <= 1 and bool((finite % 1).any())
-    return bool(finite.min(initial=0) >= 0 and not fractions)
+    """Whether the first images may be pixels."""
+    return are_pixels(np.concatenate(list(by_name(next(view.batches(_LOOKED_AT)).inputs).values())))
 
 
 def _demand_classes(request: Request) -> None:

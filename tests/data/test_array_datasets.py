@@ -58,6 +58,18 @@ def test_npz_arrays_keep_their_values(tmp_path: Path, save, array, expected, dty
     assert everything(dataset).dtype == dtype and np.array_equal(everything(dataset), expected)
 
 
+@pytest.mark.parametrize("shift", [0.5, -1.0], ids=["fractions", "below 0"])
+def test_floats_that_are_no_pixels_keep_their_axes(shift: float) -> None:
+    features = IMAGES / np.float32(1020) + np.float32(shift)
+    assert np.array_equal(everything(as_dataset((features, LABELS))), features)
+
+
+def test_floats_among_several_inputs_keep_their_axes() -> None:
+    named = {"a": IMAGES.astype(np.float32), "b": LABELS}
+    found = as_dataset((named, LABELS)).part("all").inputs(range(6))
+    assert isinstance(found, dict) and np.array_equal(found["a"], named["a"])
+
+
 def test_npz_has_parts_as_keras_names_them(tmp_path: Path) -> None:
     np.savez(
         tmp_path / "d.npz", x_train=IMAGES, y_train=LABELS[:, None], x_test=IMAGES[:2], y_test=LABELS[:2]

@@ -56,6 +56,11 @@ def test_every_candidate_fits_its_channels(channels: int) -> None:
     assert all(candidate(images).shape == images.shape for candidate in candidates(channels))
 
 
+def test_only_colours_are_turned_round() -> None:
+    with pytest.raises(DataError, match="for images of 3 channels"):
+        parse_preprocess("raw-bgr")(np.zeros((2, 8, 8, 3), np.float32))
+
+
 def scored(**means: float) -> Callable[[Preprocess, int, int], np.ndarray]:
     """Log-likelihoods of 1000 samples: what all share is wide; to mnist or cifar10 they differ by 1 or so."""
     common = 10 * np.random.default_rng(0).standard_normal(1000)

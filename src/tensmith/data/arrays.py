@@ -21,10 +21,12 @@ from tensmith.data.dataset import (
     sample_count,
     sample_shapes,
 )
-from tensmith.data.parts import ArrayPart, checked_labels
+from tensmith.data.images import are_pixels
+from tensmith.data.parts import ArrayPart, channels_first, checked_labels
 from tensmith.errors import DataError, first_line
 
 BATCHES_LIMIT = 8 << 30
+_LOOKED_AT = 16
 
 Pair = tuple[Inputs, Array | None]
 
@@ -68,10 +70,11 @@ def dataset_of_arrays(name: str, pairs: Mapping[str, Pair], where: str) -> Datas
         }
         classes = 1 + max(int(labels.max()) for _, labels in pairs.values() if labels is not None)
     first = next(iter(pairs.values()))[0]
-    image = not isinstance(first, Mapping) and (
-        first.ndim == 4 or (first.ndim == 3 and first.dtype == np.uint8)
-    )
-    modality: Modality = "image" if image else "array"
+    modality: Modality = "array"
+    if not isinstance(first, Mapping) and (first.ndim == 4 or (first.ndim == 3 and first.dtype == np.uint8)):
+        modality = "image"
+        if are_pixels(first[:_LOOKED_AT]):
+            pairs = {part: (channels_first(by_name(x)[""]), labels) for part, (x, labels) in pairs.items()}
     return Dataset(
         name, task, classes, {part: ArrayPart(*pair) for part, pair in pairs.items()}, modality, (), where
     )

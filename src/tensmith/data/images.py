@@ -108,5 +108,12 @@ class ImageInput:
         return self.form.placed(self.preprocess(self.form.coloured(images)))
 
 
+def are_pixels(images: Array) -> bool:
+    """Whether images may be pixels: what is below 0, or fractions of 1, was preprocessed already."""
+    finite = images[np.isfinite(images)]
+    fractions = finite.max(initial=0) <= 1 and bool((finite % 1).any())
+    return bool(finite.min(initial=0) >= 0 and not fractions)
+
+
 def _fit(sizes: tuple[int, ...], shape: Sequence[int | None]) -> bool:
     return all(known is None or size == known for size, known in zip(sizes, shape))

@@ -12,6 +12,7 @@ from tensmith.errors import DataError
 
 Labels = npt.NDArray[np.int64]
 _LOOKED_AT = 1 << 30  # bytes
+_CHANNELS = (1, 3, 4)
 
 
 def checked_labels(labels: Array, classes: int | None, where: object) -> Labels:
@@ -45,6 +46,12 @@ def checked_indices(indices: Indices, count: int) -> npt.NDArray[np.int64]:
     return chosen
 
 
+def channels_first(images: Array) -> Array:
+    """[n,h,w,c] as [n,c,h,w]: where the last axis may be one of channels, and the second may not."""
+    last = images.ndim == 4 and images.shape[3] in _CHANNELS and images.shape[1] not in _CHANNELS
+    return images.transpose(0, 3, 1, 2) if last else images
+
+
 def model_inputs(samples: Array) -> Array:
     """Array samples in the layout that models read.
 
@@ -52,11 +59,8 @@ def model_inputs(samples: Array) -> Array:
     float32. Other floats become float32; other integers are tokens, int64.
     """
     if samples.dtype == np.uint8:
-        if samples.ndim == 3:
-            samples = samples[:, None]
-        elif samples.ndim == 4 and samples.shape[3] in (1, 3, 4) and samples.shape[1] not in (1, 3, 4):
-            samples = samples.transpose(0, 3, 1, 2)
-        return np.ascontiguousarray(samples, dtype=np.float32)
+        images = samples[:, None] if samples.ndim == 3 else channels_first(samples)
+        return np.ascontiguousarray(images, dtype=np.float32)
     return np.ascontiguousarray(samples, dtype=np.int64 if samples.dtype.kind in "iub" else np.float32)
 
 
@@ -88,7 +92,7 @@ class ArrayPart(DatasetPart):
         for name, array in by_name(self._samples).items():
             if array.dtype.kind == "f" and len(array):
                 rows = array[: max(1, _LOOKED_AT // max(1, array.nbytes // len(array)))]
-                found = np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
+                found = np.flatnonzero(~np.isfinite(rows).reshape(len(rows), -1).all(axis=1))
                 if found.size:
                     where = f" of input '{name}'" if name else ""
                     return (
