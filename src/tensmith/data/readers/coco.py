@@ -220,14 +220,15 @@ def _box(
         key, class_ = int(row["image_id"]), ranks[int(row["category_id"])]
         picture, number = pictures[key], numbers[key]
         left, top, width, height = map(_number, row["bbox"])
-        crowd = bool(("", 0, 1).index(row.get("iscrowd", 0)) - 1)
+        crowd = bool((0, 1).index(row.get("iscrowd", 0)))
     except _NOT_A_NUMBER as error:
         known = str(row.get("id", "?"))[:40]
         raise DataError(
             f"{file}: annotation {known} needs image_id and category_id of the file, and bbox, four numbers; "
             "iscrowd is 0 or 1"
         ) from error
-    if not max(map(abs, (left, top, width, height))) < _FARTHEST or min(width, height) < 0:
+    near = all(abs(length) < _FARTHEST for length in (left, top, width, height))
+    if not near or min(width, height) < 0:
         known = str(row.get("id", "?"))[:40]
         raise DataError(f"{file}: annotation {known} has no box [x, y, width, height]")
     whole_w, whole_h, dx, dy, across, down = canvas.placed(picture.width, picture.height)
