@@ -40,10 +40,10 @@ def folder(root: Path, files: dict[str, bytes] = FILES) -> Path:
     return root
 
 
-def tar(path: Path, mode: str = "w", files: dict[str, bytes] = FILES) -> Path:
+def tar(path: Path, mode: str = "w", files: dict[str, bytes] = FILES, start: str = "./") -> Path:
     with tarfile.open(path, mode) as archive:
         for name, content in files.items():
-            info = tarfile.TarInfo("./" + name)
+            info = tarfile.TarInfo(start + name)
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
     return path
@@ -106,6 +106,11 @@ def test_a_tar_file_reads_like_its_folder(tmp_path: Path, name: str, mode: str) 
     path = tar(tmp_path / name, mode)
     assert shown(open_dataset(f"imagefolder:{path}")) == EXPECTED
     assert shown(open_dataset(f"imagefolder:{tmp_path}")) == EXPECTED  # the folder of one tar file
+
+
+def test_a_tar_file_of_absolute_names(tmp_path: Path) -> None:
+    path = tar(tmp_path / "a.tar", files={"ant/1.png": FILES["val/ant/2.PNG"]}, start="/")
+    assert shown(open_dataset(f"imagefolder:{path}")) == {"all": [(0, [0, 255, 0])]}
 
 
 def test_an_order_file_numbers_the_classes(tmp_path: Path) -> None:
@@ -250,10 +255,20 @@ def test_a_tar_whose_later_headers_are_damaged(tmp_path: Path, damage: str) -> N
         open_dataset(f"imagefolder:{tmp_path / 'broken.tar'}")
 
 
-def test_a_class_of_another_format_does_not_renumber_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["3.webp", "3.txt", ""])
+def test_a_class_without_images_does_not_renumber_the_others(name: str, tmp_path: Path) -> None:
     files = {"train/bee/1.png": FILES["val/ant/2.PNG"], "train/cow/2.png": FILES["val/zebra/1.png"]}
-    root = folder(tmp_path, {**files, "train/ant/3.webp": b"", "train/bee/4.webp": b"", "about/5.gif": b""})
-    with pytest.raises(DataError, match="class 'ant'"):
-        open_dataset(f"imagefolder:{root}")
+    others = {"train/bee/4.webp": b"", "about/5.gif": b"", "train/.ant/6.md": b""}
+    root = folder(tmp_path / "data", {**files, **others})
+    (root / "train" / "ant").mkdir()
+    if name:
+        (root / "train" / "ant" / name).touch()
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(root / "train", "train")
+    for path in (root, tmp_path / "a.tar"):
+        with pytest.raises(
+            DataError, match=rf"class 'ant' has no \.jpg or \.png image in {path}/train/ant; "
+        ):
+            open_dataset(f"imagefolder:{path}")
     (root / "classes.txt").write_text("ant\nbee\ncow\n")
     assert shown(open_dataset(f"imagefolder:{root}")) == {"train": [(1, [0, 255, 0]), (2, [255, 0, 0])]}

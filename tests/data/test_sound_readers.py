@@ -87,6 +87,14 @@ def test_speech_commands_as_they_are_published(tmp_path: Path) -> None:
     assert found == {"train": [0, 1], "test": [1], "validation": [0]}
 
 
+def test_a_word_without_sounds_does_not_renumber_the_others(tmp_path: Path) -> None:
+    for name in ("yes/a.wav", "no/a.wav", "_background_noise_/notes.md", "maybe/notes.md"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(wav())
+    with pytest.raises(DataError, match=r"class 'maybe' has no \.wav file in .*/maybe; convert"):
+        open_dataset(f"wav:{tmp_path}")
+
+
 def test_sounds_without_a_label_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(wav())
     with pytest.raises(DataError, match=r"is labelled; expected LABEL_SPEAKER_INDEX\.wav or CLASS/FILE\.wav"):

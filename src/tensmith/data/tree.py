@@ -17,14 +17,19 @@ FILE_LIMIT = 64 << 20
 TAR_SUFFIXES = (".tar", ".tar.xz", ".tar.gz", ".tgz")
 # At the top of a volume, and nobody's but the system's.
 _OF_THE_DISK = "lost+found"
+_TOPS = {".", "/"}
 
 
 @dataclass(frozen=True)
 class FileTree:
-    """Regular files below `root`; `names` are relative, with forward slashes, sorted, without hidden ones."""
+    """Regular files below `root`; `names` are relative, with forward slashes, sorted, without hidden ones.
+
+    So are `folders`, empty ones too.
+    """
 
     root: Path
     names: tuple[str, ...]
+    folders: tuple[str, ...]
     _read: Callable[[str], bytes]
 
     def read(self, name: str) -> bytes:
@@ -64,7 +69,25 @@ def by_folder(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """(part, class) of the files that lie in a folder of their class, as torchvision has it: the first one
     below the first folder that is named like a part; or else below folders in which all others lie. Where no
     class lies in such a part, a folder of that name among others is a class: of cars, buses and a train."""
-    found: dict[str, tuple[str, str]] = {}
+    return {name: (part, folder.name) for name, (part, folder) in _class_folders(names).items()}
+
+
+def demand_classes(where: Path, names: Iterable[str], folders: Iterable[str], kind: str) -> None:
+    """DataError where a folder beside those of the classes of `names` holds none of these, files of a `kind`:
+    if it is a class, others would have wrong numbers."""
+    found = {folder for _, folder in _class_folders(names).values()}
+    classes, parents = {folder.name for folder in found}, {folder.parent for folder in found}
+    for folder in map(PurePosixPath, folders):
+        if folder.parent in parents and folder.name not in classes:
+            raise DataError(
+                f"class '{folder.name}' has no {kind} in {where}/{folder}; convert what lies there, or move "
+                "the folder away if it is no class"
+            )
+
+
+def _class_folders(names: Iterable[str]) -> dict[str, tuple[str, PurePosixPath]]:
+    """(part, folder of the class) of files, as `by_folder` has it."""
+    found: dict[str, tuple[str, PurePosixPath]] = {}
     others: dict[str, tuple[str, ...]] = {}
     bare: dict[str, tuple[str, ...]] = {}
     for name in names:
@@ -73,14 +96,15 @@ def by_folder(names: Iterable[str]) -> dict[str, tuple[str, str]]:
         if at is None and folders:
             others[name] = folders
         elif at is not None and folders[at + 1 :]:
-            found[name] = part_name(folders[at]) or ALL, folders[at + 1]
+            found[name] = part_name(folders[at]) or ALL, PurePosixPath(*folders[: at + 2])
         elif folders:
             bare[name] = folders
     if others and not found:
         others |= bare
-    while others and min(map(len, others.values())) > 1 and len({path[0] for path in others.values()}) == 1:
-        others = {name: folders[1:] for name, folders in others.items()}
-    return found | {name: (ALL, folders[0]) for name, folders in others.items()}
+    depth, least = 1, min(map(len, others.values()), default=0)
+    while depth < least and len({folders[:depth] for folders in others.values()}) == 1:
+        depth += 1
+    return found | {name: (ALL, PurePosixPath(*folders[:depth])) for name, folders in others.items()}
 
 
 def open_tree(path: Path) -> FileTree:
@@ -107,6 +131,7 @@ def _unread(error: OSError) -> None:
 
 def _folder(root: Path) -> FileTree:
     names: list[str] = []
+    within: set[str] = set()
     seen: set[str] = set()
     for folder, subfolders, files in os.walk(root, onerror=_unread, followlinks=True):
         subfolders[:] = [name for name in subfolders if _visible(name) and name != _OF_THE_DISK]
@@ -116,6 +141,7 @@ def _folder(root: Path) -> FileTree:
             continue
         seen.add(real)
         relative = Path(folder).relative_to(root)
+        within.add(relative.as_posix())
         names += [name for file in files if _visible(name := (relative / file).as_posix())]
 
     def read(name: str) -> bytes:
@@ -125,18 +151,22 @@ def _folder(root: Path) -> FileTree:
             raise DataError(f"{root}/{name} is larger than {FILE_LIMIT} bytes, too large for one sample")
         return data
 
-    return FileTree(root, tuple(sorted(names)), read)
+    return FileTree(root, tuple(sorted(names)), tuple(sorted(within - _TOPS)), read)
 
 
 def _tar(path: Path) -> FileTree:
     file = open_random(path)
     members: dict[str, tuple[int, int]] = {}
+    within: set[str] = set()
     try:
         with tarfile.open(fileobj=file.stream(), mode="r:") as archive:
             for member in archive:
                 name = PurePosixPath(member.name).as_posix()
                 if member.isreg() and not member.issparse() and _visible(name):
                     members[name] = (member.offset_data, member.size)
+                if _visible(name):
+                    inside = f"{name}/file" if member.isdir() else name
+                    within.update(map(str, PurePosixPath(inside).parents))
             # Past the first member, tarfile takes what is no header for the end, which is zeros.
             after = file.read_at(archive.offset, min(tarfile.BLOCKSIZE, max(0, file.size - archive.offset)))
             if after.strip(b"\0"):
@@ -152,4 +182,4 @@ def _tar(path: Path) -> FileTree:
             raise DataError(f"{path}:{name} is larger than {FILE_LIMIT} bytes, too large for one sample")
         return file.read_at(offset, size)
 
-    return FileTree(path, tuple(sorted(members)), read)
+    return FileTree(path, tuple(sorted(members)), tuple(sorted(within - _TOPS)), read)

@@ -15,14 +15,13 @@ from tensmith import gate
 from tensmith.data.dataset import Array, Dataset, DatasetPart
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import FileTree, by_folder, expanded, open_tree
+from tensmith.data.tree import FileTree, by_folder, demand_classes, expanded, open_tree
 from tensmith.errors import DataError
 
 if TYPE_CHECKING:
     from PIL import Image
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
-_UNREAD = (".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")
 ORDER_FILES = ("synsets.txt", "wnids.txt", "classes.txt")
 PIXEL_LIMIT = 64_000_000
 SIZE_LIMIT = 8192
@@ -50,8 +49,11 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
         raise DataError(
             f"no image in {tree.root} lies in a folder of its class; expected [val/]CLASS/IMAGE.jpg"
         )
-    found = set(described.values())
-    class_names = _class_order(tree, {label for _, label in found}) or _in_alphabet(tree, found)
+    found = {label for _, label in described.values()}
+    class_names = _class_order(tree, found)
+    if not class_names:
+        demand_classes(tree.root, images, tree.folders, ".jpg or .png image")
+        class_names = sorted(found)
     numbers = {name: number for number, name in enumerate(class_names)}
     parts: dict[str, list[tuple[str, int]]] = {}
     for name in filter(described.__contains__, images):
@@ -69,18 +71,6 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
         "image",
         tuple(class_names),
     )
-
-
-def _in_alphabet(tree: FileTree, found: set[tuple[str, str]]) -> list[str]:
-    """The classes of (part, class) in order; DataError where one is missed, which would renumber others."""
-    names, parts = {label for _, label in found}, {part for part, _ in found}
-    for name, (part, label) in by_folder(tree.having(*SUFFIXES, *_UNREAD)).items():
-        if part in parts and label not in names:
-            raise DataError(
-                f"class '{label}' in {tree.root} has no .jpg or .png image, but {name}; convert its images, "
-                "or move the folder away if it is no class"
-            )
-    return sorted(names)
 
 
 def _class_order(tree: FileTree, found: set[str]) -> list[str]:

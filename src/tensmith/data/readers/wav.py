@@ -15,7 +15,7 @@ import numpy as np
 from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset, DatasetPart
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import FileTree, by_folder, expanded, open_tree
+from tensmith.data.tree import FileTree, by_folder, demand_classes, expanded, open_tree
 from tensmith.errors import DataError
 
 FSDD_TEST = range(5)
@@ -38,7 +38,7 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
     sounds = [name for name in tree.having(".wav") if not _set_aside(name)]
     if not sounds:
         raise DataError(f"no .wav files in {tree.root}; expected LABEL_SPEAKER_INDEX.wav or CLASS/FILE.wav")
-    described = _described(sounds)
+    described = _described(tree, sounds)
     if not described:
         raise DataError(
             f"no .wav file in {tree.root} is labelled; expected LABEL_SPEAKER_INDEX.wav or CLASS/FILE.wav"
@@ -79,11 +79,14 @@ def _listed(tree: FileTree) -> dict[str, str]:
     }
 
 
-def _described(sounds: Sequence[str]) -> dict[str, tuple[str, str]]:
+def _described(tree: FileTree, sounds: Sequence[str]) -> dict[str, tuple[str, str]]:
     """(part, label) of those that have a label: in one folder by name, else by folder where that tells."""
-    if len({PurePosixPath(name).parent for name in sounds}) == 1:
-        return _by_name(sounds) or by_folder(sounds)
-    return by_folder(sounds) or _by_name(sounds)
+    named = _by_name(sounds)
+    if named and len({PurePosixPath(name).parent for name in sounds}) == 1:
+        return named
+    folders = [folder for folder in tree.folders if not _set_aside(f"{folder}/file")]
+    demand_classes(tree.root, sounds, folders, ".wav file")
+    return by_folder(sounds) or named
 
 
 def _by_name(sounds: Sequence[str]) -> dict[str, tuple[str, str]]:
