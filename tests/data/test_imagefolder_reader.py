@@ -80,6 +80,12 @@ def test_a_class_is_the_first_folder_below_its_part(tmp_path: Path) -> None:
     assert dataset.part("train").labels([0, 1, 2]).tolist() == [0, 1, 1]
 
 
+def test_a_folder_beside_the_parts_is_no_class(tmp_path: Path) -> None:
+    names = ("train/ant/1.png", "train/zebra/2.png", "val/ant/3.png", "docs/4.png")
+    dataset = open_dataset(f"imagefolder:{folder(tmp_path, dict.fromkeys(names, png((1, 2, 3))))}")
+    assert dataset.class_names == ("ant", "zebra") and set(dataset.parts) == {"train", "validation"}
+
+
 def test_a_folder_around_all_classes_is_none(tmp_path: Path) -> None:
     names = ("photos/ant/1.png", "photos/zebra/2.png", "photos/zebra/left/3.png")
     dataset = open_dataset(f"imagefolder:{folder(tmp_path, dict.fromkeys(names, png((1, 2, 3))))}")

@@ -67,8 +67,8 @@ def expanded(path: str) -> Path:
 
 def by_folder(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """(part, class) of the files that lie in a folder of their class, as torchvision has it: the first one
-    below the first folder that is named like a part; or else below folders in which all others lie. Where no
-    class lies in such a part, a folder of that name among others is a class: of cars, buses and a train."""
+    below the first folder that is named like a part, or where no class lies in such, below folders in which
+    all lie. A folder of that name among others is a class there: of cars, buses and a train."""
     return {name: (part, folder.name) for name, (part, folder) in _class_folders(names).items()}
 
 
@@ -99,12 +99,14 @@ def _class_folders(names: Iterable[str]) -> dict[str, tuple[str, PurePosixPath]]
             found[name] = part_name(folders[at]) or ALL, PurePosixPath(*folders[: at + 2])
         elif folders:
             bare[name] = folders
-    if others and not found:
+    if found:
+        return found
+    if others:
         others |= bare
     depth, least = 1, min(map(len, others.values()), default=0)
     while depth < least and len({folders[:depth] for folders in others.values()}) == 1:
         depth += 1
-    return found | {name: (ALL, PurePosixPath(*folders[:depth])) for name, folders in others.items()}
+    return {name: (ALL, PurePosixPath(*folders[:depth])) for name, folders in others.items()}
 
 
 def open_tree(path: Path) -> FileTree:
