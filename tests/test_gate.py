@@ -61,7 +61,7 @@ ELSEWHERE = {
     "evaluate/calibrator.py": _OWN,
     "evaluate/energy.py": _SYSTEM,
     "frontend/model_copy.py": "writes",
-    "hardware/cpu.py": _SYSTEM,
+    "hardware/control_groups.py": _SYSTEM,
     "hardware/target.py": _SHIPPED,
     "kernel/shipped.py": _SHIPPED,
     "lifting/source/c/guard.py": "looks for a plain file and a size itself, with the line of its #include",

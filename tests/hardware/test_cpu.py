@@ -52,7 +52,7 @@ def test_x86_is_the_first_processor() -> None:
 def test_tile_registers_are_there_where_the_system_lends_them(
     monkeypatch: pytest.MonkeyPatch, lent: bool
 ) -> None:
-    monkeypatch.setattr(hardware_cpu, "_read", lambda path: X86 if path.name == "cpuinfo" else "")
+    monkeypatch.setattr(hardware_cpu, "read_if_there", lambda path: X86 if path.name == "cpuinfo" else "")
     monkeypatch.setattr(hardware_cpu, "_lent", lambda: lent)
     found = detect_cpu()
     assert ({"amx_int8", "amx_bf16"} <= found.features) == lent

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tensmith.hardware.control_groups import core_limit, read_if_there
+
 # The kernel's flag -> the name used here. x86 flags are in arch/x86/include/asm/cpufeatures.h, Arm's in
 # Documentation/arch/arm64/elf_hwcaps.rst: "neon" says a 32-bit kernel, whose programs know no AArch64.
 _FLAGS = {
@@ -106,17 +108,18 @@ def parse_cache_size(text: str) -> int:
 
 def detect_cpu() -> Cpu:
     """The CPU that this process runs on."""
-    fields = parse_cpuinfo(_read(Path("/proc/cpuinfo")))
+    fields = parse_cpuinfo(read_if_there(Path("/proc/cpuinfo")))
     features = features_of(fields.get("flags", fields.get("features", "")))
     if features & _LENT and not _lent():
         features -= _LENT
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return Cpu(
         architecture=platform.machine(),
         vendor=fields.get("vendor_id", fields.get("cpu implementer", "unknown")),
         model=model_of(fields),
         family=int(fields.get("cpu family", "0")),
         features=features,
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cores=min(len(allowed), core_limit() or len(allowed)),
         frequency_ghz=_frequency(fields),
         cache_bytes=_caches(Path("/sys/devices/system/cpu/cpu0/cache")),
     )
@@ -131,7 +134,7 @@ def _lent() -> bool:
 
 def _frequency(fields: dict[str, str]) -> float | None:
     """The highest frequency if the kernel knows it, else the present one (virtual machines: the nominal)."""
-    highest = _read(Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")).strip()
+    highest = read_if_there(Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")).strip()
     if highest.isdigit():
         return int(highest) / 1e6
     present = re.fullmatch(r"\d+(\.\d+)?", fields.get("cpu mhz", ""))
@@ -141,14 +144,7 @@ def _frequency(fields: dict[str, str]) -> float | None:
 def _caches(folder: Path) -> tuple[int, ...]:
     sizes: dict[int, int] = {}
     for index in sorted(folder.glob("index*")):
-        level = _read(index / "level").strip()
-        if level.isdigit() and _read(index / "type").strip() != "Instruction":
-            sizes[int(level)] = parse_cache_size(_read(index / "size"))
+        level = read_if_there(index / "level").strip()
+        if level.isdigit() and read_if_there(index / "type").strip() != "Instruction":
+            sizes[int(level)] = parse_cache_size(read_if_there(index / "size"))
     return tuple(size for _, size in sorted(sizes.items()) if size)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

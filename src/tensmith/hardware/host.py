@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import psutil
 
+from tensmith.hardware.control_groups import memory_limit
 from tensmith.hardware.cpu import Cpu, detect_cpu
 from tensmith.hardware.target import HOST, Dtype, Sources, Target
 
@@ -68,6 +69,7 @@ def detect_host() -> Target:
     cpu = detect_cpu()
     ghz = cpu.frequency_ghz or _FALLBACK_GHZ
     one_core = copy_bandwidth(1) / 1e9
+    total = psutil.virtual_memory().total
     all_cores = copy_bandwidth(min(cpu.cores, _MOST_COPIERS)) / 1e9
     return Target(
         name=HOST,
@@ -80,12 +82,12 @@ def detect_host() -> Target:
         bandwidth_gbs=max(one_core, all_cores),
         core_bandwidth_gbs=one_core,
         cache_bytes=cpu.cache_bytes,
-        ram_bytes=psutil.virtual_memory().total,
+        ram_bytes=min(total, memory_limit() or total),
         sources=Sources(
             peak=_PEAK_SOURCE
             if cpu.frequency_ghz
             else f"{_PEAK_SOURCE}; frequency unknown, {ghz} GHz assumed",
             bandwidth=f"measured: copies of {_COPY_BYTES >> 20} MiB by NumPy, the fastest of {_COPIES}",
-            memory="detected: /sys/devices/system/cpu and the operating system's total",
+            memory="detected: /sys/devices/system/cpu and the operating system's total, or a container's",
         ),
     )
