@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from tensmith.hardware import cpu as hardware_cpu
-from tensmith.hardware.cpu import Cpu, detect_cpu, features_of, parse_cache_size, parse_cpuinfo
+from tensmith.hardware import host as hardware_host
+from tensmith.hardware.cpu import (
+    Cpu,
+    detect_cpu,
+    features_of,
+    parse_cache_size,
+    parse_cpuinfo,
+    whole_cores,
+)
 from tensmith.hardware.host import operations_per_cycle
 from tensmith.kernel.isa import isa_of
 
@@ -28,7 +39,7 @@ CPU implementer\t: 0x41
 
 
 def cpu(features: set[str], vendor: str = "GenuineIntel", family: int = 6) -> Cpu:
-    return Cpu("x86_64", vendor, "test", family, frozenset(features), 4, 2.0, (32768,))
+    return Cpu("x86_64", vendor, "test", family, frozenset(features), 4, 4, 2.0, (32768,))
 
 
 def test_x86_is_the_first_processor() -> None:
@@ -107,7 +118,25 @@ def test_int8_saturates_only_without_dot_products() -> None:
         assert cpu({feature}).has_int8_dot
 
 
+def test_threads_of_one_core_are_one_core(tmp_path: Path) -> None:
+    for number, siblings in enumerate(("0-1", "0-1", "2-3", "2-3")):
+        folder = tmp_path / f"cpu{number}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{siblings}\n")
+    assert [whole_cores(allowed, tmp_path) for allowed in ({0, 1, 2, 3}, {1, 2}, {0, 1})] == [2, 2, 1]
+    assert whole_cores({0, 1, 7}, tmp_path / "missing") == 3
+
+
+def test_a_peak_is_of_cores_and_not_of_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = replace(detect_cpu(), cores=4, whole_cores=2, frequency_ghz=1.0)
+    monkeypatch.setattr(hardware_host, "detect_cpu", lambda: threads)
+    monkeypatch.setattr(hardware_host, "copy_bandwidth", lambda _: 1e9)
+    host = hardware_host.detect_host.__wrapped__()
+    assert host.peak("fp32", 1) * 2 == host.peak("fp32", 2) == host.peak("fp32", 4)
+    assert host.peak("fp32", 1) == operations_per_cycle(threads)["fp32"] * 1e9
+
+
 def test_this_cpu_is_described() -> None:
     found = detect_cpu()
-    assert found.cores >= 1 and found.architecture
+    assert found.cores >= found.whole_cores >= 1 and found.architecture
     assert found.frequency_ghz is None or 0.1 < found.frequency_ghz < 10

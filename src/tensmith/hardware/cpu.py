@@ -7,7 +7,7 @@ import functools
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,8 @@ _LENT = frozenset({"amx_int8", "amx_bf16"})
 _ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18
 
 
+_CPUS = Path("/sys/devices/system/cpu")
+
 # Features with one instruction that multiplies int8 and adds up in int32.
 INT8_DOT = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "dotprod", "i8mm"})
 # Those that multiply bfloat16 and add up in floats.
@@ -54,7 +56,7 @@ BF16_DOT = frozenset({"avx512_bf16", "amx_bf16"})
 class Cpu:
     """A CPU as this process sees it: `cores` it may use, clock and data caches (L1 first) where known.
 
-    `family` is the x86 family number, 0 elsewhere.
+    `whole_cores` counts threads of one core once. `family` is the x86 family number, 0 elsewhere.
     """
 
     architecture: str
@@ -63,6 +65,7 @@ class Cpu:
     family: int
     features: frozenset[str]
     cores: int
+    whole_cores: int
     frequency_ghz: float | None
     cache_bytes: tuple[int, ...]
 
@@ -113,16 +116,26 @@ def detect_cpu() -> Cpu:
     if features & _LENT and not _lent():
         features -= _LENT
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    most = core_limit() or len(allowed)
     return Cpu(
         architecture=platform.machine(),
         vendor=fields.get("vendor_id", fields.get("cpu implementer", "unknown")),
         model=model_of(fields),
         family=int(fields.get("cpu family", "0")),
         features=features,
-        cores=min(len(allowed), core_limit() or len(allowed)),
+        cores=min(len(allowed), most),
+        whole_cores=min(whole_cores(allowed, _CPUS), most),
         frequency_ghz=_frequency(fields),
-        cache_bytes=_caches(Path("/sys/devices/system/cpu/cpu0/cache")),
+        cache_bytes=_caches(_CPUS / "cpu0" / "cache"),
     )
+
+
+def whole_cores(allowed: Iterable[int], folder: Path) -> int:
+    """Over how many cores these processors spread, by /sys's files of each in `folder`."""
+    lists = (
+        read_if_there(folder / f"cpu{number}" / "topology" / "thread_siblings_list") for number in allowed
+    )
+    return len({siblings or number for number, siblings in zip(allowed, lists)})
 
 
 @functools.cache
@@ -134,7 +147,7 @@ def _lent() -> bool:
 
 def _frequency(fields: dict[str, str]) -> float | None:
     """The highest frequency if the kernel knows it, else the present one (virtual machines: the nominal)."""
-    highest = read_if_there(Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")).strip()
+    highest = read_if_there(_CPUS / "cpu0" / "cpufreq" / "cpuinfo_max_freq").strip()
     if highest.isdigit():
         return int(highest) / 1e6
     present = re.fullmatch(r"\d+(\.\d+)?", fields.get("cpu mhz", ""))

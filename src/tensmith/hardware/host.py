@@ -76,9 +76,11 @@ def detect_host() -> Target:
         description=f"this machine: {cpu.model}, {cpu.architecture}",
         kind="cpu",
         isa=cpu.features,
-        cores=cpu.cores,
+        cores=cpu.whole_cores,
         frequency_ghz=ghz,
-        peak_gflops={dtype: rate * ghz * cpu.cores for dtype, rate in operations_per_cycle(cpu).items()},
+        peak_gflops={
+            dtype: rate * ghz * cpu.whole_cores for dtype, rate in operations_per_cycle(cpu).items()
+        },
         bandwidth_gbs=max(one_core, all_cores),
         core_bandwidth_gbs=one_core,
         cache_bytes=cpu.cache_bytes,
