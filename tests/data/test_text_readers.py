@@ -92,6 +92,24 @@ def test_bad_tables_are_refused(tmp_path: Path, content: bytes, message: str) ->
         open_dataset(f"sst2:{tmp_path}")
 
 
+def test_few_rows_that_are_cut_off_are_left_out_and_counted(tmp_path: Path) -> None:
+    """QQP has some, with a line break in a question."""
+    rows = [f"{n}\tq{n}\ta\t{n % 2}\n" for n in range(1998)]
+    rows[3:3] = ["x\ty\n", "\n"]
+    path = tmp_path / "train.tsv"
+    path.write_text("id\tquestion1\tquestion2\tis_duplicate\n" + "".join(rows))
+    dataset = open_dataset(f"glue:{tmp_path}")
+    part = dataset.part("train")
+    assert texts(part)[:5] == ["q0\ta", "q1\ta", "q2\ta", "q3\ta", "q4\ta"] and len(part) == 1998
+    assert part.labels(np.arange(1998)).tolist() == [0, 1] * 999
+    assert [*dataset.remarks()] == [
+        "part 'train' of the data has rows of too few columns, which are left out: 2, the first in line 5"
+    ]
+    path.write_text(path.read_text() + "z")
+    with pytest.raises(DataError, match=r"line 5 has 2 columns, its header 4; repair it"):
+        open_dataset(f"glue:{tmp_path}")
+
+
 # aclImdb
 
 REVIEWS = {

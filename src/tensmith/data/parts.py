@@ -117,13 +117,23 @@ class ItemPart(DatasetPart):
     """
 
     def __init__(
-        self, count: int, read: Callable[[int], Inputs], labels: Array | None, *, ragged: bool, remedy: str
+        self,
+        count: int,
+        read: Callable[[int], Inputs],
+        labels: Array | None,
+        *,
+        ragged: bool,
+        remedy: str,
+        remark: str = "",
     ) -> None:
         self._count, self._read, self._labels, self._remedy = count, read, labels, remedy
-        self.ragged = ragged
+        self.ragged, self._remark = ragged, remark
 
     def __len__(self) -> int:
         return self._count
+
+    def remark(self) -> str:
+        return self._remark
 
     def inputs(self, indices: Indices) -> Inputs:
         items = [self._read(int(index)) for index in checked_indices(indices, self._count)]

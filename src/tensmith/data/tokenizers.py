@@ -342,7 +342,11 @@ def _tokenizer_in(path: Path) -> Speller:
 
 
 def text_part(
-    texts: Callable[[int], Sequence[str]], tokenizer: Tokenizer, max_length: int, labels: Array
+    texts: Callable[[int], Sequence[str]],
+    tokenizer: Tokenizer,
+    max_length: int,
+    labels: Array,
+    remark: str = "",
 ) -> ItemPart:
     """Samples of one text or two each, with labels [n].
 
@@ -351,9 +355,13 @@ def text_part(
     """
     if isinstance(tokenizer, TokenizerFile):
         encoded = tokenizer.inputs(max_length)
-        return ItemPart(len(labels), lambda index: encoded(texts(index)), labels, ragged=False, remedy="")
+        count = len(labels)
+        return ItemPart(
+            count, lambda index: encoded(texts(index)), labels, ragged=False, remedy="", remark=remark
+        )
 
     def read(index: int) -> Array:
         return np.array(tokenizer.encode("\t".join(texts(index)))[:max_length], np.int64)
 
-    return ItemPart(len(labels), read, labels, ragged=True, remedy="read texts of one length together")
+    remedy = "read texts of one length together"
+    return ItemPart(len(labels), read, labels, ragged=True, remedy=remedy, remark=remark)

@@ -16,6 +16,7 @@ from tensmith.data.tree import decoded
 from tensmith.errors import DataError
 
 LINE_LIMIT = 1 << 20
+_ROWS_A_BROKEN_ONE = 1000
 # The first that a header holds: a pair before the sentence that it ends in.
 TEXT_COLUMNS = (
     ("sentence1", "sentence2"),
@@ -34,8 +35,9 @@ def open_glue(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
     """GLUE tasks such as SST-2: train.tsv, dev.tsv and, where it has labels, test.tsv.
 
     Of several files of one part, as MNLI's dev_matched.tsv and dev_mismatched.tsv, the first one is read;
-    those without a column of text are left out. A sample is the tokens of its sentence (of two sentences:
-    joined by a tab, as in the file), cut to `max_length`. `?tokenizer=` is byte, char or a llama2.c tokenizer
+    those without a column of text are left out. So are rows of too few columns, as QQP has some, where they
+    are at most one in a thousand. A sample is the tokens of its sentence (of two sentences: joined by a tab,
+    as in the file), cut to `max_length`. `?tokenizer=` is byte, char or a llama2.c tokenizer
     file; in Python any object that encodes. A tokenizer.json (extra tensmith[text]) gives encoders input_ids,
     attention_mask and token_type_ids of `max_length` tokens, two sentences as a pair.
     """
@@ -68,7 +70,10 @@ def _part_of(name: str) -> str:
 
 
 class _Table:
-    """One file: where its lines begin, and the label word of each (none when there is no label column)."""
+    """One file: where its lines begin, and the label word of each row (none when there is no label column).
+
+    `remark` tells of rows that are left out.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file: RandomFile = open_random(path)
@@ -79,8 +84,19 @@ class _Table:
             ([header.index(c) for c in cs] for cs in TEXT_COLUMNS if set(cs) <= set(header)), []
         )
         label = next((header.index(name) for name in LABEL_COLUMNS if name in header), None)
-        rows = range(len(self._offsets) - 2 if self.has_text and label is not None else 0)
-        self.label_words = [self._row(index)[label or 0].strip() for index in rows]
+        words: dict[int, str] = {}
+        short: list[int] = []
+        for number in range(1, len(self._offsets) - 1 if self.has_text and label is not None else 1):
+            cells = self._cells(number)
+            if len(cells) < self._width:
+                short.append(number)
+            else:
+                words[number] = cells[label or 0].strip()
+        if short and len(words) + len(short) < _ROWS_A_BROKEN_ONE * len(short):
+            raise self._uneven(short[0])
+        self.label_words, self._rows = list(words.values()), list(words)
+        told = "rows of too few columns, which are left out"
+        self.remark = f"{told}: {len(short)}, the first in line {short[0] + 1}" if short else ""
 
     @property
     def name(self) -> str:
@@ -91,16 +107,20 @@ class _Table:
         return bool(self._columns)
 
     def sentences(self, index: int) -> list[str]:
-        row = self._row(index)
+        row = self._cells(self._rows[index])
         return [row[column].strip() for column in self._columns]
 
-    def _row(self, index: int) -> list[str]:
-        cells = self._line(index + 1).split("\t")
-        if len(cells) != self._width:
-            raise DataError(
-                f"{self.name} line {index + 2} has {len(cells)} columns, its header {self._width}; repair it"
-            )
+    def _cells(self, number: int) -> list[str]:
+        cells = self._line(number).split("\t")
+        if len(cells) > self._width:
+            raise self._uneven(number)
         return cells
+
+    def _uneven(self, number: int) -> DataError:
+        columns = 1 + self._line(number).count("\t")
+        return DataError(
+            f"{self.name} line {number + 1} has {columns} columns, its header {self._width}; repair it"
+        )
 
     def _line(self, number: int) -> str:
         start, stop = int(self._offsets[number]), int(self._offsets[number + 1])
@@ -143,4 +163,5 @@ def _label_order(words: Sequence[str], root: Path) -> list[str]:
 def _part(table: _Table, names: Sequence[str], tokenizer: Tokenizer, max_length: int) -> DatasetPart:
     numbers = {name: number for number, name in enumerate(names)}
     labels = np.array([numbers[str(int(w)) if w.isdecimal() else w] for w in table.label_words], np.int64)
-    return text_part(table.sentences, tokenizer, max_length, checked_labels(labels, len(names), table.name))
+    checked = checked_labels(labels, len(names), table.name)
+    return text_part(table.sentences, tokenizer, max_length, checked, table.remark)
