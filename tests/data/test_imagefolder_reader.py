@@ -119,6 +119,48 @@ def test_a_tar_file_of_absolute_names(tmp_path: Path) -> None:
     assert shown(open_dataset(f"imagefolder:{path}")) == {"all": [(0, [0, 255, 0])]}
 
 
+def linked(path: Path, links: dict[str, tuple[bytes, str]]) -> str:
+    """A tar file of two images and links."""
+    tar(path, files={"ant/1.png": FILES["val/ant/2.PNG"], ".kept/2.png": FILES["train/ant/3.png"]})
+    with tarfile.open(path, "a") as archive:
+        for name, (kind, target) in links.items():
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            archive.addfile(info)
+    return f"imagefolder:{path}"
+
+
+def test_links_in_a_tar_file_are_what_they_lead_to(tmp_path: Path) -> None:
+    links = {
+        "bee/hard.png": (tarfile.LNKTYPE, "./ant/1.png"),
+        "bee/soft.png": (tarfile.SYMTYPE, "../cow/again.png"),
+        "cow/again.png": (tarfile.SYMTYPE, "../.kept/2.png"),
+        ".hidden": (tarfile.SYMTYPE, "/nowhere"),
+    }
+    green, blue = [0, 255, 0], [0, 0, 255]
+    found = shown(open_dataset(linked(tmp_path / "a.tar", links)))
+    assert found == {"all": [(0, green), (1, green), (1, blue), (2, blue)]}
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        {"a/1.png": (tarfile.SYMTYPE, "/etc/passwd")},
+        {"a/1.png": (tarfile.SYMTYPE, "../../ant/1.png")},
+        {"a/1.png": (tarfile.LNKTYPE, "../ant/1.png")},
+        {"a/1.png": (tarfile.SYMTYPE, "2.png"), "a/2.png": (tarfile.SYMTYPE, "1.png")},
+        {"a/1.png": (tarfile.LNKTYPE, "a/1.png")},
+        {"a": (tarfile.SYMTYPE, "ant")},
+    ],
+)
+def test_links_to_no_file_of_a_tar_file_are_refused(
+    links: dict[str, tuple[bytes, str]], tmp_path: Path
+) -> None:
+    name = next(iter(links))
+    with pytest.raises(DataError, match=rf"a\.tar:{name} is a link to .*, which is no file .*\(tar -h"):
+        open_dataset(linked(tmp_path / "a.tar", links))
+
+
 def test_an_order_file_numbers_the_classes(tmp_path: Path) -> None:
     tar(tmp_path / "a.tar")
     (tmp_path / "synsets.txt").write_text("zebra, a striped horse\ncow\nant small\n".replace(",", " "))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import tarfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -18,6 +19,8 @@ TAR_SUFFIXES = (".tar", ".tar.xz", ".tar.gz", ".tgz")
 # At the top of a volume, and nobody's but the system's.
 _OF_THE_DISK = "lost+found"
 _TOPS = {".", "/"}
+# One behind another, as Linux has it.
+_MOST_LINKS = 40
 
 
 @dataclass(frozen=True)
@@ -158,14 +161,18 @@ def _folder(root: Path) -> FileTree:
 
 def _tar(path: Path) -> FileTree:
     file = open_random(path)
-    members: dict[str, tuple[int, int]] = {}
+    entries: dict[str, tuple[int, int] | str] = {}  # where the bytes are, or the name that a link leads to
     within: set[str] = set()
     try:
         with tarfile.open(fileobj=file.stream(), mode="r:") as archive:
             for member in archive:
                 name = PurePosixPath(member.name).as_posix()
-                if member.isreg() and not member.issparse() and _visible(name):
-                    members[name] = (member.offset_data, member.size)
+                if member.isreg() and not member.issparse():
+                    entries[name] = (member.offset_data, member.size)
+                elif member.islnk():
+                    entries[name] = posixpath.normpath(member.linkname)
+                elif member.issym():
+                    entries[name] = posixpath.normpath(PurePosixPath(name).parent / member.linkname)
                 if _visible(name):
                     inside = f"{name}/file" if member.isdir() else name
                     within.update(map(str, PurePosixPath(inside).parents))
@@ -178,6 +185,8 @@ def _tar(path: Path) -> FileTree:
         advice = "get it again" if named else "unpack it, or make a .tar of it"
         raise DataError(f"{path} is not a readable tar file ({error}); {advice}") from error
 
+    members = {name: _behind(name, entries, path) for name in entries if _visible(name)}
+
     def read(name: str) -> bytes:
         offset, size = members[name]
         if size > FILE_LIMIT:
@@ -185,3 +194,17 @@ def _tar(path: Path) -> FileTree:
         return file.read_at(offset, size)
 
     return FileTree(path, tuple(sorted(members)), tuple(sorted(within - _TOPS)), read)
+
+
+def _behind(name: str, entries: Mapping[str, tuple[int, int] | str], path: Path) -> tuple[int, int]:
+    """Where the bytes of a file are, or of the one that a link leads to; DataError where it leads to none."""
+    at = name
+    for _ in range(_MOST_LINKS):
+        found = entries.get(at, "")
+        if not isinstance(found, str):
+            return found
+        at = found
+    raise DataError(
+        f"{path}:{name} is a link to {entries[name]}, which is no file of the archive; pack what it leads to "
+        "(tar -h)"
+    )
