@@ -70,6 +70,17 @@ def test_floats_among_several_inputs_keep_their_axes() -> None:
     assert isinstance(found, dict) and np.array_equal(found["a"], named["a"])
 
 
+@pytest.mark.parametrize("samples", [IMAGES, LABELS], ids=["images", "numbers"])
+def test_samples_instead_of_batches_are_refused(samples: np.ndarray) -> None:
+    with pytest.raises(DataError, match="data gives single samples; give batches"):
+        as_dataset(list(zip(samples, LABELS)))
+
+
+def test_batches_with_labels_of_several_shapes_are_refused() -> None:
+    with pytest.raises(DataError, match="batches of different shapes"):
+        as_dataset([(IMAGES, LABELS), (IMAGES, LABELS[:, None])])
+
+
 def test_npz_has_parts_as_keras_names_them(tmp_path: Path) -> None:
     np.savez(
         tmp_path / "d.npz", x_train=IMAGES, y_train=LABELS[:, None], x_test=IMAGES[:2], y_test=LABELS[:2]

@@ -166,6 +166,10 @@ def _joined(batches: Iterable[Any], where: str) -> Pair:
     total = 0
     for batch in batches:
         x, y = _pair(batch, where)
+        if not all(array.ndim for array in (*by_name(x).values(), *([] if y is None else [y]))):
+            raise DataError(
+                f"{where} gives single samples; give batches, with samples and labels along the first axis"
+            )
         samples.append(x)
         labels += [] if y is None else [y]
         total += sum(array.nbytes for array in by_name(x).values())
@@ -176,6 +180,7 @@ def _joined(batches: Iterable[Any], where: str) -> Pair:
     if not samples:
         raise DataError(f"{where} gives no batches; at least one is needed")
     alike = all(sample_shapes(x) == sample_shapes(samples[0]) for x in samples)
+    alike = alike and len({y.shape[1:] for y in labels}) < 2
     if not alike or len(labels) not in (0, len(samples)):
         raise DataError(
             f"{where} gives batches of different shapes, or labels with only some; make them alike"
