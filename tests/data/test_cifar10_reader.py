@@ -105,6 +105,8 @@ def test_listing_parts_reads_nothing(tmp_path: Path) -> None:
         ("test_batch", pickle.dumps({"data": PIXELS, "labels": LABELS[:3]}), "one label an image"),
         ("test_batch", pickle.dumps({"data": PIXELS[:0], "labels": []}), "one label an image"),
         ("test_batch", pickle.dumps({"data": PIXELS, "labels": ["cat"] * 7}), "not integers"),
+        ("test_batch", pickle.dumps({"data": PIXELS, "labels": [2**70] * 7}), "not integers of 0 to 9"),
+        ("test_batch", pickle.dumps({"data": PIXELS, "labels": [-1] * 7}), "not integers of 0 to 9"),
         ("test_batch", pickle.dumps([PIXELS]), "holds a list"),
         ("test_batch", python2_pickle()[:-4000], "not a plain pickle"),
         ("test_batch", b"\x80\x02cposix\nsystem\n(S'true'\ntR.", "posix.system"),
