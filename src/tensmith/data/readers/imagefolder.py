@@ -33,8 +33,9 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
 
     An image may lie deeper in the folder of its class; one that lies in none is left out. Classes are
     numbered in the order of synsets.txt, wnids.txt or classes.txt (whole lines, or their first words) when
-    one lies inside or beside, else in alphabetical order. `?size=224` scales the short side to size*256/224
-    and crops the centre; without it all images of a batch must have one size.
+    one lies inside or beside, else in alphabetical order, and then a folder beside theirs without images is
+    refused. `?size=224` scales the short side to size*256/224 and crops the centre; without it all images of
+    a batch must have one size.
     """
     if not 0 <= size <= SIZE_LIMIT:
         raise DataError(

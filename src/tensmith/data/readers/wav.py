@@ -30,9 +30,10 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
 
     Named {label}_{speaker}_{index}.wav, all in one folder, as in the Free Spoken Digit Dataset, where index
     0 to 4 is the test part; otherwise one subfolder a class, optionally below train/, val/ or test/, and
-    sounds outside of such folders are left out, as are folders whose names begin with an underscore. As in
-    Speech Commands, testing_list.txt and validation_list.txt beside the folders may say which sounds are of
-    other parts than train. `?length=8000` cuts or pads with silence to so many samples.
+    sounds outside of such folders are left out, as are folders whose names begin with an underscore; others
+    beside them without sounds are refused. As in Speech Commands, testing_list.txt and validation_list.txt
+    beside the folders may say which sounds are of other parts than train. `?length=8000` cuts or pads with
+    silence to so many samples.
     """
     tree = open_tree(expanded(path))
     sounds = [name for name in tree.having(".wav") if not _set_aside(name)]
