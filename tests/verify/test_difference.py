@@ -143,8 +143,10 @@ def test_an_operator_of_another_version_is_another_one() -> None:
     assert compare_models(aligned(15), aligned(16)).evidence != "proved"
 
 
-def masked(left_out: float, *, computed: bool = False) -> onnx.ModelProto:
-    """A softmax that leaves places out by a number, scaled by a constant that the file computes or holds."""
+def masked(left_out: float, *, computed: bool = False, also: str = "") -> onnx.ModelProto:
+    """A softmax that leaves places out by a number, scaled by a constant that the file computes or holds.
+
+    also: a value that is an output too; `moved` is x times the mask."""
     mask = np.triu(np.full((4, 4), left_out, "f4"), 1)
     scale = np.float32(1 / np.sqrt(3))
     constants = [numpy_helper.from_array(mask, "mask"), numpy_helper.from_array(np.array(3, "f4"), "three"),
@@ -159,7 +161,12 @@ def masked(left_out: float, *, computed: bool = False) -> onnx.ModelProto:
                  helper.make_node("Div", ["one", "root"], ["scale"]), *nodes]  # fmt: skip
     else:
         constants.append(numpy_helper.from_array(scale, "scale"))
-    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 4, 4]) for n in "xy"]
+    if also == "moved":
+        nodes.append(helper.make_node("Mul", ["x", "mask"], ["moved"]))
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 4, 4]) for n in ("x", "y")]
+    if also:
+        shape = [4, 4] if also == "mask" else ["N", 4, 4]
+        values.append(helper.make_tensor_value_info(also, TensorProto.FLOAT, shape))
     graph = helper.make_graph(nodes, "g", values[:1], values[1:], constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
@@ -171,6 +178,13 @@ def test_what_exporters_write_differently_is_equal_and_said() -> None:
     found = compare_models(infinite, read_onnx(masked(-np.inf, computed=True)))
     assert found.verdict == "equal" and not any("minus infinity" in sentence for sentence in found.assumed)
     assert compare_models(plain, read_onnx(masked(-5.0))).verdict == "different"
+
+
+@pytest.mark.parametrize("also", ["shown", "moved", "mask"])
+def test_a_mask_that_others_see_is_not_minus_infinity(also: str) -> None:
+    first = read_onnx(masked(float(np.finfo("f4").min), also=also))
+    assert compare_models(first, read_onnx(masked(-1e38, also=also)), seconds=2).verdict != "equal"
+    assert compare_models(first, read_onnx(masked(-np.inf, also=also)), seconds=2).verdict != "equal"
 
 
 def whole(*steps: str, dtype: int = TensorProto.UINT8) -> onnx.ModelProto:

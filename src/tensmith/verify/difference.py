@@ -187,19 +187,21 @@ def _nearest(array: np.ndarray[Any, Any], others: Mapping[Any, Sequence[np.ndarr
 
 
 def _masked(program: Program) -> Program:
-    """The program, with minus infinity where finite numbers stand for it."""
+    """The program, with minus infinity where finite numbers stand for it and nobody else sees them."""
     masks: dict[str, Any] = {}
-    for node in program.nodes:
-        readers = program.consumers.get(node.output, ())
-        if node.op == "add" and readers and all(reader.op == "softmax" for reader in readers):
-            for name in node.inputs:
-                array = program.constants.get(name)
-                if array is not None and array.dtype.kind == "f":
-                    finite = np.isfinite(array) & (array < LEFT_OUT)
-                    masks |= (
-                        {name: np.where(finite, -np.inf, array).astype(array.dtype)} if finite.any() else {}
-                    )
+    for name, array in program.constants.items():
+        if array.dtype.kind == "f" and _only_seen(program, name, "add"):
+            finite = np.isfinite(array) & (array < LEFT_OUT)
+            sums = [node.output for node in program.consumers[name]]
+            if finite.any() and all(_only_seen(program, output, "softmax") for output in sums):
+                masks[name] = np.where(finite, -np.inf, array).astype(array.dtype)
     return replace(program, constants={**program.constants, **masks}) if masks else program
+
+
+def _only_seen(program: Program, name: str, op: str) -> bool:
+    """Whether operators of a kind read a value, and nobody else."""
+    readers = program.consumers.get(name, ())
+    return name not in program.outputs and bool(readers) and all(reader.op == op for reader in readers)
 
 
 # The second model in the words of the first
