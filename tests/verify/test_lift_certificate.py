@@ -194,16 +194,29 @@ def test_what_is_left_out_is_missed(folder: Path, name: str) -> None:
     assert any(f"nothing proves {words}" in problem for problem in forge(folder, change))
 
 
+WRAP = "(declare-fun wrap.u8 (Int) Int)"
+INVERSE = "(assert (=> (distinct 2.0 0.0) (= (* 2.0 (inv 2.0)) 1.0)))"
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
         ("(assert false)", "assumes what nothing states: false"),
         ("(assert (= (fold.0 0 0) 1.0))", "assumes what nothing states"),
-        ("(assert (and (<= 0 (wrap.u8 300)) (<= (wrap.u8 300) 256)))", "assumes what nothing states"),
+        (
+            f"{WRAP}\n(assert (and (<= 0 (wrap.u8 300)) (<= (wrap.u8 300) 256)))",
+            "assumes what nothing states",
+        ),
         ("(define-fun f () Int 3)", "does more than declare and assert"),
         ("(assert true) (assert false)", "is no expression"),
         ("(assert true ;", "is no script of declarations"),
         ("(declare-fun fold.0 (Int) Int)", "declared otherwise than it is defined"),
+        # Solvers turn one sort into another, where an axiom would say what is false.
+        (f"(declare-fun inv (Real) Int)\n{INVERSE}", "nothing says what * gives of (Real Int)"),
+        ("(declare-fun inv (Real) Int)\n(declare-fun inv (Real) Real)", "declared otherwise"),
+        (f"{WRAP}\n(assert (= (wrap.u8 0.5) (mod 0.5 256)))", "nothing says what wrap.u8 gives of (Real)"),
+        ("(declare-const x9 Real)", "declared otherwise"),
+        ("(declare-fun in.x (Int) Int)", "declared otherwise"),
     ],
 )
 def test_scripts_assume_nothing_of_their_own(folder: Path, line: str, words: str) -> None:
@@ -213,10 +226,50 @@ def test_scripts_assume_nothing_of_their_own(folder: Path, line: str, words: str
     assert any(words in problem for problem in forge(folder, change))
 
 
+@pytest.mark.parametrize("more", ["(assert false)", "(assert (= 0 1))", " (assert false) "])
+def test_the_first_line_names_a_logic_and_no_more(folder: Path, more: str) -> None:
+    def change(document: Document) -> None:
+        edit(folder, document, solved(document), lambda text: text.replace("\n", f"{more}\n", 1))
+
+    assert any("is no script of declarations" in problem for problem in forge(folder, change))
+
+
+def test_a_fold_has_the_sort_of_its_body(folder: Path) -> None:
+    def change(document: Document) -> None:
+        fold = {"name": "fold.9", "kind": "sum", "sort": "Int", "parameters": [], "body": "0.5"}
+        document["functions"].append(fold)
+        law = "(assert (=> (>= 0 0) (= (fold.9 (+ 0 1)) (+ (fold.9 0) 0.5))))"
+        edit(folder, document, solved(document), insert(f"(declare-fun fold.9 (Int) Int)\n{law}"))
+
+    assert any("nothing says what + gives of (Int Real)" in problem for problem in forge(folder, change))
+
+
+@pytest.mark.parametrize(
+    ("text", "sort"),
+    [
+        ("(+ 1 (mod 7 2) (- (to_int 1.5)))", "Int"),
+        ("(ite (< 1 2) (/ 1.0 3.0) (to_real 2))", "Real"),
+        ("(ite (= 1 1) (distinct 1.0 2.0) (=> true false))", "Bool"),
+    ],
+)
+def test_expressions_have_sorts(text: str, sort: str) -> None:
+    assert lift_checker._sort(lift_checker._parse(text), {}) == sort
+
+
+def test_sizes_of_a_model_are_whole(folder: Path) -> None:
+    def change(document: Document) -> None:
+        row = next(row for row in document["obligations"] if row["kind"] == "satisfiable")
+        real = "(declare-const size.m Real)"
+        edit(folder, document, row, lambda text: text.replace("(declare-const size.m Int)", real))
+        assert real in (folder / row["file"]).read_text()
+
+    assert any("size.m is declared otherwise" in problem for problem in forge(folder, change))
+
+
 def test_an_axiom_may_be_instantiated_anywhere(folder: Path) -> None:
     def change(document: Document) -> None:
         line = "(assert (= (wrap.u8 (+ x0 1)) (mod (+ x0 1) 256)))"
-        edit(folder, document, solved(document), insert(line))
+        edit(folder, document, solved(document), insert(f"{WRAP}\n{line}"))
 
     assert forge(folder, change) == []
 

@@ -5,11 +5,11 @@
 Small enough to be read in a sitting, and importing nothing of tensmith, so that trusting it does not mean
 trusting what made the certificate. It asks no solver. It checks that files and hashes agree; that the
 function has all that it demands: of loops initiation, preservation and exit, of accesses bounds, of divisions
-divisors, of results postcondition and program, of written parameters the frame; and that a script assumes
-only instances of the axioms below and of definitions of prefix functions, equations of folds whose lemma is
-an obligation, and facts: limits of types, ranges of counters inside their loops, definitions of sizes, and
-requirements that are listed and can hold together. That paths and goals say what the function means is not
-checked here: `tensmith verify --source` makes them again.
+divisors, of results postcondition and program, of written parameters the frame; that operators take sorts
+that they can; and that a script assumes only instances of the axioms below and of definitions of prefix
+functions, equations of folds whose lemma is an obligation, and facts: limits of types, ranges of counters
+inside their loops, definitions of sizes, and requirements that are listed and can hold together. That paths
+and goals say what the function means is not checked here: `tensmith verify --source` makes them again.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ _TOKEN = re.compile(_SYMBOL)
 _BARRED = re.compile(r"\|[A-Za-z_][A-Za-z0-9_.%~!$^&*<>=+?/-]*\|")
 _SPEAKS = re.compile(r"\|?(?:[a-z]+\.|[xk]\d+)")
 _DECLARED = re.compile(rf"\(declare-(?:const|fun) ({_SYMBOL})(?: \(([\w ]*)\))? (Int|Real|Bool)\)")
+# What operators take, and the sort of what they give.
+_SORTS = re.compile(
+    r"(?P<Int>\d+|(?:div|mod) Int Int|[-+*](?: Int)+|to_int Real|ite Bool Int Int)"
+    r"|(?P<Real>\d+\.\d+|/ Real Real|[-+*](?: Real)+|to_real Int|ite Bool Real Real)"
+    r"|(?P<Bool>true|false|(?:assert|and|or|not|=>|=|ite)(?: Bool)+|(?:[<>]=?|=|distinct)( Int| Real)\4*)"
+)
 
 # The axioms, as templates over any ?x and ?y; see `theory`.
 _AXIOMS = [
@@ -82,9 +88,8 @@ def check(folder: Path) -> list[str]:
 
 def read(folder: Path) -> dict[str, Any]:
     """structure.json; raises Wrong where it cannot be read."""
-    data = _plain(Path(folder) / NAME, MAX_STRUCTURE)
     try:
-        document = json.loads(data)
+        document = json.loads(_plain(Path(folder) / NAME, MAX_STRUCTURE))
     except (ValueError, RecursionError) as error:
         raise Wrong(f"{NAME} cannot be read: {error}") from error
     if not isinstance(document, dict):
@@ -107,9 +112,6 @@ def rows(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for row in document["obligations"]:
         yield row
         yield from rows({"obligations": [lemma["proof"] for lemma in row.get("lemmas", [])]})
-
-
-# What the function demands
 
 
 @dataclass
@@ -159,9 +161,6 @@ class Demands:
                     self.divisors.add((place["line"], place["column"]))
 
 
-# Checking
-
-
 @dataclass
 class Checking:
     """One run over one certificate; `problems` grows."""
@@ -206,18 +205,17 @@ class Checking:
 
     def _definitions(self) -> None:
         """Prefix functions refer to their own parameters, and to others that are numbered before them."""
-        before: set[str] = set()
+        self.sorts: dict[str, tuple[str, str]] = {}
         for name, row in sorted(self.functions.items(), key=lambda item: int(item[0][5:])):
-            known = row["kind"] in _JOIN and row["sort"] in ("Int", "Real")
-            if not known or not re.fullmatch(r"fold\.\d+", name) or not _parse(row["body"]):
+            if row["kind"] not in _JOIN or not re.fullmatch(r"fold\.\d+", name) or not _parse(row["body"]):
                 raise Wrong(f"{name} is no prefix function")
             count = len(row["parameters"]) - (row["kind"] in ("max", "min"))
             for token in _TOKEN.findall(row["body"]):
                 if re.fullmatch(r"p\d+", token) and int(token[1:]) >= count:
                     raise Wrong(f"the definition of {name} has no parameter {token}")
-                if token.startswith(("?", "place.")) or (token.startswith("fold.") and token not in before):
+                if token.startswith(("?", "place.")) or (token[:5] == "fold." and token not in self.sorts):
                     raise Wrong(f"the definition of {name} needs {token}, which is not defined before it")
-            before.add(name)
+            self.sorts[name] = " ".join([*row["parameters"], "Int"]), row["sort"]
 
     def _source(self) -> None:
         """The name, the arithmetic and the assumptions are those of the function."""
@@ -261,21 +259,22 @@ class Checking:
         """Whether it is the lower or the upper limit of a symbol's or an element's type, or both."""
         match tree:
             case [">=", ["+", high, ["*", ["-", "1"], str(symbol)]], "0"]:
-                return str(high) == str(self._limits(symbol)[1])
+                return str(high) == str(self._known(symbol)[2])
             case [">=", ["+", low, str(symbol)], "0"]:
-                return f"-{low}" == str(self._limits(symbol)[0])
+                return f"-{low}" == str(self._known(symbol)[1])
             case [">=", [str(symbol), *_] | str(symbol), "0"]:
-                return self._limits(symbol)[0] == 0
+                return self._known(symbol)[1] == 0
             case ["and", ["<=", low, [str(array), *_] as element], ["<=", same, high]]:
                 limits = tuple(int("".join(limit)) for limit in (low, high))
-                return str(element) == str(same) and limits == self._limits(array)
+                return str(element) == str(same) and limits == self._known(array)[1:]
         return False
 
-    def _limits(self, symbol: str) -> tuple[int | None, int | None]:
+    def _known(self, symbol: str, sort: str = "") -> tuple[str, int | None, int | None]:
+        """Sort and limits of what counts and of parameters; of others a sort."""
         name = symbol.strip("|")
         if name.startswith(("size.", "at.")) or re.fullmatch(r"[xk]\d+", name):
-            return 0, None
-        return (0, 2**63 - 1) if name.startswith("len.") else self.types.get(name, (None, None))
+            return "Int", 0, None
+        return ("Int", 0, 2**63 - 1) if name.startswith("len.") else self.types.get(name, (sort, None, None))
 
     def _row(self, row: dict[str, Any]) -> None:
         if "file" not in row:
@@ -306,20 +305,21 @@ class Checking:
     def _asserted(self, row: dict[str, Any], text: str) -> list[str]:
         """What a script asserts; it only declares otherwise, prefix functions as they are defined."""
         first, *lines = text.split("\n")
-        framed = first.startswith("(set-logic QF_") and lines[-2:] == ["(check-sat)", ""]
+        framed = re.fullmatch(r"\(set-logic QF_[A-Z]+\)", first) and lines[-2:] == ["(check-sat)", ""]
         if not framed or set(';"') & set(text):
             raise Wrong(f"{row['file']} is no script of declarations, assertions and one question")
-        asserted = []
+        asserted, sorts = list[str](), dict(self.sorts)
         for line in lines[:-2]:
             declared = _DECLARED.fullmatch(line)
-            if line.startswith("(assert ") and _parse(line):
+            if line.startswith("(assert ") and _sort(_parse(line), sorts):
                 asserted.append(line[8:-1])
             elif declared is None or not _parse(declared[1]):
                 raise Wrong(f"{row['file']} does more than declare and assert: {line[:80]}")
-            elif declared[1].startswith("fold."):
-                function = self.functions[declared[1]]
-                if declared.groups()[1:] != (" ".join([*function["parameters"], "Int"]), function["sort"]):
-                    raise Wrong(f"{declared[1]} is declared otherwise than it is defined")
+            else:
+                name, given, sort = declared.groups("")
+                known = sorts.setdefault(name, (given, sort))
+                if known != (given, sort) or self._known(name, sort)[0] != sort:
+                    raise Wrong(f"{name} is declared otherwise than it is defined")
         return asserted
 
     def _assumed(self, row: dict[str, Any]) -> set[str]:
@@ -394,9 +394,6 @@ class Checking:
         self.problems += [f"nothing proves {what}" for what in sorted(missing)]
 
 
-# Prefix functions
-
-
 def _laws(row: dict[str, Any]) -> Iterator[str]:
     """What follows from the definition of a prefix function, at any arguments ?p0, ... and position ?t."""
     name, given = row["name"], [f"?p{i}" for i in range(len(row["parameters"]))]
@@ -420,16 +417,12 @@ def _element(row: dict[str, Any], given: list[str], position: str) -> str:
 
 
 def _start(row: dict[str, Any], given: list[str]) -> str:
-    if row["kind"] in ("max", "min"):
-        return given[-1]
-    return ("0" if row["kind"] == "sum" else "1") + (".0" if row["sort"] == "Real" else "")
+    unit = ("0" if row["kind"] == "sum" else "1") + (".0" if row["sort"] == "Real" else "")
+    return given[-1] if row["kind"] in ("max", "min") else unit
 
 
 def _call(function: str, arguments: list[str], position: str) -> str:
     return f"({' '.join((function, *arguments, position))})"
-
-
-# Texts
 
 
 def _matches(pattern: Any, tree: Any, bound: dict[str, Any]) -> bool:
@@ -437,6 +430,17 @@ def _matches(pattern: Any, tree: Any, bound: dict[str, Any]) -> bool:
         free = isinstance(pattern, str) and pattern.startswith("?")
         return bool((bound.setdefault(pattern, tree) if free else pattern) == tree)
     return len(pattern) == len(tree) and all(_matches(p, t, bound) for p, t in zip(pattern, tree))
+
+
+def _sort(tree: Any, sorts: dict[str, tuple[str, str]]) -> str:
+    """The sort of an expression; raises Wrong where its parts have others than it takes."""
+    head, *parts = [tree] if isinstance(tree, str) else tree
+    given = " ".join(map(_sort, parts, [sorts] * len(parts)))
+    if head in sorts and sorts[head][0] == given:
+        return sorts[head][1]
+    if found := _SORTS.fullmatch(f"{head} {given}".strip()):
+        return str(found.lastgroup)
+    raise Wrong(f"nothing says what {head} gives of ({given})")
 
 
 def _parse(text: str) -> Any:
@@ -450,8 +454,7 @@ def _parse(text: str) -> Any:
         elif token != ")":
             stack[-1].append(token)
         elif len(stack) > 1:
-            done = stack.pop()
-            stack[-1].append(done)
+            stack[-2].append(stack.pop())
     whole = len(stack) == 1 and len(stack[0]) == 1 and text.count("(") == text.count(")")
     if not whole or text.count("|") % 2:
         raise Wrong(f"{text[:80]} is no expression")
@@ -473,27 +476,26 @@ def _alone(terms: list[Any], prefix: str, text: str) -> str:
     return next((s for s in once if s.strip("|").startswith(prefix)), "")
 
 
-def _types(parameters: list[Any]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The range of every integer parameter, field and element; Python's are taken to fit in 64 bits."""
+def _types(parameters: list[Any]) -> Iterator[tuple[str, tuple[str, int | None, int | None]]]:
+    """Sort and range of every parameter, field and element; Python's integers are taken to fit in 64 bits."""
     for parameter in parameters:
         kind = parameter["type"]
         for name, type_ in kind["fields"] if kind["node"] == "Struct" else [[None, kind]]:
             element = type_["element"] if type_["node"] == "Array" else type_
-            if element["kind"] == "int":
-                bits = element["bits"] or 64
-                low = -(2 ** (bits - 1)) if element["signed"] else 0
-                yield "in." + ".".join(filter(None, (parameter["name"], name))), (low, low + 2**bits - 1)
+            bits = element["bits"] or 64
+            low = -(2 ** (bits - 1)) if element["signed"] else 0
+            limits = (low, low + 2**bits - 1) if element["kind"] == "int" else (None, None)
+            name = "in." + ".".join(filter(None, (parameter["name"], name)))
+            yield name, ({"int": "Int", "float": "Real", "bool": "Bool"}[element["kind"]], *limits)
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
     """All objects in a tree."""
-    pending = [tree]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, dict):
-            yield part
-        if isinstance(part, (dict, list)):
-            pending += part.values() if isinstance(part, dict) else part
+    if isinstance(tree, dict):
+        yield tree
+        tree = list(tree.values())
+    for part in tree if isinstance(tree, list) else []:
+        yield from _nodes(part)
 
 
 def _sha(data: Any) -> str:
