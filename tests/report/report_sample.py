@@ -26,7 +26,7 @@ def metric(
         "value": value,
         "low": value - spread,
         "high": value + spread,
-        "unit": unit if unit is not None else UNITS.get(name, "B"),
+        "unit": unit if unit is not None else UNITS.get(name, "bytes"),
         "evidence": evidence,
     }
 

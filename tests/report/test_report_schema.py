@@ -74,3 +74,11 @@ def test_ids_differ() -> None:
 def test_another_schema_is_refused() -> None:
     with pytest.raises(OutputError, match=r"front\.schema: 2 is not one of \[3\]"):
         validate_front(sample()["front"] | {"schema": 2})
+
+
+@pytest.mark.parametrize("unit", ["\x1b[2J", "[/nats]", "nats per token", ""])
+def test_a_unit_is_one_of_its_kind(unit: str) -> None:
+    front = sample()["front"]
+    front["points"][0]["metrics"]["accuracy"]["unit"] = unit
+    with pytest.raises(OutputError, match=r"points\[0\]\.metrics\.accuracy: its unit is one of %, AP, nats"):
+        validate_front(front)

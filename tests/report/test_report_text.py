@@ -51,6 +51,10 @@ def test_a_long_unit_stands_in_the_heading_and_nothing_is_minus_nothing() -> Non
     assert "nats/token" not in front_text(front, measure="nats a token", width=200)
 
 
+def test_what_accuracy_is_called_is_no_markup() -> None:
+    assert "[/nats]" in front_text(sample()["front"], measure="[/nats]")
+
+
 @pytest.mark.parametrize(("budget", "shown"), [(0.125, "0.125"), (0.004, "0.004"), (1.0, "1.00")])
 def test_a_budget_is_shown_as_it_was_given(budget: float, shown: str) -> None:
     front = sample()["front"]

@@ -14,6 +14,7 @@ from tensmith import gate
 from tensmith.errors import OutputError
 from tensmith.report.document import FrontDocument
 from tensmith.report.escape import printable
+from tensmith.report.metric import KINDS
 
 
 @functools.cache
@@ -36,7 +37,8 @@ def read_front(path: Path) -> FrontDocument:
 def validate_front(document: object) -> FrontDocument:
     """The document, if it is a valid front.json; else OutputError, naming the place.
 
-    Beyond the schema, figures must be finite, intervals must contain their value, and ids must differ.
+    Beyond the schema, figures must be finite and in a unit of their kind, intervals must contain their value,
+    and ids must differ.
     """
     from jsonschema import Draft202012Validator  # of those who start tensmith, few read a front
 
@@ -84,6 +86,9 @@ def _disorder(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
         low, value, high = metric["low"], metric["value"], metric["high"]
         if not (math.isfinite(low) and math.isfinite(high) and low <= value <= high):
             yield where, "low, value and high must be finite and in this order"
+        kind = KINDS.get(where.rpartition(".")[2])
+        if kind is not None and metric["unit"] not in kind.units:
+            yield where, f"its unit is one of {', '.join(kind.units)}"
     ids = [point["id"] for point in front["points"]]
     if front.get("knee", ids[0]) not in ids:
         yield "front.knee", "no point has this id"

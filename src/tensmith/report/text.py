@@ -43,7 +43,7 @@ def front_table(front: FrontDocument, chosen: str = "", measure: str = "") -> Ta
     if unit := _long_unit(start, "accuracy"):
         labels["accuracy"] = measure or f"accuracy, {unit}"
     for name, word in columns.items():
-        table.add_column(f"{labels[name]}\n{word}", justify="right")
+        table.add_column(Text(f"{labels[name]}\n{word}"), justify="right")
     table.add_row(
         _cell("original", printable(front["baseline"]["engine"])),
         *_row(start, columns, front["budget"]),
