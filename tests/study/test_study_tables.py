@@ -87,6 +87,49 @@ def test_winners_that_may_be_noise_are_no_evidence() -> None:
     assert doubted[13].answer == "not enough data"
 
 
+def on_two_processors(gain: float, noise: float, share: float) -> list[CellResult]:
+    """What is pruned gains more on the second one; its latencies are noise, of intervals so wide."""
+    random, found = np.random.default_rng(0), []
+    for result in results():
+        for hardware, more in (
+            ("cpu:1", 1.0),
+            ("cpu:2", gain if result.cell.optimization != "none" else 1.0),
+        ):
+            if not result.failed:
+                metric = result.figures["latency_ms"]
+                value = metric.value / more * random.uniform(1 - noise, 1 + noise)
+                figures = {
+                    **result.figures,
+                    "latency_ms": replace(metric, value=value, low=0.0, high=9 * value),
+                }
+                cell = replace(result.cell, hardware=hardware)
+                found.append(spread_out(replace(result, cell=cell, figures=figures), share))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("gain", "noise", "share", "answer"),
+    [
+        (1.0, 0.3, 0.3, "not enough data"),
+        (1.0, 0.0, 0.01, "does not hold"),
+        (2.0, 0.01, 0.02, "holds"),
+        (2.0, 0.01, 0.3, "not enough data"),
+    ],
+)
+def test_what_depends_on_hardware_is_no_noise(gain: float, noise: float, share: float, answer: str) -> None:
+    found = observations(on_two_processors(gain, noise, share))[1]
+    assert found.answer == answer and "of 20 ratios" in found.numbers
+
+
+def test_what_shares_a_dense_cell_counts_once() -> None:
+    """Else the noise of one measurement would be in all that was held against it, and look certain."""
+    one = [r for r in results() if r.cell.model == MODELS[0] and r.cell.algorithm == "gemm"]
+    found = {each.number: each for each in observations(one)}
+    assert [found[number].numbers.split()[0] for number in (4, 5, 8, 11)] == ["2", "2", "1", "2"]
+    every = {each.number: each for each in observations(results())}
+    assert all("of 20 " in every[number].numbers for number in (4, 5, 11)) and "of 10 " in every[8].numbers
+
+
 def test_a_change_needs_both_winners_where_the_other_one_won() -> None:
     """Where direct, the fastest untuned, has no result tuned, nothing says that tuning made the change."""
     gone = [r for r in results() if not (r.cell.system == "tuned" and r.cell.algorithm == "direct")]

@@ -140,12 +140,19 @@ def beside(cell: StudyCell, **others: str) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Reached:
     """What an optimization was to gain, and gained: both against the dense model in a cell that differs by
-    its algorithm, `over`, at most."""
+    its algorithm, `over`, at most. `low`, `high`: by the ends of both intervals."""
 
     result: CellResult
     over: str
     expected: float
     speedup: float
+    low: float
+    high: float
+
+    @property
+    def dense(self) -> tuple[str, ...]:
+        """The layers of the cell that it is held against."""
+        return beside(self.result.cell, optimization=ORIGINAL, algorithm=self.over)
 
     @property
     def share(self) -> float:
@@ -168,7 +175,11 @@ def reached(results: Iterable[CellResult]) -> list[Reached]:
             dense = done.get(beside(result.cell, optimization=ORIGINAL, algorithm=over))
             if dense is not None and result.ms > 0:
                 expected = result.figures["expected"].value
-                found.append(Reached(result, over, expected, dense.ms / result.ms))
+                ours, theirs = (each.figures["latency_ms"] for each in (result, dense))
+                high = theirs.high / ours.low if ours.low > 0 else math.inf
+                found.append(
+                    Reached(result, over, expected, dense.ms / result.ms, theirs.low / ours.high, high)
+                )
     return found
 
 
