@@ -241,3 +241,19 @@ def test_a_time_of_another_process_may_lie_a_little_beside_the_interval(low: flo
     stated, found = (Metric(at, at, at, "ms", "measured") for at in (1.0, low))
     for one, other in ((stated, found), (found, stated)):
         assert compared("latency_ms", "latency_ms is 1", one, other).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("stated", "outcome"),
+    [
+        ((2.07, 2.05, 2.09), "holds"),
+        ((2.1, 1.99, 2.3), "holds"),
+        ((2.0, 1.5, 2.5), "holds"),  # of a busy machine, and right
+        ((0.2, 0.2, 5.0), "differs here"),
+        ((1.0, 1.0, 2.0), "differs here"),
+        ((1.5, 1.49, 1.51), "differs here"),
+    ],
+)
+def test_a_wide_interval_confirms_no_time(stated: tuple[float, float, float], outcome: str) -> None:
+    one, other = (Metric(*ends, "ms", "measured") for ends in (stated, (2.0, 1.95, 2.06)))
+    assert compared("latency_ms", "latency_ms is so", one, other).outcome == outcome

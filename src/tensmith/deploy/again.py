@@ -196,7 +196,8 @@ def _compared(name: str, claim: str, stated: Metric, found: Metric) -> Finding:
     would, so what is stated must lie in the interval found here, and its own must be as wide.
     Estimates are computed, not drawn. Latency and memory are one machine's on one day: agreement confirms
     them, disagreement is said and refutes nothing. An interval knows one process alone, and another one lies
-    elsewhere in memory: what is apart by less than 5 % agrees.
+    elsewhere in memory: what is apart by less than 5 % agrees. An interval that was made too wide holds any
+    figure, so one that is over twice as wide as that found here does not speak for the figure in it.
     """
     here = f"here {found}"
     if stated.evidence != found.evidence:
@@ -218,8 +219,14 @@ def _compared(name: str, claim: str, stated: Metric, found: Metric) -> Finding:
         holds = stated.unit == found.unit and (same or (near and stated.value != found.value))
         return Finding(claim, "holds" if holds else "does not hold", here)
     label = f"{here} on {detect_cpu().model}"
-    overlap = stated.low <= found.high * _ELSEWHERE and found.low <= stated.high * _ELSEWHERE
-    return Finding(claim, "holds" if overlap else "differs here", label)
+    wide = stated.high - stated.low > 2 * (found.high - found.low) + (_ELSEWHERE - 1) * found.value
+    near = _near(found, stated.value) or (not wide and _near(stated, found.value))
+    return Finding(claim, "holds" if near else "differs here", label)
+
+
+def _near(metric: Metric, value: float) -> bool:
+    """Whether a figure of another process may be this one."""
+    return metric.low <= value * _ELSEWHERE and value <= metric.high * _ELSEWHERE
 
 
 def _shown(figure: Metric) -> str:
