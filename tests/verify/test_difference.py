@@ -61,6 +61,23 @@ def test_names_and_open_sizes_make_no_difference(other: dict[str, object]) -> No
     assert (found.verdict, found.evidence) == ("equal", "proved")
 
 
+def averaged(op: str, rows: str | int) -> Any:
+    """A mean over rows, or what comes in."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [size, 4])
+            for name, size in (("x", rows), ("y", 1)))  # fmt: skip
+    attributes = {"axes": [0], "keepdims": 1} if op == "ReduceMean" else {}
+    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], **attributes)], "g", [x], [y])
+    return read_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9))
+
+
+def test_a_size_that_one_model_fixes_is_said() -> None:
+    mean, one = averaged("ReduceMean", "N"), averaged("Identity", 1)
+    for order, words in (((mean, one), "second"), ((one, mean), "first")):
+        found = compare_models(*order)
+        assert found.verdict == "equal" and found.assumed[0] == f"N is 1, as the {words} model fixes it"
+    assert compare_models(mean, mean).assumed[0] != found.assumed[0]
+
+
 def test_other_operators_are_equal_over_fields() -> None:
     """A mean over axes is no pool by name, and no rule of the simplifier turns one into the other."""
     other = model()
@@ -92,7 +109,7 @@ def test_what_takes_other_things_is_not_compared() -> None:
 
 def test_a_name_that_both_use_for_other_values_is_no_trap() -> None:
     """The second model's input is called as a value inside of the first."""
-    right, _ = aligned(read_onnx(model()), read_onnx(model(given="t1", inside="x")))
+    right, *_ = aligned(read_onnx(model()), read_onnx(model(given="t1", inside="x")))
     assert tuple(right.inputs) == ("x",)
     assert canonical(right).digest == canonical(read_onnx(model())).digest
 

@@ -77,8 +77,13 @@ def compare_models(left: Program, right: Program, *, seed: int = 0, seconds: flo
 
     Raises ModelError where the models take or give other things, and what ONNX Runtime raises.
     """
-    right, sizes = aligned(left, right)
-    left = _at(left, sizes)
+    right, sizes, fixed = aligned(left, right)
+    found = _compared(_at(left, sizes), right, seed, seconds)
+    return replace(found, assumed=(*fixed, *found.assumed)) if found.verdict == "equal" else found
+
+
+def _compared(left: Program, right: Program, seed: int, seconds: float) -> ModelDifference:
+    """What is known of models that take the same."""
     given = [without_dead(program) for program in (left, right)]
     traces = [simplify(program, fold=False) for program in given]
     ours, theirs = (canonical(traced.program) for traced in traces)
@@ -207,9 +212,9 @@ def _only_seen(program: Program, name: str, op: str) -> bool:
 # The second model in the words of the first
 
 
-def aligned(left: Program, right: Program) -> tuple[Program, dict[str, int]]:
-    """The second program with the first one's names of inputs, outputs and sizes; and sizes that only one
-    of them leaves open."""
+def aligned(left: Program, right: Program) -> tuple[Program, dict[str, int], tuple[str, ...]]:
+    """The second program with the first one's names of inputs, outputs and sizes; sizes that only the first
+    leaves open; and sentences about all that only one of them does."""
     inputs = _paired("input", left.inputs, right.inputs)
     outputs = _paired("output", dict.fromkeys(left.outputs), dict.fromkeys(right.outputs))
     names: dict[str, Dim] = {}
@@ -217,8 +222,11 @@ def aligned(left: Program, right: Program) -> tuple[Program, dict[str, int]]:
     for mine, theirs in inputs.items():
         _unify(mine, left.inputs[mine], right.inputs[theirs], names, sizes)
     words = {theirs: mine for mine, theirs in (*inputs.items(), *outputs.items())}
-    renamed = _renamed(_at(right, {n: d for n, d in names.items() if isinstance(d, int)}), words)
-    return _at(renamed, {n: d for n, d in names.items() if not isinstance(d, int)}), sizes
+    given = {n: d for n, d in names.items() if isinstance(d, int)}
+    renamed = _renamed(_at(right, given), words)
+    fixed = [(sizes, "second"), (given, "first")]
+    told = (f"{n} is {d}, as the {model} model fixes it" for each, model in fixed for n, d in each.items())
+    return _at(renamed, {n: d for n, d in names.items() if not isinstance(d, int)}), sizes, tuple(told)
 
 
 def _paired(kind: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, str]:
