@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from study_sample import EXPECTED, GAINED, LOST, MODELS, results
 
 from tensmith.report.metric import exact
 from tensmith.study.observations import _median_above, _rank_correlations, observations
-from tensmith.study.results import CellResult
+from tensmith.study.results import CellResult, Results, _digest
 from tensmith.study.tables import StudyTable, elbows, figures, reached, tables, write_figures, write_tables
 
 # What the sample was made to say, by the number of the observation.
@@ -310,3 +311,16 @@ def test_equal_values_share_their_rank() -> None:
 def test_what_a_plan_calls_itself_is_no_html_in_markdown() -> None:
     told = StudyTable(1, "<script>", ("a",), (("b",),), "<img>").markdown()
     assert "<" not in told and "&lt;script>" in told
+
+
+def test_a_row_that_is_no_text_any_more_counts_as_missing(tmp_path: Path) -> None:
+    first, second = results()[:2]
+    with contextlib.closing(Results(tmp_path / "study.sqlite")) as kept:
+        for result in (first, second):
+            kept.add(result)
+        body = b"\xff{}"
+        for digest in ("", _digest(first.cell.id, body)):
+            kept.write("UPDATE rows SET body = CAST(? AS TEXT), digest = ?", (body, digest))
+            assert kept.of([first.cell, second.cell]) == []
+        kept.add(first)
+        assert kept.of([first.cell, second.cell]) == [first]

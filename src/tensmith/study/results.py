@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -107,18 +108,22 @@ class Results(Database):
     def note(self, name: str, value: Any) -> None:
         """Stores any JSON value under `name`."""
         body = json.dumps(value)
-        self.write("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", (name, body, _digest(name, body)))
+        digest = _digest(name, body.encode())
+        self.write("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", (name, body, digest))
 
     def fact(self, name: str) -> Any:
         """The value under `name`; None where there is none, or it was altered."""
-        for body, digest in self.rows("SELECT body, digest FROM rows WHERE name = ?", (name,)):
-            if isinstance(body, str) and _digest(name, body) == digest:
-                return json.loads(body)
+        # As bytes: what was altered may be no text.
+        query = "SELECT CAST(body AS BLOB), CAST(digest AS BLOB) FROM rows WHERE name = ?"
+        for body, digest in self.rows(query, (name,)):
+            if isinstance(body, bytes) and _digest(name, body).encode() == digest:
+                with contextlib.suppress(ValueError, RecursionError):
+                    return json.loads(body)
         return None
 
 
-def _digest(name: str, body: str) -> str:
-    return sha256_bytes(f"{name}\n{body}".encode())
+def _digest(name: str, body: bytes) -> str:
+    return sha256_bytes(f"{name}\n".encode() + body)
 
 
 def write_parquet(results: Iterable[CellResult], path: Path) -> None:
