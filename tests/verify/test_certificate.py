@@ -283,6 +283,16 @@ def test_what_is_no_certificate_is_refused(best: Path, text: str) -> None:
     assert checker.check(best) != []
 
 
+def test_an_infinite_number_is_refused(best: Path) -> None:
+    """Which JSON has no word for, but writes as one that is too large."""
+    path = best / "certificate.json"
+    document = json.loads(path.read_text())
+    document["trail"][0]["params"] = {"scale": "HUGE"}
+    path.write_text(json.dumps(document).replace('"HUGE"', "1e999"))
+    with pytest.raises(VerificationError, match="is not a certificate of schema 2"):
+        read_certificate(path)
+
+
 @pytest.mark.parametrize("name", ["certificate.json", "model.packed"])
 def test_a_pipe_is_not_waited_for(best: Path, name: str) -> None:
     (best / name).unlink()

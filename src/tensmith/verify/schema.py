@@ -215,9 +215,10 @@ def read_certificate(path: Path) -> Certificate:
     try:
         document = json.loads(data, parse_constant=_no_constant)
         found = Certificate.model_validate(document)
+        sealed = seal(document)  # a number may be infinite without being called so
     except (ValueError, RecursionError) as error:
         raise VerificationError(f"{path} is not a certificate of schema {SCHEMA}: {_first(error)}") from error
-    if seal(document)["digest"] != found.digest:
+    if sealed["digest"] != found.digest:
         raise VerificationError(
             f"{path} was edited or damaged: its content does not have the digest it states"
         )
