@@ -106,6 +106,7 @@ def test_filters(tmp_path: Path) -> None:
         ("seed: [\n", ("no YAML",)),
         ("hardware: [{cuda: 0}]\n", ("study.yaml:6", "is called cuda")),
         ("optimizations: [[none]]\n", ("study.yaml:6", "a list inside a list")),
+        ("optimizations: [!!set {none}]\n", ("study.yaml:6", "must be text")),
         ("systems: [onnxruntime]\nhardware: ['estimated:host']\n", ("study.yaml:6", "no cell")),
     ],
 )

@@ -293,6 +293,11 @@ def test_an_infinite_number_is_refused(best: Path) -> None:
         read_certificate(path)
 
 
+def test_a_step_of_no_kind_is_found_by_the_checker(best: Path) -> None:
+    edit(best, lambda d: d["trail"][0].update(kind=[]))
+    assert any("neither exact nor lossy" in problem for problem in checker.check(best))
+
+
 @pytest.mark.parametrize("name", ["certificate.json", "model.packed"])
 def test_a_pipe_is_not_waited_for(best: Path, name: str) -> None:
     (best / name).unlink()

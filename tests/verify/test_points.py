@@ -223,6 +223,24 @@ def test_statistics_are_bounded_and_hold_no_pickles(tmp_path: Path) -> None:
         read_statistics(path)
 
 
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"k.histogram": np.zeros(1)},
+        {"k.histogram": np.zeros((3, 3))},
+        {"k.first": np.zeros((1, 3)), "k.second": np.zeros((1, 3, 2)), "k.count": np.array(1)},
+        {"k.first": np.zeros((1, 3)), "k.second": np.zeros((1, 3, 3)), "k.count": np.zeros(2)},
+        {"k.first": np.zeros((1, 3)), "k.second": np.zeros((1, 3, 3))},
+        {"k.histogram": np.zeros(9), "k.count": np.array(1)},
+        {"k": np.zeros(9)},
+    ],
+)
+def test_statistics_have_shapes(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+    np.savez(tmp_path / FILE, **arrays)
+    with pytest.raises(VerificationError, match="of no known shape"):
+        read_statistics(tmp_path / FILE)
+
+
 def test_what_is_not_kept_is_said(root: Path) -> None:
     kept = read_statistics(root / "lossy" / FILE)
     program, _ = points.exact_trail(root)

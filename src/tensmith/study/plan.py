@@ -134,7 +134,7 @@ def _spread(value: Any) -> Any:
                 found += [f"{name}:{amount}" for amount in _spread(many)]
         elif isinstance(entry, list):
             raise ValueError(f"{entry} is a list inside a list; write names, or {{name: value}}")
-        elif entry in LADDERS:
+        elif isinstance(entry, str) and entry in LADDERS:
             found += [f"{entry}:{amount}" for amount in LADDERS[entry]]
         else:
             found.append(entry)

@@ -86,7 +86,7 @@ def _names(document: dict[str, Any]) -> list[str]:
 def _trail(document: dict[str, Any]) -> list[str]:
     """Runs must cover the exact beginning of the trail, in order and without gaps."""
     kinds = [step.get("kind") if isinstance(step, dict) else None for step in document["trail"]]
-    if not set(kinds) <= {"exact", "lossy"}:
+    if not all(kind in ("exact", "lossy") for kind in kinds):
         return ["a step of the trail is neither exact nor lossy"]
     prefix = kinds.index("lossy") if "lossy" in kinds else len(kinds)
     position = 0

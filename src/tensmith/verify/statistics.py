@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.errors import ProgramError
+from tensmith.errors import ProgramError, VerificationError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.archives import digest_of, read_arrays, read_trained, write_arrays
@@ -85,6 +85,15 @@ def read_statistics(path: Path) -> KeptStatistics:
     for member, array in read_arrays(path, 2 * MOST_BYTES, "calibration statistics").items():
         key, _, name = member.partition(".")
         found.setdefault(key, {})[name] = array
+    for arrays in found.values():
+        shapes = {name: array.shape for name, array in arrays.items()}
+        match shapes:
+            case {"histogram": (size,)} if len(shapes) == 1 and size > 2:
+                continue
+            case {"first": (groups, d), "second": second, "count": ()} if len(shapes) == 3:
+                if second == (groups, d, d):
+                    continue
+        raise VerificationError(f"{path} holds a statistic of no known shape: {str(shapes)[:100]}")
     return KeptStatistics(found, path.parent)
 
 
