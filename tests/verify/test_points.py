@@ -207,6 +207,24 @@ def test_altered_code_is_noticed(root: Path, tmp_path: Path, compile_once: None)
             assert not verify_point(copy, root / "original.onnx", seconds=1).ok
 
 
+@pytest.mark.parametrize(
+    ("dtype", "settings", "coarse"),
+    [
+        (np.int8, {}, True),
+        (np.bool_, {}, False),
+        (np.float32, {"tuning": "tuned", "algorithm": "gemm", "precision": "f32"}, False),
+        (np.float32, {"precision": "bf16"}, True),
+    ],
+)
+def test_only_fewer_bits_are_allowed_larger_errors(
+    dtype: type, settings: dict[str, str], coarse: bool
+) -> None:
+    x = TensorType("f32", (2,))
+    node = make_node("relu", ("x",), ("y",))
+    program = Program("p", {"x": x}, ("y",), (node,), {"c": np.ones(2, dtype)})
+    assert library._tolerance(program, settings) == (library._QUANTIZED if coarse else library._ROUNDING)
+
+
 # Statistics of a stranger
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensmith import gate
+from tensmith.backend.native.choose.precision import PRECISIONS
 from tensmith.engine.base import BASELINE_ENGINE, ENGINES, compiler
 from tensmith.engine.compiled import CompileOptions, compile_anew, compiling
 from tensmith.engine.worker import SessionWorker
@@ -116,11 +117,9 @@ def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
     Where they differ and the model has codes, the interpreter decides: ONNX Runtime may round where the model
     does not.
     """
-    tolerance = _ROUNDING
     try:
         program = read_onnx(folder / "model.onnx")
-        if any(array.dtype.itemsize == 1 for array in program.constants.values()) or deployed.settings:
-            tolerance = _QUANTIZED
+        tolerance = _tolerance(program, deployed.settings)
         with (
             SessionWorker(BASELINE_ENGINE, folder / "model.onnx", sizes=deployed.sizes) as reference,
             SessionWorker(deployed.engine, folder, deployed.threads) as worker,
@@ -143,6 +142,13 @@ def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
     if off:
         detail += f", by the interpreter where ONNX Runtime's answers are {off:.1e} apart"
     return Finding(claim, "holds" if holds else "does not hold", detail)
+
+
+def _tolerance(program: Program, settings: Mapping[str, str]) -> float:
+    """Codes of eight bits and fewer, and layers in fewer bits than floats have, are allowed far more."""
+    codes = any(a.dtype.itemsize == 1 and a.dtype.kind != "b" for a in program.constants.values())
+    narrow = settings.get("precision", PRECISIONS[0]) != PRECISIONS[0]
+    return _QUANTIZED if codes or narrow else _ROUNDING
 
 
 def _asked(
