@@ -298,6 +298,14 @@ def test_a_step_of_no_kind_is_found_by_the_checker(best: Path) -> None:
     assert any("neither exact nor lossy" in problem for problem in checker.check(best))
 
 
+@pytest.mark.skipif(not Path("/proc/version").is_file(), reason="no files without a size here")
+def test_a_file_that_may_have_no_end_is_not_read(best: Path) -> None:
+    endless = Path("/proc/version")
+    digest = hashlib.sha256(endless.read_bytes()).hexdigest()
+    edit(best, lambda d: d["original"].update(absolute=str(endless), relative="gone", sha256=digest))
+    assert "the trail replays from the original" in verify_folder(best).unchecked
+
+
 @pytest.mark.parametrize("name", ["certificate.json", "model.packed"])
 def test_a_pipe_is_not_waited_for(best: Path, name: str) -> None:
     (best / name).unlink()

@@ -122,4 +122,5 @@ def _whose(certificate: Certificate, path: Path, given: Path | None) -> Finding:
 
 
 def _hash(path: Path) -> str:
-    return sha256_file(path) if path.stat().st_size <= _MAX_ORIGINAL else ""
+    """ "" of what is too large, and of what does not say how large it is: it may have no end."""
+    return sha256_file(path) if 0 < path.stat().st_size <= _MAX_ORIGINAL else ""
