@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from conformance import check, random
 
+from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Poly
 from tensmith.ir.op import OPS, Symbolic, Typed
-from tensmith.ir.types import TensorType
+from tensmith.ir.types import Shape, TensorType
 
 
 def choose(low: int, high: int, *shape: int) -> Array:
@@ -60,6 +61,34 @@ def test_scatter_replaces() -> None:
     places = np.array([[0, 1, 2], [3, 4, 5]])
     check("scatter_elements", [random(6, 3), places, random(2, 3, seed=2)], formula=False)
     check("scatter_nd", [random(6, 3), np.array([[5], [-5]]), random(2, 3, seed=2)], formula=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "indices", "updates"),
+    [
+        ("scatter_elements", (2, 3), (5, 3), (5, 3)),
+        ("scatter_elements", (2, 3), (2, 3), (1, 1)),
+        ("scatter_elements", (2, 3), (2,), (2,)),
+        ("scatter_nd", (2,), (9, 1), (1,)),
+        ("scatter_nd", (2, 3), (4, 1), (4, 2)),
+        ("scatter_nd", (2,), (4, 2), (4,)),
+    ],
+)
+def test_updates_fit_the_indices_and_these_lie_in_x(
+    name: str, x: Shape, indices: Shape, updates: Shape
+) -> None:
+    given = (TensorType("f32", x), TensorType("i64", indices), TensorType("f32", updates))
+    attrs = {**OPS[name].attributes} | ({"axis": 1} if len(x) > 1 and name == "scatter_elements" else {})
+    with pytest.raises(ProgramError, match=r"updates f32|indices"):
+        OPS[name].infer(Typed(attrs, given, (None,) * 3))
+
+
+def test_updates_of_open_sizes_and_of_another_type() -> None:
+    op, size = OPS["scatter_nd"], Poly.symbol("B")
+    types = (TensorType("f32", (6, 5)), TensorType("i64", (size, 1)), TensorType("f32", (7, 5)))
+    assert op.infer(Typed(op.attributes, types, (None,) * 3)) == types[:1]
+    with pytest.raises(ProgramError, match="updates f16"):
+        op.infer(Typed(op.attributes, (*types[:2], types[2].with_dtype("f16")), (None,) * 3))
 
 
 def test_one_hot() -> None:

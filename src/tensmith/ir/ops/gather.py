@@ -15,7 +15,7 @@ from tensmith.formula.expr import Expr, Formula, as_expr, compute, guard, total
 from tensmith.formula.expr import call as opaque
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import Node, Op, Run, Symbolic, Typed, op
-from tensmith.ir.ops.shared import check_indices, normal_axis
+from tensmith.ir.ops.shared import check_indices, may_equal, normal_axis
 from tensmith.ir.ops.sizes import fresh_shape
 from tensmith.ir.types import Shape, TensorType
 
@@ -190,8 +190,19 @@ class Scatter(Op):
     subscripts = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
-        """The first input's type."""
-        return (call.type(0),)
+        """The first input's type; the updates fit the indices."""
+        x, indices, updates = (call.type(place) for place in range(3))
+        if updates.dtype != x.dtype:
+            raise ProgramError(f"updates {updates} for x {x}")
+        if x.shape is not None and indices.shape is not None:
+            wanted = self.places(call, x.shape, indices.shape)
+            if wanted is not None and updates.shape is not None and not may_equal(updates.shape, wanted):
+                raise ProgramError(f"updates {updates} for indices {indices} into x {x}")
+        return (x,)
+
+    @abstractmethod
+    def places(self, call: Typed, x: Shape, indices: Shape) -> Shape | None:
+        """The shape of what the indices name, as far as is known."""
 
     def accepts(self, call: Typed) -> str | None:
         """Every reduction of the standard."""
@@ -230,6 +241,11 @@ def scatter(x: Array, positions: Array, updates: Array, reduction: str, arith: A
 class ScatterElements(Scatter):
     """y = x; y[.., indices[.., j, ..], ..] (op)= updates[.., j, ..] along `axis`. ONNX ScatterElements."""
 
+    def places(self, call: Typed, x: Shape, indices: Shape) -> Shape | None:
+        """One element an index."""
+        _check_along_axis(x, indices, call)
+        return indices
+
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """See scatter."""
         x, indices, updates = call[0], call[1], call[2]
@@ -243,6 +259,16 @@ class ScatterElements(Scatter):
 @op("scatter_nd", onnx="ScatterND", attributes={"reduction": "none"}, since=11)
 class ScatterND(Scatter):
     """y = x; y[indices[j.., :], k..] (op)= updates[j.., k..]. ONNX ScatterND."""
+
+    def places(self, call: Typed, x: Shape, indices: Shape) -> Shape | None:
+        """One slice a row of the last axis of indices."""
+        depth = indices[-1]
+        if isinstance(depth, Poly):
+            return None
+        if depth > len(x):
+            raise ProgramError(f"indices {call.type(1)} go deeper than x {call.type(0)}")
+        _check_tuples(call, 0)
+        return (*indices[:-1], *x[depth:])
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """See scatter."""

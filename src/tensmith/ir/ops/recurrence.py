@@ -19,6 +19,7 @@ from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.formula.scalars import Scalars, T
 from tensmith.ir.op import Attrs, Op, Run, Typed, op
 from tensmith.ir.ops.activation import relu, sigmoid
+from tensmith.ir.ops.shared import may_equal
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.ir.tensors import widen
 from tensmith.ir.types import Shape, TensorType
@@ -183,12 +184,7 @@ def directions(attrs: Attrs) -> tuple[bool, ...]:
 
 def _agrees(place: int, type_: TensorType, shape: Shape) -> None:
     """ProgramError where an input has not the shape that the others ask for."""
-    found = type_.shape
-    if found is None:
-        return
-    pairs = zip(found, shape)
-    wrong = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
-    if wrong or len(found) != len(shape):
+    if type_.shape is not None and not may_equal(type_.shape, shape):
         wanted = ", ".join(map(str, shape))
         raise ProgramError(f"input {place} of a recurrent layer is {type_}, not [{wanted}]")
 

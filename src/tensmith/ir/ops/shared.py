@@ -47,6 +47,12 @@ def surely_broadcast(*shapes: Shape | None) -> bool:
     return len(known) == len(shapes) and all(alike)
 
 
+def may_equal(left: Shape, right: Shape) -> bool:
+    """Whether two shapes are one, as far as their sizes are known."""
+    known = ((a, b) for a, b in zip(left, right) if isinstance(a, int) and isinstance(b, int))
+    return len(left) == len(right) and all(a == b for a, b in known)
+
+
 def is_bare(size: Dim) -> bool:
     """Whether a size is a number, or a symbol of its own."""
     symbols = Poly.of(size).symbols()
