@@ -50,6 +50,16 @@ def test_gather_nd() -> None:
     check("gather_nd", [random(2, 5, 6), choose(0, 5, 2, 3, 1)], {"batch_dims": 1}, formula=False)
 
 
+@pytest.mark.parametrize(
+    ("x", "indices", "batch"),
+    [((4, 5), (1, 1), 1), ((4, 5), (4, 1), 2), ((4, 5, 6), (4, 1), 2), ((), (1, 1), 0)],
+)
+def test_batches_of_indices_are_those_of_x(x: Shape, indices: Shape, batch: int) -> None:
+    op, given = OPS["gather_nd"], (TensorType("f32", x), TensorType("i64", indices))
+    with pytest.raises(ProgramError, match=f"share no {batch} leading axes"):
+        op.infer(Typed({"batch_dims": batch}, given, (None, None)))
+
+
 @pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
 def test_scatter_combines_repeated_positions(reduction: str) -> None:
     attrs = {"reduction": reduction}

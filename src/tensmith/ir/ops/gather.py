@@ -167,15 +167,18 @@ class GatherND(Indexed):
 
     def shape(self, call: Typed, x: Shape, indices: Shape) -> Shape | None:
         """The indices' shape without its last axis, then the axes of x that are not indexed."""
+        batch = call.attrs["batch_dims"]
+        if batch >= min(len(x), len(indices)) or not may_equal(x[:batch], indices[:batch]):
+            raise ProgramError(f"x {call.type(0)} and indices {call.type(1)} share no {batch} leading axes")
         depth = indices[-1]
         if isinstance(depth, Poly):
             return None
-        if depth + call.attrs["batch_dims"] > len(x):
+        if depth + batch > len(x):
             raise ProgramError(f"indices {call.type(1)} go deeper than x {call.type(0)}")
         if depth < 1:
             raise ProgramError("the last axis of indices has size 0; it names axes of x")
-        _check_tuples(call, call.attrs["batch_dims"])
-        return (*indices[:-1], *x[call.attrs["batch_dims"] + depth :])
+        _check_tuples(call, batch)
+        return (*indices[:-1], *x[batch + depth :])
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """One slice an index."""
