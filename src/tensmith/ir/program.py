@@ -39,7 +39,8 @@ class Origin:
 class Program:
     """Inputs, constants and nodes in an order in which every value is defined before its use.
 
-    `hints` are types for outputs of opaque nodes, which cannot be inferred.
+    `hints` are types that a file states of outputs which cannot be inferred, those of opaque nodes above all.
+    They may be wrong, so no code that touches memory is planned by them.
     """
 
     name: str

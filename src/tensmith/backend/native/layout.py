@@ -8,6 +8,7 @@ around it.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +19,7 @@ from tensmith.backend.native.choose.choosers import Chooser
 from tensmith.backend.native.images import Images, PositionWindow
 from tensmith.backend.native.invented import invented
 from tensmith.backend.native.steps import Array, Dense, Encode, Heavy, Join, Light, Look, Rename, Step
+from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer, Halo
 from tensmith.kernel.epilogue import Epilogue
@@ -334,6 +336,9 @@ def _join(layout: Layout, step: Join) -> None:
 
 def _rename(layout: Layout, step: Rename, single: bool) -> None:
     """Single positions keep their blocks; anything else must lie dense to be seen otherwise."""
+    before, after = (math.prod(layout.images[name]) for name in (step.source, step.output))
+    if before != after:
+        raise EngineError(f"'{step.output}' would be {after} elements, seen in {before}")
     source = step.source if single and not layout.window(step.source) else layout.dense(step.source)
     layout.tight.add(layout.root(source)[0])
     layout.block[step.output] = layout.block[source] if single else 1

@@ -138,6 +138,7 @@ def make_plan(
     for node in program.nodes:
         if node.opaque is not None and node.output not in program.static_values:
             raise EngineError(f"{node.label} has no native kernel yet; another engine runs it")
+    program = replace(program, hints={})  # what a file states of a shape is no measure of memory
     demand_other_names(program)
     graph = placed(step_graph(program, isa))
     steps = group(graph)

@@ -23,6 +23,7 @@ from tensmith.ir.ops.shared import (
 from tensmith.ir.ops.sizes import (
     as_dims,
     as_ints,
+    check_vector,
     dims_or_fresh,
     flat_position,
     fresh_shape,
@@ -260,6 +261,8 @@ class Renaming(Op):
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """See target; fresh sizes where the target is unknown."""
         x = call.type(0)
+        if self.sized:
+            check_vector(call, 1)
         if call.has(1) and call.value(1) is None:
             return (x.with_shape(self.unknown(call)),)
         if x.shape is None:

@@ -74,8 +74,15 @@ def vector_length(call: Typed, index: int) -> int | None:
     return static[0] if static is not None and len(static) == 1 else None
 
 
+def check_vector(call: Typed, index: int) -> None:
+    """ProgramError where an input that lists sizes or positions surely has another rank than one."""
+    if call.type(index).rank not in (None, 1):
+        raise ProgramError(f"input {index} is {call.type(index)}, and must be a vector")
+
+
 def dims_or_fresh(call: Typed, index: int) -> Shape | None:
     """The sizes an input holds; fresh ones where only their number is known, None where not even that."""
+    check_vector(call, index)
     value = call.value(index)
     if value is not None:
         return as_dims(value)

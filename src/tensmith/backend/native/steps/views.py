@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tensmith.backend.native.steps.graph import StepGraph
@@ -23,8 +24,12 @@ def is_view(node: Node) -> bool:
 
 def viewed(graph: StepGraph, node: Node, output: str, source: StridedView) -> StridedView | None:
     """`output` of such a node as a view of what `source` is one of; None where no strides say that."""
-    view = _views.find(node)
-    return view(graph, node, output, source) if view else source.reshaped(graph.shapes[output])
+    view, shape = _views.find(node), graph.shapes[output]
+    if view:
+        return view(graph, node, output, source)
+    if math.prod(shape) != source.size:
+        raise EngineError(f"{node.label} makes {list(shape)} of {source.size} elements")
+    return source.reshaped(shape)
 
 
 @_views("expand")
