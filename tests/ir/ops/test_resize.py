@@ -102,12 +102,16 @@ def test_a_kept_aspect_ratio_has_no_formula() -> None:
         RESIZE.formula(Symbolic(attrs, reads, (None, None, None, np.array([1, 3, 4, 8]))))
 
 
-def test_empty_sizes_are_no_sizes() -> None:
-    """As models of opset 11 leave them out: the scales count, for formulas too."""
-    reads = (tensor("x", 1, 2, 3, 4), None, tensor("scales", 4), tensor("sizes", 0))
-    values = (None, None, np.array([1, 1, 2, 3], np.float32), np.zeros(0, np.int64))
+@pytest.mark.parametrize("empty", [(0,), (0, 1)])
+def test_empty_sizes_are_no_sizes(empty: tuple[int, ...]) -> None:
+    """As models of opset 11 leave them out: the scales count, for formulas and types too."""
+    reads = (tensor("x", 1, 2, 3, 4), None, tensor("scales", 4), tensor("sizes", *empty))
+    values = (None, None, np.array([1, 1, 2, 3], np.float32), np.zeros(empty, np.int64))
     (formula,) = RESIZE.formula(Symbolic(RESIZE.attributes, reads, values))
     assert formula.shape == (1, 2, 6, 12)
+    types = (TensorType("f32", (1, 2, 3, 4)), None, TensorType("f32", (4,)), TensorType("i64", empty))
+    (found,) = RESIZE.infer(Typed(RESIZE.attributes, types, values))
+    assert found is not None and found.static == (1, 2, 6, 12)
 
 
 def test_symbolic_sizes_keep_their_scale() -> None:

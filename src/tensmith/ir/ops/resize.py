@@ -140,7 +140,7 @@ class Resize(Op):
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """Nearest by whole factors, where it is x[i // factor]."""
         x, attrs, sizes = call[0], call.attrs, call.get(3)
-        if sizes is not None and sizes.shape == (Poly.of(0),):  # an older way to leave them out
+        if sizes is not None and any(size == 0 for size in sizes.shape):  # an older way to leave them out
             sizes = None
         if sizes is not None and not _stretched(attrs):
             raise ProgramError("a resize that keeps the aspect ratio has no formula")
@@ -194,9 +194,9 @@ def repeats_elements(
 
 
 def _given(types: tuple[TensorType | None, ...], index: int) -> bool:
-    """Whether an optional vector is there and not empty, which opset 11 to 13 also wrote for "omitted"."""
+    """Whether an optional input is there and not empty, which opset 11 to 13 also wrote for "omitted"."""
     found = types[index] if index < len(types) else None
-    return found is not None and found.static != (0,)
+    return found is not None and 0 not in (found.static or ())
 
 
 def _stretched(attrs: Attrs) -> bool:

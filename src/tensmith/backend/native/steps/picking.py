@@ -133,8 +133,11 @@ def pad(graph: StepGraph, reads: Reads, node: Node, output: str) -> Resample | N
 
 def _passes(
     reads: Reads, node: Node, shape: tuple[int, ...], matrices: list[tuple[int, Array]], fill: float
-) -> Resample:
-    """One pass an axis; its tables become constants."""
+) -> Resample | None:
+    """One pass an axis; its tables become constants. None where the result is not as large as inferred."""
+    made = dict(enumerate(shape)) | {axis: len(matrix) for axis, matrix in matrices}
+    if tuple(made.values()) != reads.graph.shapes[node.output]:
+        return None
     parts, passes, words = [], [], 0
     for axis, matrix in matrices or [(0, np.arange(shape[0]))]:
         parts.append(tables(matrix))
