@@ -211,7 +211,9 @@ class RotaryEmbedding(Op):
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """x's type."""
         x = call.type(0)
-        if x.shape is not None and len(x.shape) == 3 and not call.attrs["num_heads"]:
+        if x.rank not in (None, 3, 4):
+            raise ProgramError(f"rotary_embedding takes 3-D or 4-D inputs, not {x}")
+        if x.rank == 3 and not call.attrs["num_heads"]:
             raise ProgramError(f"rotary_embedding of {x} needs num_heads")
         return (x,)
 

@@ -9,6 +9,7 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute, guard
 from tensmith.formula.poly import Poly
 from tensmith.ir.op import REQUIRED, Op, Run, Symbolic, Typed, op
+from tensmith.ir.ops.shared import may_equal
 from tensmith.ir.ops.sizes import onnx_dtype, quotient
 from tensmith.ir.types import TensorType
 
@@ -130,6 +131,8 @@ class EyeLike(Op):
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The input's shape; its element type too unless `dtype` names one."""
         x, code = call.type(0), call.attrs["dtype"]
+        if x.rank not in (None, 2):
+            raise ProgramError(f"x {x} is no matrix")
         return (x if code is None else x.with_dtype(onnx_dtype(code)),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
@@ -154,6 +157,13 @@ class ReverseSequence(Op):
         x, lengths, time = call.type(0), call.ints(1), call.attrs["time_axis"]
         if {time, call.attrs["batch_axis"]} != {0, 1}:
             raise ProgramError("one of time_axis and batch_axis is 0, the other is 1")
+        if x.shape is not None and len(x.shape) < 2:
+            raise ProgramError(f"x {x} has no axes of time and of batches")
+        count = call.type(1).shape
+        if x.shape is not None and count is not None and not may_equal(count, (x.shape[1 - time],)):
+            raise ProgramError(
+                f"lengths {call.type(1)} are not one for each of {x.shape[1 - time]} sequences"
+            )
         if x.shape is not None and lengths is not None:
             steps = x.shape[time]
             if any(length < 0 or (isinstance(steps, int) and length > steps) for length in lengths):

@@ -9,7 +9,7 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute, guard, inside, total
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
-from tensmith.ir.ops.convolution import check_window
+from tensmith.ir.ops.convolution import check_bias, check_window
 from tensmith.ir.ops.shared import unknown_pads
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.ir.types import Shape, TensorType
@@ -55,8 +55,13 @@ class ConvTranspose(Op):
             raise ProgramError(f"x {x} and w {w} must have the same rank, at least 3")
         if isinstance(x.shape[1], int) and isinstance(w.shape[0], int) and x.shape[1] != w.shape[0]:
             raise ProgramError(f"x has {x.shape[1]} channels, but w {w} takes {w.shape[0]}")
+        groups = call.attrs["group"]
+        if isinstance(w.shape[0], int) and w.shape[0] % groups:
+            raise ProgramError(f"group={groups} does not divide the channels of w {w}")
+        filters = simplify_dim(Poly.of(w.shape[1]) * groups)
+        check_bias(call, 2, filters)
         out = transposed_window(call.attrs, x.shape[2:], w.shape[2:])[3]
-        return (x.with_shape((x.shape[0], Poly.of(w.shape[1]) * call.attrs["group"], *out)),)
+        return (x.with_shape((x.shape[0], filters, *out)),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """One matrix product a group, then one strided addition per kernel position."""

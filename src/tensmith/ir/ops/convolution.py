@@ -14,7 +14,7 @@ from tensmith.formula.expr import Expr, Formula, compute, guard, inside, total
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.product import Product
-from tensmith.ir.ops.shared import unknown_pads, window_size
+from tensmith.ir.ops.shared import may_equal, unknown_pads, window_size
 from tensmith.ir.types import TensorType
 
 
@@ -39,6 +39,8 @@ class Convolution(Op):
         channels, expected = x.shape[1], w.shape[1] * groups
         if isinstance(channels, int) and channels != expected:
             raise ProgramError(f"x has {channels} channels, but w {w} with group={groups} takes {expected}")
+        if isinstance(w.shape[0], int) and w.shape[0] % groups:
+            raise ProgramError(f"group={groups} does not divide the filters of w {w}")
         spatial = _positions(x.shape, w.shape, *window_attrs(call.attrs, x.shape[2:], w.shape[2:]))
         return (TensorType(x.dtype, (x.shape[0], w.shape[0], *spatial)),)
 
@@ -103,18 +105,21 @@ class Conv(Convolution, Product):
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """As Convolution; the bias is one number a filter."""
-        w = call.type(1)
-        bias = call.type(2).shape if call.has(2) else None
-        if bias is not None and w.shape:
-            filters = w.shape[0]
-            known = len(bias) == 1 and isinstance(bias[0], int) and isinstance(filters, int)
-            if len(bias) != 1 or (known and bias[0] != filters):
-                raise ProgramError(f"bias {call.type(2)} is not one number for each filter of w {w}")
+        w = call.type(1).shape
+        if w:
+            check_bias(call, 2, w[0])
         return super().infer(call)
 
     def filters(self, attrs: Attrs) -> int:
         """The first one."""
         return 0
+
+
+def check_bias(call: Typed, index: int, filters: Dim) -> None:
+    """ProgramError where a bias is surely not one number for each filter."""
+    bias = call.type(index).shape if call.has(index) else None
+    if bias is not None and not may_equal(bias, (filters,)):
+        raise ProgramError(f"bias {call.type(index)} is not one number for each of {filters} filters")
 
 
 def _positions(

@@ -10,7 +10,7 @@ from tensmith.formula.expr import Formula
 from tensmith.formula.poly import Dim
 from tensmith.ir.op import Attrs, Run, Symbolic, Typed, op
 from tensmith.ir.ops.product import Product
-from tensmith.ir.ops.shared import broadcast_shapes, surely_broadcast
+from tensmith.ir.ops.shared import broadcast_shapes, may_broadcast, surely_broadcast
 from tensmith.ir.tensors import FORMULAS, T, Tensors, permute
 from tensmith.ir.types import Shape, TensorType
 
@@ -94,6 +94,9 @@ class Gemm(Product):
         rows, depth = _turned(a.shape, call.attrs["transA"])
         depth_b, columns = _turned(b.shape, call.attrs["transB"])
         _check_depth(depth, depth_b, a, b)
+        c = call.type(2).shape if call.has(2) else None
+        if c is not None and not may_broadcast(c, (rows, columns)):
+            raise ProgramError(f"c {call.type(2)} does not broadcast to [{rows}, {columns}]")
         return (a.with_shape((rows, columns)),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:

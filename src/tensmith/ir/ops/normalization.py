@@ -10,10 +10,10 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute, guard, inside, total
-from tensmith.formula.poly import Dim, Poly
+from tensmith.formula.poly import Poly
 from tensmith.ir.op import REQUIRED, Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.elementwise import single
-from tensmith.ir.ops.shared import normal_axis
+from tensmith.ir.ops.shared import may_broadcast, may_equal, normal_axis
 from tensmith.ir.tensors import (
     FORMULAS,
     T,
@@ -56,7 +56,7 @@ class Normalization(Op):
 
     def fits(self, parameter: Shape, x: Shape) -> bool:
         """Whether a parameter has one number for each channel, as far as is known."""
-        return len(parameter) == 1 and (len(x) < 2 or _may_equal(parameter[0], x[1]))
+        return may_equal(parameter, x[1:2])
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """The meaning on arrays."""
@@ -70,10 +70,6 @@ class Normalization(Op):
     @abstractmethod
     def meaning(self, m: Any, attrs: Attrs, *inputs: Any) -> tuple[Any, ...]:
         """The outputs, on arrays or on formulas."""
-
-
-def _may_equal(a: Dim, b: Dim) -> bool:
-    return not (isinstance(a, int) and isinstance(b, int)) or a == b
 
 
 def _deviation(m: Tensors[T], variance: T, epsilon: float) -> T:
@@ -124,8 +120,7 @@ class RowNormalization(Normalization):
 
     def fits(self, parameter: Shape, x: Shape) -> bool:
         """Whether a parameter broadcasts to x, and x not to it, as far as is known."""
-        behind = zip(reversed(parameter), reversed(x))
-        return len(parameter) <= len(x) and all(own == 1 or _may_equal(own, size) for own, size in behind)
+        return may_broadcast(parameter, x)
 
 
 @op(

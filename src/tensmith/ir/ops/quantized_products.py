@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.expr import call as opaque
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
-from tensmith.ir.ops.convolution import Conv, Convolution
+from tensmith.ir.ops.convolution import Conv, Convolution, check_bias
 from tensmith.ir.ops.matmul import MatMul
 from tensmith.ir.ops.quantization import centred, integer_range, read_over_axis, to_grid
+from tensmith.ir.ops.shared import may_equal
 from tensmith.ir.types import TensorType
 
 
@@ -41,6 +44,22 @@ def along(parameter: Array, axis: int, rank: int) -> Array:
     if rank == 0:
         raise ProgramError(f"a scale or zero point of {parameter.size} values stands where one is needed")
     return parameter.reshape(tuple(-1 if d == axis % rank else 1 for d in range(rank)))
+
+
+def check_along(call: Typed, index: int, size: Dim) -> None:
+    """ProgramError where a scale or zero point is a vector, and not of one number or of an axis's size."""
+    shape = call.type(index).shape if call.has(index) else None
+    if shape is not None and len(shape) == 1 and shape[0] != 1 and not may_equal(shape, (size,)):
+        raise ProgramError(f"input {index} is {call.type(index)}, along an axis of size {size}")
+
+
+def _check_matrices(call: Typed, left: Sequence[int], b: int, right: Sequence[int]) -> None:
+    """check_along of what goes along the rows of input 0 or the columns of input `b`."""
+    for matrix, axis, given in ((0, -2, left), (b, -1, right)):
+        shape = call.type(matrix).shape
+        size = shape[axis] if shape is not None and len(shape) > 1 else 1
+        for index in given if shape is not None else ():
+            check_along(call, index, size)
 
 
 def matrix_offset(zero_point: Array | None, left: bool) -> Array | None:
@@ -89,6 +108,7 @@ class MatMulInteger(Op):
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The shape of a matrix product."""
         (found,) = MatMul().infer(_matrices(call, 1))
+        _check_matrices(call, (2,), 1, (3,))
         return (None if found is None else found.with_dtype("i32"),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
@@ -114,6 +134,9 @@ class QLinearMatMul(Op):
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The shape of a matrix product in y_zero_point's element type."""
         (found,) = MatMul().infer(_matrices(call, 3))
+        _check_matrices(call, (2,), 3, (4, 5))
+        for index in (1, 6, 7):
+            check_along(call, index, 1)
         return (None if found is None else found.with_dtype(call.type(7).dtype),)
 
     def accepts(self, call: Typed) -> str | None:
@@ -149,6 +172,9 @@ class ConvInteger(Convolution):
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """As Conv."""
         (found,) = super().infer(call)
+        check_along(call, 2, 1)
+        if w := call.type(1).shape:
+            check_along(call, 3, w[0])
         return (None if found is None else found.with_dtype("i32"),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
@@ -175,6 +201,12 @@ class QLinearConv(Convolution):
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """As Conv, in y_zero_point's element type."""
         (found,) = super().infer(self._inner(call))
+        for index in (1, 2, 6, 7):
+            check_along(call, index, 1)
+        if w := call.type(3).shape:
+            check_along(call, 4, w[0])
+            check_along(call, 5, w[0])
+            check_bias(call, 8, w[0])
         return (None if found is None else found.with_dtype(call.type(7).dtype),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:

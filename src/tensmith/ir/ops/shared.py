@@ -53,6 +53,12 @@ def may_equal(left: Shape, right: Shape) -> bool:
     return len(left) == len(right) and all(a == b for a, b in known)
 
 
+def may_broadcast(own: Shape, into: Shape) -> bool:
+    """Whether one shape broadcasts to another, and not that one to it, as far as their sizes are known."""
+    behind = zip(reversed(own), reversed(into))
+    return len(own) <= len(into) and all(a == 1 or may_equal((a,), (b,)) for a, b in behind)
+
+
 def is_bare(size: Dim) -> bool:
     """Whether a size is a number, or a symbol of its own."""
     symbols = Poly.of(size).symbols()

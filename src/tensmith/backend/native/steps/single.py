@@ -205,7 +205,7 @@ def _sums(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
         given = graph.constants.get(node.inputs[1])
         if given is None:
             return None
-        axes = sorted({int(axis) % rank for axis in given})
+        axes = sorted({int(axis) % rank for axis in given.reshape(-1)})
     if not axes or operand.dtype != "f32" or (len(axes) == rank and node.attrs["noop_with_empty_axes"]):
         return None
     view = operand.view.transposed([axis for axis in range(rank) if axis not in axes] + axes)
