@@ -134,6 +134,17 @@ def test_erf_is_right_to_its_bound(isa: Isa) -> None:
     assert (abs(found - np.vectorize(erf)(x.astype(np.float64))) <= 2e-7 + 2 * EPS).all()
 
 
+@pytest.mark.parametrize("isa", [host_isa(), isa_named("generic")], ids=lambda isa: isa.name)
+def test_tanh_is_right_to_its_bound_near_zero_too(isa: Isa) -> None:
+    small = np.geomspace(1e-37, 1, 4001)
+    x = np.concatenate([X, small, -small, [0.6249999, 0.625, 0.6250001]]).astype(np.float32)
+    expected = np.tanh(x.astype(np.float64))
+    found = evaluate("vtanh(x)", x, isa)
+    assert (abs(found - expected) <= 4e-7 * abs(expected)).all()
+    ends = evaluate("vtanh(x)", np.array([np.inf, -np.inf, np.nan, -0.0]), isa)
+    assert ends[0] == 1 and ends[1] == -1 and np.isnan(ends[2]) and np.signbit(ends[3])
+
+
 @pytest.mark.parametrize(
     ("activation", "meaning", "slack"),
     [
