@@ -108,7 +108,12 @@ class Trilu(Op):
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """x's own type."""
-        return (call.type(0),)
+        x = call.type(0)
+        if x.rank in (0, 1):
+            raise ProgramError(f"x {x} is no matrix")
+        if call.has(1) and call.type(1).static not in (None, (), (1,)):
+            raise ProgramError(f"k {call.type(1)} must be one number")
+        return (x,)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """NumPy's triu or tril."""

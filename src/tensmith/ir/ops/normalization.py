@@ -280,7 +280,10 @@ class LRN(Op):
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """x's type."""
-        return (call.type(0),)
+        x = call.type(0)
+        if x.rank in (0, 1):
+            raise ProgramError(f"x {x} has no axis of channels")
+        return (x,)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Windows of the padded squares."""
