@@ -109,6 +109,17 @@ def test_what_was_misread_is_refused_with_an_input(name: str, tmp_path: Path) ->
         SecondReader(tmp_path / file, [function]).check(lifted)
 
 
+def test_an_array_of_numbers_of_another_kind_is_a_fault(tmp_path: Path) -> None:
+    text = "import numpy as np\ndef f(n: int):\n    return np.full(n, 3, dtype={})\n"
+    path = tmp_path / "f.py"
+    path.write_text(text.format("float"))
+    (result,) = lift_file(path, targets=(), run=False)
+    assert result.work.lifted is not None and result.work.function is not None, result.reason
+    path.write_text(text.format("int"))
+    with pytest.raises(Refusal, match="it gives an array of int64"):
+        SecondReader(path, [result.work.function], 8).check(result.work.lifted)
+
+
 WEAK = {
     "f.c": "int f(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }",
     "f.cpp": "#include <vector>\nint f(int n, const std::vector<int> &a) "

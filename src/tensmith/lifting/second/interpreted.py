@@ -335,6 +335,12 @@ class InterpretedFunction:
                 raise Meaningless if found.dtype == object else Faulty(f"it gives {value!r}")
             if element.kind in "iu" and found.dtype.kind == "f" and found.size:
                 raise Faulty(f"it gives floats, {value!r}")
+            if (
+                isinstance(value, np.ndarray)
+                and value.ndim
+                and found.dtype.kind.replace("u", "i") != element.kind.replace("u", "i")
+            ):
+                raise Faulty(f"it gives an array of {found.dtype}")
             return found.astype(element)
         except (OverflowError, ValueError) as error:
             raise Meaningless from error

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from tensmith.formula.expr import Num
+from tensmith.formula.types import I64, INT
 from tensmith.lifting import assumptions
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic, names
@@ -22,7 +23,7 @@ from tensmith.lifting.source.python.comprehensions import (
 )
 from tensmith.lifting.source.python.expressions import raised
 from tensmith.lifting.source.python.inline import inline
-from tensmith.lifting.source.python.kinds import DTYPES, PY_BOOL, promote, read_dtype
+from tensmith.lifting.source.python.kinds import DTYPES, PY_BOOL, NumberKind, promote, read_dtype
 from tensmith.lifting.source.python.module import dotted, place
 from tensmith.lifting.source.python.scope import PythonScope, ScalarValue, Value, array, lowers, number
 
@@ -267,7 +268,8 @@ def _filled(scope: PythonScope, node: ast.Call, called: str) -> Value:
     given: ScalarValue | None = None
     if called == "numpy.full":
         given = number(scope, node.args[1])
-        if not given_types and not isinstance(given.expr, Num):
+        held = NumberKind(I64 if given.expr.type == INT else given.expr.type, False)
+        if not given_types and not (isinstance(given.expr, Num) and kind.element == held):
             raise Refusal("the type of a filled array follows its value; give it a dtype", where)
     elif (content := names.FILLS.get(called, names.FILLS_LIKE.get(called))) is not None:
         given = arithmetic.constant(content, where)

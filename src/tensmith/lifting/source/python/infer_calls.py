@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -187,9 +188,11 @@ def filled(inference: Inference, node: ast.Call, called: str, scope: TypeScope) 
     if len(node.args) > extra:
         kind, dtyped = read_dtype(node.args[extra], place(node.args[extra])), True
     if called == "numpy.full" and len(node.args) > 1:
-        inference.expression(node.args[1], scope)
-        if isinstance(node.args[1], ast.Constant) and isinstance(node.args[1].value, int) and not dtyped:
-            kind = DTYPES["int64"]
+        value = node.args[1]
+        inference.expression(value, scope)
+        if isinstance(value, ast.Name) and scope.find(value.id) is None:
+            value = inference.module.constants.get(value.id, value)
+        kind = kind if dtyped else _of_literals([value]) or kind
     parts = shape.elts if isinstance(shape, ast.Tuple | ast.List) else [shape] if shape is not None else []
     if isinstance(shape, ast.Attribute) and shape.attr == "shape":
         result = inference.cells.array(place(node), numpy=True)
@@ -207,7 +210,8 @@ def filled(inference: Inference, node: ast.Call, called: str, scope: TypeScope) 
 def copied(inference: Inference, node: ast.Call, called: str, scope: TypeScope) -> Cell:
     result = inference.cells.new(place(node))
     source = inference.expression(node.args[0], scope)
-    kind = _of_literals(node.args[0]) if called.startswith("numpy.") else None
+    listed = isinstance(node.args[0], ast.List) and called.startswith("numpy.")
+    kind = _of_literals(node.args[0].elts) if listed else None  # type: ignore[attr-defined]
     if kind is not None:  # nothing else sees the list
         return inference.cells.array(place(node), True, inference.cells.new(place(node), kind))
     inference.cells.flow(source, result)
@@ -219,13 +223,15 @@ def copied(inference: Inference, node: ast.Call, called: str, scope: TypeScope) 
     return result
 
 
-def _of_literals(node: ast.expr) -> NumberKind | None:
-    """What a NumPy array of a list of literals holds; None for other lists."""
+def _of_literals(parts: Sequence[ast.expr]) -> NumberKind | None:
+    """What a NumPy array of literals holds; None where other numbers are among them."""
     values = []
-    for part in node.elts if isinstance(node, ast.List) else ():
-        inner = part.operand if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub) else part
-        values.append(inner.value if isinstance(inner, ast.Constant) else None)
-    for name, types in (("int64", (int,)), ("float64", (int, float))):
+    for part in parts:
+        signed = isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub | ast.UAdd)
+        inner = part.operand if signed else part  # type: ignore[attr-defined]
+        value = inner.value if isinstance(inner, ast.Constant) else None
+        values.append(int(value) if signed and isinstance(value, bool) else value)
+    for name, types in (("bool", (bool,)), ("int64", (bool, int)), ("float64", (bool, int, float))):
         if values and all(type(value) in types for value in values):
             return DTYPES[name]
     return None
