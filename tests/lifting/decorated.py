@@ -12,6 +12,7 @@ import tensmith
 
 BIAS = 3
 WEIGHTS = [1, 2, 1]
+GRID = [[1, 2], [3, 4]]
 runs: list[str] = []
 
 
@@ -236,3 +237,10 @@ def total_of_rows(rows: list[list[float]]):
 @tensmith.lift(to="numpy")
 def raised_by(a: list[float], k: bool) -> list[float]:
     return [v + k for v in a]
+
+
+@tensmith.lift
+def grid_written(n: int):
+    for row in GRID:
+        row[0] = n
+    return n

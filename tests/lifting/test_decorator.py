@@ -137,6 +137,12 @@ def test_lists_of_mixed_kinds_are_no_arrays(value):
         kind_of(value, "a")
 
 
+def test_a_list_of_the_module_that_is_written_is_for_the_function_itself():
+    with pytest.warns(LiftWarning, match="a list of the file is changed"):
+        assert decorated.grid_written(7) == 7
+    assert decorated.GRID == [[7, 2], [7, 4]]
+
+
 def test_integers_beyond_64_bits_are_for_the_function_itself():
     assert decorated.multiplied([3] * 39) == 3**39
     with pytest.warns(LiftWarning, match="may not fit in 64 bits"):

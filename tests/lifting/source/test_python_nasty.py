@@ -56,7 +56,6 @@ MUTANTS: dict[str, tuple[object, object, object, str]] = {
     "expressions unread": (PythonScope, "check_visited", nothing, "sum(range(n), n, 3)"),
     "globals for locals": (PythonScope, "is_local", lambda *_: False, "x = 5|len: int"),
     "rows untouched": (PythonScope, "touch", nothing, "r = a[0]"),
-    "file lists written": (PythonScope, "check_own", nothing, "for r in K"),
     "no counting from the end": (python_expressions, "_is_negative", lambda _: False, "a[-2]"),
     "division by 0": (python_expressions, "divisor_raises", nothing, "1.0 / x|1.0 / 0"),
     "bare powers": (

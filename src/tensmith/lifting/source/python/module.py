@@ -239,38 +239,83 @@ _USES = frozenset(
 def _rewritten(tree: ast.AST) -> Iterator[str]:
     """Global names whose meaning or contents a function or statement may change: `global`, np.sqrt = ...,
     and lists of the file that are written, or handed to what may write them."""
-    lists = {
-        node.targets[0].id
-        for node in ast.iter_child_nodes(tree)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and any(map(_changeable, ast.walk(node.value)))
-    }
-    read: set[ast.AST] = set()
+    uses = _Uses(tree)
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name), *_], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ) if any(map(_changeable, ast.walk(value))):
+                if uses.handed_out(name, _depth(value), isinstance(value, ast.Call)):
+                    yield name
     for node in ast.walk(tree):
         match node:
             case ast.Global(names=names):
                 yield from names
             case ast.Subscript(value=base, ctx=context) | ast.Attribute(value=base, ctx=context):
-                root = base
-                while isinstance(root, ast.Subscript | ast.Attribute):
-                    root = root.value
-                if isinstance(root, ast.Name) and not isinstance(context, ast.Load):
-                    yield root.id
-                if isinstance(node, ast.Subscript):
-                    read.add(base)
-            case ast.Call(func=ast.Name(id=name), args=arguments) if name in _USES:
-                read.update(arguments)
-            case ast.For(iter=source) | ast.comprehension(iter=source):
-                read.add(source)
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Name)
-            and node.id in lists
-            and isinstance(node.ctx, ast.Load)
-            and node not in read
-        ):
-            yield node.id
+                while isinstance(base, ast.Subscript | ast.Attribute):
+                    base = base.value
+                if isinstance(base, ast.Name) and not isinstance(context, ast.Load):
+                    yield base.id
+
+
+def _depth(node: ast.expr) -> float:
+    """How many subscripts lead to the numbers of lists that are written out; inf where nobody can tell."""
+    match node:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Dict(values=parts):
+            return 1 + max(map(_depth, parts), default=0)
+        case ast.ListComp(elt=part):
+            return 1 + _depth(part)
+        case ast.BinOp(left, _, right):
+            return max(_depth(left), _depth(right))
+        case ast.Call(ast.Attribute(ast.Name("np" | "numpy"), "array"), [ast.List() as listed]):
+            return _depth(listed)
+    return math.inf if any(map(_changeable, ast.walk(node))) else 0
+
+
+class _Uses:
+    """Where the names of a file are read or grown (+=), whatever they mean there."""
+
+    def __init__(self, tree: ast.AST) -> None:
+        self.around = {inner: node for node in ast.walk(tree) for inner in ast.iter_child_nodes(node)}
+        self.reads: dict[str, list[ast.AST]] = {}
+        self.known: dict[tuple[str, float, bool], bool] = {}
+        for node, around in self.around.items():
+            if isinstance(node, ast.Name) and (
+                isinstance(node.ctx, ast.Load) or isinstance(around, ast.AugAssign)
+            ):
+                self.reads.setdefault(node.id, []).append(node)
+
+    def handed_out(self, name: str, depth: float, views: bool) -> bool:
+        """Whether lists by this name, or rows of them, come where they may be written. views: slices are no
+        copies."""
+        key = (name, depth, views)
+        if key not in self.known:
+            self.known[key] = any(self._hands_out(node, depth, views) for node in self.reads.get(name, ()))
+        return self.known[key]
+
+    def _hands_out(self, node: ast.AST, depth: float, views: bool) -> bool:
+        inside, copied = depth, False
+        while isinstance(up := self.around[node], ast.Subscript) and up.value is node:
+            if not isinstance(up.ctx, ast.Load):
+                return True
+            parts = up.slice.elts if isinstance(up.slice, ast.Tuple) else [up.slice]
+            count = sum(not isinstance(part, ast.Slice) for part in parts)
+            copied |= inside == 1 and count == 0 and not views
+            node, inside = up, inside - count
+        if inside <= 0 or copied:
+            return False
+        match up:
+            case ast.Call(func=ast.Name(id=name)) if name in _USES and node is not up.func:
+                return inside > 1 and name != "len"
+            case (
+                ast.For(iter=source, target=ast.Name(id=name))
+                | ast.comprehension(iter=source, target=ast.Name(id=name))
+            ) if source is node:
+                return inside > 1 and (inside == math.inf or self.handed_out(name, inside - 1, views))
+            case ast.Assign(targets=[ast.Name(id=name)]) if inside < depth:
+                return self.handed_out(name, inside, views)
+        return True
 
 
 def local_names(function: ast.FunctionDef) -> frozenset[str]:
