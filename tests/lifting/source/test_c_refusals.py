@@ -12,6 +12,7 @@ from tensmith.errors import TensmithError
 from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.loops import Array, Function
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c.evaluate import EXPRESSIONS
 from tensmith.lifting.source.c.read import read_c
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
@@ -163,6 +164,14 @@ def test_what_cannot_be_lifted_from_cpp(tmp_path, text, why):
 def test_one_refusal_leaves_the_other_functions(tmp_path):
     text = "int f(int n) { return n + 1; }\nint g(int n) { return h(n); }\nint k(void) { return 2; }"
     assert [type(found) for found in read(tmp_path, text)] == [Function, Refusal, Function]
+
+
+def test_a_fault_of_ours_refuses_one_function(tmp_path, monkeypatch):
+    monkeypatch.setitem(EXPRESSIONS, "BINARY_OPERATOR", {}.__getitem__)
+    found = read(tmp_path, "int f(int n) { return n + 1; }\nint g(int n) { return n; }")
+    assert isinstance(found[0], Refusal) and "the fault is ours" in found[0].reason
+    assert (found[0].function, found[0].position.line) == ("f", 1)
+    assert isinstance(found[1], Function)
 
 
 # Files that are no C at all, or wild: an error that begins with file:line:column, and no crash.

@@ -11,6 +11,7 @@ from tensmith.errors import TensmithError, UsageError
 from tensmith.formula.types import F64
 from tensmith.lifting.loops import Array, Function
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python.read import read_python, read_python_source
 
 # Body of f(a, b, n) -> line and column of the refusal, and a word of its reason.
@@ -107,6 +108,14 @@ def test_functions_that_are_refused_whole(text):
 def test_one_refusal_leaves_the_other_functions():
     found = read_python_source("def f(x):\n return eval(x)\n\ndef g(x: int):\n return x\n", "f.py")
     assert isinstance(found[0], Refusal) and isinstance(found[1], Function)
+
+
+def test_a_fault_of_ours_refuses_one_function(monkeypatch):
+    monkeypatch.setattr(arithmetic, "binary", {}.__getitem__)
+    found = read_python_source("def f(x: int):\n return x + 1\n\ndef g(x: int):\n return x\n", "f.py")
+    assert isinstance(found[0], Refusal) and "the fault is ours" in found[0].reason
+    assert (found[0].function, found[0].position.line) == ("f", 1)
+    assert isinstance(found[1], Function)
 
 
 def test_methods_are_refused_in_their_place():

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tensmith.errors import TensmithError
+from tensmith.errors import TensmithError, our_fault
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
@@ -73,3 +73,5 @@ def attempt(
         return Refusal(refusal.reason, refusal.position, name)
     except RecursionError:
         return Refusal("statements or expressions nested too deeply: split the function", where, name)
+    except Exception as error:
+        return Refusal(our_fault(error), where, name)

@@ -13,7 +13,7 @@ from tensmith.lifting.loops import Assign, If
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import scope as python_scope
-from tensmith.lifting.source.python.iteration import CountedLoop, bind, counted, iteration
+from tensmith.lifting.source.python.iteration import CountedLoop, Item, bind, counted, iteration
 from tensmith.lifting.source.python.kinds import ArrayKind, NumberKind
 from tensmith.lifting.source.python.liveness import reads, targets
 from tensmith.lifting.source.python.module import place
@@ -225,8 +225,16 @@ def each(
         return
     run = iteration(scope, source)
     with counted(scope, run, "i", place(source), frozenset()) as item:
-        assert not isinstance(item, tuple)
-        use(item)
+        use(_whole(item, source))
+
+
+def _whole(item: Item, source: ast.expr) -> python_scope.Value:
+    """An item that is no tuple."""
+    if isinstance(item, tuple):
+        raise Refusal(
+            "tuples are added or compared as wholes; write the loop over their parts", place(source)
+        )
+    return item
 
 
 def extreme(
@@ -248,8 +256,7 @@ def extreme(
     def element(counter: Expr) -> python_scope.ScalarValue:
         item = run.item(counter, where)
         if generator is None:
-            assert not isinstance(item, tuple)
-            return _number(item, node)
+            return _number(_whole(item, source), node)
         bind(scope, generator.generators[0].target, item, own=True)
         return python_scope.number(scope, generator.elt)
 

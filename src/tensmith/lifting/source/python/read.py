@@ -11,7 +11,7 @@ import ast
 from collections.abc import Mapping
 from pathlib import Path
 
-from tensmith.errors import UsageError
+from tensmith.errors import UsageError, our_fault
 from tensmith.formula.expr import Call, is_cast
 from tensmith.formula.functions import WRAPPING
 from tensmith.formula.types import I32, INT, MachineType
@@ -72,6 +72,8 @@ def read_function(
         return Refusal(refusal.reason, where, name)
     except RecursionError:
         return Refusal("the function is nested too deeply; split it", place(node), name)
+    except Exception as error:
+        return Refusal(our_fault(error), place(node), name)
 
 
 def _lower(

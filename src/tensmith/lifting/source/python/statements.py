@@ -270,7 +270,9 @@ def _prepare(scope: PythonScope, statement: ast.stmt) -> frozenset[str]:
     for name in sorted(carried):
         bound = frame.names.get(name)
         needed = name in frame.carried or name in live.before[id(statement)]
-        kind = frame.code.types.variables[name]
+        kind = frame.code.types.variables.get(name)
+        if kind is None:
+            raise Refusal(f"{name} is no number or list here but a tuple, or nothing; name its parts", where)
         if not isinstance(kind, NumberKind):
             if not isinstance(bound, ArrayRef):
                 raise Refusal(
