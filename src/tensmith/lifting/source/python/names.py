@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 FLOAT_OPERATORS = {
     **{f"math.{name}": name for name in ELEMENTARY},
     **{f"numpy.{NUMPY_NAMES.get(name, name)}": name for name in ELEMENTARY if name != "erf"},
-    "math.fabs": "abs", "numpy.floor": "floor", "numpy.ceil": "ceil", "numpy.round": "round",
-    "numpy.rint": "round", "numpy.around": "round",
+    "math.fabs": "abs", "numpy.fabs": "abs", "numpy.floor": "floor", "numpy.ceil": "ceil",
+    "numpy.round": "round", "numpy.rint": "round", "numpy.around": "round",
 }  # fmt: skip
 # Functions of floats whose value is an integer.
 ROUNDINGS = {
@@ -30,7 +30,7 @@ ROUNDINGS = {
 LOGARITHMS = ("math.log2", "math.log10", "numpy.log2", "numpy.log10")
 HYPOTENUSES = ("math.hypot", "numpy.hypot")
 SQUARES = ("numpy.square",)
-ABSOLUTE = ("abs", "numpy.abs", "numpy.absolute", "numpy.fabs")
+ABSOLUTE = ("abs", "numpy.abs", "numpy.absolute")
 SMALLEST = ("min", "numpy.minimum", "numpy.fmin")
 LARGEST = ("max", "numpy.maximum", "numpy.fmax")
 NUMBERS_FIRST = ("numpy.fmin", "numpy.fmax")  # of a number and NaN the number
