@@ -159,7 +159,10 @@ def power(
 ) -> ScalarValue:
     """base ** exponent: repeated products for small whole exponents, sqrt for 0.5."""
     value = exponent.expr.value if isinstance(exponent.expr, Num) else None
-    strong = numpy or not base.kind.weak
+    strong = numpy or not (base.kind.weak and exponent.kind.weak)
+    if not exponent.kind.weak:
+        kind = python_kinds.arithmetic(base.kind, exponent.kind)
+        base = ScalarValue(convert(base, kind, position), kind)
     if isinstance(value, int) and value < 0 and strong and base.kind.scalar.kind != "float":
         raise Refusal("NumPy's integers have no negative powers; convert the base by float()", position)
     if isinstance(value, int) and abs(value) <= _LARGEST_POWER:

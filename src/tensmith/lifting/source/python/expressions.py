@@ -250,7 +250,7 @@ def _unary(scope: PythonScope, node: ast.UnaryOp) -> Value:
             if inner.kind.scalar.kind != "int":
                 raise Refusal("bits of a value that is no integer are asked for; use integers", where)
             arithmetic.check_settled(inner.kind, where)
-            if isinstance(inner.expr, Num):
+            if isinstance(inner.expr, Num) and inner.kind.weak:
                 return arithmetic.constant(~int(inner.expr.value), where)
             if inner.kind.weak:  # -x - 1
                 one = arithmetic.constant(1, where)
