@@ -241,6 +241,12 @@ def f(a, n: int):
             s += 10
     return s
 """,
+    "a list grown by what it holds": """
+def f(a: list[int], n: int):
+    out = [n]
+    out += [1, len(out), out[-1] + len(a)]
+    return out
+""",
     "tuples of assignments": """
 def f(n: int, x: int):
     a, b = 0, 1

@@ -59,16 +59,25 @@ def _display(scope: python_scope.PythonScope, node: ast.List) -> python_scope.Va
 
 
 def append(
-    scope: python_scope.PythonScope, whole: python_scope.ArrayRef, part: ast.expr, where: SourcePosition
+    scope: python_scope.PythonScope,
+    whole: python_scope.ArrayRef,
+    parts: Sequence[ast.expr],
+    where: SourcePosition,
 ) -> None:
-    """Appends what an expression gives."""
-    scope.hint = "row"
-    found = python_scope.value(scope, part)
-    scope.hint = ""
-    if isinstance(found, python_scope.ArrayRef):
-        append_row(scope, whole, found, part)
-    else:
-        scope.append(whole, element_value(found, whole.kind, part), where)
+    """Appends what expressions give, all of which are computed before."""
+    made = []
+    for part in parts:
+        scope.hint = "row"
+        found = python_scope.value(scope, part)
+        scope.hint = ""
+        if isinstance(found, python_scope.ScalarValue) and len(parts) > 1:
+            found = scope.hold("item", found, where)
+        made.append(found)
+    for part, found in zip(parts, made):
+        if isinstance(found, python_scope.ArrayRef):
+            append_row(scope, whole, found, part)
+        else:
+            scope.append(whole, element_value(found, whole.kind, part), where)
 
 
 def append_row(
@@ -132,7 +141,7 @@ def _comprehension(scope: python_scope.PythonScope, node: ast.ListComp) -> pytho
         return made
     made = scope.allocate(name, kind, (), None, where)
 
-    clauses(scope, node.generators, lambda: append(scope, made, node.elt, where))
+    clauses(scope, node.generators, lambda: append(scope, made, [node.elt], where))
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tensmith.lifting.loops import Allocate, Statement, Store, statements
+from tensmith.lifting.loops import Allocate, Append, Statement, Store, statements
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python.kinds import AnyKind, NumberKind
 from tensmith.lifting.source.python.module import Module, place
@@ -118,7 +118,7 @@ def _bound(scope: PythonScope, parameter: str, argument: Value, code: Code, node
 
 
 def _writes_outside(body: list[Statement]) -> bool:
-    """Whether statements store to arrays that they did not make."""
+    """Whether statements store or append to arrays that they did not make."""
     inside = list(statements(body))
     made = {statement.name for statement in inside if isinstance(statement, Allocate)}
-    return any(isinstance(statement, Store) and statement.array not in made for statement in inside)
+    return any(isinstance(statement, Store | Append) and statement.array not in made for statement in inside)

@@ -229,16 +229,14 @@ def _extend(scope: PythonScope, whole: ArrayRef, statement: ast.AugAssign) -> No
             "a list is changed as a whole; append or store its elements in a loop", place(statement)
         )
     scope.visit(statement.value)
-    for part in statement.value.elts:
-        _append(scope, whole, part)
+    _append(scope, whole, statement.value.elts, statement)
 
 
-def _append(scope: PythonScope, whole: ArrayRef, part: ast.expr) -> None:
+def _append(scope: PythonScope, whole: ArrayRef, parts: Sequence[ast.expr], statement: ast.AST) -> None:
+    where = place(parts[0] if parts else statement)
     if whole.kind.numpy:
-        raise Refusal(
-            "a NumPy array has no append; make it with np.empty and store its elements", place(part)
-        )
-    append(scope, whole, part, place(part))
+        raise Refusal("a NumPy array has no append; make it with np.empty and store its elements", where)
+    append(scope, whole, parts, where)
 
 
 def _expression(scope: PythonScope, node: ast.expr) -> None:
@@ -250,7 +248,7 @@ def _expression(scope: PythonScope, node: ast.expr) -> None:
         if len(node.args) != 1 or node.keywords:
             raise Refusal("append takes one value; pass one", place(node))
         scope.visit(node, node.func)
-        _append(scope, array(scope, node.func.value), node.args[0])
+        _append(scope, array(scope, node.func.value), node.args, node)
         return
     found = _helper(scope, node)
     if found is not None:
