@@ -8,7 +8,7 @@ from tensmith.formula.expr import Num, SourcePosition
 from tensmith.lifting.loops import reads, touches, writes
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast, surely
-from tensmith.lifting.source.c.context import CFrame, LoweringContext, refuse_shared
+from tensmith.lifting.source.c.context import CFrame, LoweringContext, check_typed, refuse_shared
 from tensmith.lifting.source.c.cursor import Cursor, children, identity, key, kind, position
 from tensmith.lifting.source.c.declarations import held
 from tensmith.lifting.source.c.evaluate import (
@@ -243,6 +243,7 @@ def bind(
         if is_reference(parameter.type) and isinstance(found, PointerPlace):
             return at, found
         target = decayed(context, found, argument)
+        check_typed(name, target, where)
         if direct and not changed:
             return at, target
         if changed:

@@ -15,7 +15,7 @@ from tensmith.lifting.loops import Array, Assign, Declare, Statement, new_label
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.arithmetic import cast
 from tensmith.lifting.source.c.cursor import Cursor, identity, key
-from tensmith.lifting.source.c.places import Address, Pointer, Value
+from tensmith.lifting.source.c.places import Address, Heap, Pointer, Value
 
 STATEMENTS = 20_000  # more than any kernel; helpers that call helpers twice each would grow without end
 UNKNOWN = "unknown"  # where a pointer points after branches that disagree
@@ -27,6 +27,13 @@ def refuse_shared(names: set[str], where: SourcePosition) -> None:
     if names:
         reason = f"{min(names)} is changed and read in one expression, in an order C leaves open"
         raise Refusal(f"{reason}: make them two statements", where)
+
+
+def check_typed(name: str, target: Pointer, where: SourcePosition) -> None:
+    """Refuse a pointer to new memory that no cast gave a type: each of several casts would make it anew."""
+    if isinstance(target, Heap):
+        reason = f"{name} points to memory whose elements have no type yet, or are no numbers"
+        raise Refusal(f"{reason}: cast it to a pointer to numbers where it is allocated", where)
 
 
 @dataclass
@@ -183,6 +190,7 @@ class LoweringContext:
 
     def point(self, at: int, name: str, target: Pointer, position: SourcePosition) -> None:
         """Let a pointer variable point somewhere: its subscripts are kept in integer variables."""
+        check_typed(name, target, position)
         if not isinstance(target, Address):
             self.pointers[at] = target
             return
@@ -217,6 +225,7 @@ class LoweringContext:
 
     def fix(self, at: int, name: str, target: Pointer, position: SourcePosition) -> None:
         """Let a pointer variable that never moves point somewhere."""
+        check_typed(name, target, position)
         if isinstance(target, Address):
             target = Address(
                 target.array, tuple(self.kept(name, index, position) for index in target.indices)
