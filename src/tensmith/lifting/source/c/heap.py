@@ -147,6 +147,7 @@ def copied(
     def body(at: Expr) -> None:
         assert isinstance(source, Address)
         element = context.arrays[source.array].element
+        context.bytes.discard(source.array)
         loaded = loops.Load(source.array, source.moved(at, where).indices, element, where)
         context.emit(store_at(context, to, at, loaded, where))
 
@@ -160,6 +161,7 @@ def store_at(
     array = context.arrays[to.array]
     if not array.written or array.rank != len(to.indices):
         raise Refusal(f"{to.array} cannot be written as a line of elements: write a loop", where)
+    context.bytes.discard(to.array)
     return loops.Store(to.array, to.moved(at, where).indices, cast(new, array.element), where)
 
 
