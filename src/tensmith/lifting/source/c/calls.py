@@ -23,6 +23,7 @@ from tensmith.lifting.source.c.evaluate import (
 )
 from tensmith.lifting.source.c.library import call_library, in_library
 from tensmith.lifting.source.c.places import (
+    POINTERS,
     ArrayRegion,
     PointerPlace,
     ScalarPlace,
@@ -242,6 +243,9 @@ def bind(
         found = evaluate(context, argument)
         if is_reference(parameter.type) and isinstance(found, PointerPlace):
             return at, found
+        if is_reference(parameter.type) and isinstance(found, POINTERS):
+            reason = f"{name} is a reference to a pointer's value"
+            raise Refusal(f"{reason}: make it a pointer", where)
         target = decayed(context, found, argument)
         check_typed(name, target, where)
         if direct and not changed:
@@ -252,7 +256,7 @@ def bind(
             context.fix(at, name, target, where)
         return at, PointerPlace(at, name)
     if is_reference(parameter.type):
-        return at, evaluate(context, argument) if direct else held(context, argument, name)
+        return at, evaluate(context, argument) if direct else held(context, argument, parameter)
     if vector_element(parameter.type) is not None:
         region = region_of(context, argument)
         temporary = region.array in context.temporary

@@ -23,8 +23,10 @@ from tensmith.lifting.source.c.cursor import (
     position,
 )
 from tensmith.lifting.source.c.evaluate import address, evaluate, load, place, spelled, value
+from tensmith.lifting.source.c.expressions import EXPLICIT
 from tensmith.lifting.source.c.globals import check_steady
 from tensmith.lifting.source.c.places import (
+    POINTERS,
     ArrayRegion,
     ElementPlace,
     PointerPlace,
@@ -41,6 +43,7 @@ from tensmith.lifting.source.c.types import (
     is_array,
     is_pointer,
     is_reference,
+    plain,
     record,
     scalar,
     shape,
@@ -73,7 +76,7 @@ def declare(context: LoweringContext, cursor: Cursor) -> None:
     with context.full_expression():
         if is_reference(cursor.type):
             assert first is not None
-            context.bound[at] = held(context, first, name)
+            context.bound[at] = held(context, first, cursor)
         elif is_array(cursor.type):
             context.bound[at] = declare_array(context, cursor, first, name)
         elif is_pointer(cursor.type):
@@ -144,12 +147,21 @@ def constant_array(cursor: Cursor) -> bool:
     return found is not None and found.const
 
 
-def held(context: LoweringContext, first: Cursor, name: str) -> Value:
-    """What a reference refers to: subscripts are evaluated now."""
+def held(context: LoweringContext, first: Cursor, declared: Cursor) -> Value:
+    """What a reference refers to: subscripts are evaluated now, and a copy of a number is a variable."""
+    name, known = declared.spelling or "unnamed", set(context.names)
     found = evaluate(context, first)
     if is_number(found) and is_place_in_c(first):
         reason = f"`{spelled(first)}` refers to one of several variables"
         raise Refusal(f"{reason}: use a value instead of a reference", position(first))
+    copied = is_copy(first) and may_copy(declared)
+    if copied and isinstance(found, ScalarPlace | ElementPlace):
+        found = load(context, found, first)
+    shared = isinstance(found, StructPlace) and found.name in known
+    shared |= isinstance(found, ArrayRegion) and found.array in known
+    if isinstance(found, POINTERS) or (copied and shared):
+        reason = f"{name} refers to a copy, or to a pointer's value"
+        raise Refusal(f"{reason}: declare a variable instead of a reference", position(first))
     if isinstance(found, ElementPlace | ArrayRegion):
         context.temporary.discard(found.array)
         indices = tuple(context.kept(f"{name}_at", index, position(first)) for index in found.indices)
@@ -158,6 +170,25 @@ def held(context: LoweringContext, first: Cursor, name: str) -> Value:
         kept = context.declare(name, found.type, found, position(first))
         return ScalarPlace(kept.tensor, kept.type)
     return found
+
+
+def may_copy(declared: Cursor) -> bool:
+    """Whether a reference may be one to a copy: of constants, or with &&."""
+    constant = plain(declared.type).is_const_qualified()
+    return constant or kind(declared.type.get_canonical()) != "LVALUEREFERENCE"
+
+
+def is_copy(cursor: Cursor) -> bool:
+    """Whether an expression that C++ gives a reference stands for a copy of a variable, not for itself.
+
+    Of numbers, a conversion that names the variable only adds const, and one that reads it takes const off.
+    """
+    while kind(cursor) in ("UNEXPOSED_EXPR", "PAREN_EXPR", "CXX_FUNCTIONAL_CAST_EXPR", *EXPLICIT):
+        reads = kind(cursor) == "UNEXPOSED_EXPR" and scalar(cursor.type) is not None
+        if reads and not cursor.type.get_canonical().is_const_qualified():
+            return True
+        cursor = [part for part in children(cursor) if is_expression(part)][-1]
+    return kind(cursor) == "CALL_EXPR" and not is_place_in_c(cursor)
 
 
 def is_place_in_c(cursor: Cursor) -> bool:

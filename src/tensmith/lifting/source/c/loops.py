@@ -25,6 +25,7 @@ from tensmith.lifting.source.c.cursor import (
     kind,
     position,
 )
+from tensmith.lifting.source.c.declarations import is_copy, may_copy
 from tensmith.lifting.source.c.evaluate import element, load, place_type, spelled
 from tensmith.lifting.source.c.places import Address, ArrayRegion, ElementPlace, ScalarPlace
 from tensmith.lifting.source.c.search import (
@@ -176,7 +177,8 @@ def range_loop(context: LoweringContext, cursor: Cursor) -> LoopExit | None:
         )
     variable, over, inside = parts
     context.see(variable)
-    context.skipped.update(map(identity, children(variable)))  # *begin, which clang adds
+    elements = [part for part in children(variable) if is_expression(part)]  # *begin, which clang adds
+    context.skipped.update(map(identity, children(variable)))
     where, region = position(cursor), region_of(context, over)
     array = context.arrays[region.array]
     if array.memory == "nested":
@@ -191,8 +193,8 @@ def range_loop(context: LoweringContext, cursor: Cursor) -> LoopExit | None:
     def bind() -> None:
         found = element(context, Address(region.array, (*region.indices, at)), cursor)
         wanted = scalar(variable.type)
-        same = not isinstance(found, ElementPlace) or wanted == place_type(context, found)
-        if isinstance(found, ElementPlace) and not (is_reference(variable.type) and same):
+        named = is_reference(variable.type) and not (may_copy(variable) and any(map(is_copy, elements)))
+        if isinstance(found, ElementPlace) and not (named and wanted == place_type(context, found)):
             if wanted is None:
                 raise Refusal(unsupported(variable.type, variable.spelling), where)
             loaded = cast(load(context, found, variable), wanted)
