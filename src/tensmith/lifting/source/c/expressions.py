@@ -114,6 +114,8 @@ def conversion(context: LoweringContext, cursor: Cursor) -> Value:
     if isinstance(found, ScalarPlace | ElementPlace):
         if place_type(context, found) == wanted:
             return found
+        if context.language == "c++" and kind(cursor) in EXPLICIT and kind(inner[-1]) != "UNEXPOSED_EXPR":
+            raise Refusal(f"`{spelled(cursor)}` reads a variable as another type", position(cursor))
         found = load(context, found, inner[-1])
     if is_number(found):
         return cast(found, wanted, position(cursor))
