@@ -260,6 +260,9 @@ def swap(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> V
         target = place(context, argument)
         if not isinstance(target, ScalarPlace | ElementPlace):
             raise Refusal("arrays are swapped: swap their elements in a loop", where)
+        if isinstance(target, ElementPlace):  # the first store may change what the second subscript reads
+            kept = tuple(context.kept("swapped_at", index, where) for index in target.indices)
+            target = ElementPlace(target.array, kept)
         targets.append(target)
     kinds: list[MachineType] = [place_type(context, target) for target in targets]
     old = [
