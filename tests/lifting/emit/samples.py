@@ -97,9 +97,9 @@ def longer(array: str, poly: Poly, axis: int = 0) -> Requirement:
     return Requirement("length", f"len({array}) >= {poly}", poly, array, axis)
 
 
-def vadd(type_: MachineType = I32) -> Lifted:
+def vadd(type_: MachineType = I32, count: MachineType = I32) -> Lifted:
     """c[i] = a[i] + b[i]."""
-    d = Draft("vadd", [("a", Array(type_)), ("b", Array(type_)), ("c", Array(type_)), ("n", I32)], {"n": N})
+    d = Draft("vadd", [("a", Array(type_)), ("b", Array(type_)), ("c", Array(type_)), ("n", count)], {"n": N})
     a, b = d.view("a", flat("a", N), type_), d.view("b", flat("b", N), type_)
     d.requires += [longer("a", N), longer("b", N), longer("c", N)]
     return d.done(Output(d.op("add", a, b), type_, flat("c", N), whole=True))

@@ -200,6 +200,20 @@ def test_zero_divisors_and_nans_are_refused_where_they_are_read() -> None:
 
 
 @needs_gcc
+def test_a_count_beyond_signed_integers_is_refused() -> None:
+    lifted = samples.vadd(count=MachineType("u64"))
+    library, one = compiled.build(lifted), np.ones(2, np.int32)
+    for n in (0, 1, 2):
+        assert isinstance(compiled.call(lifted, library, {"a": one, "b": one, "c": one, "n": n}), dict)
+    for n in (3, 2**63 - 1, 2**63, 2**64 - 1):
+        found = compiled.call(lifted, library, {"a": one, "b": one, "c": one, "n": n})
+        assert found == (4 if n >= 2**63 else 1), n
+    for target in ("c", "gemmini", "tpc"):
+        header = EMITTERS[target].emit(lifted).files["vadd.h"].decode()
+        assert ". n < 2**63\n" in header
+
+
+@needs_gcc
 def test_a_whole_output_needs_no_array_and_one_with_room_keeps_its_rest() -> None:
     import ctypes
 

@@ -136,6 +136,10 @@ class CSource:
         self._copies(scope)
         self.run(scope)
         scope.line(self._result())
+        signed = [
+            f"    if ({name} > INT64_MAX) return {self._status_of(f'{name} < 2**63')};"
+            for name in self.signature.signed
+        ]
         declared = [f"    {line}" for line in self.signature.symbol_lines]
         if self.unit.divides:
             declared.append("    int zero = 0;")
@@ -145,7 +149,7 @@ class CSource:
             f"    (void){name};" for name in self.signature.unused("\n".join([*declared, *scope.lines]))
         ]
         head = self.signature.declaration("restrict")
-        return [head, "{", *unused, *declared, *scope.lines, "}"]
+        return [head, "{", *unused, *signed, *declared, *scope.lines, "}"]
 
     def run(self, scope: CBlock) -> None:
         """Adds the loops of every step."""

@@ -23,9 +23,10 @@ class FunctionSignature:
 
     arrays: array parameter -> C pointer; outputs: written array, or "return" -> C pointer or lvalue;
     scalars: scalar parameter -> C name; rooms: returned array -> how many elements it needs; symbol_lines:
-    the definitions of every symbol used so far, in order. Whoever prints the function says what that takes:
-    truth: how a truth value of the program is written, after the statements it takes; unit: where divisions
-    of parameters, which may be negative, find their helper.
+    the definitions of every symbol used so far, in order; signed: C names of the unsigned parameters of 64
+    bits that polynomials take as signed. Whoever prints the function says what that takes: truth: how a truth
+    value of the program is written, after the statements it takes; unit: where divisions of parameters, which
+    may be negative, find their helper.
     """
 
     def __init__(self, lifted: Lifted, names: Names) -> None:
@@ -43,6 +44,7 @@ class FunctionSignature:
         self._notes: list[str] = []
         self._symbols: dict[str, str] = {}
         self.symbol_lines: list[str] = []
+        self.signed: list[str] = []
         self.unit: CUnit | None = None
         self.truth: Callable[[str], tuple[list[str], str]] = lambda value: ([], value)
         for name, type_ in lifted.function.fields:
@@ -172,7 +174,10 @@ class FunctionSignature:
         if name in self._lengths:
             return f"(int64_t){self._lengths[name]}"
         if name in self.scalars:
-            return f"(int64_t){self.scalars[name]}"
+            scalar = self.scalars[name]
+            if dict(self.lifted.function.fields)[name] == "u64" and scalar not in self.signed:
+                self.signed.append(scalar)
+            return f"(int64_t){scalar}"
         if any(size.symbol == name for size in self.lifted.sizes):
             return self.symbol(name)
         raise Refusal(f"the size '{name}' comes from no parameter", self.lifted.function.position)
