@@ -32,7 +32,7 @@ from lifting.conditions.by_hand import (
     zeros_and_quotient,
 )
 from lifting.mutate import put
-from lifting.summarize.build import v
+from lifting.summarize.build import c, load, op, v
 from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I32
@@ -141,6 +141,10 @@ WRONG: dict[str, Change] = {
     ),
     "another divisor on the line": (
         zeros_and_quotient, ("function", "body", 3, "value", "args", 0, "args", 1), v("n"), {"definedness"},
+    ),
+    "a divisor that a conversion makes 0": (
+        zeros_and_quotient, ("function", "body", 3, "value", "args", 0, "args", 1),
+        op("cast", op("cast", load("b", c(0)), type=U8), type=I32), {"definedness"},
     ),
     "a size of another parameter": (gemv, ("sizes",), (SizeSymbol("m", n), SizeSymbol("n", n)), {"exit"}),
 }  # fmt: skip

@@ -332,13 +332,15 @@ class Executor:
 
     def _divides(self, divisor: ProofTerm, position: SourcePosition) -> None:
         """An integer divisor is not 0: by what is known, or as an element that a requirement says so of on
-        its line."""
-        arena, read = self.world.arena, divisor
+        its line, and no conversion to fewer bits makes it 0."""
+        arena, read, kept = self.world.arena, divisor, 64
         while read.op == "app" and read.args[0].startswith("wrap."):
-            read = read.args[1]
+            kept, read = min(kept, int(read.args[0][6:])), read.args[1]
         if read.op == "app" and read.args[0].startswith("in."):
-            said = no_zero(read.args[0][3:], position.line)
-            if any(each.text == said for each in self.world.summary.requires):
+            array = read.args[0][3:]
+            said = no_zero(array, position.line)
+            whole = (self.world.arrays[array].element.bits or 64) <= kept
+            if whole and any(each.text == said for each in self.world.summary.requires):
                 return
         claim = arena.negate(arena.eq(divisor, self.world.zero))
         self.demand("definedness", "divisor is not 0", position, claim)

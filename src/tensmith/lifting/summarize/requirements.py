@@ -380,7 +380,7 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
             raw, where = _shown(poly, run.plan), _branches(run, divisor.scope)
             yield Requirement("nonzero", under(f"{display(raw)} != 0", where), raw, where=where)
         else:
-            divided = uncast(term)
+            divided = uncast(term, _keeps_bits)
             if not (isinstance(divided, Read) and divided.indices):
                 raise Refusal(
                     "that this divisor is not 0 can be neither shown nor asked of the caller; "
@@ -389,6 +389,12 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
                 )
             array = divided.tensor.partition("@")[0]
             yield Requirement("nonzero", no_zero(array, divisor.position.line), None, array)
+
+
+def _keeps_bits(cast: Call) -> bool:
+    """Whether a conversion of integers makes none but 0 a 0."""
+    source = cast.args[0].type
+    return cast.type.kind == source.kind == "int" and (cast.type.bits or 64) >= (source.bits or 64)
 
 
 def _excluded(divisor: Divisor) -> bool:

@@ -49,6 +49,12 @@ void divides_by_zero(int *a, int n) {
         a[i] = a[i] / 0;
 }
 
+/* refuses: zero|division|divis */
+void divides_by_low_bits(int *a, const int *d, int n) {
+    for (int i = 0; i < n; i++)
+        a[i] = a[i] / (unsigned char)d[i];
+}
+
 /* refuses: shift|undefined|bits|overflow */
 void shifts_too_far(int *a, int n) {
     for (int i = 0; i < n; i++)
