@@ -101,8 +101,8 @@ def test_a_step_of_0_is_refused_where_it_is_taken(target: str, stepping: dict[st
     every, asked = stepping[target]["every"], stepping[target]["every_asked"]
     assert every({"n": 5, "k": 2, "a": A})[0] == 21.0
     assert asked({"n": 5, "k": 2, "a": A, "asked": 1})[0] == 21.0
+    assert asked({"n": 5, "k": 0, "a": A, "asked": 0})[0] == 0.0
     if TARGETS[target].guards:
-        assert asked({"n": 5, "k": 0, "a": A, "asked": 0})[0] == 0.0
         with pytest.raises(ValueError, match=r"k >= 1|requirement"):
             every({"n": 5, "k": 0, "a": A})
         with pytest.raises(ValueError, match=r"k >= 1 where|requirement"):

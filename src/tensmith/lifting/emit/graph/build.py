@@ -78,6 +78,15 @@ class Graph:
         if isinstance(atom, str):
             return self.symbols[atom]
         top, bottom = self.size(atom.top), self.size(atom.bottom)
+        if atom.bottom.constant is not None:
+            return self._floored(atom, top, bottom)
+        none = self.op(
+            "equal", [bottom, self.const(0)]
+        )  # on a path that is not taken: a graph takes them all
+        quotient = self._floored(atom, top, self.op("where", [none, self.const(1), bottom]))
+        return self.op("where", [none, self.const(0), quotient])
+
+    def _floored(self, atom: FloorDiv, top: str, bottom: str) -> str:
         lower = {name: 0 if length_of(name) else -(2**63) for name in atom.top.symbols()}
         if not Ranges({}, lower).never_negative(atom.top):  # div rounds towards zero, mod is of the floor
             top = self.op("sub", [top, self.op("mod", [top, bottom])])
