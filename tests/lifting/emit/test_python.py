@@ -163,6 +163,24 @@ def test_infinity_is_divided(target, tmp_path):
 
 
 @pytest.mark.parametrize("target", LIBRARIES)
+@pytest.mark.parametrize("single", [True, False])
+def test_remainders_of_floats_are_exact(target, single, tmp_path):
+    real, f = ("float", "f") if single else ("double", "")
+    text = (
+        f"#include <math.h>\nvoid f(int n, const {real} *x, {real} *third, {real} *tenth) {{ "
+        f"for (int i = 0; i < n; i++) {{ "
+        f"third[i] = fmod{f}(x[i], 3.0{f}); tenth[i] = fmod{f}(x[i], -0.1{f}); }} }}"
+    )
+    rng, dtype = np.random.default_rng(0), np.float32 if single else np.float64
+    x = (rng.standard_normal(500) * 10.0 ** rng.integers(-3, 9, 500)).astype(dtype)
+    x[:3] = 1000000064, -1000000064, np.inf
+    found = of_source(target, tmp_path, text)(500, x, None, None)
+    for part, by in zip(found, (3, -0.1), strict=True):
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(array(part), np.fmod(x, dtype(by)))
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
 def test_constants_may_be_any_unsigned_number(target, tmp_path):
     text = (
         "void f(int n, const unsigned *x, unsigned *y) { for (int i = 0; i < n; i++) "

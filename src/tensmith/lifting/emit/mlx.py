@@ -61,6 +61,12 @@ _HELPERS = {
             rest = a - quotient * b
             return quotient + ((rest != 0) & ((rest < 0) != (a < 0))).astype(quotient.dtype)
     ''',
+    "_fmod": '''
+        def _fmod(a, b):
+            """C's remainder of floats, of the sign of the first."""
+            rest = mx.remainder(abs(a), abs(b))
+            return mx.where(a < 0, -rest, rest)
+    ''',
     "_floor": '''
         def _floor(a, b):
             """Integer division downwards; versions of MLX differ in how // rounds."""
@@ -165,6 +171,8 @@ def _mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Express
     a, b = operands
     if not node.attrs["fmod"]:
         return infix("%", PRODUCT)(w, node, operands)
+    if w.type(node.output).dtype[0] == "f":
+        return call(w.helper("_fmod"))(w, node, operands)
     a, b = (w.assigned(name) if not o.literal else o for name, o in zip(node.inputs, operands))
     return ExpressionText(
         f"{a.within(PRODUCT)} - {b.atom} * {w.helper('_quotient')}({a.code}, {b.code})", SUM
