@@ -150,9 +150,12 @@ def test_integer_division_is_exact_far_beyond_what_floats_hold() -> None:
     lifted = samples.divide()
     library = build(lifted)
     rng = np.random.default_rng(1)
-    a = rng.integers(-(2**31) + 1, 2**31, 4096).astype(np.int32)
-    b = (rng.integers(-(2**31) + 1, 2**31, 4096) >> rng.integers(0, 31, 4096)).astype(np.int32)
+    a = rng.integers(-(2**31), 2**31, 4096).astype(np.int32)
+    b = (rng.integers(-(2**31), 2**31, 4096) >> rng.integers(0, 31, 4096)).astype(np.int32)
     b[b == 0] = 7
+    ends = np.array([-(2**31), -(2**31) + 1, -5, -1, 1, 5, 2**31 - 1], np.int32)
+    a[:49], b[:49] = (x.reshape(-1) for x in np.meshgrid(ends, ends))
+    b[(a == -(2**31)) & (b == -1)] = 7
     given = {"a": a, "b": b, "c": a, "n": 4096}
     np.testing.assert_array_equal(
         compiled.call(lifted, library, given)["c"], reference.run(lifted, given)["c"]

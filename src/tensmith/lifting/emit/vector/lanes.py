@@ -48,9 +48,9 @@ int64 div_i32(int64 a, int64 b)
         rest = v_i32_sub_b(rest, v_i32_mul_b(more, b).v1);
     }
     const int64 sign = v_i32_sel_less_i32_b(v_i32_xor_b(a, b), 0, -1, 1);
-    const int64 size_b = v_i32_abs_b(b);
-    const int64 size_rest = v_i32_abs_b(rest);
-    const int64 over = v_i32_sel_less_i32_b(size_rest, size_b, 0, 1);
+    const int64 below_b = v_i32_sel_less_i32_b(b, 0, b, v_i32_sub_b(0, b)); /* -|b|, as |b| may not fit */
+    const int64 below_rest = v_i32_sel_less_i32_b(rest, 0, rest, v_i32_sub_b(0, rest));
+    const int64 over = v_i32_sel_less_i32_b(below_b, below_rest, 0, 1);
     const int64 wrong = v_i32_sel_less_i32_b(v_i32_xor_b(rest, a), 0, 1, 0);
     const int64 back = v_i32_and_b(wrong, v_i32_sel_neq_i32_b(rest, 0, 1, 0));
     quotient = v_i32_add_b(quotient, v_i32_mul_b(sign, v_i32_sub_b(over, back)).v1);
