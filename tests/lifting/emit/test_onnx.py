@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import compiled
@@ -18,6 +19,7 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted, Output
 from tensmith.lifting.loops import Array
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.refusal import Refusal
 
 U16, U32, U64 = map(MachineType, ("u16", "u32", "u64"))
@@ -156,6 +158,22 @@ def test_remainders(fmod: int, type_: MachineType) -> None:
     d.requires += [longer("a", samples.N), longer("c", samples.N)]
     y = d.op("mod", a, d.const(-7, compiled.dtype_of(type_)), fmod=fmod)
     check(d.done(Output(y, type_, flat("c", samples.N), whole=True)), LINES, 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["signed char", "short", "unsigned short", "unsigned", "double"])
+def test_what_a_branch_guards_is_read_in_every_type(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("clang.cindex", reason="libclang is not installed")
+    path = tmp_path / "f.c"
+    path.write_text(
+        f"void f(int n, int s, const {kind} *x, {kind} *y) "
+        "{ for (int i = 0; i < n; i++) { if (s > 0) y[i] = x[i]; else y[i] = 7; } }"
+    )
+    (result,) = lift_file(path, targets=(), run=False)
+    assert result.work.lifted is not None, result.reason
+    loaded = session(result.work.lifted)
+    for s, x, wanted in ((1, [3, 4], [3, 4]), (0, [], [7, 7])):
+        found = call(result.work.lifted, loaded, {"n": 2, "s": s, "x": x, "y": [0, 0]})
+        np.testing.assert_array_equal(found["y"], wanted)
 
 
 def test_requirements_are_stated_in_the_model() -> None:

@@ -52,7 +52,7 @@ def model_program(lifted: Lifted) -> Program:
     graph = Graph(names | {f"{_PREFIX}{name}" for name in lifted.program.names})
     inputs = {name: _input(graph, name, type_) for name, type_ in fields}
     _bind_sizes(graph, lifted)
-    fed = {entry.name: _feed(graph, entry) for entry in lifted.inputs}
+    fed = {entry.name: _feed(graph, entry, inputs) for entry in lifted.inputs}
     inner = _between(lifted.program, fed)
     kernels.legalize(graph, inner)
     outputs = _outputs(graph, lifted, fed)
@@ -117,11 +117,13 @@ def _input(graph: Graph, name: str, type_: MachineType | Array) -> TensorType:
     return TensorType(dtype_of(type_.element), tuple(map(Poly.symbol, dims)))
 
 
-def _feed(graph: Graph, entry: Input) -> str:
+def _feed(graph: Graph, entry: Input, inputs: Mapping[str, TensorType]) -> str:
     """The value of an input of the program, from the parameters; what is guarded may lie outside of them."""
     if entry.view is not None:
-        read = views.read_what_is_there if entry.when else views.read
-        return read(graph, entry.view.array, entry.view)
+        array = entry.view.array
+        if entry.when:
+            return views.read_what_is_there(graph, array, entry.view, inputs[array].dtype)
+        return views.read(graph, array, entry.view)
     return entry.scalar if entry.scalar is not None else graph.range(entry.positions or 0)
 
 

@@ -92,6 +92,14 @@ def _widened(graph: Graph, program: Program, node: Node, dtype: str) -> None:
     _cast_to(graph, result, node.output, found) if found == dtype else _rename(graph, result, node.output)
 
 
+def one_more(graph: Graph, value: str, dtype: str, ends: Sequence[int]) -> str:
+    """A value with a zero more at the end of each axis where `ends` is 1."""
+    kind = dtype if dtype in _NATIVE["pad"] else "i32"
+    wide = value if kind == dtype else graph.cast(value, kind)
+    padded = graph.op("pad", [wide, graph.const([0] * len(ends) + list(ends))])
+    return padded if kind == dtype else graph.cast(padded, dtype)
+
+
 def _cast_to(graph: Graph, value: str, name: str, dtype: str) -> None:
     graph.named("cast", [value], name, {"to": ELEMENT_CODES[dtype]})
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tensmith.formula.poly import Dim, Poly, product
 from tensmith.lifting.emit.graph.build import Graph
+from tensmith.lifting.emit.graph.kernels import one_more
 from tensmith.lifting.lifted import ArrayView
 
 _ZERO = Poly.of(0)
@@ -34,10 +35,10 @@ def read(graph: Graph, array: str, view: ArrayView) -> str:
     return array
 
 
-def read_what_is_there(graph: Graph, array: str, view: ArrayView) -> str:
+def read_what_is_there(graph: Graph, array: str, view: ArrayView, dtype: str) -> str:
     """The elements of a view in its shape, anything in the place of those that lie outside of the array."""
     axes = len(view.offset)
-    padded = graph.op("pad", [array, graph.const([0] * axes + [1] * axes)])  # so that no axis is empty
+    padded = one_more(graph, array, dtype, [1] * axes)  # so that no axis is empty
     shape = graph.op("shape", [array])
     if axes == 1:
         last = graph.op("squeeze", [shape, graph.const([0])])
