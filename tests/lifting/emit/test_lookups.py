@@ -68,6 +68,37 @@ def test_places_outside_are_refused_and_what_is_not_asked_for_need_not_be_there(
     assert int(found(3, np.array([4, -7, -8], np.int32))) == -7
 
 
+NARROW = """
+short narrow(int n, const int *ids, const short *t) {
+    short sum = 0; for (int i = 0; i < n; i++) if (ids[i] >= 0) sum += t[ids[i]]; return sum;
+}
+"""
+IDS, NOWHERE = np.array([-1, 1, 0], np.int32), np.full(3, -1, np.int32)
+TABLE, OUT = np.array([5, 6]), np.zeros(3, "f")
+
+
+@pytest.mark.parametrize(
+    "name, given, wanted",
+    [
+        ("padded", {"ids": IDS, "t": TABLE.astype("f"), "out": OUT}, [0, 6, 5]),
+        ("padded", {"ids": NOWHERE, "t": NONE, "out": OUT}, [0, 0, 0]),
+        ("narrow", {"ids": IDS, "t": TABLE.astype("i2")}, 11),
+        ("narrow", {"ids": NOWHERE, "t": NONE.astype("i2")}, 0),
+        ("found", {"a": IDS}, -1),
+        ("found", {"a": IDS[:0]}, 0),
+    ],
+)
+def test_onnx_reads_nothing_of_an_empty_table_where_nothing_is_asked_for(
+    name: str, given: dict[str, Any], wanted: Any, tmp_path: Path
+) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    (tmp_path / "f.c").write_text(SOURCE + NARROW)
+    (result,) = lift_file(tmp_path / "f.c", function=name, targets=("onnx",), run=False)
+    session = runtime.InferenceSession(result.emitted["onnx"][f"{name}.onnx"])
+    count = np.array(len(given.get("ids", given.get("a", ""))), np.int32)
+    np.testing.assert_array_equal(session.run(None, {"n": count, **given})[0], wanted)
+
+
 UNREAD = """
 #include <math.h>
 void curve(int n, const int *ids, const double *t, const double *x, double *out) {

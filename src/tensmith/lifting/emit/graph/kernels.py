@@ -7,6 +7,7 @@ wrap to the same bits, and everything else is small enough. What has no exact de
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from string import ascii_lowercase
 
 from tensmith.formula.expr import NOWHERE
@@ -151,6 +152,22 @@ def _floors(node: Node, dtype: str) -> bool:
     return dtype[0] == "f" and not node.attrs["fmod"]
 
 
+def _gather(graph: Graph, program: Program, node: Node, dtype: str) -> None:
+    """Elements of a table that may hold none: its first stands for those that are not asked for."""
+    table, axis = node.inputs[0], node.attrs["axis"]
+    ends = [int(each == axis) for each in range(len(program.type(table).dims))]
+    graph.nodes.append(replace(node, inputs=(one_more(graph, table, dtype, ends), *node.inputs[1:])))
+
+
+def _may_ask_nothing(program: Program, node: Node) -> bool:
+    """Whether places are chosen, and 0 where none is."""
+    choice = program.producers.get(node.inputs[1])
+    while choice is not None and (choice.op == "cast" or choice.traits.moves):
+        choice = program.producers.get(choice.inputs[0])
+    sides = choice.inputs[1:] if choice is not None and choice.op == "where" else ()
+    return any(not program.constants[side].any() for side in sides if side in program.constants)
+
+
 def _where_bool(graph: Graph, program: Program, node: Node, dtype: str) -> None:
     """(c and a) or (not c and b)."""
     c, a, b = node.inputs
@@ -200,6 +217,9 @@ _RULES: Mapping[str, tuple[Callable[[Program, Node, str], bool], Rule]] = {
     "mod": (
         lambda program, node, dtype: bool(node.attrs["fmod"]) if dtype == "i64" else _floors(node, dtype),
         lambda *args: _floored(*args) if args[3][0] == "f" else _remainder(*args),
+    ),
+    **dict.fromkeys(
+        ("gather", "gather_elements"), (lambda program, node, _: _may_ask_nothing(program, node), _gather)
     ),
     "where": (lambda program, node, dtype: dtype == "bool", _where_bool),
     "matmul": (
