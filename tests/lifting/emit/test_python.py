@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.tensorize import tensorize
 
+ROOT = Path(__file__).resolve().parents[3]
 LIBRARIES = {"numpy": "numpy", "torch": "torch", "tensorflow": "tensorflow", "jax": "jax", "mlx": "mlx.core"}
 
 
@@ -254,6 +256,12 @@ def test_jax_functions_run_under_jit():
     matrix, vector = np.arange(6, dtype="f4"), np.ones(3, "f4")
     compiled = jax.jit(function, static_argnums=(3, 4))
     np.testing.assert_array_equal(compiled(matrix, vector, None, 2, 3), [3.0, 12.0])
+
+
+def test_the_version_of_jax_that_64_bits_need_is_said_and_asked_for():
+    (text,) = EMITTERS["jax"].emit(samples.in_place(samples.F64)).files.values()
+    (asked,) = re.findall(r'"jax>=([\d.]+)"', (ROOT / "pyproject.toml").read_text())
+    assert "jax.enable_x64(True)" in text.decode() and f"JAX ({asked} or newer)" in text.decode()
 
 
 def test_tensorflow_functions_run_in_graphs():

@@ -39,7 +39,7 @@ _HELPERS = {
     "_integer": rules.integer_helper,
     "_wide": '''
         def _wide(function):
-            """Runs a function with 64-bit types, which JAX leaves out unless it is asked."""
+            """Runs a function with 64-bit types, which JAX (0.8 or newer) leaves out unless it is asked."""
 
             @functools.wraps(function)
             def run(*arguments, **named):
