@@ -249,6 +249,32 @@ def test_bytes_wrap_at_the_store_alone(target):
     np.testing.assert_array_equal(array(found), (wide[0] + wide[1] - wide[0] * wide[1] // 255).astype("u1"))
 
 
+SCALED = "void f(int n, float a, double b, const float *x, float *y) "
+SCALED += "{ for (int i = 0; i < n; i++) y[i] = a > 0 ? x[i] * (float)(a + b) : x[i]; }"
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_a_number_is_no_array(target, tmp_path):
+    function, x = of_source(target, tmp_path, SCALED), np.ones(2, "f4")
+    for a in (3, 3.0, np.float32(3), np.array(3.0)):
+        np.testing.assert_array_equal(array(function(2, a, a, x, None)), [6, 6])
+    for many in ([1.0, 2.0], np.array([3.0, 4.0]), np.array([2.0])):
+        with pytest.raises(ValueError, match="f requires that a is one number"):
+            function(2, many, 3.0, x, None)
+        with pytest.raises(ValueError, match="f requires that b is one number"):
+            function(2, 3.0, many, x, None)
+
+
+def test_numbers_are_traced(tmp_path):
+    function = of_source("jax", tmp_path, SCALED)
+    import jax
+
+    compiled = jax.jit(function, static_argnums=0)
+    np.testing.assert_array_equal(compiled(2, 3.0, 1.0, np.ones(2, "f4"), None), [4, 4])
+    gradient = jax.grad(lambda a: function(2, a, 1.0, np.ones(2, "f4"), None).sum())
+    assert gradient(3.0) == 2
+
+
 def test_jax_functions_run_under_jit():
     function = load("jax", "gemv")
     import jax

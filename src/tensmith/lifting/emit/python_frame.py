@@ -255,6 +255,7 @@ def _one(
         if type_ == "bool" and writer.lifted.function.language == "python":  # C makes one of any number
             given = f'{writer.helper("_integer")}("{name}", {given}, 1, signed=False)'
         writer.line(f"{local} = {target.typed(ExpressionText(given), type_).code}")
+        writer.refuse_if(f"{local}.ndim != 0", f"that {name} is one number")
 
 
 def _used(writer: PythonWriter, name: str) -> bool:
