@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensmith.trellis import following, has_odd, made, quantizers
+from tensmith.trellis import following, has_odd, quantizers
 
 # By state: its quantizer, and the state after an even code, and after an odd one (H.266, clause 7.3.11).
 STATES = ((0, 0, 2), (0, 2, 0), (1, 1, 3), (1, 3, 1))
@@ -46,16 +46,3 @@ def test_other_numbers_are_of_no_trellis() -> None:
     assert quantizers(np.array([[1], [0]])) is None  # quantizer 0 begins
     assert quantizers(np.array([[2], [2]])) is None  # an odd code leads to quantizer 1
     assert quantizers(np.array([[2], [0], [0]])) is not None
-
-
-def test_a_tensor_is_of_a_trellis_along_its_first_axis_or_a_matrix_along_its_second() -> None:
-    codes = np.random.default_rng(0).integers(-3, 4, (32 * 9, 16)).tolist()
-    numbers = np.array([numbers_of(each)[0] for each in codes]).T
-    odd = np.array([numbers_of(each)[1] for each in codes]).T
-    for tensor, axis in ((numbers.reshape(16, 32, 3, 3), 0), (numbers, 0), (numbers.T, 1)):
-        found = made(tensor)
-        assert found is not None and found[0] == axis
-        assert (np.moveaxis(found[1], axis, 0).reshape(16, -1) == odd).all()
-    assert made(numbers.reshape(16, 2, 16, 9)) is None  # too narrow to be worth it
-    assert made(2 * numbers) is None and made(np.zeros((16, 32), np.int64)) is None
-    assert made(numbers.ravel()) is None

@@ -29,18 +29,6 @@ def serves(rows: int, columns: int) -> bool:
     return rows in _ROWS and columns >= _LEAST_COLUMNS
 
 
-def made(numbers: Integers) -> tuple[int, Truths] | None:
-    """Along which axis a trellis made a tensor, the first one or a matrix's second, and which numbers are of
-    the quantizer of odd ones; None where none did."""
-    for axis in range(2 if numbers.ndim == 2 else 1):
-        rows = np.moveaxis(numbers, axis, 0)
-        if rows.ndim > 1 and serves(*rows.shape[:2]):
-            odd = quantizers(rows.reshape(len(rows), -1))
-            if odd is not None and odd.any():
-                return axis, np.moveaxis(odd.reshape(rows.shape), 0, axis)
-    return None
-
-
 def has_odd(states: Integers) -> Truths:
     """Whether the quantizer of each state is the one of odd numbers."""
     return states >= STATES // 2

@@ -16,14 +16,12 @@ import torch
 
 import digit_lessons
 from lossy_samples import Interpreted
-from tensmith import trellis as trellis_module
 from tensmith.ir import Program
 from tensmith.recovery import training
 from tensmith.recovery.coded_size import CodedSize
-from tensmith.recovery.learning import LearningGrid, LearningTrellis, learning_constants
+from tensmith.recovery.learning import LearningGrid, learning_constants
 from tensmith.recovery.training import Recipe, Training
 from tensmith.rewrite.archives import read_arrays, write_arrays
-from tensmith.rewrite.lossy.dependent import nearest_numbers
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
@@ -113,58 +111,14 @@ def test_a_price_rises_where_there_are_too_many_bits_and_falls_where_there_are_f
     assert min(prices[0]) > 1 > max(prices[1]) > 0
 
 
-def trellis(axis: int = 0) -> LearningTrellis:
-    rows = np.random.default_rng(1).laplace(0, 2, (64, 96))
-    numbers, odd = nearest_numbers(rows, np.ones(64), np.zeros(rows.shape), 31)
-    codes, whose = (each if axis == 0 else each.T for each in (numbers, odd.astype(np.bool_)))
-    scales = np.full(codes.shape[0], 0.25, np.float32)
-    return LearningTrellis(
-        ("w", "s"), codes.astype(np.int8), scales, {"axis": 0}, False, axis=axis, odd=whose
-    )
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_bits_of_a_trellis_are_those_of_both_quantizers(axis: int) -> None:
-    learned = trellis(axis)
-    codes = learned.written()["w"].astype(np.int64)
-    made = trellis_module.made(codes)
-    assert made is not None and made[0] == axis
-    entropy = float(np.count_nonzero(codes))
-    for own in (codes[made[1]], codes[~made[1]]):
-        _, counts = np.unique(np.abs(own), return_counts=True)
-        entropy -= (counts * np.log2(counts / own.size)).sum()
-    size = CodedSize([learned])
-    assert size.bits() == pytest.approx(entropy, rel=1e-2)
-    size.aim(size.bits(), 1.0)
-    before = sum(each.length().item() for each in size._grids)
-    assert before == pytest.approx(size.bits(), rel=1e-2)
-    size.add_gradients()
-    weights = learned.numbers
-    assert weights.grad is not None and bool((weights.grad * weights >= 0).all())
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_codes_of_a_trellis_stay_of_one_wherever_steps_lead(axis: int) -> None:
-    learned = trellis(axis)
-    begun = learned.written()["w"].astype(np.int64)
-    with torch.no_grad():
-        learned.numbers.add_(0.3 * torch.randn(learned.numbers.shape, generator=torch.manual_seed(0)))
-    found = learned.written()["w"].astype(np.int64)
-    made = trellis_module.made(found)
-    assert made is not None and made[0] == axis and 0.2 < (found != begun).mean() < 0.9
-    assert torch.equal(learned.value(), learned.codes() * 0.25)
-    learned.value().sum().backward()
-    assert learned.numbers.grad is not None and bool((learned.numbers.grad == 1).all())
-
-
-@pytest.fixture(params=["coded", "dependent"])
-def few_bits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Program:
+@pytest.fixture
+def few_bits(monkeypatch: pytest.MonkeyPatch) -> Program:
     """Digits of some bits a weight, that train in as many steps on every machine."""
     torch.set_num_threads(1)
     monkeypatch.setattr(Training, "seconds_a_step", lambda self: (10.0, 0.0))
     original = digit_lessons.original_digits()
     worth = {layer.site: 1.0 for layer in weighted_layers(original)}
-    params = {"default_bits": 8, "rounding": request.param, "price": 20.0, "stored": "codes", "worth": worth}
+    params = {"default_bits": 8, "rounding": "coded", "price": 20.0, "stored": "codes", "worth": worth}
     return apply_lossy(original, Step("weight_only", params=params, kind="lossy"), Interpreted())
 
 

@@ -37,31 +37,25 @@ class _CodeLengths:
         self.count()
 
     def count(self) -> float:
-        """All bits, by how often each magnitude is there in its table; a sign takes a bit.
+        """All bits, by how often each magnitude is there; a sign takes a bit.
 
         Gradients go by lengths that never fall as codes grow, or weights would be held where no code is.
         """
         with torch.no_grad():
-            table, place = self.grid.places(torch.nan_to_num(self.grid.codes()))
-            self._last = max(int(place.max()), 1)
-            seen = torch.bincount(self._index(table, place.long()).flatten(), minlength=2 * self._last + 2)
-            seen = seen.view(2, -1).float()
-            lengths = -torch.log2((seen + _RARE) / (seen + _RARE).sum(1, keepdim=True))
-            lengths[:, 1:] += 1
-            self._lengths = lengths.flip(1).cummin(1).values.flip(1).flatten()
+            codes = torch.nan_to_num(self.grid.codes())
+            seen = torch.bincount(codes.abs().long().flatten(), minlength=2).float()
+            lengths = -torch.log2((seen + _RARE) / (seen + _RARE).sum())
+            lengths[1:] += 1
+            self._lengths = lengths.flip(0).cummin(0).values.flip(0)
             return float((seen * lengths).sum())
 
     def length(self) -> Tensor:
         """The bits of all codes, between whole ones in proportion; those that none has are as the largest."""
-        table, place = self.grid.places(self.grid.unrounded())
-        place = torch.clamp(place, max=self._last)
-        below = torch.clamp(place.detach().floor(), max=self._last - 1)
-        index = self._index(table, below.long())
-        first, second = self._lengths[index], self._lengths[index + 1]
-        return (first + (place - below) * (second - first)).sum()
-
-    def _index(self, table: Tensor, place: Tensor) -> Tensor:
-        return table * (self._last + 1) + place
+        size = torch.clamp(self.grid.unrounded().abs(), max=len(self._lengths) - 1)
+        below = torch.clamp(size.detach().floor(), max=len(self._lengths) - 2)
+        place = below.long()
+        first, second = self._lengths[place], self._lengths[place + 1]
+        return (first + (size - below) * (second - first)).sum()
 
 
 class CodedSize:

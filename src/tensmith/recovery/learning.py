@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import torch
 
-from tensmith import trellis
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.elementwise import Elementwise
@@ -23,7 +22,6 @@ from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes, over_axis
 from tensmith.ir.types import dtype_name
 from tensmith.recovery.meanings import onto_grid
-from tensmith.rewrite.lossy.dependent import nearest_numbers
 from tensmith.rewrite.lossy.weights import RecurrentWeights, stored_weights
 
 Tensor: TypeAlias = Any
@@ -211,7 +209,7 @@ class LearningGrid(LearningZeros):
         return _rounded(_array(self.scales()), self._scale_dtype)
 
     def value(self) -> Tensor:
-        return onto_grid(self.masked, self._spread(), self.low, self.top, self._whole)
+        return onto_grid(self.masked, self._spread(), self.low, self.top)
 
     def unrounded(self) -> Tensor:
         """The weights in units of their scales."""
@@ -219,16 +217,7 @@ class LearningGrid(LearningZeros):
 
     def codes(self) -> Tensor:
         """The whole numbers that stand for the weights."""
-        return self._whole(torch.clamp(self.unrounded(), self.low, self.top))
-
-    def _whole(self, units: Tensor) -> Tensor:
-        """The codes of weights in units of their scales."""
-        return torch.round(units)
-
-    def places(self, units: Tensor) -> tuple[Tensor, Tensor]:
-        """For an entropy coder: which of two tables each code is of, and where in it, as weights in units of
-        their scales stand now; between two codes of a table a share of both."""
-        return torch.zeros_like(units, dtype=torch.int64), units.abs()
+        return torch.clamp(torch.round(self.unrounded()), self.low, self.top)
 
     def come_near(self, values: Tensor) -> None:
         """The same codes, at the scales at which they are nearest to `values`: a finer grid rounds most small
@@ -263,37 +252,6 @@ class LearningGrid(LearningZeros):
             if not self.scale_name:
                 return {self.codes_name: _array(codes * self._spread())}
         return {self.codes_name: _array(codes).astype(self._dtype), self.scale_name: self.written_scales()}
-
-
-class LearningTrellis(LearningGrid):
-    """Codes that a `trellis` makes: the nearest ways through it, found anew in each step."""
-
-    odd: Tensor
-
-    def __init__(self, *given: Any, axis: int, odd: Array) -> None:
-        """axis: along which the trellis made them; odd: which are of the quantizer of odd ones."""
-        super().__init__(*given)
-        self.axis, self.odd = axis, torch.as_tensor(odd)
-
-    def _whole(self, units: Tensor) -> Tensor:
-        rows, shares = (self._rows(each.detach()) for each in (units, self._spread().expand_as(units) ** 2))
-        still = np.zeros(rows.shape) if self.mask is None else ~self._rows(self.mask)
-        numbers, odd = nearest_numbers(rows, shares[:, 0], still, self.top)
-        self.odd = self._tensor(odd.astype(np.bool_), units)
-        return self._tensor(numbers, units)
-
-    def places(self, units: Tensor) -> tuple[Tensor, Tensor]:
-        sizes = units.abs()
-        beyond = torch.where(self.odd, (sizes + 1) / 2, sizes / 2)
-        return self.odd.long(), torch.where(self.odd & (sizes < 1), sizes, beyond)
-
-    def _rows(self, values: Tensor) -> Array:
-        """As the trellis goes through them."""
-        return _array(values.movedim(self.axis, 0).reshape(self.shape[self.axis], -1))
-
-    def _tensor(self, rows: Array, like: Tensor) -> Tensor:
-        moved = like.movedim(self.axis, 0).shape
-        return torch.as_tensor(rows, device=like.device).reshape(moved).movedim(0, self.axis)
 
 
 @dataclass(frozen=True)
@@ -378,7 +336,7 @@ def _learning(program: Program, zeros: bool) -> dict[str, Learning]:
         else:
             names = (node.inputs[0], node.inputs[1])
             scales = program.constants[names[1]]
-            found[names[0]] = _grid(names, codes, scales, node.attrs, zeros)
+            found[names[0]] = LearningGrid(names, codes, scales, node.attrs, zeros)
     for node in biases:
         names = (node.inputs[0], node.inputs[1])
         arrays = (program.constants[names[0]], program.constants[names[1]])
@@ -390,21 +348,12 @@ def _learning(program: Program, zeros: bool) -> dict[str, Learning]:
         if name in rows and (grid := _as_grid(rows[name].rows(array))) is not None:
             scales, axis = grid, array.ndim - 1 if rows[name].transposed else 0
             codes = np.rint(array / over_axis(scales, array, {"axis": axis}))
-            found[name] = _grid((name, ""), codes, scales, {"axis": axis}, zeros)
+            found[name] = LearningGrid((name, ""), codes, scales, {"axis": axis}, zeros)
         elif _has_few_values(array):
             found[name] = LearningCodebook(name, array)
         else:
             found[name] = LearningFloats(name, array, zeros and name in rows)
     return found
-
-
-def _grid(
-    names: tuple[str, str], codes: Array, scales: Array, attrs: Mapping[str, Any], zeros: bool
-) -> LearningGrid:
-    made = trellis.made(codes.astype(np.int64))
-    if made is None:
-        return LearningGrid(names, codes, scales, attrs, zeros)
-    return LearningTrellis(names, codes, scales, attrs, zeros, axis=made[0], odd=made[1])
 
 
 def _symmetric(program: Program, node: Node) -> bool:

@@ -325,15 +325,10 @@ def _where(node: Node, inputs: Sequence[Any]) -> Tensor:
 # Grids
 
 
-def onto_grid(
-    x: Tensor, scale: Tensor, low: float, high: float, whole: Callable[[Tensor], Tensor] = torch.round
-) -> Tensor:
-    """The nearest of scale * (low .. high), whose gradients are those of learned step sizes.
-
-    whole: the whole numbers that stand for others.
-    """
+def onto_grid(x: Tensor, scale: Tensor, low: float, high: float) -> Tensor:
+    """The nearest of scale * (low .. high), whose gradients are those of learned step sizes."""
     codes = torch.clamp(x / scale, low, high)
-    return (codes + (whole(codes) - codes).detach()) * scale
+    return (codes + (torch.round(codes) - codes).detach()) * scale
 
 
 @MEANINGS(OnGrid)

@@ -246,6 +246,16 @@ def without_zeros(steps: Iterable[Step]) -> tuple[Step, ...]:
     return tuple(step for step in steps if step.kind == "exact" or not LOSSY[step.rule].zeros)
 
 
+def independent(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps of a trail, with codes that stand each for itself where they depend on one another."""
+    return tuple(
+        replace(step, params={**step.params, "rounding": "coded"})
+        if step.params.get("rounding") == "dependent"
+        else step
+        for step in steps
+    )
+
+
 def apply_lossy(program: Program, step: Step, calibration: Calibration) -> Program:
     """One lossy step; ProgramError where it changes a layer that its parameters name as kept."""
     method, kept = LOSSY[step.rule], _kept(step)

@@ -19,7 +19,7 @@ from tensmith.evaluate.task import Task
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.teacher import Teacher
 from tensmith.recovery.training import Recipe, Training, WeightsLoss
-from tensmith.rewrite.method import without_zeros
+from tensmith.rewrite.method import independent, without_zeros
 from tensmith.rewrite.rule import Step
 from tensmith.search.objective import LOST_OF_CHANGED, expected_drop
 from tensmith.search.plan import Plan
@@ -58,9 +58,10 @@ class Lessons:
 
     def _training(self, plan: Plan) -> Training:
         if plan.key not in self._trainings:
-            builder, steps = self.trials.builder, plan.steps
+            # Steps move codes one by one, which no trellis would follow.
+            builder, steps = self.trials.builder, independent(plan.steps)
             left = without_zeros(steps)
-            program, dense = builder.treated(plan), None
+            program, dense = builder.treated(Plan.of(steps, plan.settings)), None
             if left != steps:
                 with suppress(ProgramError):  # what zeros leave may fit where all of it does not
                     dense = builder.allowed.covered(builder.treated(Plan.of(left, plan.settings)))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tensmith.errors import TensmithError, is_of_disk
 from tensmith.frontend.model_files import model_bytes
 from tensmith.rewrite.lossy.recover import Recover
+from tensmith.rewrite.method import independent
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
@@ -255,8 +256,9 @@ class Recovering:
         return None if known is None else self.trials.attempt(self._with(plan, Step.from_json(known)))
 
     def _with(self, plan: Plan, step: Step) -> Plan:
-        """A plan and what training found for it."""
-        return self.trials.builder.allowed.fitted(plan.having(step))
+        """A plan and what training found for it, which began at codes that stand for themselves."""
+        begun = Plan.of(independent(plan.steps), plan.settings)
+        return self.trials.builder.allowed.fitted(begun.having(step))
 
     def _trained(self, lessons: Lessons, plan: Plan, turn: int, seconds: float) -> Candidate | None:
         """A plan after one more round of training; None where that was stopped."""

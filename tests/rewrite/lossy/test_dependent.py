@@ -1,4 +1,4 @@
-"""Codes of a trellis: the cheapest way, within the grid, smaller at an equal error, and the nearest ones."""
+"""Codes of a trellis: the cheapest way, within the grid, smaller at an equal error, trained one by one."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
+from lossy_samples import Interpreted, chain
 from tensmith.backend.packed.integers import encode_integers
 from tensmith.formula.arith import Array
 from tensmith.kernel.toolchain import has_compiler
 from tensmith.rewrite.lossy.coded import coded
-from tensmith.rewrite.lossy.dependent import (
-    _cheapest,
-    _compiled,
-    _Lengths,
-    _way,
-    _way_in_python,
-    dependent,
-    nearest_numbers,
-)
+from tensmith.rewrite.lossy.dependent import _cheapest, _compiled, _Lengths, _way, _way_in_python, dependent
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.method import apply_lossy, independent
+from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.trellis import quantizers
 
 
@@ -133,29 +129,15 @@ def test_where_rows_reach_the_end_of_the_grid_it_is_not_made_finer() -> None:
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("rows", [1, 16, 65])
-def test_nearest_numbers_are_of_a_trellis_and_no_farther_than_others(
-    monkeypatch: pytest.MonkeyPatch, rows: int, compiled: bool
-) -> None:
-    if compiled and not has_compiler():
-        pytest.skip("there is no C compiler")
-    if not compiled:
-        monkeypatch.setattr("tensmith.rewrite.lossy.dependent._library", lambda: None)
-    generator = np.random.default_rng(rows)
-    values = generator.normal(size=(rows, 40)) * 4
-    shares, still = generator.uniform(0.5, 2, rows), generator.random(values.shape) < 0.2
-    numbers, odd = nearest_numbers(values, shares, still, 7)
-    found = quantizers(numbers.astype(np.int64))
-    assert found is not None and (found == odd).all()
-    assert not numbers[still].any() and np.abs(numbers).max() <= 7
-    again, _ = nearest_numbers(numbers, shares, still, 7)
-    np.testing.assert_array_equal(again, numbers)
-    # As the way that costs least where bits cost nothing.
-    nothing, free = _Lengths(*(np.zeros((4, rows)),) * 3), np.zeros(rows)
-    for column in range(40):
-        own = np.abs(values[:, column])
-        sizes, costs = _cheapest(own, nothing, free, 7, still[:, column])
-        taken, _ = _way(costs * shares, 0)
-        least = (shares * (own - sizes[taken, np.arange(rows)]) ** 2).sum()
-        assert (shares * (own - np.abs(numbers[:, column])) ** 2).sum() == pytest.approx(least, rel=1e-5)
+def test_training_starts_from_codes_that_stand_for_themselves() -> None:
+    program = chain()
+    worth = {each.site: 1e-3 for each in weighted_layers(program)}
+    params = {"calibration": "minmax", "rounding": "dependent", "price": 1.0, "worth": worth}
+    step = Step("int8", EVERYWHERE, params, "lossy")
+    (other,) = independent([step])
+    assert other.params == {**params, "rounding": "coded"}
+    assert independent([other]) == (other,)
+    made = [apply_lossy(program, each, Interpreted()) for each in (step, other)]
+    assert {n: a.shape for n, a in made[0].constants.items()} == {
+        n: a.shape for n, a in made[1].constants.items()
+    }

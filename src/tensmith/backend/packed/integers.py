@@ -40,13 +40,11 @@ def encode_integers(values: Integers, shape: tuple[int, ...]) -> EncodedTensor |
     if low >= 0 and high < 256:
         candidates.append(EncodedTensor(number(_BYTES), values.astype(np.uint8).tobytes()))
     if low < high and skewed.batches[0].bits < _SKEWED * values.size * math.log2(high - low + 1):
-        head, odd = EncodedTensor(), None
-        # 0 is among what numbers of a trellis may be.
-        if low <= 0 <= high and (made := trellis.made(values.reshape(shape))) is not None:
-            axis, quantizers = made
-            head, odd = EncodedTensor(number(_TURNED if axis else _DEPENDENT)), quantizers.ravel()
-            if axis:
-                values, odd, shape = _turned(values, shape), quantizers.T.ravel(), shape[::-1]
+        head, odd = EncodedTensor(), _quantizers(values, shape)
+        if odd is not None:
+            head = EncodedTensor(number(_DEPENDENT))
+        elif len(shape) == 2 and (odd := _quantizers(_turned(values, shape), shape[::-1])) is not None:
+            head, values, shape = EncodedTensor(number(_TURNED)), _turned(values, shape), shape[::-1]
         most = min(candidate.bits for candidate in candidates)
         candidates += _encode_weights(head, values, shape, most, odd)
     return min(candidates, key=lambda candidate: candidate.bits)
@@ -59,6 +57,14 @@ def _encode_weights(
     plain = head + EncodedTensor(number(_SCALED)) + scaled.encode(values, shape, odd)
     foretold = predicted.encode(values, shape, min(most, plain.bits), odd)
     return [plain] if foretold is None else [plain, head + EncodedTensor(number(_PREDICTED)) + foretold]
+
+
+def _quantizers(values: Integers, shape: tuple[int, ...]) -> Truths | None:
+    """Of each value, where a trellis made them; 0 is among what these may be."""
+    if not _are_rows(shape) or not values.min() <= 0 <= values.max():
+        return None
+    odd = trellis.quantizers(values.reshape(shape[0], -1))
+    return odd.ravel() if odd is not None and odd.any() else None
 
 
 def _are_rows(shape: tuple[int, ...]) -> bool:

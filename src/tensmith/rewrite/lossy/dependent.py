@@ -142,23 +142,16 @@ def _way(costs: Array, state: int) -> tuple[Array, int]:
 
 
 @functools.cache
-def _library() -> ctypes.CDLL | None:
-    """What way.c becomes; None where nothing compiles it."""
+def _compiled() -> Any:
+    """The function of way.c; None where nothing compiles it."""
     from tensmith.kernel.isa import host_isa
     from tensmith.kernel.toolchain import load_library
 
     try:
-        return load_library(_SOURCE.read_text(encoding="utf-8"), host_isa())
+        found = load_library(_SOURCE.read_text(encoding="utf-8"), host_isa()).cheapest_way
     except TensmithError:
         return None
-
-
-@functools.cache
-def _compiled() -> Any:
-    """Its `cheapest_way`; None without it."""
-    if (library := _library()) is None:
-        return None
-    pointer, found = ctypes.c_void_p, library.cheapest_way
+    pointer = ctypes.c_void_p
     found.argtypes, found.restype = [pointer, ctypes.c_int64, ctypes.c_int32, pointer], ctypes.c_int32
     return found
 
@@ -185,53 +178,3 @@ def _way_in_python(costs: Array, state: int) -> tuple[Array, int]:
 
 # By state, and whether it was come to from the lower one of two: that state, and the way taken there.
 _BACK = (((1, 1), (0, 0)), ((3, 3), (2, 2)), ((1, 0), (0, 1)), ((3, 2), (2, 3)))
-
-
-# The nearest numbers, for weights that learn
-
-
-def nearest_numbers(values: Array, shares: Array, still: Array, top: float) -> tuple[Array, Array]:
-    """The numbers of a trellis within +-top nearest to `values` [rows, columns], by column; and which of them
-    are of the quantizer of odd ones.
-
-    shares: what a squared error counts in a row [rows]. still: where 0 is to stay [rows, columns].
-    """
-    values, shares = np.ascontiguousarray(values, np.float32), np.ascontiguousarray(shares, np.float32)
-    still = np.ascontiguousarray(still, np.uint8)
-    if (library := _library()) is None:
-        return _nearest_in_python(values, shares, still, top)
-    numbers, odd, found = np.empty_like(values), np.empty(values.shape, np.uint8), library.nearest_numbers
-    pointer, length = ctypes.c_void_p, ctypes.c_int64
-    found.argtypes = [*[pointer] * 3, length, length, ctypes.c_float, pointer, pointer]
-    found.restype = ctypes.c_int32
-    places = (each.ctypes.data for each in (values, shares, still))
-    if found(*places, *values.shape, top, numbers.ctypes.data, odd.ctypes.data):
-        raise MemoryError("for the ways of a trellis")
-    return numbers, odd
-
-
-def _nearest_in_python(values: Array, shares: Array, still: Array, top: float) -> tuple[Array, Array]:
-    sizes, holds_0 = np.abs(values), _HOLDS_0[:, 0]
-    at = np.full((trellis.STATES, values.shape[1]), np.inf)
-    at[0], came, best = 0, [], []
-    for row, size in enumerate(sizes):
-        numbers = _FIRST + _APART * np.clip(
-            np.floor((size - _FIRST) / _APART + 0.5), 0, (top - _FIRST) // _APART
-        )
-        numbers[holds_0] = np.where(np.abs(size - numbers[holds_0]) < size, numbers[holds_0], 0)
-        costs = shares[row] * (size - numbers) ** 2
-        zero = still[row] != 0
-        numbers[:, zero] = 0
-        costs[:, zero] = np.where(holds_0, 0, np.inf)[:, None]
-        # Into states 0, 1, 2, 3: see trellis.following.
-        lower = np.stack([at[0] + costs[0], at[2] + costs[2], at[0] + costs[1], at[2] + costs[3]])
-        upper = np.stack([at[1] + costs[1], at[3] + costs[3], at[1] + costs[0], at[3] + costs[2]])
-        came.append(lower <= upper)
-        best.append(numbers)
-        at = np.minimum(lower, upper)
-    here, every, back = at.argmin(0), np.arange(values.shape[1]), np.array(_BACK)
-    found, odd = np.empty_like(values), np.empty(values.shape, np.uint8)
-    for row in reversed(range(len(values))):
-        here, way = back[here, came[row][here, every].astype(int)].T
-        found[row], odd[row] = np.copysign(best[row][way, every], values[row]), way >= len(_ODD) // 2
-    return found, odd
