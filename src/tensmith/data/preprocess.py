@@ -32,7 +32,7 @@ class Preprocess:
     def __call__(self, images: Array) -> Array:
         """float32 [n, channels, height, width] in 0..255 to the model's range; DataError on other shapes."""
         count = max(len(self.mean), len(self.std))
-        if self.reversed and images.ndim == 4 and images.shape[1] != 1:
+        if self.reversed and count == 1 and images.ndim == 4 and images.shape[1] != 1:
             count = 3
         if images.ndim != 4 or (count > 1 and images.shape[1] != count):
             raise DataError(

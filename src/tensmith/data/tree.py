@@ -16,8 +16,8 @@ from tensmith.errors import DataError, system_advice
 
 FILE_LIMIT = 64 << 20
 TAR_SUFFIXES = (".tar", ".tar.xz", ".tar.gz", ".tgz")
-# At the top of a volume, and nobody's but the system's.
-_OF_THE_DISK = "lost+found"
+# What file systems, archives and servers put beside folders of files.
+_OF_THE_DISK = {"lost+found", "__MACOSX", "@eaDir"}
 _TOPS = {".", "/"}
 # One behind another, as Linux has it.
 _MOST_LINKS = 40
@@ -125,7 +125,7 @@ def open_tree(path: Path) -> FileTree:
 
 
 def _visible(name: str) -> bool:
-    return not any(word.startswith(".") for word in PurePosixPath(name).parts)
+    return not any(word.startswith(".") or word in _OF_THE_DISK for word in PurePosixPath(name).parts)
 
 
 def _unread(error: OSError) -> None:
@@ -139,7 +139,7 @@ def _folder(root: Path) -> FileTree:
     within: set[str] = set()
     seen: set[str] = set()
     for folder, subfolders, files in os.walk(root, onerror=_unread, followlinks=True):
-        subfolders[:] = [name for name in subfolders if _visible(name) and name != _OF_THE_DISK]
+        subfolders[:] = [name for name in subfolders if _visible(name)]
         real = os.path.realpath(folder)
         if real in seen:  # a symbolic link back up
             subfolders.clear()

@@ -80,6 +80,7 @@ def rule_digest(name: str, home: Path) -> str:
     return _sha256(name, _file(home), *map(_file, sorted(beside)), _prover())[:32]
 
 
+@cache
 def plugin_files(home: Path) -> frozenset[Path]:
     """The files of a plugin's package; of one without, the modules and folders beside it that it imports, and
     so on, but for folders among what is installed: these are other packages."""
@@ -88,7 +89,7 @@ def plugin_files(home: Path) -> frozenset[Path]:
         while (root.parent / "__init__.py").is_file():
             root = root.parent
         return frozenset(root.rglob("*.py"))
-    installed = root.name in ("site-packages", "dist-packages")
+    installed = any(root.glob("*.dist-info"))
     seen, pending = {home}, [home]
     while pending:
         for name in _modules(pending.pop()):
@@ -142,7 +143,7 @@ def _prover() -> str:
 
 @cache
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+    return path.read_text(encoding="utf-8", errors="backslashreplace") if path.is_file() else ""
 
 
 @cache

@@ -96,8 +96,13 @@ def _affine(m: Tensors[T], x: T, scale: T, bias: T | None) -> T:
 class BatchNormalization(Normalization):
     """y[n,c,...] = (x[n,c,...] - mean[c]) / sqrt(var[c] + epsilon) * scale[c] + bias[c].
 
-    Inputs: x [N, C, ...], scale, bias, mean, var [C]. Inference only. ONNX BatchNormalization.
+    Inputs: x [N, C, ...], or [N] of one channel; scale, bias, mean, var [C]. Inference only. ONNX
+    BatchNormalization.
     """
+
+    def fits(self, parameter: Shape, x: Shape) -> bool:
+        """Whether a parameter has one number for each channel, as far as is known."""
+        return may_equal(parameter, x[1:2] or (1,))
 
     def accepts(self, call: Typed) -> str | None:
         """Training mode has other outputs; before opset 14 having them is what says so."""

@@ -67,7 +67,7 @@ def _check_name(scope: PythonScope, function: ast.expr) -> None:
         raise Refusal(f"{root.id} is a variable of the function and is called; rename one", place(root))
     if root.id in scope.module.opaque and not scope.is_local(root.id):
         raise Refusal(
-            f"{root.id} is bound more than once in the file, or changed there; give it one meaning",
+            f"{root.id} is bound more than once in the file, or may be changed there; give it one meaning",
             place(root),
         )
     if root is function and scope.module.starred and scope.module.callee(function) is None:

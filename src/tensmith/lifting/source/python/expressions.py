@@ -65,7 +65,7 @@ def _name(scope: PythonScope, node: ast.Name) -> Value:
         return _file_constant(scope, scope.module.constants[node.id])
     if node.id in scope.module.opaque:
         raise Refusal(
-            f"{node.id} is bound more than once in the file, or changed there; pass it as a parameter",
+            f"{node.id} is bound more than once in the file, or may be changed there; pass it as a parameter",
             place(node),
         )
     library = scope.module.imports.get(node.id, "")

@@ -226,11 +226,17 @@ def _changeable(node: ast.AST) -> bool:
             return False
         case ast.Call(func=ast.Attribute(value=ast.Name(id="math"))):
             return False
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="np" | "numpy"), attr=name)) if (
+            name in _OF_NUMBERS
+        ):
+            return False
     return isinstance(
         node, ast.Call | ast.List | ast.ListComp | ast.Dict | ast.DictComp | ast.Set | ast.SetComp
     )
 
 
+# NumPy's functions that make a number of numbers.
+_OF_NUMBERS = ("sqrt", "exp", "log", "sin", "cos", "float32", "float64", "int32", "int64")
 _USES = frozenset(
     ("len", "sum", "min", "max", "any", "all", "zip", "enumerate", "range", "reversed", "tuple", "list")
 )
@@ -270,6 +276,10 @@ def _depth(node: ast.expr) -> float:
             return max(_depth(left), _depth(right))
         case ast.Call(ast.Attribute(ast.Name("np" | "numpy"), "array"), [ast.List() as listed]):
             return _depth(listed)
+        case ast.Call(ast.Attribute(ast.Name("np" | "numpy"), "zeros" | "ones" | "full"), [shape, *_]):
+            if isinstance(shape, ast.Tuple):
+                return len(shape.elts)
+            return 1 if isinstance(shape, ast.Constant) and isinstance(shape.value, int) else math.inf
     return math.inf if any(map(_changeable, ast.walk(node))) else 0
 
 
@@ -307,15 +317,42 @@ class _Uses:
             return False
         match up:
             case ast.Call(func=ast.Name(id=name)) if name in _USES and node is not up.func:
-                return inside > 1 and name != "len"
-            case (
-                ast.For(iter=source, target=ast.Name(id=name))
-                | ast.comprehension(iter=source, target=ast.Name(id=name))
-            ) if source is node:
-                return inside > 1 and (inside == math.inf or self.handed_out(name, inside - 1, views))
-            case ast.Assign(targets=[ast.Name(id=name)]) if inside < depth:
-                return self.handed_out(name, inside, views)
+                if inside <= 1 or name == "len":
+                    return False
+                target = _item_of(up, self.around[up], node)
+                return target is None or self._reaches(target, inside - 1, views)
+            case ast.For(iter=source, target=target) | ast.comprehension(iter=source, target=target) if (
+                source is node
+            ):
+                return self._reaches(target, inside - 1, views)
+            case ast.Assign(targets=[target]) if inside < depth:
+                return self._reaches(target, inside, views)
         return True
+
+    def _reaches(self, target: ast.expr, depth: float, views: bool) -> bool:
+        """Whether what a target is bound to, lists of that depth, comes where it may be written."""
+        match target:
+            case ast.expr() if depth <= 0:
+                return False
+            case ast.Name(id=name) if depth < math.inf:
+                return self.handed_out(name, depth, views)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return any(self._reaches(part, depth - 1, views) for part in parts)
+        return True
+
+
+def _item_of(call: ast.Call, around: ast.AST, argument: ast.AST) -> ast.expr | None:
+    """What a loop over enumerate(), zip() or reversed() binds to the items of an argument; None elsewhere."""
+    if not isinstance(around, ast.For | ast.comprehension) or around.iter is not call:
+        return None
+    match call.func, around.target:
+        case ast.Name(id="reversed"), target:
+            return target
+        case ast.Name(id="enumerate"), ast.Tuple(elts=[_, target]) if argument is call.args[0]:
+            return target
+        case ast.Name(id="zip"), ast.Tuple(elts=targets) if len(targets) == len(call.args):
+            return next((t for t, own in zip(targets, call.args) if own is argument), None)
+    return None
 
 
 def local_names(function: ast.FunctionDef) -> frozenset[str]:
