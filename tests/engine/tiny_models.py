@@ -76,4 +76,13 @@ def quantized_matmul() -> tuple[onnx.ModelProto, Arrays]:
     return model, {"x": (random.integers(-60, 60, (3, 16)) / 16).astype(np.float32)}
 
 
+def product() -> tuple[onnx.ModelProto, Arrays]:
+    """Of two inputs."""
+    random = np.random.default_rng(0)
+    inputs = {name: random.standard_normal((64, 64)).astype(np.float32) for name in ("a", "b")}
+    nodes = [helper.make_node("MatMul", ["a", "b"], ["y"])]
+    model = _model(nodes, [_float(name, [64, 64]) for name in inputs], [_float("y", [64, 64])], {})
+    return model, inputs
+
+
 MODELS = {make.__name__: make for make in (conv_relu, matmul, quantized_matmul)}

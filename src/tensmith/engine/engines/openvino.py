@@ -6,6 +6,7 @@ precision hint forbids that unless the caller asks for it by name.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -44,11 +45,12 @@ class OpenVinoSession(base.Session):
 
         request = self._request()
         self._inferred(request, inputs)
-        for name, array in inputs.items():
-            owned = np.array(array, order="C")
-            request.set_tensor(name, openvino.Tensor(owned, shared_memory=True))
-        infer = request.infer
-        return one_at_a_time(lambda: infer(None, share_outputs=True))
+        owned = {name: np.array(array, order="C") for name, array in inputs.items()}
+        for name, array in owned.items():
+            request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
+        infer = functools.partial(request.infer, None, share_outputs=True)
+        infer.__dict__["kept"] = owned  # alive as long as the call is
+        return one_at_a_time(infer)
 
     def steps(self, inputs: base.Arrays) -> list[StepTime]:
         """One inference of a model that was compiled to count, and what it executed."""
