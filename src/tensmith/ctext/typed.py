@@ -74,6 +74,8 @@ class Typing:
 
     def _number(self, expr: Expr) -> Expr:
         match expr:
+            case Num(_, dtype) if dtype:
+                return expr
             case Num(value):
                 number = Fraction(value)
                 whole = number.denominator == 1 and abs(number) < 2**63

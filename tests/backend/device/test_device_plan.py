@@ -178,6 +178,14 @@ def test_powers_of_integers_by_floats_need_doubles() -> None:
         make_plan(program)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "i64"])
+def test_a_whole_float_is_a_float(dtype: str) -> None:
+    net = Net(3)
+    net.add("pow", net.constant(values=np.float32(2)), "n")
+    plan = make_plan(Program("p", {"n": TensorType(dtype, (3,))}, ("v0",), tuple(net.nodes), net.constants))
+    assert "pow(2.0f, " in plan.source
+
+
 def test_gathering_from_a_finite_table_stays_a_product() -> None:
     def plan(table: np.ndarray) -> DevicePlan:
         net = Net(8)

@@ -33,6 +33,7 @@ from tensmith.formula.expr import (
 )
 from tensmith.formula.poly import Poly
 from tensmith.formula.reach import outside
+from tensmith.formula.types import F32
 from tensmith.formula.walk import reads
 from tensmith.ir import Node, Program, interpret
 from tensmith.ir.op import Symbolic
@@ -175,8 +176,9 @@ def _memory(program: Program, value: str) -> Formula:
 def _constant(program: Program, value: str, array: Array) -> Formula:
     """A number as itself, other constants read where they lie."""
     if array.size == 1 and array.dtype.kind in "iufb" and np.isfinite(array).all():
-        number = Fraction(array.reshape(-1)[0].item())
-        return compute(array.shape, lambda *_: Num(number))
+        number = array.reshape(-1)[0].item()
+        typed = Num(number, F32) if array.dtype.kind == "f" else Num(Fraction(number))
+        return compute(array.shape, lambda *_: typed)
     return _memory(program, value)
 
 
