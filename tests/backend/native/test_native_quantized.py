@@ -18,6 +18,7 @@ from tensmith.backend.native.choose.choosers import estimated, only
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import NativePlan, make_plan
+from tensmith.backend.native.quantization import parameters_of
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program, TensorType, interpret, make_node
 from tensmith.kernel import Isa, host_isa, isa_named
@@ -301,6 +302,13 @@ def test_bytes_cross_the_border_of_a_program(tmp_path: Path) -> None:
     x = np.random.default_rng(1).integers(0, 256, net.shape).astype(np.uint8)
     answer = run(make_plan(program, host_isa()), x, tmp_path / "model")
     assert np.array_equal(answer, interpret(program, {"x": x})[program.outputs[0]])
+
+
+def test_several_zero_points_beside_one_scale_are_not_one() -> None:
+    net = Net((2, 4))
+    scale, zeros = net.constant(np.float32(0.5).reshape(())), net.constant(np.arange(4, dtype=np.uint8))
+    program = net.program(net.add("quantize_linear", "x", scale, zeros, axis=1))
+    assert parameters_of(program, program.nodes[0]) is None
 
 
 def test_signed_bytes_at_the_border_are_refused() -> None:

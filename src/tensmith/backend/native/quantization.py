@@ -30,9 +30,11 @@ def parameters_of(program: Program, node: Node) -> QuantizationParameters | None
     scale = program.constants.get(node.inputs[1])
     has_zero = len(node.inputs) > 2 and bool(node.inputs[2])
     zero = program.constants.get(node.inputs[2]) if has_zero else np.zeros(1, np.int64)
-    if offset is None or scale is None or scale.size != 1 or zero is None or scale.dtype != np.float32:
+    if offset is None or scale is None or zero is None or scale.dtype != np.float32:
         return None
-    return QuantizationParameters(float(scale.reshape(())), int(zero.reshape(-1)[0]) + offset)
+    if scale.size != 1 or zero.size != 1:
+        return None
+    return QuantizationParameters(float(scale.reshape(())), int(zero.reshape(())) + offset)
 
 
 def parameters_of_values(
