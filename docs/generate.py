@@ -16,6 +16,7 @@ from docs.markup import NOTE, cell, fields, paragraphs
 
 from tensmith.data import READERS, DatasetReader
 from tensmith.engine.base import ENGINES, ON_REQUEST
+from tensmith.engine.sized import MOST_MODELS
 from tensmith.files import write_text
 from tensmith.hardware import Target, load_target, target_names
 from tensmith.report.schema import front_schema
@@ -140,6 +141,9 @@ def engines_page() -> str:
         "do, but for those that are used on request. `tensmith bench` takes settings behind colons: "
         "`--engines onnxruntime,native:algorithm=direct:tuning=untuned`. `tensmith doctor` says what is "
         "here.",
+        "",
+        "cuda, mixed, native and opencl compile for fixed sizes: where a file leaves them open, for each set "
+        f"of sizes that inputs have. A session keeps the {MOST_MODELS} models used last.",
         "",
     ]
     for name, found in sorted(ENGINES.items()):

@@ -1,10 +1,10 @@
-"""Sessions of engines that compile for fixed sizes: one compiled model for each set of sizes asked for."""
+"""Sessions of engines that compile for fixed sizes: a compiled model for each of the sizes used last."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from tensmith.engine.base import Arrays, Session, kinds_of, sizes_of
 from tensmith.engine.frame import Array
@@ -21,36 +21,37 @@ class CompiledModel(Protocol):
         """(a call that repeats one inference, the arrays in which it leaves its answers)."""
 
 
+# Models that a session keeps: each has its own copy of the weights.
+MOST_MODELS = 16
+
+_Key: TypeAlias = tuple[tuple[str, int], ...]
 Build = Callable[[Mapping[str, int]], CompiledModel]
 
 
 class SizedSession(Session):
-    """Compiles what `build` gives for the sizes of the inputs, at first use."""
+    """Compiles what `build` gives for the sizes of the inputs, at first use.
+
+    It keeps the MOST_MODELS models used last, and compiles for other sizes again.
+    """
 
     def __init__(self, signature: ModelSignature, build: Build) -> None:
         self.inputs, self.outputs = signature.inputs, signature.outputs
         self.operators = signature.operators
         self._build = build
-        self._models: dict[tuple[tuple[str, int], ...], CompiledModel] = {}
-        self._takes: dict[object, CompiledModel] = {}  # the model that takes inputs of known kinds
-        self._building = threading.Lock()
+        self._models: dict[_Key, CompiledModel] = {}  # those used last stand last
+        self._takes: dict[object, _Key] = {}  # the sizes of inputs of known kinds
+        self._building, self._ordering = threading.Lock(), threading.Lock()
 
     def load(self, sizes: Mapping[str, int]) -> CompiledModel:
         """The model for these sizes."""
-        key = tuple(sorted(sizes.items()))
-        model = self._models.get(key)
-        if model is None:
-            with self._building:  # once, and not by every thread that waits for it
-                model = self._models.get(key) or self._build(sizes)
-                self._models[key] = model
-        return model
+        return self._model(_key(sizes))
 
     def run(self, inputs: Arrays) -> dict[str, Array]:
         kinds = kinds_of(inputs)
-        model = self._takes.get(kinds)
-        if model is None:
-            model = self._takes[kinds] = self.load(sizes_of(self.inputs, inputs))
-        return model(**inputs)
+        key = self._takes.get(kinds)
+        if key is None:
+            key = self._takes[kinds] = _key(sizes_of(self.inputs, inputs))
+        return self._model(key)(**inputs)
 
     def bind(self, inputs: Arrays) -> Callable[[], object]:
         step, _ = self.load(sizes_of(self.inputs, inputs)).bind(dict(inputs))
@@ -59,6 +60,29 @@ class SizedSession(Session):
     def close(self) -> None:
         self._models.clear()
         self._takes.clear()
+
+    def _model(self, key: _Key) -> CompiledModel:
+        model = self._used(key)
+        if model is None:
+            with self._building:  # once, and not by every thread that waits for it
+                model = self._used(key) or self._used(key, self._build(dict(key)))
+        assert model is not None
+        return model
+
+    def _used(self, key: _Key, made: CompiledModel | None = None) -> CompiledModel | None:
+        """The model kept for a key, or else `made`, which is the last one used from here on."""
+        with self._ordering:
+            model = self._models.pop(key, made)
+            if model is not None:
+                self._models[key] = model
+            if len(self._models) > MOST_MODELS:
+                del self._models[next(iter(self._models))]
+                self._takes.clear()  # found again by what the inputs say
+            return model
+
+
+def _key(sizes: Mapping[str, int]) -> _Key:
+    return tuple(sorted(sizes.items()))
 
 
 def opened(signature: ModelSignature, build: Build, sizes: Mapping[str, int] | None) -> SizedSession:
