@@ -104,6 +104,25 @@ def test_a_claimed_size_must_be_justified(size: int, monkeypatch: pytest.MonkeyP
         unpack(claiming, max_bytes=1 << 50)
 
 
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"skeleton": len(MODEL) + 1},
+        {"parameters": 3 * len(MODEL) // 2, "plain": 3 * len(MODEL) // 2 + (1 << 16)},
+    ],
+)
+def test_sections_share_what_a_model_of_the_claimed_size_may_take(
+    sections: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forged_box = replace(
+        container.read(packed_model(), len(MODEL)), **{name: bytes(size) for name, size in sections.items()}
+    )
+    packed = container.write(forged_box)
+    monkeypatch.setattr(container, "_decompress", lambda *stored: pytest.fail("nothing is decompressed"))
+    with pytest.raises(ModelError, match="sections are larger than any"):
+        unpack(packed)
+
+
 def test_the_caller_may_set_the_limit() -> None:
     with pytest.raises(ModelError, match="allowed"):
         unpack(packed_model(), max_bytes=len(MODEL) - 1)

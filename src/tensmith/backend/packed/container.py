@@ -108,11 +108,14 @@ def read(packed: bytes, max_bytes: int) -> Container:
             f"the packed model claims {size} bytes from {len(packed)}; no honest file does, refused"
         )
     lanes = cursor.number(1, MAX_LANES)
-    limit = 2 * size + (1 << 16)  # a stream may be somewhat longer than what it encodes, never much
+    limit = 2 * size + (1 << 16)  # streams may be somewhat longer than what they encode, never much
     shapes = [
         (cursor.number(_STORED, _LZMA), cursor.number(0, limit), cursor.number(0, len(body)))
         for _ in range(4)
     ]
+    skeleton_size, *others = (plain for _, plain, _ in shapes)
+    if skeleton_size > size or sum(others) > limit:
+        raise ModelError("the packed model's sections are larger than any of its size; the file is damaged")
     sections = [_decompress(method, cursor.take(stored), plain) for method, plain, stored in shapes]
     cursor.finish()
     skeleton, parameters, plain, symbols = sections
