@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import threading
@@ -16,6 +17,7 @@ import pytest
 from mixed_models import I64, branching, compile_mixed, convolution, detector, model, weights
 from onnx import helper
 
+from tensmith.backend.mixed import library
 from tensmith.backend.mixed.folder import LIBRARY, MODEL, check_folder
 from tensmith.engine.engines import mixed
 from tensmith.errors import EngineError, OutputError
@@ -81,6 +83,17 @@ def test_a_processor_without_a_feature_is_told(tmp_path: Path) -> None:
     needing = replace(isa, needs=isa.needs | {"quantum"})
     folder = compile_mixed(detector(), tmp_path, needing)
     with pytest.raises(Exception, match=r"compiled for a CPU with .*quantum.*, which this one has not"):
+        opened(folder)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="tile registers are x86's")
+def test_tile_registers_that_the_system_does_not_lend_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "TILES", host_isa().needs)
+    monkeypatch.setattr(library, "ASK_FOR_TILES", (158, 0x1023, 999))
+    folder = compile_mixed(detector(), tmp_path)
+    with pytest.raises(Exception, match="whose tile registers the system does not let this process use"):
         opened(folder)
 
 

@@ -107,7 +107,7 @@ def test_tile_registers_that_the_system_does_not_lend_are_an_error(
 ) -> None:
     rewrite(folder, needs=["amx_int8"])
     monkeypatch.setattr(loader, "cpu_flags", lambda: {"amx_int8"})
-    monkeypatch.setattr(loader, "_ASK_FOR_TILES", (158, 0x1023, 999))
+    monkeypatch.setattr(loader, "ASK_FOR_TILES", (158, 0x1023, 999))
     with pytest.raises(ModelError, match="amx_int8, which the system does not let this process use"):
         Model(folder)
 

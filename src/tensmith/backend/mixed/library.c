@@ -234,7 +234,8 @@ static int has(const char *line, const char *end, const char *word)
     return 0;
 }
 
-/* Success if this processor has what the regions need, or if the system does not say what it has. */
+/* Success if this processor has what the regions need, or if the system does not say what it has. Tile
+   registers it must lend, too. */
 static Status *check_processor(const Api *api)
 {
     static const char *const needs[] = {NEEDS 0};
@@ -254,6 +255,9 @@ static Status *check_processor(const Api *api)
         if (!has(line + 1, end, needs[n]))
             return api->create_status(FAIL, "the model is compiled for a CPU with " FEATURES
                     ", which this one has not");
+    if (ASK_FOR_TILES)
+        return api->create_status(FAIL, "the model is compiled for a CPU with " FEATURES
+                ", whose tile registers the system does not let this process use");
     return 0;
 }
 

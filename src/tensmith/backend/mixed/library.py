@@ -13,7 +13,7 @@ import numpy as np
 
 from tensmith.backend.mixed.model import region_name
 from tensmith.backend.mixed.regions import Region
-from tensmith.backend.native.emit.loader import linux_flag
+from tensmith.backend.native.emit.loader import ASK_FOR_TILES, TILES, linux_flag
 from tensmith.backend.native.emit.source import print_c
 from tensmith.errors import EngineError
 from tensmith.files import sha256_bytes
@@ -30,6 +30,7 @@ _HEADER = """\
 #define MODEL "{digest}"
 #define NEEDS {needs}
 #define FEATURES "{features}"
+#define ASK_FOR_TILES {ask}
 #define WEIGHTS_BYTES {bytes}u
 #define WEIGHTS_SUM {sum}u
 #define WEIGHTS_WEIGHTED_SUM {weighted}u
@@ -54,6 +55,9 @@ int {run}(const void *weights, const void *const *inputs, void *const *outputs, 
 static const Tensor {run}_inputs[] = {{{inputs}}};
 static const Tensor {run}_outputs[] = {{{outputs}}};
 """
+
+
+_CALL = "syscall({}L, {}L, {}L)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +108,7 @@ class Library:
             digest=digest,
             needs="".join(f'"{linux_flag(name)}", ' for name in needs),
             features=", ".join(needs),
+            ask=_CALL.format(*ASK_FOR_TILES) if TILES.intersection(needs) else "0",
             bytes=self.weights.nbytes,
             sum=_sum(self.weights),
             weighted=_sum(self.weights * order),

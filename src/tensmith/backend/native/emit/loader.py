@@ -44,7 +44,7 @@ _MACHINES = {"arm64": "aarch64", "AMD64": "x86_64"}
 # CPU features as the manifest names them -> as Linux does, where that differs.
 _FLAGS = {"neon": "asimd", "fp16": "asimdhp", "dotprod": "asimddp"}
 # Linux lends tile registers to a process that asks: arch_prctl(ARCH_REQ_XCOMP_PERM, tile data).
-_TILES, _ASK_FOR_TILES = {"amx_int8", "amx_bf16"}, (158, 0x1023, 18)
+TILES, ASK_FOR_TILES = {"amx_int8", "amx_bf16"}, (158, 0x1023, 18)
 
 
 # What lay at the path of a library each time that it was loaded: devices and numbers of files.
@@ -320,8 +320,8 @@ def require_cpu(manifest: dict[str, Any]) -> None:
     lacking = [name for name in manifest["needs"] if flags and linux_flag(name) not in flags]
     if lacking:
         raise ModelError(f"the model needs a CPU with {', '.join(lacking)}, which this one has not")
-    tiles = sorted(_TILES.intersection(manifest["needs"])) if flags else []  # Linux's, and so is the call
-    if tiles and ctypes.CDLL(None).syscall(*map(ctypes.c_long, _ASK_FOR_TILES)) != 0:
+    tiles = sorted(TILES.intersection(manifest["needs"])) if flags else []  # Linux's, and so is the call
+    if tiles and ctypes.CDLL(None).syscall(*map(ctypes.c_long, ASK_FOR_TILES)) != 0:
         raise ModelError(
             f"the model needs {', '.join(tiles)}, which the system does not let this process use"
         )
