@@ -12,6 +12,7 @@ import pytest
 import tensmith
 from lifting import decorated
 from tensmith.errors import UsageError
+from tensmith.lifting import running
 from tensmith.lifting.decorator import LiftWarning, kind_of, module_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.running import installed
@@ -249,3 +250,16 @@ def test_a_number_in_place_of_a_bool_keeps_its_value():
     assert list(decorated.raised_by([1.0], True)) == [2.0]
     with pytest.warns(LiftWarning, match="k must be an integer of 1 bits, not 2"):
         assert list(decorated.raised_by([1.0], 2)) == [3.0]
+
+
+@pytest.mark.parametrize("error", [OSError("no room"), MemoryError(), KeyError("i"), AttributeError("jit")])
+def test_whatever_fails_in_a_lift_the_function_runs_as_written_with_one_warning_a_form(monkeypatch, error):
+    def failing(*given):
+        raise error
+
+    monkeypatch.setattr(running, "load", failing)
+    function = tensmith.lift(decorated.plain.__wrapped__)
+    for given in ([1, 2], [1.0, 2.0]):
+        with pytest.warns(LiftWarning, match=f"plain runs as written: {type(error).__name__}"):
+            assert function(given, 2) == 11
+        assert function(given, 2) == 11

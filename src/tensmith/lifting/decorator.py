@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
-from tensmith.errors import TensmithError, UsageError, nearest
+from tensmith.errors import TensmithError, UsageError, first_line, nearest
 from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
@@ -47,10 +47,11 @@ def lift(function: Any = None, /, *, to: str = "numpy") -> Any:
     value, or, where the function writes to its arguments, the written arrays in parameter order followed by
     the return value. Arguments are never modified.
 
-    A call that a guard refuses, and a function that cannot be lifted, run as written, with one warning
-    (LiftWarning) that names the reason; arguments are then modified as the function does. So do calls whose
-    integers might not fit in 64 bits, those in which a number, on the way or in the end, is not finite where
-    Python may raise, and those that write to what has a second name among the arguments.
+    A call that a guard refuses, or in which the target fails, and a function that cannot be lifted, run as
+    written, with one warning (LiftWarning) for each combination of kinds of arguments, which names the
+    reason; arguments are then modified as the function does. So do calls whose integers might not fit in 64
+    bits, those in which a number, on the way or in the end, is not finite where Python may raise, and those
+    that write to what has a second name among the arguments.
     Helpers and constants of the module are taken as they are at the first call. UsageError for what is no
     function, or a target that does not run from Python.
     """
@@ -83,12 +84,13 @@ class _Lifted:
         self.function, self.to = function, to
         self.signature = inspect.signature(function)
         self.forms: dict[tuple[Any, ...], Callable[..., Any] | None] = {}
-        self.warned = False
+        self.warned: set[tuple[Any, ...]] = set()  # the kinds of arguments of which a reason was given
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         bound = self.signature.bind(*arguments, **named)
         bound.apply_defaults()
         given = bound.arguments
+        key: tuple[Any, ...] = ()
         try:
             kinds = {name: kind_of(value, name) for name, value in given.items()}
             frozen = frozenset(name for name, value in given.items() if isinstance(value, tuple))
@@ -99,17 +101,21 @@ class _Lifted:
             form = self.forms[key]
             if form is not None:
                 return form(*given.values())
-        except (TensmithError, ValueError, TypeError, ImportError) as error:
-            self.warn(error)
+        except LiftWarning:  # where warnings are errors
+            raise
+        except Exception as error:  # compilers, frameworks and memory fail in any way
+            self.warn(error, key)
         return self.function(*arguments, **named)
 
-    def warn(self, error: Exception) -> None:
-        if self.warned:
+    def warn(self, error: Exception, key: tuple[Any, ...]) -> None:
+        if key in self.warned:
             return
-        self.warned = True
+        self.warned.add(key)
         name = getattr(self.function, "__qualname__", "the function")
+        told = isinstance(error, TensmithError | ValueError)
+        reason = str(error) if told else f"{type(error).__name__}: {first_line(error)}"
         where = f" at {error.position}" if isinstance(error, Refusal) and error.position.line else ""
-        warnings.warn(f"{name} runs as written: {error}{where}", LiftWarning, stacklevel=4)
+        warnings.warn(f"{name} runs as written: {reason}{where}", LiftWarning, stacklevel=4)
 
     def lift(self, kinds: Mapping[str, AnyKind], frozen: frozenset[str]) -> Callable[..., Any]:
         """The lifted form for arguments of these kinds; `frozen` are tuples, which nothing may write to."""
