@@ -244,3 +244,12 @@ def grid_written(n: int):
     for row in GRID:
         row[0] = n
     return n
+
+
+def to_count(a: list[float], n: int):
+    found = 0.0
+    i = 0
+    while i < n:
+        found += a[i]
+        i += 1
+    return found

@@ -263,3 +263,10 @@ def test_whatever_fails_in_a_lift_the_function_runs_as_written_with_one_warning_
         with pytest.warns(LiftWarning, match=f"plain runs as written: {type(error).__name__}"):
             assert function(given, 2) == 11
         assert function(given, 2) == 11
+
+
+def test_a_float_for_a_count_is_for_the_function_itself():
+    function = tensmith.lift(decorated.to_count)
+    assert function([1.0, 2.0], 2) == 3
+    with pytest.warns(LiftWarning, match="n is no integer"):
+        assert function([1.0, 2.0], 2.0) == 3

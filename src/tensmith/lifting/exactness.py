@@ -191,6 +191,8 @@ def _overflow(lifted: Lifted, arguments: tuple[Any, ...]) -> str:
             known |= {length_symbol(name, axis): shape[axis] for axis in range(type_.axes)}
         elif array.dtype.kind in "iub":
             known[name] = int(array)
+        elif type_.kind == "int" and array.dtype.kind != "O":
+            return f"{name} is no integer"
         if array.dtype.kind in "iub":
             seen[name] = Interval(int(array.min()), int(array.max())) if array.size else Interval(0, 0)
         elif array.dtype.kind == "O":  # integers beyond 64 bits
