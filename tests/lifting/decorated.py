@@ -253,3 +253,21 @@ def to_count(a: list[float], n: int):
         found += a[i]
         i += 1
     return found
+
+
+def largest_product(a: list[float], b: list[float]):
+    found = 0.0
+    for i in range(len(a)):
+        found = max(found, a[i] * b[i])
+    return 1 if found > 1.0 else 0
+
+
+def heavy_rows(a: list[list[float]], x: list[float]):
+    count = 0
+    for i in range(len(x)):
+        total = 0.0
+        for j in range(i + 1):
+            total += a[i][j] * x[j]
+        if total > 1.0:
+            count += 1
+    return count

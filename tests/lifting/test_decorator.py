@@ -270,3 +270,24 @@ def test_a_float_for_a_count_is_for_the_function_itself():
     assert function([1.0, 2.0], 2) == 3
     with pytest.warns(LiftWarning, match="n is no integer"):
         assert function([1.0, 2.0], 2.0) == 3
+
+
+def test_infinities_that_a_lift_takes_not_to_be_there_are_for_the_function_itself():
+    function = tensmith.lift(decorated.largest_product)
+    assert function([2.0, 5.0], [0.0, 1.0]) == 1 and function([2.0, 0.5], [0.0, 1.0]) == 0
+    with pytest.warns(LiftWarning, match="a holds numbers that are not finite"):
+        assert function([np.inf, 5.0], [0.0, 1.0]) == 1
+    function = tensmith.lift(decorated.largest_product)
+    with pytest.warns(LiftWarning, match="no finite number"):
+        assert function([1e200, 5.0], [1e200, 1.0]) == 1
+    function = tensmith.lift(decorated.heavy_rows)
+    assert function([[2.0, 9.0], [0.0, 3.0]], [1.0, 1.0]) == 2
+    with pytest.warns(LiftWarning, match="x holds numbers that are not finite"):
+        assert function([[2.0, 9.0], [0.0, 3.0]], [1.0, np.inf]) == 2
+
+
+@pytest.mark.skipif(not installed("c"), reason="there is no C compiler")
+def test_a_target_whose_answers_hide_a_number_that_is_not_finite_is_refused():
+    function = tensmith.lift(to="c")(decorated.largest_product)
+    with pytest.warns(LiftWarning, match="may go unseen in c"):
+        assert function([1e200, 5.0], [1e200, 1.0]) == 1

@@ -50,8 +50,8 @@ def lift(function: Any = None, /, *, to: str = "numpy") -> Any:
     A call that a guard refuses, or in which the target fails, and a function that cannot be lifted, run as
     written, with one warning (LiftWarning) for each combination of kinds of arguments, which names the
     reason; arguments are then modified as the function does. So do calls whose integers might not fit in 64
-    bits, those in which a number, on the way or in the end, is not finite where Python may raise, and those
-    that write to what has a second name among the arguments.
+    bits, those in which a number, on the way or in the end, is not finite where Python may raise or do
+    otherwise, and those that write to what has a second name among the arguments.
     Helpers and constants of the module are taken as they are at the first call. UsageError for what is no
     function, or a target that does not run from Python.
     """

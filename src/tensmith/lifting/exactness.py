@@ -1,16 +1,16 @@
 """Calls in which a lifted Python function may do otherwise than Python: they are noticed, and refused.
 
 A lift states what it assumes, and whoever calls a function that is decorated reads no statement. So what
-Python's unbounded integers would hold and 64 bits do not, a number on the way that is not finite where Python
-may raise, and a list under two names are for the function itself. Where nothing would tell such calls from
-others, the lift is refused.
+Python's unbounded integers would hold and 64 bits do not, a number that is not finite where Python may raise
+or the lift takes it to be finite, and a list under two names are for the function itself. Where nothing would
+tell such calls from others, the lift is refused.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,11 @@ _FIRST = frozenset({
     "squeeze", "transpose",
 })  # fmt: skip
 _SHOWING = _FIRST | {"add", "sub", "mul", "neg", "abs", "identity", "matmul", "einsum"}
+# Ops whose value may not be finite where all elements of the operands are.
+_LEAVING = frozenset({
+    "add", "sub", "mul", "div", "mod", "pow", "cast", "reduce_sum", "reduce_prod", "cum_sum", "matmul",
+    "einsum", *ELEMENTARY,
+}) - {"sin", "cos", "tanh", "erf", "atan", "asinh"}  # fmt: skip
 
 
 def exact(form: Callable[..., Any], lifted: Lifted, to: str) -> Callable[..., Any]:
@@ -71,18 +76,22 @@ def exact(form: Callable[..., Any], lifted: Lifted, to: str) -> Callable[..., An
     """
     whole = (INTEGERS(), NARROWED(), REGROUPED(), SIGNED_32())
     unbounded = not set(whole).isdisjoint(lifted.assumes)
-    may_raise = not _RAISES.isdisjoint(excused(lifted.assumes))
+    finite = Excuse.NOT_FINITE in excused(lifted.assumes)
+    may_raise = finite or not _RAISES.isdisjoint(excused(lifted.assumes))
     of_floats = [sentence for sentence in lifted.assumes if sentence not in whole]
-    raising = not _RAISES.isdisjoint(excused(of_floats))
+    raising = finite or not _RAISES.isdisjoint(excused(of_floats))
     _check_noticed(lifted, to)
     names = [parameter.name for parameter in lifted.function.parameters]
     written = [name for name, type_ in lifted.function.arrays.items() if type_.written]
     numpy = to == "numpy"
     plain = inspect.unwrap(form) if numpy else form  # without an errstate of its own
+    do = "do otherwise" if finite else "raise"
     how: Any = "raise" if numpy and raising else "ignore"
 
     def call(*arguments: Any) -> Any:
         if reason := _shared(written, dict(zip(names, arguments))):
+            raise ValueError(reason)
+        if finite and (reason := _infinite(lifted, arguments)):
             raise ValueError(reason)
         if unbounded and (reason := _overflow(lifted, arguments)):
             raise ValueError(reason)
@@ -90,9 +99,9 @@ def exact(form: Callable[..., Any], lifted: Lifted, to: str) -> Callable[..., An
             with np.errstate(divide=how, over=how, invalid=how, under="ignore"):
                 found = plain(*arguments)
         except ArithmeticError as error:
-            raise ValueError(f"a step has no finite number ({error}), where Python may raise") from error
+            raise ValueError(f"a step has no finite number ({error}), where Python may {do}") from error
         if may_raise and not _finite(found):
-            raise ValueError("an answer is no finite number, where Python may raise")
+            raise ValueError(f"an answer is no finite number, where Python may {do}")
         return found
 
     return call
@@ -102,8 +111,9 @@ def exact(form: Callable[..., Any], lifted: Lifted, to: str) -> Callable[..., An
 
 
 def _check_noticed(lifted: Lifted, to: str) -> None:
-    """Refuse what Python raises for, where neither the arguments nor a number tell. NumPy itself says where a
-    step has no finite number; elsewhere it has to be in the answer."""
+    """Refuse what Python raises for, and numbers that a lift takes to be finite, where neither the arguments
+    nor a number tell. NumPy itself says where a step has no finite number, unless that is an einsum;
+    elsewhere it has to be in the answer."""
     if Excuse.ASSERTION in excused(lifted.assumes):
         raise Refusal("an assertion is taken to hold, and a call cannot check it; test it in the caller")
     if any(map(RANGE.matches, lifted.assumes)):
@@ -114,20 +124,24 @@ def _check_noticed(lifted: Lifted, to: str) -> None:
         raise Refusal("log2 and log10 are computed from rounded quotients; do not round or compare them")
     if to == "onnx" and lifted.requires:
         raise Refusal(f"a model does not check that {lifted.requires[0].text}; lift it to numpy")
-    if to != "numpy" and _hidden(lifted):
-        raise Refusal(f"what Python raises for on the way may go unseen in {to}; lift it to numpy")
-
-
-def _hidden(lifted: Lifted) -> bool:
-    """Whether a step may have no finite number, and the answers finite ones all the same."""
-    program = lifted.program
     raising = set[str]().union(*(ops for sentence, ops in _RAISING if sentence in lifted.assumes))
+    if to != "numpy" and _hidden(lifted, raising):
+        raise Refusal(f"what Python raises for on the way may go unseen in {to}; lift it to numpy")
+    leaving = _LEAVING if to != "numpy" else frozenset({"einsum"})
+    if Excuse.NOT_FINITE in excused(lifted.assumes) and _hidden(lifted, leaving):
+        more = "; lift it to numpy" if to != "numpy" else ""
+        raise Refusal(f"numbers on the way that are not finite may go unseen in {to}{more}")
+
+
+def _hidden(lifted: Lifted, ops: Set[str]) -> bool:
+    """Whether a step of these may have no finite number, and the answers finite ones all the same."""
+    program = lifted.program
     seen = {output.name for output in lifted.outputs if program.type(output.name).floating}
     for node in reversed(program.nodes):
         if node.output in seen and node.op in _SHOWING:
             operands = node.inputs[:1] if node.op in _FIRST else node.inputs
             seen |= {name for name in operands if _has_part(program, node, name)}
-    steps = [node for node in program.nodes if node.op in raising and node.output not in seen]
+    steps = [node for node in program.nodes if node.op in ops and node.output not in seen]
     return any(_may_raise(program, node) for node in steps)
 
 
@@ -178,6 +192,16 @@ def _parts(value: Any) -> Iterator[Any]:
 
 def _writeable(part: Any) -> bool:
     return bool(part.flags.writeable) if isinstance(part, np.ndarray) else isinstance(part, list)
+
+
+def _infinite(lifted: Lifted, arguments: tuple[Any, ...]) -> str:
+    """Why what is taken to be finite is not; "" where all floats are."""
+    read = {each.scalar if each.view is None else each.view.array for each in lifted.inputs}
+    for name, value in fields(lifted.function, arguments).items():
+        array = np.asarray(value)
+        if name in read and array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f"{name} holds numbers that are not finite, and the lift takes them to be"
+    return ""
 
 
 def _overflow(lifted: Lifted, arguments: tuple[Any, ...]) -> str:
