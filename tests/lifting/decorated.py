@@ -271,3 +271,13 @@ def heavy_rows(a: list[list[float]], x: list[float]):
         if total > 1.0:
             count += 1
     return count
+
+
+def named_otherwise(k: int):
+    """A function whose name is not that of its def."""
+
+    def times(x: int) -> int:
+        return x * k
+
+    times.__name__ = f"times_{k}"
+    return times

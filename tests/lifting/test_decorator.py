@@ -291,3 +291,7 @@ def test_a_target_whose_answers_hide_a_number_that_is_not_finite_is_refused():
     function = tensmith.lift(to="c")(decorated.largest_product)
     with pytest.warns(LiftWarning, match="may go unseen in c"):
         assert function([1e200, 5.0], [1e200, 1.0]) == 1
+
+
+def test_a_function_may_have_another_name_than_its_def():
+    assert tensmith.lift(decorated.named_otherwise(3))(5) == 15

@@ -125,8 +125,7 @@ class _Lifted:
         from tensmith.lifting.source.python.read import read_function
 
         module = module_of(self.function)
-        name = self.function.__name__
-        node = module.functions[name]
+        name, node = next(iter(module.functions.items()))  # the function itself
         parameters = (*node.args.posonlyargs, *node.args.args)
         annotated = {argument.arg for argument in parameters if argument.annotation is not None}
         given = {
@@ -216,7 +215,7 @@ def reached(function: Callable[..., Any]) -> Surroundings:
             if found.values.setdefault(name, space[name]) is not space[name]:
                 found.opaque.add(name)  # two functions mean different things by it
             helper = found.add(name, space[name], node, current.__module__)
-            if helper is not None and helper.__name__ not in found.functions:
+            if helper is not None and helper.__code__.co_name not in found.functions:
                 waiting.append(helper)
     return found
 
@@ -237,7 +236,7 @@ class Surroundings:
         if isinstance(value, types.ModuleType):
             self.imports[name] = value.__name__
         elif isinstance(value, types.FunctionType) and value.__module__ == home:
-            if value.__name__ == name:
+            if value.__code__.co_name == name:
                 return value
             self.opaque.add(name)
         elif isinstance(value, types.BuiltinFunctionType | types.FunctionType | np.ufunc):
