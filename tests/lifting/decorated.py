@@ -281,3 +281,10 @@ def named_otherwise(k: int):
 
     times.__name__ = f"times_{k}"
     return times
+
+
+def total_of_whole(x: list[int]):
+    found = 0
+    for v in x:
+        found += v
+    return found

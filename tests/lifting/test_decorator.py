@@ -295,3 +295,10 @@ def test_a_target_whose_answers_hide_a_number_that_is_not_finite_is_refused():
 
 def test_a_function_may_have_another_name_than_its_def():
     assert tensmith.lift(decorated.named_otherwise(3))(5) == 15
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_numbers_of_numpy_keep_their_type_under_annotations_of_pythons():
+    with pytest.warns(LiftWarning, match="may not fit"):
+        assert tensmith.lift(decorated.total_of_whole)(list(np.array([200, 100], np.uint8))) == 44
+    assert tensmith.lift(decorated.closed(3))(np.uint8(5)).dtype == np.uint8

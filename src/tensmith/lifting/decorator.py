@@ -22,7 +22,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.runnable import RUNNABLE
 
 if TYPE_CHECKING:
-    from tensmith.lifting.source.python.kinds import AnyKind, ArrayKind
+    from tensmith.lifting.source.python.kinds import AnyKind, ArrayKind, NumberKind
     from tensmith.lifting.source.python.module import Module
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -129,9 +129,7 @@ class _Lifted:
         parameters = (*node.args.posonlyargs, *node.args.args)
         annotated = {argument.arg for argument in parameters if argument.annotation is not None}
         given = {
-            name: kind
-            for name, kind in kinds.items()
-            if name not in annotated or getattr(kind, "numpy", False)
+            name: kind for name, kind in kinds.items() if name not in annotated or not _element(kind).weak
         }
         found = read_function(module, name, given)
         for parameter in () if isinstance(found, Refusal) else found.parameters:
@@ -182,12 +180,19 @@ def _kind_of_list(values: Sequence[Any], name: str) -> ArrayKind:
     first = kinds.pop()
     if not kinds:
         rank = first.rank if isinstance(first, ArrayKind) else 0
-        return ArrayKind(first.element if isinstance(first, ArrayKind) else first, rank + 1)
+        return ArrayKind(_element(first), rank + 1)
     if all(isinstance(kind, ArrayKind) and kind.element.weak for kind in (first, *kinds)):
         ranks = {kind.rank for kind in (first, *kinds) if isinstance(kind, ArrayKind)}
         if len(ranks) == 1:
             return ArrayKind(PY_FLOAT, ranks.pop() + 1)
     raise Refusal(f"{name} mixes kinds of elements; pass numbers of one type, or rows of them")
+
+
+def _element(kind: AnyKind) -> NumberKind:
+    """The kind of the numbers, which are NumPy's own where it is not weak."""
+    from tensmith.lifting.source.python.kinds import ArrayKind
+
+    return kind.element if isinstance(kind, ArrayKind) else kind
 
 
 _CALL = _wrapper(len, None).__code__  # type: ignore[arg-type]
