@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
+from typing import List  # noqa: UP035
 
 import numpy as np
 from numpy.typing import NDArray
@@ -287,4 +289,11 @@ def total_of_whole(x: list[int]):
     found = 0
     for v in x:
         found += v
+    return found
+
+
+def typed(x: List[float], y: Sequence[float], z: NDArray[np.float64]):  # noqa: UP006
+    found = 0.0
+    for i in range(len(x)):
+        found += x[i] * y[i] * z[i]
     return found

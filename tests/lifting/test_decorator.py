@@ -63,7 +63,7 @@ def test_a_guard_that_refuses_runs_the_original_and_says_so_once():
 
 
 def test_what_cannot_be_lifted_runs_as_written_with_the_reason():
-    with pytest.warns(LiftWarning, match="a return inside a loop.* at 5"):
+    with pytest.warns(LiftWarning, match="a return inside a loop.* at 6"):
         assert decorated.early([1, -1]) == 1
     assert decorated.early([1]) == 0
     with pytest.warns(LiftWarning):
@@ -302,3 +302,7 @@ def test_numbers_of_numpy_keep_their_type_under_annotations_of_pythons():
     with pytest.warns(LiftWarning, match="may not fit"):
         assert tensmith.lift(decorated.total_of_whole)(list(np.array([200, 100], np.uint8))) == 44
     assert tensmith.lift(decorated.closed(3))(np.uint8(5)).dtype == np.uint8
+
+
+def test_types_that_are_imported_by_name_are_known():
+    assert tensmith.lift(decorated.typed)([1.0, 2.0], [1.0, 2.0], [1.0, 2.0]) == 9

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections.abc
 import functools
 import inspect
 import textwrap
 import types
+import typing
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
+import numpy.typing
 
 from tensmith.errors import TensmithError, UsageError, first_line, nearest
 from tensmith.formula.expr import SourcePosition
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _SMALL = (bool, int, float)
+_TYPING = (typing, collections.abc, np, numpy.typing)  # whose names stand in annotations
 
 
 class LiftWarning(UserWarning):
@@ -248,6 +252,8 @@ class Surroundings:
             self.imports[name] = f"{getattr(value, '__module__', None) or 'numpy'}.{value.__name__}"
         elif (constant := _literal(value, node)) is not None:
             self.constants[name] = constant
+        elif source := next((each for each in _TYPING if vars(each).get(name, self) is value), None):
+            self.imports[name] = f"{source.__name__}.{name}"
         elif value is not getattr(builtins, name, None):
             self.opaque.add(name)
         return None
