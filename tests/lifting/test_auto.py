@@ -77,6 +77,11 @@ def test_a_compiler_that_is_not_there_fails_c_alone(monkeypatch):
     assert set(files) == {"numpy"} and "CC is 'no-such-compiler'" in json.dumps(c)
 
 
+def test_a_nan_agrees_with_a_nan():
+    assert auto._agree([np.array([np.nan, 1.0])], [np.array([np.nan, 1.0])])
+    assert not auto._agree([np.array([np.nan, 1.0])], [np.array([0.0, 1.0])])
+
+
 def test_the_fastest_comes_first(monkeypatch):
     monkeypatch.setattr(auto, "CANDIDATES", ("numpy", "onnx", "tpc"))
     monkeypatch.setattr(auto, "_SECONDS", 0.01)
