@@ -297,3 +297,10 @@ def typed(x: List[float], y: Sequence[float], z: NDArray[np.float64]):  # noqa: 
     for i in range(len(x)):
         found += x[i] * y[i] * z[i]
     return found
+
+
+RATE = np.float64(0.5)
+
+
+def rated(x: NDArray[np.float32]):
+    return [v * RATE for v in x]

@@ -306,3 +306,8 @@ def test_numbers_of_numpy_keep_their_type_under_annotations_of_pythons():
 
 def test_types_that_are_imported_by_name_are_known():
     assert tensmith.lift(decorated.typed)([1.0, 2.0], [1.0, 2.0], [1.0, 2.0]) == 9
+
+
+def test_a_number_of_numpy_in_the_module_is_none_of_pythons():
+    with pytest.warns(LiftWarning, match="RATE"):
+        assert tensmith.lift(decorated.rated)(np.ones(2, np.float32))[0].dtype == np.float64

@@ -284,7 +284,7 @@ def _definition(function: Callable[..., Any]) -> ast.FunctionDef | ast.AsyncFunc
 
 def _literal(value: Any, node: ast.AST) -> ast.expr | None:
     """A global's value as a literal."""
-    if isinstance(value, _SMALL):
+    if type(value) in _SMALL:  # NumPy's float64 is a float, and divides by 0
         return ast.copy_location(ast.Constant(value), node)
     if isinstance(value, list | tuple) and value and len(value) <= 256:
         parts = [_literal(part, node) for part in value]
