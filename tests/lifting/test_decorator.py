@@ -311,3 +311,8 @@ def test_types_that_are_imported_by_name_are_known():
 def test_a_number_of_numpy_in_the_module_is_none_of_pythons():
     with pytest.warns(LiftWarning, match="RATE"):
         assert tensmith.lift(decorated.rated)(np.ones(2, np.float32))[0].dtype == np.float64
+
+
+def test_an_array_without_axes_is_no_number():
+    with pytest.raises(Refusal, match="an array without axes"):
+        kind_of(np.array(1.0), "a")

@@ -163,7 +163,11 @@ def kind_of(value: Any, name: str) -> AnyKind:
         dtype = value.dtype.name
         if dtype not in DTYPES:
             raise Refusal(f"{name} holds {dtype}; pass int, float or bool of 8 to 64 bits")
-        return ArrayKind(DTYPES[dtype], value.ndim, True) if value.ndim else DTYPES[dtype]
+        if isinstance(value, np.generic):
+            return DTYPES[dtype]
+        if value.ndim == 0:
+            raise Refusal(f"{name} is an array without axes, which may be written; pass a number")
+        return ArrayKind(DTYPES[dtype], value.ndim, True)
     own = {bool: PY_BOOL, int: PY_INT, float: PY_FLOAT}
     if type(value) in own:
         return own[type(value)]
