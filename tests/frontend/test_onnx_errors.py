@@ -128,6 +128,20 @@ def _function_bomb(m: onnx.ModelProto) -> None:
     m.opset_import.append(helper.make_opsetid("d", 1))
 
 
+def _functions(own: dict[str, int], *imports: dict[str, int]) -> Callable[[onnx.ModelProto], None]:
+    """A chain of calls, of functions with those imports."""
+
+    def change(m: onnx.ModelProto) -> None:
+        m.opset_import.extend(helper.make_opsetid(*each) for each in {"d": 1, **own}.items())
+        for number, each in enumerate(imports):
+            node = helper.make_node("Binarizer", ["a"], ["b"], domain="ai.onnx.ml")
+            opsets = [helper.make_opsetid(*entry) for entry in {"": 18, **each}.items()]
+            m.functions.append(helper.make_function("d", f"F{number}", ["a"], ["b"], [node], opsets))
+            m.graph.node.append(helper.make_node(f"F{number}", ["x"], [f"q{number}"], domain="d"))
+
+    return change
+
+
 def _huge_sparse(m: onnx.ModelProto) -> None:
     values = helper.make_tensor("s", FLOAT, [1], [1.0])
     at = helper.make_tensor("i", TensorProto.INT64, [1], [0])
@@ -163,6 +177,14 @@ def _huge_sparse(m: onnx.ModelProto) -> None:
         (_sequence_input, "input 'x' is not a tensor of a known type; export the model with tensor inputs"),
         (_recursive_function, "function 'F' calls itself or nests too deeply"),
         (_function_bomb, "inlining its functions gives over 1000000 nodes"),
+        (
+            _functions({"ai.onnx.ml": 4}, {"ai.onnx.ml": 3}),
+            r"function 'F0' cannot be inlined: it imports 'ai.onnx.ml' 3, and the model 4; export it without",
+        ),
+        (
+            _functions({}, {"ai.onnx.ml": 3}, {"ai.onnx.ml": 4}),
+            r"function 'F1' imports 'ai.onnx.ml' 4, and another one 3; export it without",
+        ),
         (_huge_sparse, "is sparse with shape .* for 1 values; refused"),
     ],
 )

@@ -159,6 +159,21 @@ def test_subgraph_captures_are_inputs_and_functions_are_inlined() -> None:
         np.testing.assert_array_equal(interpret(program, {"x": x, "flag": np.array(flag)})["y"], want)
 
 
+def test_what_functions_alone_import_the_model_imports() -> None:
+    text = """
+        <ir_version: 8, opset_import: ["local" : 1]>
+        rows (float[2, 3] x) => (float[2, 3] y) { y = local.larger (x) }
+        <domain: "local", opset_import: ["" : 12, "ai.onnx.ml" : 3]>
+        larger (a) => (b) { s = ai.onnx.ml.Binarizer (a)  c = Relu (s)  b = Softmax <axis = 0> (c) }
+    """
+    proto = to_onnx(read_onnx(parser.parse_model(text)))
+    opsets = {entry.domain: entry.version for entry in proto.opset_import}
+    assert opsets == {"": 13, "ai.onnx.ml": 3, "local": 1}
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    shares = np.exp(X > 0)  # of all rows, as Softmax of opset 12 has them
+    np.testing.assert_allclose(session.run(None, {"x": X})[0], shares / shares.sum(), rtol=1e-3)
+
+
 def test_renaming_around_opaque_nodes_reaches_into_their_subgraphs() -> None:
     program = read_onnx(parser.parse_model(CONTROL))
     scaled = program.producers["y"].inputs[1]

@@ -61,8 +61,7 @@ def parse_onnx(data: bytes, label: str) -> onnx.ModelProto:
 def _checked(file: OnnxFile) -> OnnxFile:
     if not file.model.HasField("graph") or not file.model.opset_import:
         raise ModelError(f"{file.label} is not an ONNX model: it holds no graph or no opset; export it again")
-    version = file.opsets.get("", NEWEST_OPSET)
-    if version > NEWEST_OPSET:
+    if (version := file.opsets.get("", NEWEST_OPSET)) > NEWEST_OPSET:
         raise ModelError(
             f"{file.label} is at opset {version}, newer than the {NEWEST_OPSET} this onnx package knows; "
             "update the package, or export the model at an older opset"
@@ -70,6 +69,6 @@ def _checked(file: OnnxFile) -> OnnxFile:
     check_fields(file.model, file.label)
     if file.model.functions:
         file = replace(file, model=inlined(file.model, file.label))
-    if version < OLDEST_OPSET:
+    if (version := file.opsets.get("", NEWEST_OPSET)) < OLDEST_OPSET:
         file = replace(file, model=converted(file.model, version, file.label))
     return file

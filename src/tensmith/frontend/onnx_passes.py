@@ -192,13 +192,44 @@ def inlined(model: onnx.ModelProto, label: str) -> onnx.ModelProto:
         raise ModelError(
             f"{label} has local functions that cannot be inlined: {reason}; export it without"
         ) from error
+    imports = _brought(model, found.graph.node, label)
+    found.opset_import.extend(onnx.helper.make_opsetid(*each) for each in imports.items())
     del found.functions[:]
     return found
 
 
+def _brought(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], label: str) -> dict[str, int]:
+    """Domains of inlined nodes, with their versions, that functions import and the model does not.
+
+    ModelError where two of them differ, or a function is still called: one that imports another version of a
+    domain than the model does, which nothing converts.
+    """
+    called = {(node.domain, node.op_type, node.overload) for node in all_nodes(nodes)}
+    used = {standard_domain(domain) for domain, _, _ in called}
+    own, found = _versions(model.opset_import), dict[str, int]()
+    for function in model.functions:
+        where, imports = f"{label}: function '{function.name}'", _versions(function.opset_import)
+        if (function.domain, function.name, function.overload) in called:
+            differ = [name for name in imports if name and imports[name] != own.get(name, imports[name])]
+            told = ", ".join(f"'{name}' {imports[name]}, and the model {own[name]}" for name in differ)
+            raise ModelError(f"{where} cannot be inlined: it imports {told or 'too much'}; export it without")
+        for name in sorted(imports.keys() & used - own.keys()):
+            if found.setdefault(name, imports[name]) != imports[name]:
+                raise ModelError(
+                    f"{where} imports '{name or 'ai.onnx'}' {imports[name]}, and another one {found[name]}; "
+                    "export it without"
+                )
+    return found
+
+
+def _versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """Domain -> version, the default domain as ""."""
+    return {standard_domain(each.domain): each.version for each in imports}
+
+
 def _opset(imports: Iterable[onnx.OperatorSetIdProto]) -> int:
     """The version of the default domain; the newest where none is said."""
-    return next((each.version for each in imports if standard_domain(each.domain) == ""), NEWEST_OPSET)
+    return _versions(imports).get("", NEWEST_OPSET)
 
 
 def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:
