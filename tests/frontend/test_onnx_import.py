@@ -381,6 +381,18 @@ def test_numbers_that_were_attributes_have_the_type_of_what_they_meet(
     np.testing.assert_array_equal(found, want)
 
 
+@pytest.mark.parametrize("opset", [2, 10])
+def test_a_padding_that_takes_no_number_may_state_one(opset: int) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Pad", ["x"], ["y"], mode="reflect", pads=[0, 1, 0, 0], value=2.0)], "g",
+        [helper.make_tensor_value_info("x", FLOAT, [2, 3])],
+        [helper.make_tensor_value_info("y", FLOAT, [2, 4])],
+    )  # fmt: skip
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=5)
+    found = interpret(read_onnx(proto), {"x": X})["y"]
+    np.testing.assert_array_equal(found, np.pad(X, ((0, 0), (1, 0)), "reflect"))
+
+
 def test_numbers_of_other_domains_are_as_they_were() -> None:
     half = TensorProto.FLOAT16
     graph = helper.make_graph(

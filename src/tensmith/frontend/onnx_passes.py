@@ -114,6 +114,10 @@ def _set_right(
         if standard_domain(node.domain) == "":
             if node.op_type == "Resize":
                 _state_positions(node, constants, version, label)
+            if node.op_type == "Pad":  # of a mode that takes no number
+                stated = [attribute for attribute in node.attribute if attribute.name != "value"]
+                del node.attribute[:]
+                node.attribute.extend(stated)
             _type_numbers(node, constants, types)
         for inner in subgraphs(node):
             _set_right(inner, constants, types, version, label)
