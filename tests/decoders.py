@@ -22,12 +22,14 @@ def decoder(
     scaled: bool = False,
     word: float = 0.0,
     most: int = MOST,
+    small: bool = False,
 ) -> Path:
     """Two layers of attention over learned positions, as exporters write them.
 
     mask: -inf in a triangle, expanded or filled, or chosen by comparing positions. merged: products on
     [batch * length, width]. ahead: what is so far ahead is seen. scaled: queries grow with the length beyond
-    32. word: added to the last logit. most: tokens that there are positions for.
+    32. word: added to the last logit. most: tokens that there are positions for. small: these are counted in
+    32 bits.
     """
     random = np.random.default_rng(0)
     nodes: list[onnx.NodeProto] = []
@@ -56,7 +58,9 @@ def decoder(
     batch = add("Shape", "ids", start=0, end=1)
     length = add("Shape", "ids", start=1, end=2)
     count = add("Squeeze", length, zero)
-    places = add("Range", constant("start", np.array(0)), count, constant("step", np.array(1)))
+    kind = np.int32 if small else np.int64
+    count = add("Cast", count, to=TensorProto.INT32) if small else count
+    places = add("Range", constant("start", kind(0)), count, constant("step", kind(1)))
     x = add("Gather", weight("words", VOCABULARY, WIDTH), "ids")
     x = add("Add", x, add("Gather", weight("positions", most, WIDTH), places))
     square = add("Concat", length, length, axis=0)

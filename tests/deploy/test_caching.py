@@ -100,6 +100,10 @@ def test_words_chosen_by_ones_and_zeros(tmp_path: Path) -> None:
     assert made(tmp_path / "hot.onnx", tmp_path / "c.onnx").compared.apart < 1e-5
 
 
+def test_positions_counted_in_32_bits(tmp_path: Path) -> None:
+    assert made(decoder(tmp_path / "d.onnx", small=True), tmp_path / "c.onnx").compared.apart < 1e-5
+
+
 def test_what_looks_ahead_is_refused(tmp_path: Path) -> None:
     source = decoder(tmp_path / "d.onnx", causal=False)
     with pytest.raises(ModelError, match="look at later ones"):

@@ -22,6 +22,7 @@ from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program, TensorType, make_node
 from tensmith.ir.builder import ProgramBuilder
 from tensmith.ir.edits import in_order
+from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.shape import Expand, Renaming, Transpose
 from tensmith.rewrite.tokens.row_rules import ALL, NEW, Rows, inputs_for, is_of
@@ -262,6 +263,8 @@ class _Caching:
         if all(isinstance(each, (int, np.integer, bool, np.bool_)) for each in flat.tolist()):
             return self.build.constant("sizes", np.asarray(value).astype(type_.numpy))
         joined = self.build.add("concat", [self._size(each, ALL) for each in flat], "sizes", axis=0)
+        if type_.dtype != "i64":
+            joined = self.build.add("cast", (joined,), "sizes", to=ELEMENT_CODES[type_.dtype])
         shape = self.build.constant("shape", np.array(np.shape(value), np.int64))
         return self.build.add("reshape", (joined, shape), "sizes")
 
