@@ -26,10 +26,10 @@ def decoder(
 ) -> Path:
     """Two layers of attention over learned positions, as exporters write them.
 
-    mask: -inf in a triangle, expanded or filled, or chosen by comparing positions. merged: products on
-    [batch * length, width]. ahead: what is so far ahead is seen. scaled: queries grow with the length beyond
-    32. word: added to the last logit. most: tokens that there are positions for. small: these are counted in
-    32 bits.
+    mask: -inf in a triangle, expanded or filled, or chosen by comparing positions, or sliced from a table, as
+    positions are then. merged: products on [batch * length, width]. ahead: what is so far ahead is seen.
+    scaled: queries grow with the length beyond 32. word: added to the last logit. most: tokens that there are
+    positions for. small: these are counted in 32 bits.
     """
     random = np.random.default_rng(0)
     nodes: list[onnx.NodeProto] = []
@@ -62,7 +62,9 @@ def decoder(
     count = add("Cast", count, to=TensorProto.INT32) if small else count
     places = add("Range", constant("start", kind(0)), count, constant("step", kind(1)))
     x = add("Gather", weight("words", VOCABULARY, WIDTH), "ids")
-    x = add("Add", x, add("Gather", weight("positions", most, WIDTH), places))
+    table = weight("positions", most, WIDTH)
+    here = add("Slice", table, zero, length, zero) if mask == "sliced" else add("Gather", table, places)
+    x = add("Add", x, here)
     square = add("Concat", length, length, axis=0)
     if mask in ("triangle", "filled"):
         never = constant("never", np.array(-np.inf, np.float32))
@@ -71,6 +73,9 @@ def decoder(
             value = numpy_helper.from_array(np.array([-np.inf], np.float32))
             full = add("ConstantOfShape", square, value=value)
         hidden = add("Trilu", full, constant("above", np.array(1)), upper=1)
+    elif mask == "sliced":
+        later = constant("later", np.triu(np.full((most, most), -3e38, np.float32), 1))
+        hidden = add("Slice", later, constant("corner", np.array([0, 0])), square)
     else:
         rows, columns = add("Unsqueeze", places, one), add("Unsqueeze", places, zero)
         seen = add("LessOrEqual", columns, rows) if causal else add("GreaterOrEqual", columns, rows)

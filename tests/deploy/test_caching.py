@@ -21,7 +21,7 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.cli.cache import cache
 from tensmith.data import as_dataset, split
 from tensmith.deploy.caching import CachedDecoder, apart, cached_decoder
-from tensmith.deploy.generation import TokenDecoder
+from tensmith.deploy.generation import GREEDY, TokenDecoder
 from tensmith.deploy.slots import SlotDecoders
 from tensmith.engine.base import ENGINES
 from tensmith.errors import EngineError, ModelError, OutputError
@@ -29,6 +29,8 @@ from tensmith.evaluate.calibrator import Calibrator
 from tensmith.frontend.onnx import read_onnx
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
+from tensmith.rewrite.tokens.caching import with_slots
+from tensmith.rewrite.trail import simplify
 
 
 def made(path: Path, target: Path) -> CachedDecoder:
@@ -102,6 +104,20 @@ def test_words_chosen_by_ones_and_zeros(tmp_path: Path) -> None:
 
 def test_positions_counted_in_32_bits(tmp_path: Path) -> None:
     assert made(decoder(tmp_path / "d.onnx", small=True), tmp_path / "c.onnx").compared.apart < 1e-5
+
+
+def test_a_text_ends_where_its_tables_do(tmp_path: Path) -> None:
+    source = decoder(tmp_path / "d.onnx", mask="sliced", most=40)
+    found = made(source, tmp_path / "c.onnx")
+    assert found.compared.apart < 1e-5 and found.compared.tokens == 37
+    said = found.steps([3, 1], 60, GREEDY)
+    assert len([next(said) for _ in range(39)]) == 39
+    with pytest.raises(EngineError, match="the model has no positions for 41 tokens"):
+        next(said)
+    program = simplify(read_onnx(source)).program
+    with_slots(program, 40)
+    with pytest.raises(ModelError, match="ends at 41 for 41 tokens, behind its 40 rows"):
+        with_slots(program, 41)
 
 
 def test_what_looks_ahead_is_refused(tmp_path: Path) -> None:

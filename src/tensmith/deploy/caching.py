@@ -104,18 +104,21 @@ def cached_decoder(
 
 def compared_on(made: CachedDecoder, text: Sequence[int], seed: int) -> CacheComparison:
     """A random text in parts, each against the original on all up to there: a row of a longer text would
-    not tell what looks ahead, or changes with the length."""
+    not tell what looks ahead, or changes with the length. Where the original has no room for a part, the text
+    ends with a shorter one."""
     original = made.original
     known = np.random.default_rng(seed).integers(0, original.vocabulary or _WORDS, sum(text)).tolist()
-    state, fed, worst = made.nothing(), 0, 0.0
-    for part in text:
+    state, fed, worst, parts = made.nothing(), 0, 0.0, list(text)
+    while parts:
+        part = parts.pop(0)
         looked_at = range(1, part + 1) if text in _SHORT else (part,)
         try:
             expected = [original.rows(known[: fed + number])[-1] for number in looked_at]
         except EngineError:
             if fed < _FEWEST:
                 raise
-            break
+            parts = [part // 2] if part > 1 else []
+            continue
         rows, state = made.new_rows(known[: fed + part], fed, state)
         off = [apart(rows[number - 1], row) for number, row in zip(looked_at, expected)]
         fed, worst = fed + part, max(worst, *off)

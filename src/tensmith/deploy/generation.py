@@ -18,7 +18,7 @@ import numpy as np
 
 from tensmith.engine.base import Session
 from tensmith.engine.signature import TensorSpec
-from tensmith.errors import ModelError, UsageError
+from tensmith.errors import EngineError, ModelError, UsageError
 from tensmith.formula.arith import Array
 
 # What a decoder keeps from one token to the next: caches by their inputs, or a text of its own kind.
@@ -176,6 +176,8 @@ class TokenDecoder:
         step = self._most or len(known)
         for at in range(fed, len(known), step):
             found = self._run(known[at : at + step], at, after)
+            if not len(found[self.logits][0]):  # of a table of positions, what lies behind its end is nothing
+                raise EngineError(f"the model has no positions for {at + 1} tokens")
             rows.append(found[self.logits][0])
             after = {name: found[o] for name, o in self.caches.items()}
         return np.concatenate(rows), after

@@ -25,6 +25,8 @@ from tensmith.ir.edits import in_order
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.shape import Expand, Renaming, Transpose
+from tensmith.ir.ops.sizes import as_dims
+from tensmith.ir.ops.slicing import Slice
 from tensmith.rewrite.tokens.row_rules import ALL, NEW, Rows, inputs_for, is_of
 from tensmith.rewrite.tokens.rows import MASK, TokenRows
 
@@ -154,7 +156,21 @@ class _Caching:
         inputs = [self.value(n, (ALL,) * len(self.rows.axes(n))) if n else "" for n in node.inputs]
         if node.traits.measures:
             raise ModelError(f"{node.label} measures '{node.inputs[0]}' in a way that is not known")
+        if self.capacity and is_of(node, Slice):
+            self._demand_rows(node, self.capacity)
         return self._again(node, name, inputs)
+
+    def _demand_rows(self, node: Node, capacity: int) -> None:
+        """ModelError where a slice ends behind its axis: what it takes would be fewer rows than there are."""
+        ends, axes = (self.program.facts[name].value if name else None for name in (*node.inputs, "")[2:4])
+        sizes = self.program.type(node.inputs[0]).dims
+        for place, end in enumerate(() if ends is None else as_dims(ends)):
+            size = sizes[place if axes is None else axes[place]]
+            if not isinstance(size, int) or Poly.of(end).symbols() != {self.rows.length}:
+                continue
+            last = Poly.of(end).evaluate({self.rows.length: capacity})
+            if last > size:
+                raise ModelError(f"{node.label} ends at {last} for {capacity} tokens, behind its {size} rows")
 
     def _triangle(self, node: Node, rows: Rows) -> str:
         """Of a triangle of all rows the new ones: its diagonal lies further right."""
