@@ -180,13 +180,17 @@ def _dtype(program: Program, name: str) -> str:
 
 
 def _attributes(node: Node, version: int) -> dict[str, Any]:
-    """Attributes that must be written: not None, and not the default of that opset."""
+    """Attributes that must be written: not None, and not the default of that opset. Of a domain without
+    schemas all are, as versions of its engine may differ in what they take for granted."""
     op = node.definition
+    schema = find_schema(op.domain, op.onnx, version)
     written = {}
     for name, value in node.attrs.items():
         default = op.attributes.get(name, REQUIRED)
         if value is not None and (
-            default is REQUIRED or value != schema_default(op.domain, op.onnx, version, name, default)
+            default is REQUIRED
+            or schema is None
+            or value != schema_default(op.domain, op.onnx, version, name, default)
         ):
             written[name] = value
     return written

@@ -74,6 +74,14 @@ def test_it_goes_back_as_it_came() -> None:
     assert sorted(map(str, old.attribute)) == sorted(map(str, new.attribute))
 
 
+def test_bits_that_go_without_saying_are_said() -> None:
+    model = packed_model(96)
+    (bits,) = (each for each in model.graph.node[0].attribute if each.name == "bits")
+    model.graph.node[0].attribute.remove(bits)
+    written = to_onnx(read_onnx(model)).graph.node[0].attribute
+    assert sorted(map(str, written)) == sorted(map(str, packed_model(96).graph.node[0].attribute))
+
+
 def test_wrong_sizes_and_uses_that_are_not_claimed() -> None:
     model = packed_model(96)
     model.graph.initializer[1].dims[0] -= 1

@@ -30,7 +30,7 @@ def unpacked(attrs: Attrs, packed: Array, scales: Array, zeros: Array | None) ->
     "matmul_n_bits",
     onnx="MatMulNBits",
     domain="com.microsoft",
-    attributes={"K": REQUIRED, "N": REQUIRED, "bits": REQUIRED, "block_size": REQUIRED, "accuracy_level": 0},
+    attributes={"K": REQUIRED, "N": REQUIRED, "bits": 4, "block_size": REQUIRED, "accuracy_level": 0},
 )
 class MatMulNBits(Op):
     """y[..., n] = sum(k; a[..., k] * (b[n, k] - zero[n, k/block]) * scale[n, k/block]) + bias[n].
