@@ -186,9 +186,9 @@ def test_fewer_bits_are_left_to_the_price_and_more_begin_at_finer_codes(
     state = SimpleNamespace(lost=0.0, bits=1000.0)
     course: Any = SimpleNamespace(_state=state, _size=size, _recipe=Recipe(0, budget=0.5))
     assert Training._reached_target(course) == pytest.approx(940) and not reached
-    state.lost = 0.5
+    state.lost = 0.3
     assert Training._reached_target(course) == pytest.approx(1000) and not reached
-    state.lost = 1.0
+    state.lost = 0.6
     assert reached == [Training._reached_target(course)] and reached[0] == pytest.approx(1122, rel=1e-3)
 
 

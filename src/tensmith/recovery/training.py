@@ -58,6 +58,9 @@ _BATCHES = 1000
 # fewer by none. More than a few per cent more need finer codes; fewer are left to the price, as coarser ones
 # would cost what a course learned.
 _COUNTED_EVERY, _MOST_MORE, _MOST_FEWER, _LEAST_CHANGED = 8, 0.25, 0.06, 0.03
+# Of the drop budget, what later courses aim at: of many looks at the same samples the best one is kept, and
+# others lose more.
+_AIM = 0.6
 # Products of bfloat16 are taken where they are so many times faster and the loss differs by no larger share.
 _WORTH, _AS_GOOD = 1.15, 0.1
 
@@ -263,10 +266,10 @@ class Training:
         state.pause = -(-state.steps // looks)
 
     def _reached_target(self) -> float:
-        """As many bits as are expected to lose the budget after the next course."""
+        """As many bits as are expected to hold the budget after the next course."""
         state, target = self._state, self._size.target
         if target and self._recipe.budget:
-            over = max(state.lost, 0.0) / self._recipe.budget
+            over = max(state.lost, 0.0) / (_AIM * self._recipe.budget)
             share = min(max(over ** (1 / POWER), 1 - _MOST_FEWER), 1 + _MOST_MORE)
             target = state.bits * share
             if share > 1 + _LEAST_CHANGED:
