@@ -281,7 +281,9 @@ def test_times_of_another_engine_or_processor_are_measured_again(
         for name, body in list(database.execute("SELECT name, body FROM rows")):
             if (row := json.loads(body)).pop("setting", None):
                 old = json.dumps(row)
-                database.execute("REPLACE INTO rows VALUES (?, ?, ?)", (name, old, _digest(name, old)))
+                database.execute(
+                    "REPLACE INTO rows VALUES (?, ?, ?)", (name, old, _digest(name, old.encode()))
+                )
     assert again() == {*measured, ("untuned", "estimated:host")}
 
 

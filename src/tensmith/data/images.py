@@ -109,9 +109,10 @@ class ImageInput:
 
 
 def are_pixels(images: Array) -> bool:
-    """Whether images may be pixels: what has numbers below 0, or none above 1, was preprocessed already."""
+    """Whether images may be pixels: what is below 0, or fractions of 1, was preprocessed already."""
     finite = images[np.isfinite(images)]
-    return bool(finite.min(initial=0) >= 0 and finite.max(initial=0) > 1)
+    fractions = finite.max(initial=0) <= 1 and bool((finite % 1).any())
+    return bool(finite.min(initial=0) >= 0 and not fractions)
 
 
 def _fit(sizes: tuple[int, ...], shape: Sequence[int | None]) -> bool:

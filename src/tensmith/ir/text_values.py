@@ -35,7 +35,8 @@ def _shortest(array: Array) -> Array:
     if TensorType.of(array).dtype[0] in "iu":
         return array.astype(np.int64)
     if array.dtype != np.float32:
-        return array.astype(np.float64)
+        numbers = array.astype(np.float64)
+        return np.where(np.isnan(numbers), np.nan, numbers)  # a literal says of a NaN no more
     decimals = [float(str(item)) for item in array.reshape(-1)]
     return np.array(decimals, np.float64).reshape(array.shape)
 

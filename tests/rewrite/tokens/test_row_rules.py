@@ -83,7 +83,7 @@ def test_scales_have_the_rows_that_they_belong_to() -> None:
         ("cum_sum", ("x", "1"), {}),
         ("pad", ("x", "pads"), {}),
         ("softmax", ("x",), {"axis": 1}),
-        ("reverse_sequence", ("x", "ids"), {"batch_axis": 0, "time_axis": 1}),
+        ("reverse_sequence", ("x", "1"), {"batch_axis": 0, "time_axis": 1}),
         ("hardmax", ("x",), {"axis": 2}),
     ],
 )

@@ -42,7 +42,7 @@ def open_npz(path: str, /) -> Dataset:
     attention_mask and y, or input_ids_train, attention_mask_train, y_train and so on. Beside an x, an array
     of as many samples is an input too.
     uint8 is images ([n,h,w], [n,h,w,c] or [n,c,h,w]), other integers are tokens, floats are fed as they are,
-    but for images [n,c,h,w] or [n,h,w,c] of pixels: none below 0, and not all in 0..1.
+    but for images [n,c,h,w] or [n,h,w,c] of pixels: none below 0, and no fractions of 1.
     Integer labels [n] make it a classification. Uncompressed archives (numpy.savez) are mapped, not loaded.
     """
     file = Path(path).expanduser()
