@@ -268,7 +268,7 @@ def _plain(result: Any) -> list[np.ndarray[Any, Any]]:
 def _agree(expected: Sequence[Any], found: Sequence[Any]) -> bool:
     return len(expected) == len(found) and all(
         np.shape(left) == np.shape(right)
-        and np.allclose(*(part.astype(np.float64) for part in (left, right)), 1e-2, 1e-3, equal_nan=True)
+        and np.allclose(left.astype(np.float64), right.astype(np.float64), 1e-2, 1e-3, equal_nan=True)
         for left, right in zip(expected, found)
     )
 
