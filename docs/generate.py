@@ -107,10 +107,8 @@ def datasets_page() -> str:
     lines = ["# Datasets", "", f"{NOTE} from the readers in `tensmith.data.readers`.", ""]
     lines += [
         "`--data KIND:PATH` names a dataset; options follow as `?name=value&name=value`. Samples are read "
-        "when they are needed; splits are disjoint and seeded. Points are judged by the test part, or the "
-        "validation part where there is no other. A search sees samples that the model has not learned by "
-        "heart: of the validation part where there is a test part too, else a fifth of what is judged by "
-        "(2,000 at most), which is then not held out; where that is fewer than 500, training samples.",
+        "when they are needed; splits are disjoint and seeded. Which samples a search sees, and which it is "
+        "judged by: [use your own data](howto/data.md#arrays-in-a-file).",
         "",
     ]
     for kinds, reader in _readers():
@@ -195,16 +193,15 @@ def front_page() -> str:
         "number means that a reader has to know something else. `tensmith.Front.read(FOLDER)` reads it in "
         "Python.",
         "",
-        "What is told of a candidate: every figure is a metric with its interval and its evidence word. "
+        "Every figure of a candidate has an interval and a word of evidence. The search judges it on as many "
+        "samples as show, with 99 %, whether it holds the drop budget. Where its time ends first it is "
+        "*unsure*, and held-out data decides. Few samples flatter: where less than an eighth of the changed "
+        "answers seems lost, something between the two counts, nearer to whichever is surer.",
+        "",
         "Points that lose up to four times the drop budget (up to one point, or per cent of a loss, where it "
-        "is 0) are kept too, marked, in a part of the time; they hold every other budget. "
-        "The search judges a candidate on as many samples as it needs: until what it loses at most on "
-        "held-out data, with 99%, is within the budget, or what it loses at least is not, or its time is "
-        "spent. Where neither is known it is unsure, and held-out data says whether it holds. Few samples "
-        "flatter lucky candidates: one that seems to lose less than an eighth of its changed answers is "
-        "taken to lose something between the two, nearer to whichever is surer. "
-        "A point that is within the budget on the data of the search and not on held-out data is beyond it; "
-        "held-out data never brings one back. `best/` is what `--prefer` says among those within.",
+        "is 0) are kept and marked, in a part of the time; they hold every other budget. Held-out data may "
+        "put a point beyond the budget, and never brings one back. `best/` is what `--prefer` says among "
+        "those within.",
         "",
         *fields("front.json", schema),
     ]

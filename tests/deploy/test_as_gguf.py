@@ -180,4 +180,10 @@ def test_a_gguf_file_is_compressed_and_written_back(data_dir: Path, tmp_path: Pa
     assert front["points"]
     assert "s.gguf" in (tmp_path / "out" / "config.yaml").read_text()
     assert tensmith("explain", "out", folder=tmp_path).returncode == 0
-    assert tensmith("verify", "out/best", folder=tmp_path).returncode == 0
+    (tmp_path / "out" / "work" / "model.onnx").unlink()
+    verified = tensmith("verify", "out/best", "--original", "s.gguf", folder=tmp_path)
+    assert verified.returncode == 0, verified.stdout
+    assert "s.gguf, as ONNX" in " ".join(verified.stdout.split())
+    put(tmp_path / "other.gguf", rotary_model())
+    other = tensmith("verify", "out/best", "--original", "other.gguf", folder=tmp_path)
+    refused(other, 1, "other.gguf is not the original")

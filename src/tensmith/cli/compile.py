@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import Answer, command
-from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, ModelFile, OpenSizes
+from tensmith.cli.options import Batch, LayerThreads, ModelFile, OpenSizes
 from tensmith.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @command(example="tensmith compile model.onnx --target raspberry-pi-5 --output model-pi")
 def compile(
     model: ModelFile,
-    output: CompiledFolder = None,
+    output: Annotated[
+        Path | None, typer.Option(help="The folder to write. [default: MODEL-TARGET, as model-host]")
+    ] = None,
     target: Annotated[
         str, typer.Option(help="The device: a name that `tensmith targets` lists, or a .toml file.")
     ] = "host",

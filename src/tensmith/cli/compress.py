@@ -73,7 +73,8 @@ def compress(
         float | None, typer.Option(help="Longest inference, in ms, on this machine whatever --target is.")
     ] = None,
     max_memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Most memory of an inference, its peak: 20MB.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Most memory that the model adds to its engine's process: 20MB."),
     ] = None,
     max_energy: Annotated[float | None, typer.Option(help="Most energy of an inference, in mJ.")] = None,
     prefer: Annotated[

@@ -167,7 +167,7 @@ def _cost(row: dict[str, Any]) -> str:
 
 
 def _rules(document: dict[str, Any]) -> Iterator[str]:
-    yield "Exact rules that fired, each proved"
+    yield "Exact rules that fired"
     for row in document["fired"]:
         some = [*row["sites"][:_SITES_SHOWN], *(["..."] if len(row["sites"]) > _SITES_SHOWN else [])]
         yield f"  {row['rule']}, {len(row['sites'])}x: {', '.join(some)}"

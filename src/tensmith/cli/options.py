@@ -10,10 +10,6 @@ import typer
 from tensmith.errors import UsageError
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx or .gguf file.")]
-CompiledFolder = Annotated[
-    Path | None,
-    typer.Option(help="The folder to write. [default: MODEL-TARGET here, or MODEL-native]"),
-]
 Batch = Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")]
 LayerThreads = Annotated[int, typer.Option(help="Threads that may share a layer.")]
 InferenceThreads = Annotated[int, typer.Option(help="Threads of an inference.")]

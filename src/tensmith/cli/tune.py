@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import INTERRUPTED, Answer, command
-from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, ModelFile, OpenSizes
+from tensmith.cli.options import Batch, LayerThreads, ModelFile, OpenSizes
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 )
 def tune(
     model: ModelFile,
-    output: CompiledFolder = None,
+    output: Annotated[Path | None, typer.Option(help="The folder to write. [default: MODEL-native]")] = None,
     time_budget: Annotated[
         str, typer.Option(metavar="TIME", help="At most so long: 90s, 10m or 1h.")
     ] = "60s",

@@ -1,4 +1,4 @@
-"""Peak resident memory while running, in fresh processes."""
+"""Peak of what a model adds to the resident memory of its engine's process, in fresh processes."""
 
 from __future__ import annotations
 

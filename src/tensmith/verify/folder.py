@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
 from tensmith import gate
+from tensmith.backend.onnx import write_onnx
+from tensmith.data.gguf import is_gguf
 from tensmith.errors import VerificationError
 from tensmith.files import sha256_file
+from tensmith.frontend.model import read_weights_open
 from tensmith.rewrite.calibration import Calibration
 from tensmith.verify.claims import claims
 from tensmith.verify.files import check_files
@@ -42,26 +46,28 @@ def verify_folder(
     """Checks the files of a front point against their certificate, with a fresh seed.
 
     original: the file the run started from, from the caller's hand: one that is found where the certificate
-    says is the certificate's word. seconds: for all field checks together. run_library: runs a library that
-    is not known to be what its model compiles to. Raises VerificationError where a file or the certificate
-    was tampered with or damaged: a wrong hash, an edited trail, a claim that its figures do not give.
+    says is the certificate's word. Of a .gguf file the run's .onnx file is made again. seconds: for all field
+    checks together. run_library: runs a library that is not known to be what its model compiles to. Raises
+    VerificationError where a file or the certificate was tampered with or damaged: a wrong hash, an edited
+    trail, a claim that its figures do not give.
     """
     found: list[Finding] = []
-    for finding in _findings(Path(folder), original, seconds, again, run_library):
-        found.append(finding)
-        if on_finding is not None:
-            on_finding(finding)
+    with tempfile.TemporaryDirectory(prefix="tensmith-") as work:
+        for finding in _findings(Path(folder), original, Path(work), seconds, again, run_library):
+            found.append(finding)
+            if on_finding is not None:
+                on_finding(finding)
     return VerifyResult(Path(folder), tuple(found))
 
 
 def _findings(
-    folder: Path, original: Path | None, seconds: float, again: Again | None, run_library: bool
+    folder: Path, original: Path | None, work: Path, seconds: float, again: Again | None, run_library: bool
 ) -> Iterator[Finding]:
     certificate = read_certificate(folder / NAME)
     _check_words(folder, certificate)
     yield from check_files(folder, certificate)
     yield from check_rules(certificate)
-    path, why = _locate(folder, certificate, original)
+    path, why = _locate(folder, certificate, original, work)
     if path is None:
         yield Finding("the trail replays from the original", "not checked", why)
     else:
@@ -96,14 +102,20 @@ def _check_words(folder: Path, certificate: Certificate) -> None:
 # The original
 
 
-def _locate(folder: Path, certificate: Certificate, given: Path | None) -> tuple[Path | None, str]:
-    """The original file, or why it is not at hand."""
+def _locate(
+    folder: Path, certificate: Certificate, given: Path | None, work: Path
+) -> tuple[Path | None, str]:
+    """The original file, or why it is not at hand. What a run measures of a .gguf file is made in `work`."""
     stated = certificate.original
     if given is not None:
         gate.check(given, gate.ORIGINAL)
-        if _hash(given) != stated.sha256:
+        path = given
+        if is_gguf(given):
+            path = work / "model.onnx"
+            write_onnx(read_weights_open(given), path)
+        if _hash(path) != stated.sha256:
             raise VerificationError(f"{given} is not the original of {folder / NAME}: its SHA-256 differs")
-        return given, ""
+        return path, ""
     for path in (folder / stated.relative, Path(stated.absolute)):
         try:
             if path.is_file() and _hash(path) == stated.sha256:
@@ -116,7 +128,7 @@ def _locate(folder: Path, certificate: Certificate, given: Path | None) -> tuple
 def _whose(certificate: Certificate, path: Path, given: Path | None) -> Finding:
     claim = f"the original is {certificate.original.name}"
     if given is not None:
-        return Finding(claim, "holds", f"SHA-256 of {path}")
+        return Finding(claim, "holds", f"SHA-256 of {given}" + (", as ONNX" if path != given else ""))
     why = f"{path} is where the certificate says: its word, not yours; give yours with --original"
     return Finding(claim, "not checked", why)
 
