@@ -269,7 +269,7 @@ def _lifting_speed(loops: list[Mapping[str, float]]) -> Iterator[str]:
             faster = sum(ratio > 1 for ratio in over[-1])
             means = (f"{geometric_mean(each):.2f}x" if each else "" for each in over)
             lines.append((words, *means, f"{faster} of {len(over[-1])}" if over[-1] else ""))
-    heads = ("written as", *(f"over `{by}`" for by in _COMPILED), "faster than the latter")
+    heads = ("written as", *(f"over `{by}`" for by in _COMPILED), "ahead of the latter")
     yield (
         f"{len(loops)} loops of published benchmarks, matrices of 1000 x 1000, one thread: what is lifted "
         "over the compiled source, geometric means."
@@ -422,9 +422,9 @@ def _areas(row: Mapping[str, Any] | None) -> str:
         return ""
     areas: Mapping[str, float] = row["hypervolume"]
     theirs = [area for peer, area in areas.items() if peer != OURS and not peer.endswith((" fp32", " bf16"))]
-    return ", ".join(
-        f"{area:.2f}" for area in (areas.get(OURS), max(theirs, default=None)) if area is not None
-    )
+    shown = [area for area in (areas.get(OURS), max(theirs, default=None)) if area is not None]
+    digits = 2 if len({f"{area:.2f}" for area in shown}) == len(shown) else 4
+    return ", ".join(f"{area:.{digits}f}" for area in shown)
 
 
 def _table(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
@@ -441,7 +441,8 @@ def _peers(found: Results) -> Rows:
 def _beside(row: Mapping[str, Any], front: Mapping[str, Any] | None) -> bool:
     """Whether peers were measured beside the points of this front, and not of an earlier one."""
     measured = {each["variant"] for each in row["rows"] if each["peer"] == OURS}
-    return front is not None and measured <= {point["id"] for point in front["front"]["points"]}
+    found = set() if front is None else {point["id"] for point in front["front"]["points"]}
+    return bool(measured) and measured <= found
 
 
 def _provenance(found: Results, *names: str) -> str:

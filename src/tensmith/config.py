@@ -20,6 +20,7 @@ from pydantic import (
     field_validator,
 )
 
+from tensmith.data.split import CALIBRATION, SEARCH
 from tensmith.engine.base import MOST_THREADS
 from tensmith.errors import UsageError, nearest
 from tensmith.files import at_home
@@ -125,8 +126,8 @@ class Config(BaseModel):
     hardware: bool = True
     time_budget: Annotated[float, BeforeValidator(_seconds)] = Field(600.0, gt=0)
     recover: Annotated[float, BeforeValidator(_seconds_or_none)] = Field(0.0, ge=0)
-    calibration_samples: int = Field(256, ge=1)
-    search_samples: int = Field(2000, ge=1)
+    calibration_samples: int = Field(CALIBRATION, ge=1)
+    search_samples: int = Field(SEARCH, ge=1)
     held_out_samples: int | None = Field(None, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)
     workers: int = Field(1, ge=1, le=256)

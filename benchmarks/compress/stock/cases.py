@@ -40,7 +40,7 @@ class Case:
         return f"{kind}:{root / path}"
 
     def views(self, root: Path) -> Splits:
-        """The very splits that `tensmith compress` makes with seed 0."""
+        """The very splits that `tensmith compress` makes where it is not told otherwise."""
         return split(open_dataset(self.spec(root)))
 
     def inputs(self, images: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -68,7 +68,7 @@ def made(case: Case, data: Path, folder: Path, limit: float) -> Iterator[Entry]:
                 failure = _make(maker, case, data, home, limit)
                 if failure:
                     write_text(record, json.dumps({"failure": failure, "limit": limit}))
-            yield _entry(peer, variant, home, json.loads(record.read_text()))
+            yield from _entries(peer, variant, home, json.loads(record.read_text()))
 
 
 def _make(maker: str, case: Case, data: Path, home: Path, limit: float) -> str:
@@ -96,10 +96,12 @@ def _make(maker: str, case: Case, data: Path, home: Path, limit: float) -> str:
     return lines[-1][:200] if done.returncode > 0 and lines else f"died with signal {-done.returncode}"
 
 
-def _entry(peer: str, variant: str, home: Path, record: dict[str, str]) -> Entry:
+def _entries(peer: str, variant: str, home: Path, record: dict[str, str]) -> Iterator[Entry]:
+    """What a maker left; OpenVINO's own format with other layers in floats, and in bfloat16, its default."""
     if "failure" in record:
         runtime = "openvino" if home.name.startswith("nncf") else "onnxruntime"
-        return Entry(peer, variant, runtime, None, failure=record["failure"])
+        yield Entry(peer, variant, runtime, None, failure=record["failure"])
+        return
     path = home / record["file"]
     if path.suffix == ".xml":
         from benchmarks.compress.stock.ir import (
@@ -107,9 +109,13 @@ def _entry(peer: str, variant: str, home: Path, record: dict[str, str]) -> Entry
         )
 
         files = (path, path.with_suffix(".bin"))
-        return Entry(peer, variant, "openvino", IrContender("openvino-ir", path), files)
+        for precision in ("", "bf16"):
+            settings = (("precision", precision),) if precision else ()
+            words = ", ".join(word for word in (variant, precision) if word)
+            yield Entry(peer, words, "openvino", IrContender("openvino-ir", path, settings), files)
+        return
     contender = Contender("onnxruntime", path)
-    return Entry(peer, variant, "onnxruntime", contender, (path,), note=record["note"])
+    yield Entry(peer, variant, "onnxruntime", contender, (path,), note=record["note"])
 
 
 def front(folder: Path) -> list[Entry]:

@@ -17,6 +17,9 @@ _FAR_FEWER, _SMALLEST_SHARE = 8, 20
 # Of the part to judge by, one in so many is to search on, where that is so many samples.
 _ONE_IN, _LEAST_UNSEEN = 5, 500
 
+# How many samples a run calibrates and searches on, where nobody says.
+CALIBRATION, SEARCH = 256, 2000
+
 Order = npt.NDArray[np.int64]
 
 
@@ -52,7 +55,11 @@ def most_frequent_share(view: Subset) -> float:
 
 
 def split(
-    dataset: Dataset, calibration: int = 512, search: int = 2000, held_out: int | None = None, seed: int = 0
+    dataset: Dataset,
+    calibration: int = CALIBRATION,
+    search: int = SEARCH,
+    held_out: int | None = None,
+    seed: int = 0,
 ) -> Splits:
     """Draws the three splits, the same ones for the same seed.
 
