@@ -107,7 +107,7 @@ BENCHES = (
         (*_ONE, "--quick", "--seconds", "6"),
         models=True,
     ),
-    Bench("sensor_node", "native.sensor_node", 3, quick=("--only", "keyword_spotting")),
+    Bench("sensor_node", "native.sensor_node", 3, quick=("--only", "keyword_spotting"), readme=False),
     Bench("searches", "compress.searches", 150, _PRICED, (*_ONE, *_ONCE), readme=False),
     Bench(
         "byte_classifier",
