@@ -3,7 +3,8 @@
     python -m benchmarks.compress.recovered [--models resnet20_cifar10] [--time-budget 8m] [--recover 48m]
 
 A row has the original's accuracy (a language model: its loss), what was asked for, and the points within the
-budget, on held-out samples; a point that was trained has the lossy step "recover". Runs stay in FOLDER/MODEL.
+budget and beyond it, on held-out samples; one that was trained has the lossy step "recover". Runs stay in
+FOLDER/MODEL.
 """
 
 from __future__ import annotations
