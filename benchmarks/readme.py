@@ -136,9 +136,10 @@ def amx(found: Results) -> Iterator[str]:
     least, most = (pick(ratios, key=lambda name: ratios[name]["ratio"]) for pick in (min, max))
     ends = " to ".join(f"{ratios[name]['ratio']:.2f}x ({NAMES[name]})" for name in (least, most))
     faster = sum(row["low"] > 1 for row in ratios.values())
+    floats = "" if _in_bf16(ratios) else " (OpenVINO's floats in fp32)"
     yield (
-        f"There the native engine in 8 bits is {ends} over the fastest of the others; surely faster on "
-        f"{faster} of {len(ratios)} networks."
+        f"There the native engine in 8 bits is {ends} over the fastest of the others{floats}; surely faster "
+        f"on {faster} of {len(ratios)} networks."
     )
     yield _provenance(there, "fronts", "peers", "native_int8")
 
@@ -222,8 +223,10 @@ def native(found: Results) -> Iterator[str]:
         return
     yield (
         "One thread, taking turns, each ratio over the fastest of the others: in fp32 ONNX Runtime and "
-        "OpenVINO, in 8 bits those two on our file and NNCF's own file in OpenVINO. Random weights where no "
-        "dataset is named. In brackets: the 95% interval holds 1, so that neither is faster."
+        "OpenVINO, in 8 bits those two on our file and NNCF's own file in OpenVINO"
+        f"{', both in bfloat16 too' if _in_bf16(_rows(found, 'native_int8')) else ''}. "
+        "Random weights where no dataset is named. In brackets: the 95% interval holds 1, so that neither is "
+        "faster."
         f"{'' if _has_vnni(found) else _SEVEN_BITS}"
     )
     yield _table(
@@ -232,6 +235,11 @@ def native(found: Results) -> Iterator[str]:
     )
     yield from _loses(found)
     yield _provenance(found, "native", "native_int8", "native_memory")
+
+
+def _in_bf16(rows: Rows) -> bool:
+    """Whether OpenVINO multiplied what stays in floats in bfloat16, too."""
+    return any(name.endswith(" bf16") for row in rows.values() for name in row.get("ms", ()))
 
 
 def native_more(found: Results) -> Iterator[str]:

@@ -124,7 +124,7 @@ def test_figures_say_of_which_commit_they_are() -> None:
         (
             ("amx/fronts", "amx/native_int8"),
             "There the native engine in 8 bits is 0.75x (GPT-2, 128 tokens) to 2.00x (ResNet-18) over the "
-            "fastest of the others; surely faster on 1 of 3 networks.",
+            "fastest of the others (OpenVINO's floats in fp32); surely faster on 1 of 3 networks.",
         ),
         (("lifting_speed",), "1 loops of published benchmarks"),
         (("lifting_speed",), "| NumPy | 2.00x | 1.50x | 1 of 1 |"),
