@@ -81,21 +81,27 @@ static inline float row_squares(const float *x, float middle, int n)
     if (j < n) d = (vf)((vi)(load_part(x + j, n - j) - middle) & first_lanes(n - j)), s[1] += d * d;
     return sum_of(s[0] + s[1] + (s[2] + s[3]));
 }
-/* y = exp(x - max(x)) for n numbers in a row; their sum. */
-static inline float row_exp(const float *x, float *y, int n)
+/* y = exp(x - most) for n numbers in a row; their sum. */
+static inline float row_exp_from(const float *x, float *y, float most, int n)
 {
     const int left = n % LANES, whole = n - left;
     const vi inside = first_lanes(left);
-    vf m = splat(-INFINITY), e, sum = splat(0);
-    for (int j = 0; j < whole; j += LANES) m = vmax(m, load(x + j));
-    if (left) m = vmax(m, vselect(inside, load_part(x + whole, left), m));
-    float most = most_of(m);
+    vf e, sum = splat(0);
     for (int j = 0; j < whole; j += LANES) store(y + j, e = vexp(load(x + j) - most)), sum += e;
     if (left) {
         store_part(y + whole, e = vexp(load_part(x + whole, left) - most), left);
         sum += (vf)((vi)e & inside);
     }
     return sum_of(sum);
+}
+/* The same from the largest of them. */
+static inline float row_exp(const float *x, float *y, int n)
+{
+    const int left = n % LANES, whole = n - left;
+    vf m = splat(-INFINITY);
+    for (int j = 0; j < whole; j += LANES) m = vmax(m, load(x + j));
+    if (left) m = vmax(m, vselect(first_lanes(left), load_part(x + whole, left), m));
+    return row_exp_from(x, y, most_of(m), n);
 }
 /* An expression in which x has a name. */
 #define LET(name, x, expression) ({ vf name = (x); expression; })

@@ -47,9 +47,15 @@ class AttentionRoutine(Routine):
 
     @property
     def scratch_bytes(self) -> int:
-        """The panels of one head, the scores of a tile and its mixed values."""
+        """The panels of one head, the scores of a tile and its mixed values, and what each tile sees."""
         tall, panels = self._tiling
-        return 4 * sum(panel.size + tall * panel.width for panel in panels)
+        tiles = -(-self.q.view.shape[-2] // tall) if self._looks else 0
+        return 4 * (sum(panel.size + tall * panel.width for panel in panels) + tiles)
+
+    @property
+    def _looks(self) -> bool:
+        """Whether columns that no row of a tile sees are looked for in the mask."""
+        return self.mask is not None and self.v is not None and self.mask.view.strides[-1] == 1
 
     def _lying(self, side: StridedOperand, tall: int) -> int | None:
         """How far rows of keys or values are apart, where packing them would not pay: one tile reads them."""
@@ -73,27 +79,32 @@ class AttentionRoutine(Routine):
         return "\n".join([*text, self._walk(name, panels, tall)])
 
     def _walk(self, name: str, panels: list[Panels], tall: int) -> str:
-        heads = self._heads()
         total = sum(panel.size for panel in panels)
         first = 0
-        tiles = []
+        tiles, seen = [], []
         for height, times in chunks(self.q.view.shape[-2], tall):
             tiles.append(self._tile(name, panels, height, first, times))
+            seen.append(self._seen(panels[0], height, first, times))
             first += height * times
+        begin, end = self._heads("".join(seen) if self._looks else "")
         packed = [f"        {name}_keys(k, w);\n"] if self._lying(self.k, tall) is None else []
         if self.v and self._lying(self.v, tall) is None:
             packed.append(f"        {name}_values(v, w + {panels[0].size});\n")
         body = f"""\
     float *w = scratch, *s = w + {total};
-    (void)s; (void)w;
-{heads}
-{"".join(packed)}{"".join(tiles)}    }}
+    int *seen = (int *)(s + {tall * sum(panel.width for panel in panels)});
+    (void)s; (void)w; (void)seen;
+{begin}
+{"".join(packed)}{"".join(tiles)}{end}
 """
         how = ", softmax, mixed" if self.v else ""
         return self.function(name, f"{self.q.view.shape} by {self.k.view.shape}{how}.", body)
 
-    def _heads(self) -> str:
-        """The loops over the leading axes, and where the operands begin inside of them."""
+    def _heads(self, seen: str) -> tuple[str, str]:
+        """The loops over the leading axes, and where the operands begin inside of them; how the loops end.
+
+        seen: C that looks at the mask, as far out as that is the same.
+        """
         named = {"q": self.q, "k": self.k, "v": self.v, "mask": self.mask}
         given = {key: operand for key, operand in named.items() if operand}
         views = [_leading(operand.view) for operand in given.values()]
@@ -103,12 +114,18 @@ class AttentionRoutine(Routine):
         def at(offset: int, steps: tuple[int, ...]) -> str:
             return " + ".join([str(offset), *(f"h{a} * {step}" for a, step in enumerate(steps) if step)])
 
-        lines = [f"        float *y = out + {at(self.out.offset, strides[0])};"]
-        for (key, operand), steps in zip(given.items(), strides[1:]):
-            lines.append(
-                f"        const float *{key} = {operand.pointer} + {at(operand.view.offset, steps)};"
-            )
-        return "\n".join([*loops, "    {", *lines])
+        lines = {
+            key: f"        const float *{key} = {operand.pointer} + {at(operand.view.offset, steps)};"
+            for (key, operand), steps in zip(given.items(), strides[1:])
+        }
+        inside = [f"        float *y = out + {at(self.out.offset, strides[0])};"]
+        if not seen:
+            return "\n".join([*loops, "    {", *inside, *lines.values()]), "    }"
+        *_, steps = strides
+        depth = max((a + 1 for a, step in enumerate(steps) if step), default=0)
+        looked = [*loops[:depth], "    {", lines.pop("mask"), "        int *at = seen;", seen.rstrip("\n")]
+        inside += [*lines.values(), "        at = seen;"]
+        return "\n".join([*looked, *loops[depth:], "    {", *inside]), "    }}"
 
     def _tile(self, name: str, panels: list[Panels], height: int, first: int, times: int) -> str:
         """C for `times` tiles of `height` rows from row `first` on."""
@@ -118,8 +135,7 @@ class AttentionRoutine(Routine):
         finish = self._softmax(name, panels, height) if self.v else self._scaled(scores, height)
         return f"""\
         for (int i = {first}; i < {stop}; i += {height}) {{
-            int n = {scores.columns};
-{self._seen(scores, height)}\
+            int n = {"*at++" if self._looks else scores.columns};
             {name}_scores_{height}(q + i * {self.q.view.strides[-2]}, {keys}, s, n);
 {finish}        }}
 """
@@ -133,7 +149,7 @@ class AttentionRoutine(Routine):
             for (int r = 0; r < {height}; r++) {{
                 float *t = s + r * {scores.width};
 {self._masked(scores)}\
-                total[r] = row_exp(t, t, n);
+                total[r] = row_exp_from(t, t, most_of(m), n);
 {self._sighted()}            }}
             float *z = s + {height * scores.width};
             {name}_mix_{height}(s, {values}, z, n);
@@ -143,18 +159,27 @@ class AttentionRoutine(Routine):
 {self._written(mixed, "share")}            }}
 """
 
-    def _seen(self, scores: Panels, height: int) -> str:
-        """Less of n, by whole vectors, where the mask is -inf from there on for every row of a tile."""
-        if self.mask is None or self.v is None or self.mask.view.strides[-1] != 1:
+    def _seen(self, scores: Panels, height: int, first: int, times: int) -> str:
+        """How many columns each of `times` tiles sees, by whole vectors: behind them the mask is -inf."""
+        if self.mask is None:
             return ""
-        row, lanes = self.mask.view.strides[-2], scores.lanes
-        last = (scores.columns - 1) // lanes * lanes
+        row, lanes, columns = self.mask.view.strides[-2], scores.lanes, scores.columns
+        count = f"{columns} - j < {lanes} ? {columns} - j : {lanes}"
         return f"""\
-            for (int j = {last}, blind = 1; j > 0 && blind; j -= {lanes}) {{
+        for (int i = {first}; i < {first + height * times}; i += {height}) {{
+            int n = {columns}, some = 0;
+            for (int j = {(columns - 1) // lanes * lanes}; j > 0; j -= {lanes}) {{
+                const int c = {count};
+                vi sees = {{0}};
                 for (int r = 0; r < {height if row else 1}; r++)
-                    for (int c = j; c < n; c++) blind &= (mask + (i + r) * {row})[c] == -INFINITY;
-                n = blind ? j : n;
+                    sees |= load_part(mask + (i + r) * {row} + j, c) != splat(-INFINITY);
+                sees &= first_lanes(c);
+                for (int l = 0; l < {lanes}; l++) some |= sees[l];
+                if (some) break;
+                n = j;
             }}
+            *at++ = n;
+        }}
 """
 
     def _sighted(self) -> str:
@@ -166,23 +191,32 @@ class AttentionRoutine(Routine):
 """
 
     def _masked(self, scores: Panels) -> str:
-        """t = t * scale + mask, past the last column too: nothing reads there."""
-        if self.mask is None:
-            value = f"load(t + j) * splat({literal(self.scale)})"
-        else:
+        """t = t * scale + mask, and in m the largest of it, lane by lane."""
+        lanes = scores.lanes
+        whole = part = f"load(t + j) * splat({literal(self.scale)})"
+        if self.mask is not None:
             row, column = self.mask.view.strides[-2:]
-            at, lanes = f"mask + (i + r) * {row}", scores.lanes
-            value = f"load(t + j) * splat({literal(self.scale)}) + "
-            if column == 0:
-                value += f"splat(({at})[0])"
-            elif column == 1 and scores.columns % lanes == 0:
-                value += f"load({at} + j)"
+            at = f"mask + (i + r) * {row} + j * {column}"
+            if column == 1:
+                whole, part = f"{whole} + load({at})", f"{part} + load_part({at}, n - j)"
+            elif column:
+                whole, part = (
+                    f"{value} + load_step({at}, {column}, {count})"
+                    for value, count in ((whole, str(lanes)), (part, "n - j"))
+                )
             else:
-                count = f"({scores.columns} - j < {lanes} ? {scores.columns} - j : {lanes})"
-                value += f"load_step({at} + j * {column}, {column}, {count})"
-        return f"""\
-                for (int j = 0; j < n; j += {scores.lanes}) store(t + j, {value});
+                whole = part = f"{whole} + splat(({at})[0])"
+        rest = f"""\
+                if (j < n) {{
+                    store(t + j, u = {part});
+                    m = vmax(m, vselect(first_lanes(n - j), u, m));
+                }}
 """
+        return f"""\
+                vf u, m = splat(-INFINITY);
+                int j = 0;
+                for (; j + {lanes} <= n; j += {lanes}) store(t + j, u = {whole}), m = vmax(m, u);
+{rest if scores.columns % lanes else ""}"""
 
     def _scaled(self, scores: Panels, height: int) -> str:
         return f"""\
