@@ -119,6 +119,15 @@ def test_a_tar_file_of_absolute_names(tmp_path: Path) -> None:
     assert shown(open_dataset(f"imagefolder:{path}")) == {"all": [(0, [0, 255, 0])]}
 
 
+def test_a_name_longer_than_any_path_is_refused(tmp_path: Path) -> None:
+    """Each folder above a file is remembered by its path: of so many, they would fill any memory."""
+    path = tar(tmp_path / "a.tar", files={f"{2048 * 'a/'}1.png": b""})
+    with pytest.raises(
+        DataError, match=r"a\.tar holds a file whose name has 4103 characters, more than 4096: \./a"
+    ):
+        open_dataset(f"imagefolder:{path}")
+
+
 def linked(path: Path, links: dict[str, tuple[bytes, str]]) -> str:
     """A tar file of two images and links."""
     tar(path, files={"ant/1.png": FILES["val/ant/2.PNG"], ".kept/2.png": FILES["train/ant/3.png"]})

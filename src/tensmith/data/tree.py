@@ -21,6 +21,8 @@ _OF_THE_DISK = {"lost+found", "__MACOSX", "@eaDir"}
 _TOPS = {".", "/"}
 # One behind another, as Linux has it.
 _MOST_LINKS = 40
+# Characters of a path, as Linux has it.
+_LONGEST_NAME = 4096
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,11 @@ def _tar(path: Path) -> FileTree:
     try:
         with tarfile.open(fileobj=file.stream(), mode="r:") as archive:
             for member in archive:
+                if len(member.name) > _LONGEST_NAME:
+                    raise DataError(
+                        f"{path} holds a file whose name has {len(member.name)} characters, more than "
+                        f"{_LONGEST_NAME}: {member.name[:40]}...; leave it out"
+                    )
                 name = PurePosixPath(member.name).as_posix()
                 if member.isreg() and not member.issparse():
                     entries[name] = (member.offset_data, member.size)
