@@ -151,6 +151,12 @@ def test_links_in_a_tar_file_are_what_they_lead_to(tmp_path: Path) -> None:
     assert found == {"all": [(0, green), (1, green), (1, blue), (2, blue)]}
 
 
+def test_a_file_packed_twice_is_one(tmp_path: Path) -> None:
+    """As `find data | tar cf a.tar -T -` has it: a folder is packed whole, and what lies in it again."""
+    links = {"./ant/1.png": (tarfile.LNKTYPE, "ant/1.png"), "ant/1.png": (tarfile.LNKTYPE, "./ant/1.png")}
+    assert shown(open_dataset(linked(tmp_path / "a.tar", links))) == {"all": [(0, [0, 255, 0])]}
+
+
 @pytest.mark.parametrize(
     "links",
     [

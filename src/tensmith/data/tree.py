@@ -177,7 +177,9 @@ def _tar(path: Path) -> FileTree:
                 if member.isreg() and not member.issparse():
                     entries[name] = (member.offset_data, member.size)
                 elif member.islnk():
-                    entries[name] = posixpath.normpath(member.linkname)
+                    target = posixpath.normpath(member.linkname)
+                    if target != name or name not in entries:  # a file packed twice is a link to itself
+                        entries[name] = target
                 elif member.issym():
                     entries[name] = posixpath.normpath(PurePosixPath(name).parent / member.linkname)
                 if _visible(name):
