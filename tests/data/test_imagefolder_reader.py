@@ -81,9 +81,25 @@ def test_a_class_is_the_first_folder_below_its_part(tmp_path: Path) -> None:
 
 
 def test_a_folder_beside_the_parts_is_no_class(tmp_path: Path) -> None:
-    names = ("train/ant/1.png", "train/zebra/2.png", "val/ant/3.png", "docs/4.png")
+    names = ("train/ant/1.png", "train/zebra/2.png", "val/ant/3.png", "docs/4.png", "5.png")
     dataset = open_dataset(f"imagefolder:{folder(tmp_path, dict.fromkeys(names, png((1, 2, 3))))}")
     assert dataset.class_names == ("ant", "zebra") and set(dataset.parts) == {"train", "validation"}
+    said = "the data has .jpg or .png images in no folder of a class, which are left out: 2, as 5.png"
+    assert [*dataset.remarks()] == [said]
+
+
+@pytest.mark.parametrize(
+    ("names", "lies"),
+    [
+        (("cats/1.png", "dogs/2.png", "test/images/3.png"), "cats lies in no part, and {}/test/images does"),
+        (("set/cats/1.png", "set/val/cats/2.png", "set/val/dogs/3.png"), "set/cats lies in no part"),
+    ],
+)
+def test_classes_beside_the_parts_are_refused(names: tuple[str, ...], lies: str, tmp_path: Path) -> None:
+    folder(tmp_path, dict.fromkeys(names, png((1, 2, 3))))
+    said = f"{tmp_path}/{lies.format(tmp_path)}.*; move it into one, as train/cats, or away if it is no class"
+    with pytest.raises(DataError, match=said):
+        open_dataset(f"imagefolder:{tmp_path}")
 
 
 def test_a_folder_around_all_classes_is_none(tmp_path: Path) -> None:

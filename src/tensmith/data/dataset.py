@@ -111,8 +111,9 @@ class Dataset:
     `classes` is the number of labels a model tells apart (a language model's: its vocabulary), None where
     there is no such number. `source` is what the user wrote to name it. A `name` left empty becomes the
     reader's kind. `numbers_itself`: tokens have their numbers by what else is in the data, so that a model
-    that tells more or fewer apart is of other data. `bytes_assumed`: tokens are bytes for want
-    of a tokenizer, so that a model that tells more apart means others.
+    that tells more or fewer apart is of other data. `bytes_assumed`: tokens are bytes for want of a
+    tokenizer, so that a model that tells more apart means others. `remark`: which files are in none of the
+    parts, in words.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Dataset:
     source: str = ""
     numbers_itself: bool = False
     bytes_assumed: bool = False
+    remark: str = ""
 
     @property
     def small_labels(self) -> bool:
@@ -131,7 +133,9 @@ class Dataset:
         return self.task in ("classification", "detection")
 
     def remarks(self) -> Iterator[str]:
-        """What is suspicious about its parts, as far as they are open."""
+        """What is suspicious about it and its parts, as far as they are open."""
+        if self.remark:
+            yield f"the data has {self.remark}"
         parts = self.parts.opened if isinstance(self.parts, LazyParts) else self.parts
         for name, part in parts.items():
             if found := part.remark():

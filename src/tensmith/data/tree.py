@@ -70,17 +70,26 @@ def expanded(path: str) -> Path:
     return Path(path).expanduser()
 
 
-def by_folder(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+def by_folder(where: Path, names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """(part, class) of the files that lie in a folder of their class, as torchvision has it: the first one
     below the first folder that is named like a part, or where no class lies in such, below folders in which
-    all lie. A folder of that name among others is a class there: of cars, buses and a train."""
-    return {name: (part, folder.name) for name, (part, folder) in _class_folders(names).items()}
+    all lie. A folder of that name among others is a class there: of cars, buses and a train. DataError where
+    some classes lie in parts, and others seem to lie beside those."""
+    return {name: (part, folder.name) for name, (part, folder) in _class_folders(where, names).items()}
+
+
+def left_out(names: Sequence[str], described: Mapping[str, object], kind: str) -> str:
+    """What to remark of files of a `kind` that lie in no folder of a class; "" where all do."""
+    others = [name for name in names if name not in described]
+    if not others:
+        return ""
+    return f"{kind}s in no folder of a class, which are left out: {len(others)}, as {others[0]}"
 
 
 def demand_classes(where: Path, names: Iterable[str], folders: Iterable[str], kind: str) -> None:
     """DataError where a folder beside those of the classes of `names` holds none of these, files of a `kind`:
     if it is a class, others would have wrong numbers."""
-    found = {folder for _, folder in _class_folders(names).values()}
+    found = {folder for _, folder in _class_folders(where, names).values()}
     classes, parents = {folder.name for folder in found}, {folder.parent for folder in found}
     for folder in map(PurePosixPath, folders):
         if folder.parent in parents and folder.name not in classes:
@@ -90,7 +99,7 @@ def demand_classes(where: Path, names: Iterable[str], folders: Iterable[str], ki
             )
 
 
-def _class_folders(names: Iterable[str]) -> dict[str, tuple[str, PurePosixPath]]:
+def _class_folders(where: Path, names: Iterable[str]) -> dict[str, tuple[str, PurePosixPath]]:
     """(part, folder of the class) of files, as `by_folder` has it."""
     found: dict[str, tuple[str, PurePosixPath]] = {}
     others: dict[str, tuple[str, ...]] = {}
@@ -104,14 +113,20 @@ def _class_folders(names: Iterable[str]) -> dict[str, tuple[str, PurePosixPath]]
             found[name] = part_name(folders[at]) or ALL, PurePosixPath(*folders[: at + 2])
         elif folders:
             bare[name] = folders
-    if found:
-        return found
-    if others:
+    if others and not found:
         others |= bare
     depth, least = 1, min(map(len, others.values()), default=0)
     while depth < least and len({folders[:depth] for folders in others.values()}) == 1:
         depth += 1
-    return {name: (ALL, PurePosixPath(*folders[:depth])) for name, folders in others.items()}
+    alone = {name: (ALL, PurePosixPath(*folders[:depth])) for name, folders in others.items()}
+    beside = sorted({folder for _, folder in alone.values()})
+    within = {folder.name: folder for _, folder in found.values()}
+    if found and (len(beside) > 1 or any(folder.name in within for folder in beside)):
+        raise DataError(
+            f"{where}/{beside[0]} lies in no part, and {where}/{min(within.values())} does; "
+            f"move it into one, as train/{beside[0].name}, or away if it is no class"
+        )
+    return found or alone
 
 
 def open_tree(path: Path) -> FileTree:

@@ -15,7 +15,7 @@ from tensmith import gate
 from tensmith.data.dataset import Array, Dataset, DatasetPart
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import FileTree, by_folder, demand_classes, expanded, open_tree
+from tensmith.data.tree import FileTree, by_folder, demand_classes, expanded, left_out, open_tree
 from tensmith.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ SIZE_LIMIT = 8192
 def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
     """JPEG and PNG images, one subfolder a class, optionally below train/, val/ or test/.
 
-    An image may lie deeper in the folder of its class; one that lies in none is left out. Classes are
-    numbered in the order of synsets.txt, wnids.txt or classes.txt (whole lines, or their first words) when
-    one lies inside or beside, else in alphabetical order, and then a folder beside theirs without images is
-    refused. `?size=224` scales the short side to size*256/224 and crops the centre; without it all images of
-    a batch must have one size.
+    An image may lie deeper in the folder of its class; one that lies in none is left out and told. Classes
+    are numbered in the order of synsets.txt, wnids.txt or classes.txt (whole lines, or their first words)
+    when one lies inside or beside, else in alphabetical order, and then a folder beside theirs without images
+    is refused. `?size=224` scales the short side to size*256/224 and crops the centre; without it all images
+    of a batch must have one size.
     """
     if not 0 <= size <= SIZE_LIMIT:
         raise DataError(
@@ -45,7 +45,7 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
     images = tree.having(*SUFFIXES)
     if not images:
         raise DataError(f"no .jpg or .png images in {tree.root}; expected [val/]CLASS/IMAGE.jpg")
-    described = by_folder(images)
+    described = by_folder(tree.root, images)
     if not described:
         raise DataError(
             f"no image in {tree.root} lies in a folder of its class; expected [val/]CLASS/IMAGE.jpg"
@@ -71,6 +71,7 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
         {part: _part(tree, members, size) for part, members in parts.items()},
         "image",
         tuple(class_names),
+        remark=left_out(images, described, ".jpg or .png image"),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset, DatasetPart
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import FileTree, by_folder, demand_classes, expanded, open_tree
+from tensmith.data.tree import FileTree, by_folder, demand_classes, expanded, left_out, open_tree
 from tensmith.errors import DataError
 
 FSDD_TEST = range(5)
@@ -62,6 +62,7 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
         {part: _part(tree, members, length, rate) for part, members in parts.items()},
         "audio",
         tuple(class_names),
+        remark=left_out(sounds, described, ".wav file"),
     )
 
 
@@ -87,7 +88,7 @@ def _described(tree: FileTree, sounds: Sequence[str]) -> dict[str, tuple[str, st
         return named
     folders = [folder for folder in tree.folders if not _set_aside(f"{folder}/file")]
     demand_classes(tree.root, sounds, folders, ".wav file")
-    return by_folder(sounds) or named
+    return by_folder(tree.root, sounds) or named
 
 
 def _by_name(sounds: Sequence[str]) -> dict[str, tuple[str, str]]:
