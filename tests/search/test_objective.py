@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensmith.report.metric import Metric, exact
+from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective, expected_drop
 from tensmith.search.plan import Plan
 
+LOSSY = Plan.of([Step("int8", kind="lossy")])
 METRICS = {
     "packed_bytes": exact(2000, "bytes"),
     "latency_ms": exact(3, "ms"),
@@ -75,7 +77,7 @@ def test_many_changed_answers_count_though_as_many_became_right_by_chance() -> N
     )
     figures = {"packed_bytes": exact(1e5, "bytes"), "speedup": exact(2.0, "x")}
     lucky, steady = (
-        Candidate("c", Plan(), "unsure", metrics=figures, drop=drop, changed=changed)
+        Candidate("c", LOSSY, "unsure", metrics=figures, drop=drop, changed=changed)
         for drop, changed in ((lost, 22.0), (Metric(0.5, -1.4, 2.4, "pt", "measured"), 4.0))
     )
     assert objective.fitness(steady, 1e6) > objective.fitness(lucky, 1e6)
@@ -111,3 +113,15 @@ def test_without_a_drop_budget_whatever_is_lost_counts_as_all_of_it() -> None:
         for drop in (exact(0.0, "pt"), exact(0.1, "pt"))
     )
     assert kept == lossy + 1.0
+
+
+def test_what_is_proved_equal_keeps_all_of_its_accuracy_though_roundings_change_answers() -> None:
+    figures = {"packed_bytes": exact(1e5, "bytes"), "speedup": exact(2.0, "x")}
+    drop = Metric(0.0, -0.2, 0.2, "pt", "measured")
+    kept, changing, lossy = (
+        Objective(max_drop=0.0).fitness(
+            Candidate("c", plan, "accepted", metrics=figures, drop=drop, changed=changed), 1e6
+        )
+        for plan, changed in ((Plan(), 0.0), (Plan(), 0.4), (LOSSY, 0.4))
+    )
+    assert kept == changing == lossy + 1.0

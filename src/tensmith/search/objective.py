@@ -118,8 +118,10 @@ class Objective:
 
         Gains are log2 of the ratios, so that halving twice counts twice; retention is 1 minus the share of
         the drop budget used up, and 0 where more is lost: what lies next to it may still hold the budget.
+        What is proved equal changes answers by rounding alone, and is expected to lose what was seen.
         """
-        lost = expected_drop(candidate.drop, candidate.changed) if candidate.drop else 0.0
+        changed = None if candidate.plan.is_exact else candidate.changed
+        lost = expected_drop(candidate.drop, changed) if candidate.drop else 0.0
         used = lost / self.max_drop if self.max_drop > 0 else float(lost > 0)
         speed = max(candidate.metrics["speedup"].value, 1e-9)
         size = max(original_bytes / max(candidate.bytes, 1.0), 1e-9)
