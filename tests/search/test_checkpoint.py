@@ -1,5 +1,7 @@
 """What was tried is on disk, and what is damaged is refused."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,11 +62,29 @@ def test_a_file_that_takes_nothing_more_is_the_fault_of_no_candidate(tmp_path: P
     assert not is_of_disk(damaged.value)
 
 
-def test_a_damaged_row_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda body: '{"id": 3}',
+        lambda body: 100_000 * "[",
+        lambda body: body.replace('"settings": {}', '"settings": ["abc"]'),
+        lambda body: body.replace('"unit": "pt"', '"unit": 3'),
+    ],
+    ids=["keys", "depth", "settings", "metric"],
+)
+def test_a_damaged_row_is_refused(damage: Callable[[str], str], tmp_path: Path) -> None:
     store = Checkpoint(tmp_path / "run.sqlite")
-    store.write("INSERT INTO candidates (key, body) VALUES (?, ?)", ("k", '{"id": 3}'))
-    with pytest.raises(OutputError, match="damaged"):
+    store.add(candidate(8))
+    store.write("UPDATE candidates SET body = ?", (damage(json.dumps(candidate(8).to_json())),))
+    with pytest.raises(OutputError, match=r"run\.sqlite is damaged"):
         list(store.candidates())
+
+
+def test_a_damaged_fact_is_refused(tmp_path: Path) -> None:
+    store = Checkpoint(tmp_path / "run.sqlite")
+    store.write("INSERT INTO facts VALUES (?, ?)", ("a", 100_000 * "["))
+    with pytest.raises(OutputError, match=r"run\.sqlite is damaged"):
+        store.fact("a")
 
 
 def test_another_schema_is_refused(tmp_path: Path) -> None:

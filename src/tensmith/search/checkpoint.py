@@ -9,6 +9,7 @@ from typing import Any
 
 from tensmith import gate
 from tensmith.database import Database
+from tensmith.errors import OutputError
 from tensmith.search.candidate import Candidate
 
 # What it is called in a run's folder.
@@ -66,13 +67,14 @@ class Checkpoint(Database):
     def candidates(self) -> Iterator[Candidate]:
         """Every stored candidate, in the order they were tried."""
         for (body,) in self.rows("SELECT body FROM candidates ORDER BY number"):
+            document = self._json(body)
             try:
-                yield Candidate.from_json(self._json(body))
-            except (KeyError, TypeError, AttributeError) as error:
+                yield Candidate.from_json(document)
+            except (KeyError, TypeError, AttributeError, ValueError, OutputError) as error:
                 raise self.damaged(error) from error
 
     def _json(self, text: str) -> Any:
         try:
             return json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self.damaged(error) from error
