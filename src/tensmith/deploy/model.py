@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
@@ -199,12 +200,15 @@ class Model:
         """The decoder with caches that it has not; None where it has them, or they cannot be made."""
         if self._compiled is not None or self._decoder.caches or not self._decoder.open:
             return None
-        path = Path(self._folder.name) / "cached.onnx"
+        folder = Path(self._folder.name) / "cached"
+        folder.mkdir(exist_ok=True)
+        path = folder / "model.onnx"
         try:
             return cached_decoder(
                 self.program, self._decoder, path, self._engine, self._threads, **self._settings
             )
         except TensmithError:
+            shutil.rmtree(folder, ignore_errors=True)  # as large as the model, which lives on
             return None
 
     def save(self, path: str | Path) -> Path:
