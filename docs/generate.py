@@ -16,7 +16,7 @@ from docs.markup import NOTE, cell, fields, paragraphs
 
 from tensmith.data import READERS, DatasetReader
 from tensmith.engine.base import ENGINES, ON_REQUEST
-from tensmith.engine.sized import MOST_MODELS
+from tensmith.engine.sized import KEPT_MODELS, MOST_BYTES, MOST_MODELS
 from tensmith.files import write_text
 from tensmith.hardware import Target, load_target, target_names
 from tensmith.report.schema import front_schema
@@ -141,7 +141,8 @@ def engines_page() -> str:
         "here.",
         "",
         "cuda, mixed, native and opencl compile for fixed sizes: where a file leaves them open, for each set "
-        f"of sizes that inputs have. A session keeps the {MOST_MODELS} models used last.",
+        f"of sizes that inputs have. A session keeps the {KEPT_MODELS} models used last, and up to "
+        f"{MOST_MODELS} while they take no more than {MOST_BYTES >> 30} GiB.",
         "",
     ]
     for name, found in sorted(ENGINES.items()):

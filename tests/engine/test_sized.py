@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import pytest
 
 from tensmith.engine.frame import Array
 from tensmith.engine.signature import ModelSignature, TensorSpec
-from tensmith.engine.sized import MOST_MODELS, SizedSession
+from tensmith.engine.sized import KEPT_MODELS, MOST_BYTES, MOST_MODELS, SizedSession
 
 SPEC = TensorSpec("x", "float32", ("n",))
 
 
 class Doubled:
-    """A model of one size."""
+    """A model of one size, which takes so much memory."""
+
+    def __init__(self, of_memory: int) -> None:
+        self.bytes = of_memory
 
     def __call__(self, /, **inputs: Array) -> dict[str, Array]:
         return {"y": 2 * inputs["x"]}
@@ -23,15 +27,18 @@ class Doubled:
         return lambda: self(**inputs), {}
 
 
-def test_the_models_used_last_are_kept() -> None:
-    built: list[int] = []
-
+def session_of(built: list[int], of_memory: int) -> SizedSession:
     def build(sizes: Mapping[str, int]) -> Doubled:
         built.append(sizes["n"])
-        return Doubled()
+        return Doubled(of_memory)
 
-    session = SizedSession(ModelSignature((SPEC,), (SPEC,), frozenset()), build)
-    first, *others = range(1, MOST_MODELS + 3)
+    return SizedSession(ModelSignature((SPEC,), (SPEC,), frozenset()), build)
+
+
+def test_the_models_used_last_are_kept() -> None:
+    built: list[int] = []
+    session = session_of(built, MOST_BYTES)
+    first, *others = range(1, KEPT_MODELS + 3)
     for size in others[:-1]:
         for _ in range(2):
             for n in (first, size):
@@ -40,4 +47,17 @@ def test_the_models_used_last_are_kept() -> None:
     for n in (first, others[1], others[0], others[-1], others[1]):
         session.load({"n": n})
     assert built == [first, *others[:-1], others[0], others[-1]]
-    assert len(session._models) == MOST_MODELS and len(session._takes) <= MOST_MODELS
+    assert len(session._models) == KEPT_MODELS and len(session._takes) <= KEPT_MODELS
+
+
+@pytest.mark.parametrize(
+    ("of_memory", "kept"), [(MOST_BYTES, KEPT_MODELS), (MOST_BYTES // 100, 100), (1, MOST_MODELS)]
+)
+def test_many_small_models_are_kept(of_memory: int, kept: int) -> None:
+    built: list[int] = []
+    session = session_of(built, of_memory)
+    for size in (*range(kept), *range(kept)):
+        session.load({"n": size})
+    assert built == [*range(kept)]
+    session.load({"n": kept})
+    assert list(session._models) == [(("n", size),) for size in range(1, kept + 1)]

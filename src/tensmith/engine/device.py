@@ -29,6 +29,7 @@ class LoadedPlan(ABC):
 
     def __init__(self, plan: DevicePlan) -> None:
         self.plan = plan
+        self.bytes = plan.arena_bytes + sum(array.nbytes for array in plan.constants.values())
         self._lock = threading.Lock()
 
     def __call__(self, /, **inputs: Array) -> dict[str, Array]:

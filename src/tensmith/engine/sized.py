@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol, TypeAlias
 
 from tensmith.engine.base import Arrays, Session, kinds_of, sizes_of
@@ -14,6 +14,10 @@ from tensmith.engine.signature import ModelSignature
 class CompiledModel(Protocol):
     """A model of fixed sizes, ready to run, by several threads at once too."""
 
+    @property
+    def bytes(self) -> int:
+        """Of memory: its weights, and what a call needs beside them."""
+
     def __call__(self, /, **inputs: Array) -> dict[str, Array]:
         """One inference."""
 
@@ -21,8 +25,8 @@ class CompiledModel(Protocol):
         """(a call that repeats one inference, the arrays in which it leaves its answers)."""
 
 
-# Models that a session keeps: each has its own copy of the weights.
-MOST_MODELS = 16
+# Models that a session keeps, each with its own copy of the weights: so many, and more while all are small.
+KEPT_MODELS, MOST_MODELS, MOST_BYTES = 16, 256, 1 << 30
 
 _Key: TypeAlias = tuple[tuple[str, int], ...]
 Build = Callable[[Mapping[str, int]], CompiledModel]
@@ -31,7 +35,7 @@ Build = Callable[[Mapping[str, int]], CompiledModel]
 class SizedSession(Session):
     """Compiles what `build` gives for the sizes of the inputs, at first use.
 
-    It keeps the MOST_MODELS models used last, and compiles for other sizes again.
+    It keeps the models used last, and compiles for other sizes again.
     """
 
     def __init__(self, signature: ModelSignature, build: Build) -> None:
@@ -62,23 +66,35 @@ class SizedSession(Session):
         self._takes.clear()
 
     def _model(self, key: _Key) -> CompiledModel:
-        model = self._used(key)
+        model = self._kept(key)
         if model is None:
             with self._building:  # once, and not by every thread that waits for it
-                model = self._used(key) or self._used(key, self._build(dict(key)))
-        assert model is not None
+                model = self._kept(key)
+                if model is None:
+                    model = self._build(dict(key))
+                    self._keep(key, model)
         return model
 
-    def _used(self, key: _Key, made: CompiledModel | None = None) -> CompiledModel | None:
-        """The model kept for a key, or else `made`, which is the last one used from here on."""
+    def _kept(self, key: _Key) -> CompiledModel | None:
+        """The model kept for a key, which is the last one used from here on."""
         with self._ordering:
-            model = self._models.pop(key, made)
+            model = self._models.pop(key, None)
             if model is not None:
                 self._models[key] = model
-            if len(self._models) > MOST_MODELS:
+            return model
+
+    def _keep(self, key: _Key, model: CompiledModel) -> None:
+        """Keeps a new model, and those used last beside it."""
+        with self._ordering:
+            self._models[key] = model
+            while len(self._models) > _as_many(self._models.values()):
                 del self._models[next(iter(self._models))]
                 self._takes.clear()  # found again by what the inputs say
-            return model
+
+
+def _as_many(models: Collection[CompiledModel]) -> int:
+    """How many of some models may be kept."""
+    return MOST_MODELS if sum(model.bytes for model in models) <= MOST_BYTES else KEPT_MODELS
 
 
 def _key(sizes: Mapping[str, int]) -> _Key:

@@ -28,8 +28,9 @@ from tensmith.kernel.isa import host_isa
 class _Loaded:
     """A session at fixed sizes."""
 
-    def __init__(self, session: OnnxRuntimeSession) -> None:
+    def __init__(self, session: OnnxRuntimeSession, folder: Path) -> None:
         self._session = session
+        self.bytes = sum(file.stat().st_size for file in folder.iterdir())
 
     def __call__(self, /, **inputs: Array) -> dict[str, Array]:
         return self._session.run(inputs)
@@ -72,7 +73,8 @@ class MixedEngine(TunableEngine):
             return _load(path, threads, path)
 
         def build(fixed: Mapping[str, int]) -> _Loaded:
-            return _Loaded(_load(compiled_folder(path, fixed, options), threads, path))
+            folder = compiled_folder(path, fixed, options)
+            return _Loaded(_load(folder, threads, path), folder)
 
         return opened(read_signature(path), build, sizes)
 

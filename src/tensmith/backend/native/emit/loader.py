@@ -85,6 +85,7 @@ class Model:
             file.readinto(self._weights)
         self.weights_at = address_of(self._weights)
         self._arenas = [arena_of(self.manifest["arena_bytes"])]  # those that no call is using
+        self.bytes = self.manifest["weights_bytes"] + self.manifest["arena_bytes"]
         library = ctypes.CDLL(path_of_now(self.folder.resolve() / LIBRARY))
         made_for = self.manifest.get("threads", 1)
         alone = made_for == 1 or (threads is not None and threads < made_for)
