@@ -20,7 +20,7 @@ import os
 import subprocess
 import sys
 import time
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -74,6 +74,13 @@ def cores(text: str) -> int:
 def names(text: str) -> list[str]:
     """The type of options that take A,B."""
     return text.split(",")
+
+
+def unusual(parser: ArgumentParser, options: Namespace, *names: str) -> dict[str, Any]:
+    """Options that are not what they are where nobody says so, as settings."""
+    return {
+        name: getattr(options, name) for name in names if getattr(options, name) != parser.get_default(name)
+    }
 
 
 def run(

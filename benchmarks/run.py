@@ -30,7 +30,7 @@ FRONTS = ROOT / "build" / "fronts"
 class Bench:
     """A bench. minutes: a guess, for one core, before it was ever run; quick: options that make it short;
     needs: a feature without which a CPU leaves it out, unless it is named; models: it takes --at-once;
-    threads: what it times takes several cores.
+    threads: what it times takes several cores; folder: it keeps files in one, called so where it is quick.
     """
 
     name: str
@@ -42,10 +42,13 @@ class Bench:
     needs: str = ""
     models: bool = False
     threads: bool = False
+    folder: str = ""
 
     def command(self, output: Path, quick: bool, at_once: int = 1) -> list[str]:
         """Runs it; later options win."""
-        more = self.quick if quick else ("--at-once", str(at_once)) if self.models and at_once > 1 else ()
+        apart = ("--folder", str(QUICK / self.folder)) if self.folder else ()
+        several = ("--at-once", str(at_once)) if self.models and at_once > 1 else ()
+        more = (*self.quick, *apart) if quick else several
         module = f"benchmarks.{self.module}"
         return [sys.executable, "-m", module, *self.options, *more, "--output", str(output)]
 
@@ -65,14 +68,22 @@ _SMALL = (*_BRIEF, "--only", "resnet20_cifar10,resnet18")
 _PRECISION = ("--only", "resnet18,resnet50,mobilenet_v2", "--precision", "bf16")
 _THREADS = ("--only", "resnet50,mobilenet_v2,bert_base", "--threads", "2")
 _FRONTS = ("--folder", str(FRONTS))
-_DIGITS = ("--only", "digits", "--minutes", "0.5", "--time-budget", "1m", "--folder", str(QUICK / "networks"))
+_DIGITS = ("--only", "digits", "--minutes", "0.5", "--time-budget", "1m")
 _TRAINED = ("--time-budget", "8m", "--recover", "48m")
 _ONE = ("--models", "resnet20_cifar10")
 _PRICED = ("--seconds", "100", "--plan-seconds", "4", "--time-budget", "120")
 _ONCE = ("--seconds", "30", "--seeds", "1", "--time-budget", "60", "--searches", "beam", "genetic")
 
 BENCHES = (
-    Bench("fronts", "compress.fronts", 65, _FRONTS, (*_ONE, "--time-budget", "1m"), models=True),
+    Bench(
+        "fronts",
+        "compress.fronts",
+        65,
+        _FRONTS,
+        (*_ONE, "--time-budget", "1m"),
+        models=True,
+        folder="fronts",
+    ),
     Bench("native", "native.networks", 10, quick=_SMALL),
     Bench("native_int8", "native.networks_int8", 20, quick=_SMALL),
     Bench("native_sparse", "native.sparse", 6, quick=(*_BRIEF, "--zeros", "90")),
@@ -104,11 +115,12 @@ BENCHES = (
         "compress.peers",
         150,
         ("--fronts", str(FRONTS)),
-        (*_ONE, "--quick", "--seconds", "6"),
+        (*_ONE, "--quick", "--seconds", "6", "--fronts", str(QUICK / "fronts")),
         models=True,
+        folder="peers",
     ),
     Bench("sensor_node", "native.sensor_node", 3, quick=("--only", "keyword_spotting"), readme=False),
-    Bench("searches", "compress.searches", 150, _PRICED, (*_ONE, *_ONCE), readme=False),
+    Bench("searches", "compress.searches", 150, _PRICED, (*_ONE, *_ONCE), readme=False, folder="searches"),
     Bench(
         "byte_classifier",
         "compress.byte_classifier",
@@ -116,8 +128,9 @@ BENCHES = (
         (),
         ("--seconds", "20", "--time-budget", "1m"),
         readme=False,
+        folder="bytes",
     ),
-    Bench("tasks", "tasks.compressed", 85, (), _DIGITS, readme=False),
+    Bench("tasks", "tasks.compressed", 85, (), _DIGITS, readme=False, folder="tasks"),
     Bench(
         "recovered",
         "compress.recovered",
@@ -126,11 +139,27 @@ BENCHES = (
         (*_ONE, "--time-budget", "1m", "--recover", "4m"),
         readme=False,
         models=True,
+        folder="recovered",
     ),
-    Bench("tasks_recovered", "tasks.compressed", 260, _TRAINED, (*_DIGITS, "--recover", "2m"), readme=False),
-    Bench("detector", "compress.detector", 13, (), ("--time-budget", "1m"), readme=False),
     Bench(
-        "gate", "compress.gate", 110, (), ("--runs", "1", "--time-budget", "1m"), readme=False, models=True
+        "tasks_recovered",
+        "tasks.compressed",
+        260,
+        _TRAINED,
+        (*_DIGITS, "--recover", "2m"),
+        readme=False,
+        folder="tasks",
+    ),
+    Bench("detector", "compress.detector", 13, (), ("--time-budget", "1m"), readme=False, folder="detector"),
+    Bench(
+        "gate",
+        "compress.gate",
+        110,
+        (),
+        ("--runs", "1", "--time-budget", "1m"),
+        readme=False,
+        models=True,
+        folder="gate",
     ),
     Bench("portability", "compress.portability", 5, (), ("--samples", "200"), readme=False),
     Bench(
@@ -143,13 +172,22 @@ BENCHES = (
         threads=True,
     ),
     Bench("import_speed", "compress.import_speed", 5, (), ("--only", "resnet18"), readme=False),
-    Bench("keras_twins", "compress.keras_twins", 5, (), (*_BRIEF, "--time-budget", "30s"), readme=False),
+    Bench(
+        "keras_twins",
+        "compress.keras_twins",
+        5,
+        (),
+        (*_BRIEF, "--time-budget", "30s"),
+        readme=False,
+        folder="keras_twins",
+    ),
     Bench(
         "characters",
         "compress.characters",
         45,
         (),
         ("--minutes", "0.5", "--time-budget", "1m", "--windows", "5", "--tokens", "20"),
+        folder="characters",
     ),
     Bench("gguf", "compress.gguf", 2, (), ("--only", "llama-F32"), readme=False),
     Bench("calibration_memory", "compress.calibration_memory", 3, readme=False),

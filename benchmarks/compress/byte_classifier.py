@@ -139,7 +139,7 @@ def made(folder: Path, options: Namespace) -> None:
 
 def compressed(options: Namespace) -> parts.Found:
     """What its front holds."""
-    folder: Path = options.folder
+    folder = options.folder / f"trained_{options.seconds:g}_seconds_{options.seed}"
     if not (folder / "model.onnx").exists():
         made(folder, options)
     return compressed_as_asked(
@@ -157,6 +157,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     settings = {"bench": "byte_classifier", "time_budget": options.time_budget}
+    settings |= parts.unusual(parser, options, "seconds", "seed")
     return parts.main({"byte classifier": options}, compressed, options.output, settings)
 
 

@@ -6,9 +6,9 @@ The model is that of `benchmarks.tasks` (GPT-2, 4.8 million weights, on tinyshak
 --minutes where --model is not given. Each file answers the same windows of held-out text, which no search has
 seen; differences of losses are paired by window. Rates are of single tokens in one thread, the best of ROUNDS
 in which files take turns; of llama.cpp's the time in its own calls is counted, none of Python's beside them.
-Bytes are those of the file that is shipped. What is in FOLDER already is only measured. Needs the package
-llama-cpp-python, here or in the Python that --python names; it quantizes without an importance matrix, as its
-tool does by default.
+Bytes are those of the file that is shipped. A model that is in FOLDER already, trained for as long, is not
+trained again. Needs the package llama-cpp-python, here or in the Python that --python names; it quantizes
+without an importance matrix, as its tool does by default.
 """
 
 from __future__ import annotations
@@ -84,12 +84,13 @@ def losses(logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     return nats
 
 
-def compared(model: Path, spec: str, options: Namespace) -> parts.Found:
-    """All files of one model."""
-    folder = options.folder / "characters"
-    out = folder / "out"
-    if not (out / "front.json").exists():
-        compress(model, spec, out, "--max-drop", "1", "--time-budget", options.time_budget)
+def compared(given: Path | None, spec: str, options: Namespace) -> parts.Found:
+    """All files of one model, which is trained where none is given."""
+    folder = options.folder
+    model, out = given or _trained(folder, options.minutes), folder / "out"
+    compress(model, spec, out, "--max-drop", "1", "--time-budget", options.time_budget)
+    for kind in _QUANTIZED:  # of another model
+        (folder / f"{kind}.gguf").unlink(missing_ok=True)
     part = open_dataset(spec).part("test")
     rows = np.linspace(0, len(part) - 1, min(options.windows, len(part))).astype(int)
     windows = np.asarray(part.inputs(rows.tolist()))
@@ -166,24 +167,24 @@ def main() -> int:
     parser = parts.arguments(__doc__)
     parser.add_argument("--model", type=Path, help="its GGUF file, of this script")
     parser.add_argument("--python", default=sys.executable, help="one that has llama-cpp-python")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "tasks")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "characters")
     parser.add_argument("--minutes", type=float, default=20, help="of training")
     parser.add_argument("--time-budget", default="10m")
     parser.add_argument("--windows", type=int, default=200, help="of text that files answer")
     parser.add_argument("--tokens", type=int, default=120, help="single ones that are timed")
     options = parser.parse_args()
-    folder = options.folder / "characters"
-    spec = TASKS["characters"].spec(DATA / TASKS["characters"].data, folder)
-    model = options.model or _trained(folder, options.minutes)
+    spec = TASKS["characters"].spec(DATA / TASKS["characters"].data, options.folder)
     settings = {"bench": "characters", "time_budget": options.time_budget, "context": CONTEXT}
-    return parts.main({"characters": model}, compared, options.output, settings, spec=spec, options=options)
+    settings |= parts.unusual(parser, options, "minutes", "windows", "tokens")
+    every = {"characters": options.model}
+    return parts.main(every, compared, options.output, settings, spec=spec, options=options)
 
 
 def _trained(folder: Path, minutes: float) -> Path:
-    """The GGUF file of a model that is trained unless it is there."""
+    """The GGUF file of a model that is trained for so long unless it is there."""
     from benchmarks.tasks.train import made
 
-    file = folder / "model.gguf"
+    file = folder / f"trained_{minutes:g}_minutes.gguf"
     if not file.exists():
         network = made("characters", DATA / TASKS["characters"].data, folder / "model.onnx", minutes)
         assert isinstance(network, CharacterModel)

@@ -78,6 +78,14 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
         parts.run({"part 0": 0}, Counting(), output, {"bench": "another"})
 
 
+def test_what_is_asked_for_otherwise_than_by_itself_is_a_setting() -> None:
+    parser = parts.arguments(None)
+    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--tokens", type=int, default=120)
+    options = parser.parse_args(["--minutes", "0.5", "--tokens", "120"])
+    assert parts.unusual(parser, options, "minutes", "tokens") == {"minutes": 0.5}
+
+
 def cores(part: int) -> parts.Found:
     time.sleep(1.0)  # that no process does two before the other has done one
     return parts.Found(row={"cores": sorted(os.sched_getaffinity(0))})

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.run import BENCHES, RESULTS, Bench, duration, failure, run
+from benchmarks.run import BENCHES, QUICK, RESULTS, Bench, duration, failure, run
 
 from benchmarks import ROOT, readme
 
@@ -38,6 +38,16 @@ def test_models_at_once_are_asked_of_the_benches_that_take_it() -> None:
         path = ROOT / "benchmarks" / f"{bench.module.replace('.', '/')}.py"
         assert bench.models == ("arguments_at_once" in path.read_text()), bench.name
         assert ("--at-once" in bench.command(RESULTS, False, 2)) == bench.models
+
+
+def test_what_quick_benches_keep_serves_no_others() -> None:
+    for bench in BENCHES:
+        path = ROOT / "benchmarks" / f"{bench.module.replace('.', '/')}.py"
+        assert bool(bench.folder) == ('"--folder"' in path.read_text()), bench.name
+        words = bench.command(RESULTS, True)
+        places = [Path(word) for word, option in zip(words[1:], words) if option in ("--folder", "--fronts")]
+        assert places[-1:] == [QUICK / bench.folder] * bool(bench.folder), bench.name
+        assert not bench.folder or str(QUICK) not in " ".join(bench.command(RESULTS, False)), bench.name
 
 
 def test_every_result_has_its_bench() -> None:
