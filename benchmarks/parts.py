@@ -2,7 +2,7 @@
 
 settings  what all parts have in common
 runs      each time that the bench was started: commit, cpu, load of the machine, date, parts, seconds, and
-          how many parts ran at once where several did, each on a core of its own
+          how many parts or benches ran at once where several did, each on a core of its own
 of        how many parts there are
 done      names of the parts that ended
 rows      by part: its figures by name
@@ -35,6 +35,9 @@ from benchmarks import ROOT
 from tensmith.errors import TensmithError
 from tensmith.files import write_text
 from tensmith.hardware.cpu import detect_cpu
+
+# How many benches run at once, for those that are started.
+BENCHES = "TENSMITH_BENCHES_AT_ONCE"
 
 Part = TypeVar("Part")
 Document = dict[str, Any]
@@ -227,6 +230,7 @@ def _begun(output: Path | None, settings: Mapping[str, Any]) -> Document:
 
 def _this_run() -> dict[str, Any]:
     """What is known of a run when it begins. load: processes that wanted to run in the last minute."""
+    benches = int(os.environ.get(BENCHES, 1))
     return {
         "commit": _commit(),
         "cpu": _cpu(),
@@ -234,6 +238,7 @@ def _this_run() -> dict[str, Any]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "parts": 0,
         "seconds": 0.0,
+        **({"benches": benches} if benches > 1 else {}),
     }
 
 

@@ -463,6 +463,8 @@ def _provenance(found: Results, *names: str) -> str:
     beside = f", beside other work (load up to {others:.0f})" if others > _QUIET else ""
     most = max(run.get("at_once", 1) for run in runs)
     several = f", up to {most} models at once, each on a core of its own" if most > 1 else ""
+    benches = max(run.get("benches", 1) for run in runs)
+    several += f", up to {benches} benches at once, each on a core of its own" if benches > 1 else ""
     return f"*{cpus}, commit {commits}{days}{several}{beside}.*"
 
 

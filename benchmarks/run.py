@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks import ROOT, parts, readme
@@ -255,12 +257,13 @@ def run(benches: Sequence[Bench], folder: Path, quick: bool, at_once: int = 1) -
     failed: dict[str, str] = {}
     number = itertools.count(1)
 
-    def one(bench: Bench) -> None:
+    def one(bench: Bench, beside: int = 1) -> None:
         left = {each: each.left(folder / f"{each.name}.json") for each in benches}
         times = f", about {duration(left[bench])}; {duration(sum(left.values()))} left in all"
         print(f"\n== {bench.name}, {next(number)} of {len(benches)}{'' if quick else times}", flush=True)
         output = folder / f"{bench.name}.json"
-        code = subprocess.run(bench.command(output, quick, at_once), cwd=ROOT).returncode
+        environment = {**os.environ, parts.BENCHES: str(beside)}
+        code = subprocess.run(bench.command(output, quick, at_once), cwd=ROOT, env=environment).returncode
         if reason := failure(code, output):
             failed[bench.name] = reason
 
@@ -270,7 +273,7 @@ def run(benches: Sequence[Bench], folder: Path, quick: bool, at_once: int = 1) -
             one(bench)
     narrow.sort(key=lambda bench: bench.left(folder / f"{bench.name}.json"), reverse=True)
     with parts.pinned_threads(at_once) as pool:
-        list(pool.map(one, narrow))
+        list(pool.map(partial(one, beside=min(at_once, len(narrow))), narrow))
     return failed
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from benchmarks.run import BENCHES, QUICK, RESULTS, Bench, duration, failure, run
 
-from benchmarks import ROOT, readme
+from benchmarks import ROOT, parts, readme
 
 
 class Scripted(Bench):
@@ -70,14 +70,28 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
 
 
 def test_several_at_once_have_a_core_each_and_those_of_threads_have_all(tmp_path: Path) -> None:
-    program = """
+    program = f"""
 import os, pathlib, sys
-pathlib.Path(sys.argv[1]).write_text('{"runs": [{"parts": %d, "seconds": 0}]}' % len(os.sched_getaffinity(0)))
+run = '{{"runs": [{{"parts": %d, "seconds": 0, "benches": %s}}]}}'
+found = run % (len(os.sched_getaffinity(0)), os.environ["{parts.BENCHES}"])
+pathlib.Path(sys.argv[1]).write_text(found)
 """
     benches = (*(Scripted(name, program, 1) for name in "ab"), Scripted("c", program, 1, threads=True))
     assert run(benches, tmp_path, quick=True, at_once=2) == {}
-    cores = {name: json.loads((tmp_path / f"{name}.json").read_text())["runs"][0]["parts"] for name in "abc"}
+    runs = {name: json.loads((tmp_path / f"{name}.json").read_text())["runs"][0] for name in "abc"}
+    cores = {name: each["parts"] for name, each in runs.items()}
     assert cores == {"a": 1, "b": 1, "c": len(os.sched_getaffinity(0))}
+    assert {name: each["benches"] for name, each in runs.items()} == {"a": 2, "b": 2, "c": 1}
+
+
+def test_a_document_and_readme_say_how_many_benches_ran_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def said() -> str:
+        document = parts.run(["a"], lambda _: parts.Found(), None, {})
+        return readme._provenance({"one": document}, "one")
+
+    assert "benches" not in said()
+    monkeypatch.setenv(parts.BENCHES, "2")
+    assert ", up to 2 benches at once, each on a core of its own" in said()
 
 
 def test_a_failure_is_what_the_document_says(tmp_path: Path) -> None:
