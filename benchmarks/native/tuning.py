@@ -2,12 +2,13 @@
 
     python -m benchmarks.native.tuning [--budget 120] [--seconds 20] [--only resnet20_cifar10,...]
 
-The networks of networks.py, and with --int8 those of networks_int8.py. Figures are the ratio untuned / tuned
-of whole networks with its interval, and what was timed for it.
+The networks of networks.py, and with --int8 those of networks_int8.py, in a cache of its own. Figures are the
+ratio untuned / tuned of whole networks with its interval, and what was timed for it.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -51,7 +52,9 @@ def main() -> int:
     options = parser.parse_args()
     how = {"int8": options.int8, "budget": options.budget, "seconds": options.seconds}
     settings = {"bench": "native_tuning"} | how
-    return parts.main(options.only, measured, options.output, settings, **how)
+    with tempfile.TemporaryDirectory() as cache_home:
+        os.environ["XDG_CACHE_HOME"] = cache_home
+        return parts.main(options.only, measured, options.output, settings, **how)
 
 
 if __name__ == "__main__":

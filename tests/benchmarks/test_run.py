@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.run import BENCHES, QUICK, RESULTS, Bench, duration, failure, run
+from benchmarks.run import BENCHES, CACHE, QUICK, RESULTS, Bench, duration, failure, run
 
 from benchmarks import ROOT, parts, readme
 
@@ -82,6 +82,16 @@ pathlib.Path(sys.argv[1]).write_text(found)
     cores = {name: each["parts"] for name, each in runs.items()}
     assert cores == {"a": 1, "b": 1, "c": len(os.sched_getaffinity(0))}
     assert {name: each["benches"] for name, each in runs.items()} == {"a": 2, "b": 2, "c": 1}
+
+
+def test_what_was_tuned_for_the_user_serves_no_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of the user"))
+    program = """
+import os, pathlib, sys
+pathlib.Path(sys.argv[1]).write_text('{"settings": "%s"}' % os.environ["XDG_CACHE_HOME"])
+"""
+    assert run((Scripted("one", program, 1),), tmp_path, quick=True) == {}
+    assert json.loads((tmp_path / "one.json").read_text()) == {"settings": str(CACHE)}
 
 
 def test_a_document_and_readme_say_how_many_benches_ran_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
