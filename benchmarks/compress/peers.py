@@ -2,12 +2,13 @@
 
 For each model, every file runs on its own engine, one thread, batch 1, in processes that take turns, against
 ONNX Runtime fp32 on the delivered file. Peers get the same calibration samples as tensmith; accuracy is on
-samples that nobody saw. Their files are kept in a folder, so that a second run only measures.
+samples that nobody saw. Their files are kept in a folder, so that a second run only measures; what other
+versions of the tools made, or other code, is not taken.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
+import json
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -15,19 +16,25 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import DATA, ROOT, parts
+from benchmarks import DATA, ROOT, made_by, parts, versions
 from benchmarks.compress.stock.cases import CASES, Case
 from benchmarks.compress.stock.entries import TENSMITH, front, made, originals
 from benchmarks.compress.stock.measure import measure
 from benchmarks.compress.stock.table import COLUMNS, Row, cells, document, verdict
+from tensmith.files import sha256_bytes, sha256_file
 
-TOOLS = ("onnxruntime", "openvino", "nncf")
+# What says how peers' files are made, beside the tools.
+_MAKING = (
+    "benchmarks/compress/stock/make.py",
+    "benchmarks/compress/stock/cases.py",
+    "src/tensmith/data/split.py",
+)
 QUICK_SAMPLES = 1000
 
 
 def compared(case: Case, options: Namespace, console: Console) -> list[Row]:
     """Makes what is missing, measures everything, returns a row a file."""
-    folder, model = options.folder / case.name, case.model(DATA)
+    folder, model = options.folder / _makers() / case.name, case.model(DATA)
     entries = originals(model)
     console.log(f"{case.name}: making the peers' files (kept in {folder})")
     entries += made(case, DATA, folder, options.limit)
@@ -36,8 +43,14 @@ def compared(case: Case, options: Namespace, console: Console) -> list[Row]:
     views = case.views(DATA)
     view = views.held_out.take(QUICK_SAMPLES) if options.quick else views.held_out
     example, _ = next(case.singles(views.search, model))
-    cache = options.folder / "answers"
+    cache = options.folder / "answers" / made_by("data", "engine", "evaluate")
     return measure(case, entries, view, example, cache, options.seconds, console.log)
+
+
+def _makers() -> str:
+    """A hash of what makes the peers' files: tools, and how they are asked."""
+    sources = [sha256_file(ROOT / name) for name in _MAKING]
+    return sha256_bytes(json.dumps([versions(), sources]).encode())[:16]
 
 
 def show(console: Console, title: str, rows: list[Row], lines: list[str]) -> None:
@@ -74,9 +87,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_SAMPLES} test samples")
     options = parser.parse_args()
-    versions = {tool: importlib.metadata.version(tool) for tool in TOOLS}
     given = {name: getattr(options, name) for name in ("seconds", "limit", "seed", "quick")}
-    settings = {"bench": "peers", **given, "versions": versions}
+    settings = {"bench": "peers", **given, "versions": versions()}
     cases = {name: CASES[name] for name in options.models}
     return parts.main(
         cases, measured, options.output, settings, options.at_once, pinned=True, options=options

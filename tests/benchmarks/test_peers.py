@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from benchmarks.compress import peers
 from benchmarks.compress.stock.cases import Case
 from benchmarks.compress.stock.entries import front
 from benchmarks.compress.stock.table import COLUMNS, Row, cells, document, reached, verdict, volumes
@@ -161,3 +162,9 @@ def test_openvinos_own_format_runs_wherever_openvino_does() -> None:
     )
     said = subprocess.run([sys.executable, "-c", lines], cwd=ROOT, capture_output=True, text=True, check=True)
     assert said.stdout == "True\n"
+
+
+def test_files_of_other_versions_of_the_tools_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = peers._makers()
+    monkeypatch.setattr(peers, "versions", lambda: {"nncf": "0"})
+    assert peers._makers() != first

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from benchmarks.run import BENCHES, CACHE, QUICK, RESULTS, Bench, duration, failure, run
 
+import benchmarks
 from benchmarks import ROOT, parts, readme
 
 
@@ -130,3 +131,15 @@ def test_time_left(tmp_path: Path, document: object, minutes: float) -> None:
 
 def test_durations() -> None:
     assert [duration(m) for m in (0.2, 4, 125)] == ["0 min", "4 min", "2 h 5 min"]
+
+
+def test_what_other_tools_made_is_not_taken_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cache() -> Path:
+        return benchmarks.cache.__wrapped__()
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    first = cache()
+    monkeypatch.setattr(benchmarks, "versions", lambda: {"nncf": "0"})
+    assert cache() != first and first.exists()
+    os.utime(first, (0, 0))
+    assert cache().exists() and not first.exists()
