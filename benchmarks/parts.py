@@ -7,6 +7,7 @@ of        how many parts there are
 done      names of the parts that ended
 rows      by part: its figures by name
 counts    numbers by name, or mappings of such, summed over the parts
+counted   by part that is wrong: what of the counts is its own
 wrong     by part: a sentence for each fault that was found; the next run of another commit tries it again
 mended    by part: the commit that found no fault any more, and the sentences that were said before
 failed    by part: why it could not be measured; it is tried again by the next run
@@ -197,14 +198,14 @@ def ended(document: Document) -> int:
     return int(bool(wrong or failed))
 
 
-def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Two trees of numbers, summed leaf by leaf."""
+def added(one: Mapping[str, Any], other: Mapping[str, Any], times: int = 1) -> dict[str, Any]:
+    """Two trees of numbers, summed leaf by leaf, the other one so many times."""
     total = dict(one)
     for name, value in other.items():
         if isinstance(value, Mapping):
-            total[name] = added(total.get(name, {}), value)
+            total[name] = added(total.get(name, {}), value, times)
         else:
-            total[name] = total.get(name, 0) + value
+            total[name] = total.get(name, 0) + times * value
     return total
 
 
@@ -215,7 +216,7 @@ def read(path: Path) -> Document:
 
 def _empty() -> Document:
     lists: Document = {"runs": [], "of": 0, "done": []}
-    return lists | {name: {} for name in ("rows", "counts", "wrong", "mended", "failed")}
+    return lists | {name: {} for name in ("rows", "counts", "counted", "wrong", "mended", "failed")}
 
 
 def _begun(output: Path | None, settings: Mapping[str, Any]) -> Document:
@@ -259,19 +260,23 @@ def _tried(work: Callable[[Part], Found], part: Part) -> Found | str:
 
 
 def _add(document: Document, name: str, found: Found | str, commit: str) -> None:
-    """Writes down what came of a part; one that was done before is not counted twice."""
+    """Writes down what came of a part, in place of what it said before."""
     if isinstance(found, str):
         document["failed"][name] = found
         return
     document["failed"].pop(name, None)
     said = document["wrong"].pop(name, None)
-    document["wrong"] |= {name: list(found.wrong)} if found.wrong else {}
+    before = document["counted"].pop(name, None if said else {})
+    if found.wrong:
+        document["wrong"][name] = list(found.wrong)
+    elif said is not None:
+        document["mended"][name] = {"commit": commit, "said": said}
+    if before is not None:  # older documents do not say what of the counts is of a part that was wrong
+        document["counts"] = added(added(document["counts"], before, -1), found.counts)
+        document["counted"] |= {name: dict(found.counts)} if found.wrong else {}
     document["rows"] |= {name: dict(found.row)} if found.row else {}
     if said is None:
         document["done"].append(name)
-        document["counts"] = added(document["counts"], found.counts)
-    elif not found.wrong:
-        document["mended"][name] = {"commit": commit, "said": said}
 
 
 def _tree(value: Any) -> bool:

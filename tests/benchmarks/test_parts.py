@@ -57,10 +57,12 @@ def test_a_fault_is_tried_again_by_another_commit(tmp_path: Path, monkeypatch: p
 
     def mended(part: int) -> parts.Found:
         again.append(part)
-        return parts.Found({"made": 1})
+        return parts.Found({"made": 1, "by": {"odd": 7}})
 
+    assert parts.read(output)["counted"] == {"part 3": {"made": 1, "by": {"odd": 1}}}
     document = parts.run({f"part {n}": n for n in range(5)}, mended, output, SETTINGS)
-    assert again == [3] and document["wrong"] == {} and document["counts"]["made"] == 5
+    assert again == [3] and document["wrong"] == {} and document["counted"] == {}
+    assert document["counts"] == {"made": 5, "by": {"odd": 2 - 1 + 7}}
     assert document["mended"] == {"part 3": {"commit": "after", "said": ["3 is 3"]}}
     assert parts.ended(document) == 0
 
