@@ -222,7 +222,7 @@ BENCHES = (
     Bench("egraphs", "search.egraphs", 12, (), ("--seconds", "5", "--timing", "1", "nasrnn"), readme=False),
     Bench("numpy_programs", "optimize.numpy_programs", 6, (), ("--seconds", "3"), readme=False),
     Bench("rule_mutants", "rules.mutants", 15, (), ("--only", "mul_into_conv"), readme=False),
-    Bench("rules_on_programs", "rules.on_programs", 15, (), ("--count", "1"), readme=False),
+    Bench("rules_on_programs", "rules.on_programs", 15, (), ("--count", "5"), readme=False),
     Bench("differences", "trust.differences", 15, (), ("--mutants", "2"), readme=False),
     Bench("packed_mutants", "trust.packed_mutants", 20, (), ("--mutants", "6000"), readme=False),
     Bench("trellis", "compress.trellis", 25, (), ("--models", "resnet20_cifar10"), readme=False, models=True),

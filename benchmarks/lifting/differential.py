@@ -34,11 +34,14 @@ def compared(file: SourceFile, targets: list[str], count: int) -> parts.Found:
     """How the functions of a file do, by target: kernels, inputs compared, refused and without a meaning."""
     counts: dict[str, dict[str, int]] = {}
     wrong: list[str] = []
+    left = set(file.functions)
     with tempfile.TemporaryDirectory() as folder:
         for name, function, verdict in judged(file.path, [*file.functions], targets, Path(folder), count):
             one = {part: getattr(verdict, part) for part in ("compared", "refused", "meaningless")}
             counts = parts.added(counts, {name: {"kernels": 1, **one, "wrong": len(verdict.wrong)}})
             wrong += [f"{file}/{function} {name}: {line}" for line in verdict.wrong[:1]]
+            left.discard(function)
+    wrong += [f"{file}/{function}: it did not lift, or to no target" for function in sorted(left)]
     return parts.Found(counts, tuple(wrong))
 
 

@@ -29,11 +29,12 @@ def compared(rule: Rule, count: int, seed: int) -> parts.Found:
         if not reason and number % 10 == 0:
             reason = runtime_difference(instance.program, after, instance.inputs)
         wrong += [f"{rule.name}: {reason}: {instance.origin}"] if reason else []
+    wrong += [] if used else [f"{rule.name}: it applies to none of its programs"]
     return parts.Found({"instances": used}, tuple(wrong), {"instances": used})
 
 
 def main() -> int:
-    """1 where something differs."""
+    """1 where something differs, or a rule applies to nothing."""
     parser = parts.arguments(__doc__)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)

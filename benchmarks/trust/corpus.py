@@ -260,7 +260,9 @@ def random_models(numbers: range, commands: Commands) -> parts.Found:
     counts: dict[str, Any] = {}
     for found in every:
         counts = parts.added(counts, found.counts)
-    return parts.Found(counts, tuple(fault for found in every for fault in found.wrong))
+    wrong = [fault for found in every for fault in found.wrong]
+    wrong += [] if counts.get("read worked") else [f"graphs {numbers[0]} to {numbers[-1]}: none was read"]
+    return parts.Found(counts, tuple(wrong))
 
 
 def exported_model(name: str, commands: Commands) -> parts.Found:

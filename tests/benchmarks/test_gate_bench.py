@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.compress.gate import through_the_gate
+from benchmarks.compress.gate import kept, through_the_gate
 
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate, Status
@@ -33,3 +33,8 @@ def test_points_are_counted_by_what_the_search_said_and_what_the_gate_did() -> N
         "further": ("beyond", "loses 0.60 pt, more than 0.5"),
     }
     assert through_the_gate(tried, ended) == {"stood": 2, "lost": 1, "unsure": 2, "held": 1}
+
+
+def test_a_promise_is_kept_only_where_something_stood() -> None:
+    assert kept(24, 0, 20) and kept(20, 1, 20) and not kept(20, 2, 20)
+    assert kept(0, 0, 1) and not kept(0, 0, 20)
