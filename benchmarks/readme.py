@@ -44,6 +44,7 @@ _AREAS = (
     " Last column: the area that the front covers in size and latency (hypervolume, 1 is all), beside the "
     "best of ONNX Runtime's and NNCF's own quantization under the same budget."
 )
+_MEANS = "†"  # behind ratios of turns that waited for a processor
 _QUIET = 1.5  # processes that want to run when a bench begins, one of them its own
 _SEVEN_BITS = (
     " Without VNNI sums of products of bytes saturate: weights of our file take 7 bits, as those of "
@@ -384,7 +385,7 @@ def _rows(found: Results, name: str) -> Rows:
 
 def _times(row: Mapping[str, Any]) -> str:
     """In brackets where the interval holds 1."""
-    times = f"{row['ratio']:.2f}x"
+    times = f"{row['ratio']:.2f}x{_MEANS if row.get('busy') else ''}"
     return f"({times})" if row["low"] <= 1 <= row["high"] else times
 
 
@@ -465,7 +466,9 @@ def _provenance(found: Results, *names: str) -> str:
     several = f", up to {most} models at once, each on a core of its own" if most > 1 else ""
     benches = max(run.get("benches", 1) for run in runs)
     several += f", up to {benches} benches at once, each on a core of its own" if benches > 1 else ""
-    return f"*{cpus}, commit {commits}{days}{several}{beside}.*"
+    busy = any(row.get("busy") for name in names for row in _rows(found, name).values())
+    means = f" {_MEANS} The machine was busy: of means, less certain than of medians." if busy else ""
+    return f"*{cpus}, commit {commits}{days}{several}{beside}.{means}*"
 
 
 if __name__ == "__main__":

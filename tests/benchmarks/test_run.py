@@ -105,6 +105,16 @@ def test_a_document_and_readme_say_how_many_benches_ran_at_once(monkeypatch: pyt
     assert ", up to 2 benches at once, each on a core of its own" in said()
 
 
+def test_readme_marks_what_was_timed_on_a_busy_machine() -> None:
+    def said(busy: bool) -> str:
+        row = {"ratio": 2.0, "low": 1.9, "high": 2.1, "busy": busy}
+        document = parts.run(["resnet18"], lambda _: parts.Found(row=row), None, {})
+        return "\n".join(readme.native({"native": document}))
+
+    assert "| ResNet-18 | 2.00x |" in said(False) and "busy" not in said(False)
+    assert "| ResNet-18 | 2.00x† |" in said(True) and ". † The machine was busy: of means" in said(True)
+
+
 def test_a_failure_is_what_the_document_says(tmp_path: Path) -> None:
     output = tmp_path / "one.json"
     output.write_text(json.dumps({"wrong": {"p": ["a is wrong"]}, "failed": {"b": "no engine"}}))
