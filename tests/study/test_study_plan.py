@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tensmith.cli.study import study
 from tensmith.errors import UsageError
 from tensmith.study.plan import (
     LADDERS,
@@ -127,6 +128,19 @@ def test_a_name_is_that_of_a_folder_here(tmp_path: Path) -> None:
 def test_a_function_that_gives_data_is_found_as_python_finds_it(tmp_path: Path) -> None:
     assert data_expanded("python:my_data:load", tmp_path) == "python:my_data:load"
     assert data_expanded("npz:a.npz", tmp_path) == f"npz:{tmp_path / 'a.npz'}"
+
+
+def test_a_study_file_runs_no_code_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_study_data.py").write_text("open('ran', 'w')\n")
+    named = "python:own_study_data:load"
+    file = written(tmp_path, SMALL.replace("npz:digits.npz", named))
+    with pytest.raises(UsageError, match=rf"study\.yaml would run code for its data, {named}; .* --data"):
+        study(file, dry_run=True)
+    with pytest.raises(UsageError, match=rf"no data 'python:own:load' for --data; did you mean '{named}'"):
+        study(file, data=["python:own:load"], dry_run=True)
+    assert not (tmp_path / "ran").exists()
+    assert study(file, data=[named], dry_run=True).document["left"] == 1
 
 
 def test_a_model_for_no_dataset(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,6 +13,9 @@ from tensmith.cli.command import INTERRUPTED, Answer, command
 from tensmith.cli.options import DryRun
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
+
+if TYPE_CHECKING:
+    from tensmith.study.plan import StudyPlan
 
 _COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
     ("model", "left"), ("optimization", "left"), ("algorithm", "left"), ("system", "left"),
@@ -28,6 +31,13 @@ def study(
     plan: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The study: its layers and choices.")],
     output: Annotated[
         Path | None, typer.Option(help="The folder of results. [default: NAME-study, in this folder]")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="python:MODULE:FUNCTION",
+            help="Data of the file that runs this code of yours; may be repeated.",
+        ),
     ] = None,
     dry_run: DryRun = False,
     prepare: Annotated[
@@ -69,6 +79,7 @@ def study(
         if asked and importlib.util.find_spec(module) is None:
             raise MissingExtra(what, "study")
     wanted = read_plan(plan)
+    _refuse_code(wanted, data or [], plan)
     folder = output or Path(f"{wanted.name}-study")
     every = cells(wanted)
     if dry_run:
@@ -118,3 +129,17 @@ def study(
     nothing = bool(found.results) and failed == len(found.results)
     code = INTERRUPTED if found.interrupted else int(nothing)
     return Answer(document, [table(_COLUMNS, rows), "", *said, "", told, *more], code)
+
+
+def _refuse_code(wanted: StudyPlan, trusted: list[str], file: Path) -> None:
+    """UsageError where the study at `file` names code for data that is not `trusted`, or no such data."""
+    from tensmith.config import refuse_code
+    from tensmith.errors import UsageError, nearest
+
+    named = [entry.data for entry in wanted.datasets]
+    for each in trusted:
+        if each not in named:
+            raise UsageError(f"{file} has no data '{each}' for --data{nearest(each, named)}")
+    for each in named:
+        if each not in trusted:
+            refuse_code({"data": each}, file)
