@@ -22,10 +22,10 @@ from tensmith.data.fingerprint import fingerprint
 from tensmith.data.split import most_frequent_share
 from tensmith.deploy.again import judged_as
 from tensmith.deploy.finalize import LATE, Finalized, finalists, finalize
-from tensmith.deploy.folder import WORK, RunFolder
+from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
-from tensmith.deploy.publish import TRAINED
+from tensmith.deploy.publish import TRAINED, WORK
 from tensmith.deploy.schedule import Schedule
 from tensmith.deploy.write import Story, write_run
 from tensmith.engine.base import BASELINE_ENGINE, sizes_of, specs_of, stock

@@ -165,6 +165,19 @@ def test_deleted_points_do_not_keep_a_run_from_going_on(old: dict[str, Any], tmp
     assert settled(out)
 
 
+@pytest.mark.parametrize("name", ["candidates", "best", "trained", "work", ".candidates.new"])
+def test_what_a_link_leads_to_is_not_swept(name: str, tmp_path: Path) -> None:
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    for folder in (out, elsewhere):
+        folder.mkdir()
+    (out / name).symlink_to(elsewhere)
+    (elsewhere / "mine.txt").write_text("mine")
+    for act in (mend, lambda out: publish(out, {})):
+        with pytest.raises(OutputError, match=rf"{name} is a symbolic link"):
+            act(out)
+    assert (elsewhere / "mine.txt").read_text() == "mine"
+
+
 def test_what_training_had_not_written_to_the_end_goes(old: dict[str, Any], tmp_path: Path) -> None:
     trained = tmp_path / "out" / "trained"
     trained.mkdir()

@@ -9,13 +9,11 @@ from types import TracebackType
 
 from tensmith.config import CONFIG_FILE, Config
 from tensmith.deploy.identity import Identity, difference
-from tensmith.deploy.publish import TRAINED, mend
+from tensmith.deploy.publish import TRAINED, WORK, mend
 from tensmith.errors import OutputError
 from tensmith.files import locked, write_text
 from tensmith.search.checkpoint import DATABASE, Checkpoint
 
-# What is made of plans.
-WORK = "work"
 # What a run that was killed before its first candidate leaves behind.
 _LEFTOVERS = {".lock", WORK}
 # What an interrupt leaves behind.

@@ -24,6 +24,7 @@ from tensmith.verify.schema import NAME as CERTIFICATE
 
 FRONT, CANDIDATES, BEST = "front.json", "candidates", "best"
 TRAINED = "trained"  # what training finds, which is not made again
+WORK = "work"  # what is made of plans
 _CWD, _EXCHANGE = -100, 2  # linux/fcntl.h AT_FDCWD, linux/fs.h RENAME_EXCHANGE
 
 Files = Mapping[str, str]
@@ -42,6 +43,7 @@ def publish(out: Path, document: FrontDocument) -> None:
 
     OutputError where front.json cannot be written; what was there before then stays the front.
     """
+    _demand_own(out)
     candidates = out / CANDIDATES
     candidates.mkdir(exist_ok=True)
     free = 1 + max((int(each.name) for each in candidates.iterdir() if each.name.isdecimal()), default=-1)
@@ -54,6 +56,7 @@ def publish(out: Path, document: FrontDocument) -> None:
 
 def mend(out: Path) -> None:
     """Finishes or takes back what a run that was killed had begun to publish."""
+    _demand_own(out)
     document = _front(out)
     staging = _staging(out, BEST)
     if document and _is_point(staging, document) and not _is_point(out / BEST, document):
@@ -77,6 +80,14 @@ def point_folder(out: Path, number: int, files: Files) -> Path:
         return usual
     others = sorted(usual.parent.iterdir(), reverse=True)  # the latest: an old front may hold its like
     return next((folder for folder in others if _certificate(folder) == wanted), usual)
+
+
+def _demand_own(out: Path) -> None:
+    """OutputError where a folder that is swept is a link: what lies there is not ours to remove."""
+    for name in (CANDIDATES, BEST, TRAINED, WORK):
+        for folder in (out / name, _staging(out, name), _old(out, name)):
+            if folder.is_symlink():
+                raise OutputError(f"{folder} is a symbolic link; put the folder itself there")
 
 
 def _tidy(out: Path, document: FrontDocument) -> None:
