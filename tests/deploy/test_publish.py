@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from tensmith.config import make_config
 from tensmith.deploy import publish as publishing
+from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.front import Front
+from tensmith.deploy.identity import run_identity
 from tensmith.deploy.publish import mend, publish, staged
 from tensmith.errors import OutputError
 from tensmith.files import sha256_file
@@ -202,6 +205,22 @@ def test_the_first_front(finished: Path, tmp_path: Path) -> None:
         shutil.rmtree(out)
         out.mkdir()
         stage(out, document, ("a", "b"))
+
+
+def test_a_folder_is_locked_until_all_of_it_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, remove, locked = tmp_path / "out", shutil.rmtree, []
+
+    def removing(path: Path, **options: Any) -> None:
+        locked.append((out / ".lock").exists())
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", removing)
+    config = make_config(model="m.onnx")
+    with pytest.raises(ValueError), RunFolder(out, config, run_identity(config, "", ""), resume=False):
+        raise ValueError
+    assert locked and all(locked) and not out.exists()
 
 
 def test_best_is_one_within_the_budgets_and_else_the_original(tmp_path: Path, finished: Path) -> None:

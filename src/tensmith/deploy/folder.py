@@ -94,9 +94,9 @@ class RunFolder:
 
     def _withdraw(self) -> None:
         """Takes back a folder in which nothing was measured, so that the same command can be given again."""
-        for item in (*self.path.glob(f"{DATABASE}*"), self.path / CONFIG_FILE, self.path / ".lock"):
-            item.unlink(missing_ok=True)
         for made in (self.work, self.path / TRAINED):
             shutil.rmtree(made, ignore_errors=True)
+        for item in (*self.path.glob(f"{DATABASE}*"), self.path / CONFIG_FILE, self.path / ".lock"):
+            item.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # it was there before, with something in it
             self.path.rmdir()
