@@ -1,4 +1,4 @@
-"""Maxima of bytes, in blocks and channels last, with whatever lies around the images."""
+"""Maxima of bytes, in blocks and channels last, with whatever lies around the images; of planes, which."""
 
 from __future__ import annotations
 
@@ -53,6 +53,14 @@ def largest(pool: PoolRoutine, image: Array, target: Buffer) -> Array:
         )
         found[:, i, j] = image[:, rows][:, :, columns].max((1, 2), initial=0)
     return found
+
+
+def test_no_window_is_too_tall_or_wide_for_the_stack_of_planes() -> None:
+    def taken(window: tuple[int, int], pads: tuple[int, int] = (1, 1), apart: int = 1) -> bool:
+        return PoolRoutine("max", window, (1, 1), pads, 8, (1, apart)).takes_planes(32, 32)
+
+    assert taken((3, 3)) and taken((64, 3), (63, 1))
+    assert not taken((200_000_000, 3)) and not taken((3, 3), (1, 10**8)) and not taken((3, 3), apart=10**8)
 
 
 def test_maxima_in_both_layouts() -> None:

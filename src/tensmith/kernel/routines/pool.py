@@ -13,7 +13,7 @@ from tensmith.kernel.quantized import QuantizationParameters
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.plane_pool import Windows, plane_maximum
 
-# Columns of a window whose maxima are one expression; columns of an image whose rows lie on the stack.
+# Columns of a window whose maxima are one expression; columns, or rows of a window, that lie on the stack.
 _MOST_WRITTEN, _WIDEST = 16, 1024
 
 
@@ -38,7 +38,9 @@ class PoolRoutine(Routine):
 
     def takes_planes(self, read: int, written: int) -> bool:
         """Maxima of every column or every second one, where rows fill vectors; they are written out."""
-        few = self.strides[1] <= 2 and self.window[1] <= _MOST_WRITTEN and max(read, written) <= _WIDEST
+        tall, wide = self.window
+        reach = max(read, written, tall, self.pads[1], (wide - 1) * self.dilations[1])
+        few = self.strides[1] <= 2 and wide <= _MOST_WRITTEN and reach <= _WIDEST
         return self.kind == "max" and few and min(read, written) >= self.lanes
 
     @property
