@@ -142,6 +142,8 @@ def test_operators_have_the_names_that_the_text_gives_them(tmp_path):
         ("GCC diagnostic push", True),
         ("STDC FP_CONTRACT OFF", True),
         ('GCC optimize ("O3", "unroll-loops")', True),
+        ('GCC optimize ("-O2,no-tree-vectorize")', True),
+        ("GCC optimize " + "O0" * 40 + " !", False),
         ('GCC optimize ("Ofast")', False),
         ('GCC optimize ("fast-math")', False),
         ("STDC FENV_ACCESS ON", False),

@@ -55,8 +55,7 @@ CLAUSES = (
     *("if", "proc_bind", "reduction", "ordered", "update", "write", "read", "capture", "seq_cst", "relaxed"),
     *("partial", "full", "uniform", "notinbranch", "inbranch"),
 )
-_OPTION = r'"?-?(O[0-3s]?|[0-3]|f?(no-)?(unroll-|tree-|inline)[\w-]*)"?'
-LEVEL = re.compile(rf"GCC optimize\s*\(?\s*({_OPTION}\s*,?\s*)*\)?$")
+OPTION = re.compile(r'"?-?(O[0-3s]?|[0-3]|f?(no-)?(unroll-|tree-|inline)[\w-]*)"?')
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,10 @@ def pragma_hazard(words: str) -> str:
     """Why a pragma may change a function's meaning; "" where it is known not to."""
     if not words or any(re.match(rf"{re.escape(known)}(?!\w)", words) for known in HARMLESS):
         return ""
-    if LEVEL.match(words) or re.match(r"warning\s*\(", words):
+    level = re.fullmatch(r"GCC optimize\s*\(?([^()]*)\)?", words)
+    if level is not None and all(OPTION.fullmatch(each) for each in re.split(r"[\s,]+", level[1]) if each):
+        return ""
+    if re.match(r"warning\s*\(", words):
         return ""
     first = re.match(r"\w+(?: \w+)?", words)
     name = first[0] if first is not None else words[:20]
