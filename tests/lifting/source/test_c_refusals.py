@@ -13,6 +13,8 @@ from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.loops import Array, Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.evaluate import EXPRESSIONS
+from tensmith.lifting.source.c.guard import SourceText
+from tensmith.lifting.source.c.parse import parse
 from tensmith.lifting.source.c.read import read_c
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
@@ -184,8 +186,15 @@ BROKEN = [
     ('#include "/dev/zero"\n', ":1:1: "),
     ('#define H "/dev/zero"\n  #include H\n', ":2:3: an include that is not written"),
     ('#inc\\\nlude "/dev/zero"\n', ':1:1: "/dev/zero"'),
+    ('#inc\\ \v\r\nlude "/dev/zero"\n', ':1:1: "/dev/zero"'),
     ('%:/* */include "/dev/zero"\n', ":1:1: "),
     ('#include "f.c"\n', ":1:1: "),
+    ('\f#\vinclude "/dev/zero"\n', ':1:2: "/dev/zero"'),
+    ('\u00a0#include "/dev/zero"\n', ":1:2: "),
+    ('\ufeff#include "/dev/zero"\n', ":1:1: "),
+    ('//\r#include "/dev/zero"\n', ":2:1: "),
+    ('#define R\nchar *s = R"(";\n#include "/dev/zero"\nchar *t = R")";', ":2:11: a raw string"),
+    ("#define X 1'0'*/ //' /*\n", ":1:11: a quote in a number"),
     ("int f(void) { return " + "(" * 50_000 + "1" + ")" * 50_000 + "; }", ":1:"),
     ("int f(int n) { return " + "-" * 1 + "- " * 30_000 + "n; }", ":1:"),
     ("int f(int n) {" + "if (n) ; else " * 30_000 + ";}", ":1:"),
@@ -212,6 +221,35 @@ def test_a_broken_or_wild_file_is_a_located_error_in_time(tmp_path, text, where)
         raise TensmithError(f"{tmp_path / 'f.c'}:{refused[0].position}: {refused[0].reason}")
     assert where in str(caught.value) and str(caught.value).startswith(str(tmp_path / "f.c"))
     assert time.process_time() - began < 30
+
+
+def test_quotes_are_those_that_the_compiler_sees(tmp_path):
+    hidden = '\n#include "/dev/zero"\n/* */'
+    for before in ("", "u8", "u", "U", "L"):
+        with pytest.raises(TensmithError, match=r"f\.cpp:1:10: a raw string"):
+            read(tmp_path, f'auto s = {before}R"(" /* )";{hidden}', "f.cpp")
+    with pytest.raises(TensmithError, match=r"f\.cpp:2:1: \"/dev/zero\" cannot be included"):
+        read(tmp_path, f"int a = 1'0; int c = '/*';{hidden}", "f.cpp")
+    with pytest.raises(TensmithError, match=r"f\.cpp:1:11: a quote in a number"):
+        read(tmp_path, f"#define X 1\u0300'0 '/*'{hidden}", "f.cpp")
+    (found,) = read(tmp_path, "int f(int n) { return n + 1'000; }", "f.cpp")
+    assert isinstance(found, Function)
+
+
+def test_clang_opens_no_file(tmp_path):
+    (tmp_path / "other.h").write_text("typedef int other;\n")
+    text = f'#include "{tmp_path / "other.h"}"\nother f(other n) {{ return n; }}'
+    for wild in ("", "f.c:1:1: tried elsewhere first"):
+        with pytest.raises(TensmithError, match=r"file not found|tried elsewhere first: .* fails"):
+            parse(SourceText(tmp_path / "f.c", text, {}, wild))
+
+
+def test_a_header_is_found_from_its_own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.h").write_text("#include <stdint.h>\ntypedef int32_t own;\n")
+    (tmp_path / "f.c").write_text('#include "own.h"\nown f(own n) { return n + 1; }')
+    (found,) = read_c(Path("f.c"))
+    assert isinstance(found, Function)
 
 
 def test_missing_and_strange_files(tmp_path):

@@ -24,7 +24,7 @@ from tensmith.lifting.second.cut import cut
 from tensmith.lifting.second.process import Process, ProcessGone
 from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype, flat, is_flat
 from tensmith.lifting.source.c import guard as c_guard
-from tensmith.lifting.source.c.parse import definitions, language, parse
+from tensmith.lifting.source.c.parse import definitions, parse
 
 _HERE = Path(__file__).parent
 _UNDEFINED = (
@@ -60,7 +60,7 @@ class CompiledSource:
         found = definitions(self.unit, path)
         self.cursors = {cursor.spelling: cursor for cursor in found}
         self.functions = {function.name: function for function in functions}
-        self.cpp = language(path) == "c++"
+        self.cpp = c_guard.language(path) == "c++"
         self.folder = Path(tempfile.mkdtemp(prefix="tensmith-second-"))
         weakref.finalize(self, shutil.rmtree, self.folder, True)
         self.built: dict[str, Driver | TensmithError] = {}

@@ -18,7 +18,7 @@ from tensmith.lifting.source.c.macros import DIRECTIVE
 _OUTER = ("TRANSLATION_UNIT", "NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL")
 _USING = ("USING_DIRECTIVE", "USING_DECLARATION", "NAMESPACE_ALIAS")  # they name things, and do nothing
 _KEPT = ("define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "include")
-_LINE = re.compile(rb"[^\n]*?(?:\\[ \t]*\r?\n[^\n]*?)*(?:\n|\Z)")
+_LINE = re.compile(rb"[^\n]*?(?:\\[ \t\f\v]*\n[^\n]*?)*(?:\n|\Z)")
 
 Span = tuple[int, int]
 

@@ -19,10 +19,12 @@ from tensmith.lifting.source.file import source_bytes
 HEADERS = Path(__file__).parent / "headers"
 BYTES = 2_000_000  # of a source file with its own headers
 INCLUDES = 64  # times that headers of one's own are included, all in all
+CPP = (".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".c++", ".cppm")
 
 TOKEN = re.compile(
     r"""(?P<comment>//(?:[^\n\\]|\\.|\\\n)*|/\*.*?(?:\*/|\Z))
-    |(?P<raw>R"(?P<mark>[^\s()\\]{0,16})\(.*?(?:\)(?P=mark)"|\Z))
+    |(?P<raw>(?:u8|[uUL])?R")
+    |(?P<number>\.?\d(?:[eEpP][+-]|'?\w|[.\\]|[^\x00-\x7f])*)
     |(?P<text>"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)
     |(?P<newline>\n)
     |(?P<word>[A-Za-z_]\w*)
@@ -47,6 +49,11 @@ class SourceText:
     hazards: tuple[Hazard, ...] = ()
 
 
+def language(path: Path) -> str:
+    """What a file is written in, by its name."""
+    return "c++" if path.suffix.lower() in CPP else "c"
+
+
 def read(path: Path) -> SourceText:
     """The file and what it includes.
 
@@ -63,6 +70,7 @@ def read(path: Path) -> SourceText:
         file, content, chain = queue.pop()
         wild = wild or untamed(file, content)
         bare = stripped(content)
+        demand_plain(file, bare, language(path))
         if "ragma" in bare:
             hazards += pragmas(str(file), bare)
         for line, column, target in includes(file, bare):
@@ -83,7 +91,7 @@ def read(path: Path) -> SourceText:
             if not header.is_file():
                 raise TensmithError(unknown_header(file, line, column, target))
             inner = bounded(header)
-            headers[str(header)] = inner
+            headers[f"{path.parent}/{name}"] = inner  # as clang calls it
             if sum(map(len, headers.values())) + len(text) > BYTES:
                 raise TensmithError(f"{path}:1:1: the file and its headers have more than {BYTES} bytes")
             queue.append((header, inner, (*chain, name)))
@@ -91,14 +99,29 @@ def read(path: Path) -> SourceText:
 
 
 def bounded(path: Path) -> str:
-    """A text file of bounded size."""
+    """A text file of bounded size, its lines ended by newlines alone."""
     content = source_bytes(path, BYTES)
     if b"\0" in content:
         before = content[: content.index(b"\0")]
         line = before.count(b"\n") + 1
         column = len(before) - before.rfind(b"\n")
         raise TensmithError(f"{path}:{line}:{column}: a zero byte: this is no text file")
-    return content.decode("utf-8", errors="replace")
+    return re.sub("\r\n?", "\n", content.decode("utf-8-sig", errors="replace"))
+
+
+def demand_plain(path: Path, text: str, language: str) -> None:
+    """TensmithError where a text without comments holds what compilers may read in another way than `TOKEN`.
+
+    Whether strings are raw, and quotes parts of numbers, depends on the language and the compiler.
+    """
+    for match in TOKEN.finditer(text):
+        number = match["number"] or ""
+        quoted = "'" in number and (language == "c" or not number.isascii() or "\\" in number)
+        if match["raw"] is not None or quoted:
+            before = text[: match.start()]
+            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+            what = "a quote in a number: leave it out" if quoted else "a raw string: write a plain one"
+            raise TensmithError(f"{path}:{line}:{column}: {what}")
 
 
 def known(name: str) -> bool:
@@ -132,17 +155,15 @@ def stripped(text: str) -> str:
     """The text without comments, continued lines joined; every line keeps its number."""
 
     def blank(match: re.Match[str]) -> str:
-        if match.lastgroup == "comment" or match["comment"] is not None:
-            return " " + "\n" * match[0].count("\n")
-        return "\n" * match[0].count("\n") + '""' if match["raw"] is not None else match[0]
+        return " " + "\n" * match[0].count("\n") if match.lastgroup == "comment" else match[0]
 
-    joined = re.sub(r"(?:\\[ \t]*\r?\n)+", lambda match: "", text)
+    joined = re.sub(r"(?:\\[ \t\f\v]*\n)+", lambda match: "", text)
     if joined != text:
-        parts = re.split(r"((?:[^\\\n]|\\(?![ \t]*\r?\n))*(?:\\[ \t]*\r?\n|\n|\Z))", text)
+        parts = re.split(r"((?:[^\\\n]|\\(?![ \t\f\v]*\n))*(?:\\[ \t\f\v]*\n|\n|\Z))", text)
         joined, owed = "", 0
         for part in parts:
-            if re.search(r"\\[ \t]*\r?\n\Z", part):
-                joined += re.sub(r"\\[ \t]*\r?\n\Z", "", part)
+            if re.search(r"\\[ \t\f\v]*\n\Z", part):
+                joined += re.sub(r"\\[ \t\f\v]*\n\Z", "", part)
                 owed += 1
             else:
                 joined += part + ("\n" * owed if part.endswith("\n") else "")
@@ -157,8 +178,8 @@ def untamed(path: Path, text: str) -> str:
     depth = run = keywords = elses = line = start = 0
     deepest = parentheses = 0
     for match in TOKEN.finditer(text):
-        group = match.lastgroup if match["raw"] is None else "raw"
-        if group in ("comment", "newline", "raw"):
+        group = match.lastgroup
+        if group in ("comment", "newline", "number"):
             line += match[0].count("\n")
             start = match.start() + match[0].rfind("\n") + 1 if "\n" in match[0] else start
             continue

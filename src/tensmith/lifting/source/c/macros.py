@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-DIRECTIVE = re.compile(r"[ \t]*(?:#|%:)[ \t]*(\w*)[ \t]*(.*)")
+_BLANK = r"(?:[^\S\n]|\u180e)*"  # what clang takes for white space, and more
+DIRECTIVE = re.compile(rf"{_BLANK}(?:#|%:){_BLANK}(\w*){_BLANK}(.*)")
 LIMIT = 10**12  # a bound beyond is as good as none
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 import subprocess
 import sys
@@ -11,10 +13,11 @@ from typing import Any
 from tensmith.errors import TensmithError
 from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.source.c.cursor import Cursor, children, clang, kind
-from tensmith.lifting.source.c.guard import HEADERS, SourceText
+from tensmith.lifting.source.c.guard import HEADERS, SourceText, language
 from tensmith.lifting.source.c.pragmas import Hazard, attribute_hazard, harmless_attribute
 
-CPP = (".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".c++", ".cppm")
+# A file system without files: clang reads what it is handed, and nothing else.
+NO_FILES = Path(__file__).parent / "no_files.yaml"
 SECONDS = 2.0  # for a trial in another process
 MEMORY = 2 << 30
 # One target for all machines: int has 32 bits, long 64, char is signed (System V x86-64 ABI).
@@ -32,7 +35,7 @@ OPTIONS = [
     "-ferror-limit=1",
 ]
 TRIAL = """
-import sys
+import json, sys
 try:
     import resource
     resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
@@ -40,19 +43,21 @@ try:
 except (ImportError, ValueError):
     pass
 from clang.cindex import Index
-Index.create().parse(sys.argv[1], args=sys.argv[2:])
+Index.create().parse(sys.argv[1], args=sys.argv[2:], unsaved_files=json.load(sys.stdin))
 """
-
-
-def language(path: Path) -> str:
-    return "c++" if path.suffix.lower() in CPP else "c"
 
 
 def options(path: Path) -> list[str]:
     standard = (
         ["-x", "c++", "-std=gnu++17", "-nostdinc++"] if language(path) == "c++" else ["-x", "c", "-std=gnu11"]
     )
-    return [*standard, *OPTIONS, "-isystem", str(HEADERS)]
+    return [*standard, *OPTIONS, "-isystem", str(HEADERS), "-ivfsoverlay", str(NO_FILES)]
+
+
+@functools.cache
+def our_headers() -> list[tuple[str, str]]:
+    """The headers of the standard library by their paths."""
+    return [(str(file), file.read_text("utf-8")) for file in HEADERS.iterdir() if file.is_file()]
 
 
 def parse(source: SourceText) -> tuple[Cursor, tuple[Hazard, ...]]:
@@ -63,10 +68,10 @@ def parse(source: SourceText) -> tuple[Cursor, tuple[Hazard, ...]]:
         MissingExtra: libclang is not installed.
     """
     cindex = clang()
-    if source.wild:
-        try_elsewhere(source)
     path = str(source.path)
-    files = [(path, source.text), *source.headers.items()]
+    files = [(path, source.text), *our_headers(), *source.headers.items()]
+    if source.wild:
+        try_elsewhere(source, files)
     try:
         unit = cindex.Index.create().parse(path, args=options(source.path), unsaved_files=files)
     except cindex.TranslationUnitLoadError:
@@ -93,13 +98,13 @@ def unknown_attribute(diagnostic: Any, path: str) -> list[Hazard]:
     return [Hazard(file, SourcePosition(where.line, where.column), attribute_hazard(name))]
 
 
-def try_elsewhere(source: SourceText) -> None:
+def try_elsewhere(source: SourceText, files: list[tuple[str, str]]) -> None:
     """Let another process parse an unusual file first: it may crash, or take for ever."""
     command = [sys.executable, "-c", TRIAL.format(memory=MEMORY), str(source.path), *options(source.path)]
     problem = f"{source.wild}: the C parser "
     try:
         done = subprocess.run(
-            command, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
+            command, capture_output=True, timeout=SECONDS, check=False, input=json.dumps(files).encode()
         )
     except subprocess.TimeoutExpired:
         raise TensmithError(f"{problem}takes longer than {SECONDS:g} s over this: simplify it") from None

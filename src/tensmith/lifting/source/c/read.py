@@ -30,7 +30,7 @@ def read_c(path: Path) -> list[Function | Refusal]:
         TensmithError: the file cannot be read or parsed at all; the message begins with file:line:column.
         MissingExtra: libclang is not installed.
     """
-    from tensmith.lifting.source.c.parse import definitions, language, parse
+    from tensmith.lifting.source.c.parse import definitions, parse
 
     deadline = Deadline.within(SECONDS)
     source = c_guard.read(path)
@@ -39,7 +39,7 @@ def read_c(path: Path) -> list[Function | Refusal]:
     if not found:
         raise TensmithError(f"{path}:1:1: there is no function with a body in it; nothing can be lifted")
     hazards = placed((*source.hazards, *unknown), str(path), found)
-    return [attempt(cursor, str(path), language(path), deadline, hazards) for cursor in found]
+    return [attempt(cursor, str(path), c_guard.language(path), deadline, hazards) for cursor in found]
 
 
 def placed(hazards: Sequence[Hazard], file: str, functions: Sequence[Any]) -> list[Hazard]:
