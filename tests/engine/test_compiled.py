@@ -130,6 +130,21 @@ def test_a_replaced_library_is_compiled_again_and_never_run(model: Path) -> None
     assert (folder / "libmodel.so").read_bytes() == libraries[0].read_bytes() == whole
 
 
+def test_nothing_is_kept_of_a_file_that_is_replaced_meanwhile(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replacing(path: Path, folder: Path, *_: object) -> None:
+        folder.mkdir()
+        other = onnx.load(path)
+        other.doc_string = "another model"
+        onnx.save(other, path)
+
+    monkeypatch.setattr(compiled, "compile_anew", replacing)
+    with pytest.raises(EngineError, match="it has just been replaced"):
+        compiled_folder(model, {}, PLAIN)
+    assert cache.entries(cache.user_cache("models")) == []
+
+
 def test_the_engine_takes_the_setting(model: Path) -> None:
     inputs = conv_relu()[1]
     answers = [

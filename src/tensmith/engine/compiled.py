@@ -70,12 +70,17 @@ def compiling(engine: str) -> CompilingEngine:
 def compiled_folder(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> Path:
     """The folder of an ONNX file for these sizes, from the cache or compiled now.
 
-    What is there and not as it was written is compiled anew. EngineError if it cannot be compiled.
+    What is there and not as it was written is compiled anew. EngineError if it cannot be compiled, or the
+    file is replaced meanwhile.
     """
     of = _of(path, sizes, options)
-    return cache.cached(
-        cache.user_cache("models"), of, lambda made: compile_anew(path, made, sizes, options), _MOST_BYTES
-    )
+
+    def make(made: Path) -> None:
+        compile_anew(path, made, sizes, options)
+        if _identity(path, options) != of["model"]:
+            raise EngineError(f"{options.engine} cannot load {path}: it has just been replaced; try again")
+
+    return cache.cached(cache.user_cache("models"), of, make, _MOST_BYTES)
 
 
 def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], options: CompileOptions) -> None:
@@ -113,18 +118,21 @@ def _limits() -> Limits:
 def _of(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> dict[str, str]:
     """What a compiled folder depends on: the file and those it names, sizes, this CPU, code and tools."""
     by = compiling(options.engine)
-    try:
-        model = file_identity(path)
-    except (ModelError, OSError) as error:
-        raise EngineError(f"{options.engine} cannot load {path}: {error}") from error
     return {
-        "model": model,
+        "model": _identity(path, options),
         "sizes": json.dumps(dict(sorted(sizes.items()))),
         "options": json.dumps([options.engine, options.settings, options.threads]),
         "processor": sha256_bytes(" ".join(sorted(loader.cpu_flags())).encode()),
         "code": code_revision() + _code_of(type(by)),
         "tools": by.revision(**dict(options.settings)),
     }
+
+
+def _identity(path: Path, options: CompileOptions) -> str:
+    try:
+        return file_identity(path)
+    except (ModelError, OSError) as error:
+        raise EngineError(f"{options.engine} cannot load {path}: {error}") from error
 
 
 @functools.cache
