@@ -59,6 +59,22 @@ def test_object_arrays_are_refused() -> None:
         load_arrays(pickle.dumps({"a": np.array([1, "a"], object)}), "f")
 
 
+def test_a_string_is_not_turned_into_bytes_again_and_again() -> None:
+    text = b"x" * 100_000
+    codecs, ndarray = b"c_codecs\nencode\n", b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\ntR"
+    said = b"X" + len(text).to_bytes(4, "little") + text + b"q\x00"
+    state = b"(K\x01(J" + len(text).to_bytes(4, "little") + b"tcnumpy\ndtype\n(X\x02\0\0\0u1tRI00\nh\x00t"
+    for each in (codecs + b"(h\x00X\x06\0\0\0latin1tR", ndarray + state + b"b"):
+
+        def arrays(count: int, each: bytes = each) -> bytes:
+            filled = b"".join(b"K" + bytes([key]) + each for key in range(count))
+            return b"\x80\x02}(K\xff" + said + filled + b"u."
+
+        assert len(load_arrays(arrays(5), "f")) == 6
+        with pytest.raises(DataError, match="far more bytes than it has"):
+            load_arrays(arrays(20), "f")
+
+
 def test_an_array_larger_than_its_bytes_is_refused() -> None:
     written = pickle.dumps({"a": np.zeros(200, np.uint8)}, 2)
     with pytest.raises(DataError, match="shape"):

@@ -20,6 +20,7 @@ from tensmith.errors import DataError
 
 _NUMPY_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
 _BUFFER_MODULES = ("numpy.core.numeric", "numpy._core.numeric")
+_SPARE_BYTES = 1 << 20
 _DTYPES = {f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)} | {"f2", "f4", "f8", "b1"}
 
 
@@ -44,8 +45,12 @@ class _ArrayBox:
 
 @dataclass
 class _Machine:
-    """The stack machine: `marks` are stack heights, `memo` the values stored for reuse."""
+    """The stack machine: `marks` are stack heights, `memo` the values stored for reuse.
 
+    left: how many bytes strings may still be turned into, which values stored for reuse are each time.
+    """
+
+    left: int
     stack: list[Any] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
     memo: dict[int, Any] = field(default_factory=dict)
@@ -63,13 +68,20 @@ class _Machine:
         del self.stack[-count:]
         return items
 
+    def encoded(self, text: str) -> bytes:
+        """The bytes that stand in a string, one a character."""
+        self.left -= len(text)
+        if self.left < 0:
+            raise _Refused("it makes far more bytes than it has")
+        return text.encode("latin-1")
+
 
 def load_arrays(data: bytes, where: str) -> dict[str, Any]:
     """The dictionary that a pickle file holds: keys as str, arrays as NumPy, everything else as it is.
 
     Python 2 strings come as str, one character a byte. Raises DataError for any other content.
     """
-    machine = _Machine()
+    machine = _Machine(_SPARE_BYTES + 2 * len(data))
     try:
         for opcode, argument, _ in pickletools.genops(data):
             _step(machine, opcode.name, argument)
@@ -149,10 +161,10 @@ def _step(machine: _Machine, name: str, argument: Any) -> None:
         stack.append(_constructor(*machine.pop(2)))
     elif name == "REDUCE":
         function, arguments = machine.pop(2)
-        stack.append(_called(function, arguments))
+        stack.append(_called(machine, function, arguments))
     elif name == "BUILD":
         (state,) = machine.pop(1)
-        _built(stack[-1], state)
+        _built(machine, stack[-1], state)
     else:
         raise _Refused(f"instruction {name}")
 
@@ -192,7 +204,7 @@ def _constructor(module: object, name: object) -> _Constructor:
     return _Constructor(name)
 
 
-def _called(function: Any, arguments: Any) -> Any:
+def _called(machine: _Machine, function: Any, arguments: Any) -> Any:
     match function, arguments:
         case _Constructor("_reconstruct"), (_Constructor("ndarray"), *_):
             return _ArrayBox()
@@ -201,24 +213,24 @@ def _called(function: Any, arguments: Any) -> Any:
         case _Constructor("_frombuffer"), (bytes() | bytearray() as data, _DType() as dtype, shape, order):
             return _ArrayBox(_array(shape, dtype, order == "F", data))
         case _Constructor("encode"), (str(text), "latin1"):  # how Python 3 writes bytes for Python 2
-            return text.encode("latin-1")
+            return machine.encoded(text)
         case _Constructor("bytes"), ():  # and empty ones
             return b""
     raise _Refused(f"a call of {getattr(function, 'name', type(function).__name__)} with other arguments")
 
 
-def _built(target: Any, state: Any) -> None:
+def _built(machine: _Machine, target: Any, state: Any) -> None:
     match target, state:
         case _DType(), (int(), "<" | ">" | "|" | "=" as order, *_):
             target.order = order
         case _ArrayBox(), (int(), shape, _DType() as dtype, fortran, str() | bytes() as data):
-            target.value = _array(shape, dtype, bool(fortran), data)
+            raw = machine.encoded(data) if isinstance(data, str) else data
+            target.value = _array(shape, dtype, bool(fortran), raw)
         case _:
             raise _Refused(f"a state set on a {type(target).__name__}")
 
 
-def _array(shape: Any, dtype: _DType, fortran: bool, data: str | bytes | bytearray) -> Array:
-    raw = data.encode("latin-1") if isinstance(data, str) else data
+def _array(shape: Any, dtype: _DType, fortran: bool, raw: bytes | bytearray) -> Array:
     if not isinstance(shape, tuple) or not all(isinstance(size, int) and size >= 0 for size in shape):
         raise _Refused("an array without a shape")
     numpy_dtype = np.dtype(dtype.code).newbyteorder(dtype.order)
