@@ -142,10 +142,16 @@ def _functions(own: dict[str, int], *imports: dict[str, int]) -> Callable[[onnx.
     return change
 
 
-def _huge_sparse(m: onnx.ModelProto) -> None:
-    values = helper.make_tensor("s", FLOAT, [1], [1.0])
-    at = helper.make_tensor("i", TensorProto.INT64, [1], [0])
-    m.graph.sparse_initializer.append(helper.make_sparse_tensor(values, at, [10**6, 10**6]))
+def _sparse(*shapes: list[int]) -> Callable[[onnx.ModelProto], None]:
+    """Sparse initializers of one element each."""
+
+    def change(m: onnx.ModelProto) -> None:
+        at = helper.make_tensor("i", TensorProto.INT64, [1], [0])
+        for number, shape in enumerate(shapes):
+            values = helper.make_tensor(f"s{number}", FLOAT, [1], [1.0])
+            m.graph.sparse_initializer.append(helper.make_sparse_tensor(values, at, shape))
+
+    return change
 
 
 @pytest.mark.parametrize(
@@ -185,7 +191,8 @@ def _huge_sparse(m: onnx.ModelProto) -> None:
             _functions({}, {"ai.onnx.ml": 3}, {"ai.onnx.ml": 4}),
             r"function 'F1' imports 'ai.onnx.ml' 4, and another one 3; export it without",
         ),
-        (_huge_sparse, "is sparse with shape .* for 1 values; refused"),
+        (_sparse([10**6, 10**6]), "'s0' is sparse with shape .* for 1 values; refused"),
+        (_sparse(*[[10**6]] * 5), r"'s4' is sparse with shape \[1000000\] for 1 values; refused"),
     ],
 )
 def test_models_that_are_wrong(change: Callable[[onnx.ModelProto], None], message: str) -> None:

@@ -17,8 +17,8 @@ from tensmith.formula.arith import Array
 from tensmith.ir.onnx_schema import ELEMENT_TYPES, tidy_float
 from tensmith.ir.types import BITS, DTYPES, bit_fields
 
-# A sparse tensor may name this many times more elements than its file spends on it.
-_MAX_SPARSE_RATIO = 4096
+# A sparse tensor may have so many times the elements that it holds, and all of a file so many more.
+_MAX_SPARSE_RATIO, _MORE_SPARSE = 4096, 1 << 22
 _MAX_RANK = 64  # NumPy's own limit
 _LARGEST_ELEMENT = 16  # bytes
 
@@ -139,9 +139,13 @@ def lies_beside(model: Path, location: str) -> bool:
 
 
 class ExternalFiles:
-    """The weight files beside a model, each mapped into memory once."""
+    """The weight files beside a model, each mapped into memory once.
+
+    left: how many elements the model's sparse tensors may still have beyond `_MAX_SPARSE_RATIO`.
+    """
 
     def __init__(self, model: Path | None) -> None:
+        self.left = _MORE_SPARSE
         self._model = model
         self._maps: dict[Path, tuple[mmap.mmap | bytes, int]] = {}
 
@@ -195,10 +199,12 @@ def read_sparse(sparse: onnx.SparseTensorProto, where: str, external: ExternalFi
     values = read_tensor(sparse.values, where, external)
     indices = read_tensor(sparse.indices, f"{where} (indices)", external)
     count = math.prod(shape)
-    if not _is_shape(shape) or count > _MAX_SPARSE_RATIO * (values.size + 256):
+    more = max(0, count - _MAX_SPARSE_RATIO * values.size)
+    if not _is_shape(shape) or more > external.left:
         raise ModelError(
             f"{where} is sparse with shape {list(shape)[:8]} for {values.size} values; refused as damaged"
         )
+    external.left -= more
     if (
         indices.dtype != np.int64
         or values.ndim != 1
