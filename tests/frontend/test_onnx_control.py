@@ -191,6 +191,13 @@ def test_other_loops_stay(text: str) -> None:
     assert [node.op for node in program.nodes if node.opaque is not None] == ["onnx.Loop"]
 
 
+@pytest.mark.parametrize("turns", [2.5, float("nan"), float("inf")])
+def test_a_number_of_turns_that_is_none_stays(turns: float) -> None:
+    model = parse_model(HEAD + LOOP.format(turns=3, go=1, still=ON))
+    model.graph.node[0].attribute[0].CopyFrom(onnx.helper.make_attribute("value_float", turns))
+    assert any(node.opaque is not None for node in read_onnx(model).nodes)
+
+
 def test_a_loop_in_a_loop() -> None:
     expanded(
         """

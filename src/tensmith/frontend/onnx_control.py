@@ -62,7 +62,9 @@ class ControlFlow:
         count, body = self._value(proto.input[0]), attributes["body"].g
         goes = self._truth(proto.input[1]) if proto.input[1] else True
         carried = list(proto.input[2:])
-        if count is None or count.size != 1 or goes is None or len(body.input) != 2 + len(carried):
+        if count is None or count.dtype.kind not in "iu" or count.size != 1:
+            return None
+        if goes is None or len(body.input) != 2 + len(carried):
             return None
         if goes and not self._goes_on(body):
             return None
