@@ -10,6 +10,7 @@ from onnx.parser import parse_model
 
 from tensmith.backend.onnx import to_onnx
 from tensmith.formula.arith import Array
+from tensmith.frontend import onnx_control
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret
@@ -196,6 +197,29 @@ def test_a_number_of_turns_that_is_none_stays(turns: float) -> None:
     model = parse_model(HEAD + LOOP.format(turns=3, go=1, still=ON))
     model.graph.node[0].attribute[0].CopyFrom(onnx.helper.make_attribute("value_float", turns))
     assert any(node.opaque is not None for node in read_onnx(model).nodes)
+
+
+@pytest.mark.parametrize(("turns", "stays"), [(3, False), (50, True)])
+def test_what_turns_copy_is_bounded(turns: int, stays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A branch that data decides holds its constants, in every turn again."""
+    monkeypatch.setattr(onnx_control, "_MOST_BYTES", 2000)
+    text = f"""
+        network (float[3, 4] x) => (float[3, 4] y) {{
+            turns = Constant <value_int = {turns}> ()
+            y = Loop (turns, , x) <
+                body = body (int64 i, bool on, float[3, 4] s) => (on, next) {{
+                    most = ReduceMax <keepdims = 0> (s)
+                    more = Cast <to = 9> (most)
+                    next = If (more) <
+                        then_branch = then () => (a) <float[4] w = {{1, 2, 3, 4}}> {{ a = Add (s, w) }},
+                        else_branch = other () => (b) {{ b = Neg (s) }}
+                    >
+                }}
+            >
+        }}
+    """
+    program = read_onnx(parse_model(HEAD + text))
+    assert any(node.op == "onnx.Loop" for node in program.nodes) == stays
 
 
 def test_a_loop_in_a_loop() -> None:

@@ -16,8 +16,8 @@ from tensmith.formula.arith import Array
 from tensmith.ir.onnx_schema import standard_domain
 from tensmith.ir.opaque import captures, definitions, renamed, subgraphs
 
-# Of all loops of a file together.
-_MOST_NODES = 4096
+# Of all loops of a file together: what their turns have of nodes, and of bytes.
+_MOST_NODES, _MOST_BYTES = 4096, 1 << 26
 
 Nodes = list[onnx.NodeProto]
 
@@ -36,7 +36,7 @@ class ControlFlow:
         fresh: Callable[[str], str],
     ) -> None:
         self._value, self._size, self._fresh = value, size, fresh
-        self._left = _MOST_NODES
+        self._left, self._left_bytes = _MOST_NODES, _MOST_BYTES
 
     def expanded(self, proto: onnx.NodeProto) -> Nodes | None:
         """What to read in place of a node; None where it is to stay."""
@@ -127,10 +127,13 @@ class ControlFlow:
         body, count = turns.body, len(carried)
         parts: list[list[str]] = [[] for _ in body.output[turns.outputs + count :]]
         cost = turns.count * (_node_count(body) + 2 * len(body.input) + len(parts))
+        size = turns.count * sum(node.ByteSize() for node in body.node if not _is_constant(node))
         wanted = [*outputs, *[""] * (count + len(parts) - len(outputs))]
-        if cost > self._left or len(outputs) > len(wanted) or (not turns.count and any(wanted[count:])):
+        if len(outputs) > len(wanted) or (not turns.count and any(wanted[count:])):
             return None
-        self._left -= cost
+        if cost > self._left or size > self._left_bytes:
+            return None
+        self._left, self._left_bytes = self._left - cost, self._left_bytes - size
         nodes, names = self._hoisted(body)
         for turn in range(turns.count):
             before, given = turns.given(turn)
