@@ -76,6 +76,19 @@ def test_slice(start: int, end: int, axis: int, step: int) -> None:
     check("slice", [random(5, 6), ints(start), ints(end), ints(axis), ints(step)], symbolic=False)
 
 
+@pytest.mark.parametrize(
+    ("name", "attrs", "given"),
+    [
+        ("slice", {}, (None, ints(1, 0), ints(3, 2), ints(0, -2))),
+        ("pad", {"mode": "constant"}, (None, ints(1, 0, 1, 2), None, ints(1, -1))),
+    ],
+)
+def test_an_axis_is_named_once(name: str, attrs: dict[str, str], given: tuple[Array | None, ...]) -> None:
+    types = [None if each is None else TensorType.of(each) for each in given[1:]]
+    with pytest.raises(ProgramError, match="name one axis twice"):
+        OPS[name].infer(Typed(attrs, (TensorType("f32", (5, 6)), *types), given))
+
+
 def test_slice_of_every_axis_by_default() -> None:
     check("slice", [random(5, 6), ints(1, 2), ints(4, -1)], symbolic=False)
     check("slice", [random(5, 6), ints(1, 2), ints(4, -1), None, ints(2, 1)], symbolic=False)

@@ -222,7 +222,7 @@ class Slice(Op):
             raise ProgramError(f"{count} starts, {len(named)} axes and {len(strides)} steps for rank {rank}")
         if 0 in strides:
             raise ProgramError("a slice step is 0")
-        return tuple(normal_axis(axis, rank) for axis in named), strides
+        return _each_once(named, rank), strides
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """A strided view."""
@@ -251,6 +251,14 @@ class Slice(Op):
             ]  # fmt: skip
 
         return (compute(shape, element),)
+
+
+def _each_once(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front; ProgramError where one is named twice."""
+    found = tuple(normal_axis(axis, rank) for axis in axes)
+    if len(set(found)) != len(found):
+        raise ProgramError(f"axes {list(axes)} name one axis twice")
+    return found
 
 
 def resolve_slice(size: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
@@ -402,8 +410,7 @@ def full_pads(rank: int, pads: Array | None, axes: Array | None) -> tuple[Shape,
         raise ProgramError(f"{len(flat)} pads for {len(named)} axes; two are needed for each")
     begins: list[Dim] = [0] * rank
     ends: list[Dim] = [0] * rank
-    for position, axis in enumerate(named):
-        d = normal_axis(axis, rank)
+    for position, d in enumerate(_each_once(named, rank)):
         begins[d], ends[d] = flat[position], flat[position + len(named)]
     return tuple(begins), tuple(ends)
 
