@@ -91,6 +91,21 @@ def test_the_opset_rises_only_where_an_op_needs_it() -> None:
     assert to_onnx(small(np.ones((1, 3), np.float32), Origin({"": 17}, 8))).opset_import[0].version == 17
 
 
+def test_a_split_without_sizes_says_into_how_many_parts_where_the_opset_rises() -> None:
+    nodes = (
+        make_node("dequantize_linear", ("codes", "scale"), ("w",)),
+        make_node("split", ("x",), ("a", "b"), {"axis": 1}),
+        make_node("mul", ("a", "w"), ("y",)),
+    )
+    constants = {"codes": np.array([[-8, 7]], ml_dtypes.int4), "scale": np.array(0.5, np.float32)}
+    inputs = {"x": TensorType("f32", (N, 4))}
+    program = Program("p", inputs, ("y",), nodes, constants, origin=Origin({"": 17}, 8))
+    model = to_onnx(program)
+    onnx.checker.check_model(model, full_check=True)
+    x = np.array([[1, 2, 3, 4]], np.float32)
+    np.testing.assert_array_equal(run(model.SerializeToString(), {"x": x})[0], [[-4, 7]])
+
+
 def test_an_opaque_node_whose_meaning_would_change_stops_the_rise() -> None:
     body = [
         helper.make_node("GridSample", ["x", "grid"], ["g"]),

@@ -31,6 +31,8 @@ from tensmith.ir.program import PRODUCER, PRODUCER_KEY, Origin, Program, array_b
 from tensmith.ir.types import TensorType
 
 _PROTOBUF_LIMIT = 2**31 - 1
+# The first opset at which a Split without sizes says into how many parts.
+_COUNTED_PARTS = 18
 
 
 def to_onnx(program: Program) -> onnx.ModelProto:
@@ -185,7 +187,10 @@ def _attributes(node: Node, version: int) -> dict[str, Any]:
     op = node.definition
     schema = find_schema(op.domain, op.onnx, version)
     written = {}
-    for name, value in node.attrs.items():
+    given = dict(node.attrs)
+    if node.traits.divides and version >= _COUNTED_PARTS and not any(node.inputs[1:]):
+        given["num_outputs"] = len(node.outputs)
+    for name, value in given.items():
         default = op.attributes.get(name, REQUIRED)
         if value is not None and (
             default is REQUIRED
