@@ -33,6 +33,16 @@ def test_quantize_per_tensor(dtype: Any) -> None:
     check("quantize_linear", [random(3, 4, 5), scale(0.02), np.array(3, dtype)], opset=21)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("codes", "point"), [(np.int16, 0), (np.uint16, 32768)])
+def test_16_bit_floats_reach_every_code_of_16_bits(dtype: Any, codes: Any, point: int) -> None:
+    x, step = np.array([-4, 0, 2**-14, 4], dtype), np.array(2**-14, dtype)
+    info = np.iinfo(codes)
+    wanted = np.array([info.min, point, point + 1, info.max], codes)
+    zero = np.array(point, codes)
+    check("quantize_linear", [x, step, zero], opset=21, formula=False, field=False, expected=[wanted])
+
+
 def test_quantize_without_a_zero_point_is_u8() -> None:
     check("quantize_linear", [random(3, 4), scale(0.02)])
 

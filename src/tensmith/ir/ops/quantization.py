@@ -15,6 +15,7 @@ from tensmith.formula.poly import Poly
 from tensmith.ir.op import Attrs, Node, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import onnx_dtype
+from tensmith.ir.tensors import widen
 from tensmith.ir.types import DTYPES, Shape, TensorType
 
 
@@ -35,8 +36,11 @@ def saturate(value: Array, dtype: str, arith: Arith) -> Array:
 
 
 def to_grid(scaled: Array, zero_point: Array | None, dtype: str, arith: Arith) -> Array:
-    """round(scaled) + zero_point, saturated, in the array type of `dtype`; residues in a field."""
-    value = arith.call("round", scaled)
+    """round(scaled) + zero_point, saturated, in the array type of `dtype`; residues in a field.
+
+    Of 16-bit floats in 32 bits: they do not hold every code of 16 bits.
+    """
+    value = widen(arith.call("round", scaled))
     if zero_point is not None:
         value = arith.add(value, arith.const(zero_point, like=value))
     value = saturate(value, dtype, arith)
