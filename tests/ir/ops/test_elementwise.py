@@ -78,6 +78,15 @@ def test_integer_division_truncates() -> None:
     check("div", [np.array([7, 8], np.uint8), np.array([2, 3], np.uint8)], formula=False)
 
 
+def test_division_of_sizes_truncates() -> None:
+    assert on_sizes("div", [N, -75, 75, -6], [2, 2, -2, 2]) == [N // 2, -37, -37, -3]
+    assert on_sizes("div", [-N, N * 4 - 8, 7], [2, 4, N]) == [-(N // 2), N - 2, Poly.of(7) // N]
+    behind_a_window = (N - 3) // 2 + 1
+    assert on_sizes("div", [behind_a_window], [2]) == [behind_a_window // 2]
+    with pytest.raises(ProgramError, match="negative is not known"):
+        on_sizes("div", [224 - N], [2])
+
+
 def test_mod_takes_the_sign_of_the_divisor_or_of_the_dividend() -> None:
     check("mod", [np.array([5, -5, 5]), np.array([3, 3, -3])])
     check("mod", [X, Y], {"fmod": 1})

@@ -56,18 +56,38 @@ class Div(Elementwise):
     cuts = True
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """Real division, truncated division of integers, floor division of sizes (never negative)."""
+        """Real division; of integers and sizes truncated division."""
         a, b = call[0], call[1]
         if arith.exact or a.dtype.kind not in "iuO":
             return (arith.div(a, b),)
+        if object in (a.dtype, b.dtype):
+            return (np.asarray(np.frompyfunc(_toward_zero, 2, 1)(a, b), dtype=object),)
         quotient = np.asarray(a // b)
-        if quotient.dtype == object or a.dtype.kind == "u":
+        if a.dtype.kind == "u":
             return (quotient,)
         above = np.logical_and(quotient < 0, quotient * b != a)
         return (np.asarray(quotient + above.astype(quotient.dtype)),)
 
     def _apply(self, m: Any, attrs: Attrs, *args: Any) -> Any:
         return m.div(*args)
+
+
+def _toward_zero(a: Dim, b: Dim) -> Dim:
+    """a / b cut off toward zero: where b does not divide a, their signs must be known."""
+    floor = a // b
+    if floor * b == a:
+        return floor
+    (sign, top), (other, bottom) = _signed(a), _signed(b)
+    return sign * other * (top // bottom)
+
+
+def _signed(size: Dim) -> tuple[int, Dim]:
+    """-1 or 1, and a size that is not negative, of which a size is the product."""
+    for sign in (1, -1):
+        bound = lower_bound(sign * size)
+        if bound is not None and bound >= 0:
+            return sign, sign * size
+    raise ProgramError(f"whether {size} is negative is not known")
 
 
 @op("mod", onnx="Mod", attributes={"fmod": 0})

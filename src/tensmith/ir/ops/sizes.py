@@ -6,6 +6,7 @@ decides, as of what NonZero finds, may be 0, which its name tells.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -92,10 +93,22 @@ def dims_or_fresh(call: Typed, index: int) -> Shape | None:
 
 def lower_bound(size: Dim) -> int | None:
     """The least value of a size: each symbol its own, where no coefficient of a symbol is negative."""
-    poly = Poly.of(size)
-    if any(m and (c < 0 or any(not isinstance(atom, str) for atom, _ in m)) for m, c in poly.terms):
-        return None
-    return sum(coefficient * _least_product(monomial) for monomial, coefficient in poly.terms)
+    bound = 0
+    for monomial, coefficient in Poly.of(size).terms:
+        factors = [_least_value(atom) for atom, power in monomial for _ in range(power)]
+        known = [factor for factor in factors if factor is not None]
+        if len(known) < len(factors) or (known and coefficient < 0) or (len(known) > 1 and min(known) < 0):
+            return None
+        bound += coefficient * math.prod(known)
+    return bound
+
+
+def _least_value(atom: Atom) -> int | None:
+    """The least value of a symbol, or of a quotient by a number."""
+    if isinstance(atom, str):
+        return least(atom)
+    top, bottom = lower_bound(atom.top), atom.bottom.constant
+    return None if top is None or not bottom else top // bottom
 
 
 def is_negative(position: Dim) -> bool:
