@@ -11,7 +11,7 @@ from tensmith.formula.arith import Array, Floats
 from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Poly
-from tensmith.ir.op import OPS, Symbolic, Typed
+from tensmith.ir.op import OPS, Run, Symbolic, Typed
 from tensmith.ir.types import Shape, TensorType
 
 
@@ -38,6 +38,13 @@ def test_gather_on_a_symbolic_shape() -> None:
     op = OPS["gather"]
     types = (TensorType("i64", (2,)), TensorType("i64", ()))
     assert op.infer(Typed({"axis": 0}, types, (sizes, np.array(0)))) == (TensorType("i64", ()),)
+
+
+@pytest.mark.parametrize("x", [np.array([Poly.symbol("B"), 3], dtype=object), np.array(["a", "b"], object)])
+def test_one_index_gives_an_array_of_what_numpy_holds_as_objects(x: Array) -> None:
+    run = Run({"batch_dims": 0}, (x, np.array([0])), (None, None), (None,))
+    (y,) = OPS["gather_nd"].run(run, Floats())
+    assert (y.shape, y.dtype, y.item()) == ((), x.dtype, x[0])
 
 
 def test_gather_elements() -> None:

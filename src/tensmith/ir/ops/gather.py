@@ -181,10 +181,11 @@ class GatherND(Indexed):
         return (*indices[:-1], *x[batch + depth :])
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """One slice an index."""
+        """One slice an index; of symbolic sizes NumPy gives a bare one for a single index."""
         x, indices, batch = call[0], call[1], call.attrs["batch_dims"]
         lead = np.indices(indices.shape[:-1], sparse=True)[:batch]
-        return (x[(*lead, *(indices[..., d] for d in range(indices.shape[-1])))],)
+        taken = x[(*lead, *(indices[..., d] for d in range(indices.shape[-1])))]
+        return (np.asarray(taken, dtype=x.dtype),)
 
 
 class Scatter(Op):
