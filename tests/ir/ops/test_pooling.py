@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from conformance import check, random
@@ -91,6 +92,15 @@ def test_global_pools() -> None:
     check("global_average_pool", [random(2, 3, 4, 5)])
     check("global_max_pool", [random(2, 3, 4)])
     check("global_lp_pool", [random(2, 3, 4, 5)], opset=13)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_sums_of_16_bit_floats_neither_overflow_nor_stick(dtype: Any) -> None:
+    x = np.full((1, 1, 32, 32), 96, dtype)
+    alone = {"formula": False, "field": False, "symbolic": False}
+    for name, wanted in ("average_pool", 96), ("lp_pool", 96 * 32):
+        for kind, attrs in (name, {"kernel_shape": (32, 32)}), (f"global_{name}", {}):
+            check(kind, [x], attrs, expected=[np.full((1, 1, 1, 1), wanted, dtype)], **alone)
 
 
 def test_a_symbolic_image() -> None:

@@ -18,6 +18,7 @@ from tensmith.ir.op import REQUIRED, Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.convolution import window_attrs, windows
 from tensmith.ir.ops.shared import unknown_pads, window_size
 from tensmith.ir.ops.sizes import as_ints, fresh_size, select
+from tensmith.ir.tensors import widen
 from tensmith.ir.types import Shape, TensorType
 
 _WINDOW = {
@@ -227,12 +228,12 @@ class AveragePool(Pool):
     takes = "mean"
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """Sum over the window axes divided by a table of counts."""
-        x = call[0]
+        """Sum over the window axes divided by a table of counts; 16-bit floats in 32 bits."""
+        x = widen(call[0])
         window = Window.of(call.attrs, x.shape[2:])
         n = len(window.kernel)
         axes = tuple(range(2 + n, 2 + 2 * n))
-        views = window.views(x).astype(np.float32) if x.dtype == np.float16 else window.views(x)
+        views = window.views(x)
         return (
             arith.div(arith.sum(views, axes), arith.const(self._counts(call.attrs, x, window), like=views)),
         )
@@ -297,7 +298,7 @@ class LpPool(Pool):
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Powers first: padding is zero and adds nothing to their sums."""
-        x, p = call[0], call.attrs["p"]
+        x, p = widen(call[0]), call.attrs["p"]
         window = Window.of(call.attrs, x.shape[2:])
         n = len(window.kernel)
         sums = arith.sum(window.views(powered(arith, x, p)), tuple(range(2 + n, 2 + 2 * n)))
@@ -347,7 +348,7 @@ class GlobalAveragePool(GlobalPool):
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Sum over the spatial axes, divided."""
-        x = call[0]
+        x = widen(call[0])
         sums = arith.sum(x, tuple(range(2, x.ndim)), keepdims=True)
         return (arith.div(sums, arith.const(int(np.prod(x.shape[2:])), like=x)),)
 
@@ -379,7 +380,7 @@ class GlobalLpPool(GlobalPool):
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Powers, their sum over the spatial axes, its root."""
-        x, p = call[0], call.attrs["p"]
+        x, p = widen(call[0]), call.attrs["p"]
         sums = arith.sum(powered(arith, x, p), tuple(range(2, x.ndim)), keepdims=True)
         return (root(arith, sums, p),)
 
