@@ -66,6 +66,13 @@ def test_antialias_and_exclude_outside(mode: str, antialias: int, exclude: int) 
     by_scales(random(1, 1, 8, 9), [1, 1, 0.6, 0.4], attrs)
 
 
+def test_an_infinity_reaches_its_neighbours_alone() -> None:
+    x, scales = np.array([[[[1, 2, 3, np.inf]]]], np.float32), np.array([1, 1, 1, 2], np.float32)
+    run = Run({**RESIZE.attributes, "mode": "linear"}, (x, None, scales), (None,) * 3, (None,))
+    (y,) = RESIZE.run(run, Floats())
+    assert y.ravel().tolist() == [1, 1.25, 1.75, 2.25, 2.75, np.inf, np.inf, np.inf]
+
+
 def test_crop_and_resize() -> None:
     attrs = {
         "mode": "linear",

@@ -17,6 +17,7 @@ from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import Attrs, Node, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import as_dims, as_ints, exact_quotient, fresh_size
+from tensmith.ir.tensors import along, widen
 from tensmith.ir.types import Shape, TensorType
 
 # The product of a scale p / 2**k, where p is less than this, and a size below 2**16 is exact in float32.
@@ -116,8 +117,8 @@ class Resize(Op):
         return (x.with_shape(shape),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """A gather an axis for nearest, else a product with a matrix of weights."""
-        x, attrs = call[0], call.attrs
+        """A gather an axis for nearest, else shares of few elements; 16-bit floats in 32 bits."""
+        x, attrs = widen(call[0]), call.attrs
         outside = np.zeros((), dtype=bool)
         y = x
         for axis, part in zip(resized_axes(attrs, x.ndim), axis_maps(call, arith)):
@@ -131,8 +132,7 @@ class Resize(Op):
             if attrs["mode"] == "nearest":
                 y = np.take(y, nearest(attrs["nearest_mode"], at, size), axis=axis)
             else:
-                matrix = arith.const(weights(attrs, at, size, part.scale), like=y)
-                y = np.moveaxis(arith.matmul(np.moveaxis(y, axis, -1), matrix.T), -1, axis)
+                y = _shared(arith, y, weights(attrs, at, size, part.scale), axis)
         if outside.any():
             y = np.where(outside, arith.const(attrs["extrapolation_value"], like=y), y)
         return (y,)
@@ -160,6 +160,18 @@ class Resize(Op):
             factors[axis] = int(ratio)
         shape = [size * factors.get(axis, 1) for axis, size in enumerate(x.shape)]
         return (compute(shape, lambda *i: x[tuple(at // factors.get(d, 1) for d, at in enumerate(i))]),)
+
+
+def _shared(arith: Arith, x: Array, matrix: Array, axis: int) -> Array:
+    """The product with a matrix of weights along an axis, without what weighs 0: 0 * infinity is NaN."""
+    taps = int(np.count_nonzero(matrix, axis=1).max(initial=0))
+    places = np.argsort(matrix == 0, axis=1, kind="stable")[:, :taps]
+    shares = arith.const(np.take_along_axis(matrix, places, axis=1), like=x)
+    y = arith.const(np.zeros((*x.shape[:axis], len(matrix), *x.shape[axis + 1 :])), like=x)
+    for place, share in zip(places.T, shares.T):
+        weight = along(share, axis, x.ndim)
+        y = arith.add(y, np.where(weight == 0, 0, arith.mul(weight, np.take(x, place, axis=axis))))
+    return y
 
 
 # Pairs of modes in which enlarging by a whole factor repeats each element.
