@@ -9,7 +9,7 @@ import pytest
 from conformance import PRIME, check, random
 
 from tensmith.formula.arith import Arith, Array, Floats, PrimeField
-from tensmith.ir.op import OPS, Run
+from tensmith.ir.op import OPS, Run, Typed
 from tensmith.ir.types import TensorType
 
 X = random(2, 3, 4, low=-6, high=6)
@@ -40,6 +40,12 @@ def test_defaults(name: str) -> None:
 )
 def test_attributes(name: str, attrs: dict[str, Any]) -> None:
     check(name, [X], attrs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "told"), [("f16", None), ("i32", "shrink of i32"), ("u8", "shrink of u8")])
+def test_attributes_that_integers_would_cut_off_are_refused(dtype: str, told: str | None) -> None:
+    op = OPS["shrink"]
+    assert op.accepts(Typed(op.attributes, (TensorType(dtype, (3,)),), (None,))) == told
 
 
 def test_two_inputs() -> None:

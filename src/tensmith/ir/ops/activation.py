@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from tensmith.formula.scalars import Scalars, T, where
+from tensmith.ir.op import Typed
 from tensmith.ir.ops.arithmetic import clip
-from tensmith.ir.ops.elementwise import elementwise, single
+from tensmith.ir.ops.elementwise import Elementwise, elementwise, single
 
 
 @elementwise("Relu")
@@ -112,7 +113,16 @@ def thresholded_relu(m: Scalars[T], x: T, *, alpha: float = 1.0) -> T:
     return where(m.compare("less", m.const(alpha, x), x), x, m.const(0, x))
 
 
-@elementwise("Shrink", jumps=True)
+class OfFloats(Elementwise):
+    """A function whose attributes an integer type would cut off."""
+
+    def accepts(self, call: Typed) -> str | None:
+        """Floats alone."""
+        x = call.type(0)
+        return None if x.floating else f"{self.name} of {x.dtype}"
+
+
+@elementwise("Shrink", jumps=True, base=OfFloats)
 def shrink(m: Scalars[T], x: T, *, lambd: float = 0.5, bias: float = 0.0) -> T:
     """y = x + bias where x < -lambd, x - bias where lambd < x, else 0."""
     shift = m.const(bias, x)
