@@ -49,6 +49,11 @@ def test_functions_of_one_number(name: str, x: np.ndarray) -> None:
     check(name, [x])
 
 
+def test_the_sign_of_zero_changes() -> None:
+    (y,) = check("neg", [np.array([0.0, -0.0], np.float32)])
+    assert np.signbit(y).tolist() == [True, False]
+
+
 @pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0, 3.0, -1.0, 0.5, -0.5, 1.7])
 def test_pow_by_a_constant(exponent: float) -> None:
     check("pow", [POSITIVE, np.array(exponent, np.float32)], known=[1])
