@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from conformance import check, random
 
+from tensmith.formula.arith import Floats
 from tensmith.formula.poly import Poly
-from tensmith.ir.op import OPS, Typed
+from tensmith.ir.op import OPS, Run, Typed
 from tensmith.ir.types import TensorType
 
 WINDOWS: list[dict[str, Any]] = [
@@ -75,6 +76,27 @@ def test_windows_shorter_than_their_stride() -> None:
 def test_positions_in_column_major_order() -> None:
     attrs = {"kernel_shape": (3, 2), "storage_order": 1}
     check("max_pool", [random(2, 2, 6, 7)], attrs, n_outputs=2, formula=False, symbolic=False)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (np.uint8, 0),
+        (np.int8, -128),
+        (np.float32, -np.inf),
+        (np.float32, np.nan),
+        (ml_dtypes.bfloat16, np.nan),
+    ],
+)
+def test_positions_are_inside_the_image(dtype: type, value: float) -> None:
+    x = np.full((1, 2, 3, 3), value, dtype)
+    attrs = {**OPS["max_pool"].attributes, "kernel_shape": (2, 2), "pads": (1, 1, 1, 1)}
+    type_ = TensorType("i64", (1, 2, 4, 4))
+    with np.errstate(invalid="ignore"):
+        _, places = OPS["max_pool"].run(Run(attrs, (x,), (TensorType.of(x),), (None, type_)), Floats())
+    row = np.array([0, 0, 1, 2])
+    image = row[:, None] * 3 + row
+    np.testing.assert_array_equal(places, [[image, image + 9]])
 
 
 def test_max_pool_of_integers() -> None:

@@ -191,6 +191,7 @@ class MaxPool(Pool):
         return y, self._positions(call, window, views, arith)
 
     def _positions(self, call: Run, window: Window, views: Array, arith: Arith) -> Array:
+        """By ranks, below which padding is whatever the type: its least value may be in the image too."""
         x = call[0]
         spatial = x.shape[2:]
         plane = np.arange(int(np.prod(spatial))).reshape(
@@ -198,9 +199,10 @@ class MaxPool(Pool):
         )
         places = window.views(np.broadcast_to(plane, (1, 1, *spatial)), -1)
         flat = views.reshape(*views.shape[: 2 + len(spatial)], -1)
-        keys = arith.call("max", flat) if arith.exact else flat
+        keys = arith.call("max", flat) if arith.exact else widen(flat)
         valid = places.reshape(*places.shape[: 2 + len(spatial)], -1)
-        first = np.argmax(np.where(valid < 0, keys.min(), keys), axis=-1)[..., None]
+        ranks = np.unique(keys, return_inverse=True)[1].reshape(keys.shape)
+        first = np.argmax(np.where(valid < 0, -1, ranks), axis=-1)[..., None]
         inner = np.take_along_axis(np.broadcast_to(valid, flat.shape), first, axis=-1)[..., 0]
         images = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * len(spatial))
         return np.asarray(images * plane.size + inner).astype(np.int64)
