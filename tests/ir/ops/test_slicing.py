@@ -187,5 +187,10 @@ def test_pads_that_cut_more_than_all() -> None:
         OPS["pad"].run(call, Floats())
 
 
+def test_texts_are_padded_with_empty_ones() -> None:
+    x, wanted = (np.array(texts, dtype=object) for texts in (["a", "b"], ["", "a", "b", "", ""]))
+    check("pad", [x, ints(1, 2)], formula=False, expected=[wanted])
+
+
 def test_pad_of_integers() -> None:
     check("pad", [np.arange(6).reshape(2, 3), ints(1, 0, 0, 2), np.array(9)])

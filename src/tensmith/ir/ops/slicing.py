@@ -305,6 +305,10 @@ def _clamped(bound: Dim, size: Dim, low: Dim | None, high: Dim) -> Dim | None:
     return simplify_dim(Poly.of(size) + bound) if bound < 0 else bound
 
 
+# What a pad puts there unless told, where that is not 0.
+_NOTHING = {"bool": False, "string": ""}
+
+
 @op("pad", onnx="Pad", attributes={"mode": "constant"}, since=11)
 class Pad(Op):
     """x with its axes extended by pads (begins, then ends; negative pads cut). ONNX Pad.
@@ -336,7 +340,8 @@ class Pad(Op):
         mode: Any = call.attrs["mode"]
         if mode != "constant":
             return (np.pad(_cut(x, begins, ends), widths, mode=mode),)
-        value: Any = (False if x.dtype == np.bool_ else 0) if fill is None else fill.reshape(-1)[0]
+        dtype = "" if call.types[0] is None else call.types[0].dtype
+        value: Any = _NOTHING.get(dtype, 0) if fill is None else fill.reshape(-1)[0]
         return (_cut(np.pad(x, widths, constant_values=value), begins, ends),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
