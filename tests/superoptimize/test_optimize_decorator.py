@@ -12,6 +12,7 @@ import pytest
 import tensmith
 from tensmith.errors import UsageError
 from tensmith.evaluate.latency import BUSY
+from tensmith.lifting import running
 from tensmith.report.metric import spread
 from tensmith.superoptimize import pipeline
 from tensmith.superoptimize.decorator import OptimizeWarning
@@ -328,6 +329,16 @@ def test_loops_are_lifted() -> None:
     assert found(x, 2.0) == pytest.approx(polynomial(x, 2.0)) and type(found(x, 2.0)) is type(
         polynomial(x, 2.0)
     )
+
+
+@pytest.mark.parametrize("error", [OSError("no room"), KeyError("i")])
+def test_whatever_fails_in_a_lift_the_function_runs_as_written(monkeypatch, error: Exception) -> None:
+    def failing(*given: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(running, "load", failing)
+    with pytest.warns(OptimizeWarning, match=f"its loops are not lifted: {type(error).__name__}: "):
+        assert tensmith.optimize(above)(np.ones(3)) == 3
 
 
 def above(x):

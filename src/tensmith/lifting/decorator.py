@@ -116,10 +116,8 @@ class _Lifted:
             return
         self.warned.add(key)
         name = getattr(self.function, "__qualname__", "the function")
-        told = isinstance(error, TensmithError | ValueError)
-        reason = str(error) if told else f"{type(error).__name__}: {first_line(error)}"
         where = f" at {error.position}" if isinstance(error, Refusal) and error.position.line else ""
-        warnings.warn(f"{name} runs as written: {reason}{where}", LiftWarning, stacklevel=4)
+        warnings.warn(f"{name} runs as written: {reason_of(error)}{where}", LiftWarning, stacklevel=4)
 
     def lift(self, kinds: Mapping[str, AnyKind], frozen: frozenset[str]) -> Callable[..., Any]:
         """The lifted form for arguments of these kinds; `frozen` are tuples, which nothing may write to."""
@@ -146,6 +144,12 @@ class _Lifted:
             warnings.warn(f"{name}: {note}", LiftWarning, stacklevel=4)
         form = load(self.to, result.work.lifted, result.emitted[self.to])
         return exact(form, result.work.lifted, self.to)
+
+
+def reason_of(error: Exception) -> str:
+    """What an error in a lift says; its kind, too, where nothing of ours raised it."""
+    told = isinstance(error, TensmithError | ValueError)
+    return str(error) if told else f"{type(error).__name__}: {first_line(error)}"
 
 
 def lifted_form(function: Callable[..., Any], named: Mapping[str, Any], to: str) -> Callable[..., Any]:

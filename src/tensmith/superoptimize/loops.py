@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.errors import TensmithError
-from tensmith.lifting.decorator import LiftWarning, lifted_form, reached
+from tensmith.lifting.decorator import LiftWarning, lifted_form, reached, reason_of
 from tensmith.superoptimize.admit import builtins_among, read_outside
 from tensmith.superoptimize.compiled import agree, answered
 from tensmith.superoptimize.domain import Domain
@@ -41,8 +40,8 @@ def lift_loops(
             call = _form(function, named, target)
             samples = samples or answered(function, example_samples(named, domain))
             gap = agree(function, call, samples)
-        except (TensmithError, ValueError, TypeError, ImportError) as error:
-            reasons[str(error)] = None
+        except Exception as error:  # compilers and memory fail in any way
+            reasons[reason_of(error)] = None
             continue
         if isinstance(gap, str):
             reasons[gap] = None
