@@ -40,6 +40,21 @@ def hides_an_array(x):
     return x * sum([2 * TABLE for TABLE in (1.0, 2.0)]) + TABLE
 
 
+def doubled(x):
+    return 2 * x
+
+
+def of_doubled(x):
+    return doubled(x) + 1
+
+
+def test_a_function_and_its_helpers_may_have_other_names_than_their_defs(monkeypatch) -> None:
+    monkeypatch.setattr(doubled, "__name__", "renamed")
+    monkeypatch.setattr(of_doubled, "__name__", "renamed_too")
+    found = admit(of_doubled)
+    assert found.name == "of_doubled" and found.traced(3.0) == 7.0
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [

@@ -92,11 +92,11 @@ def admit(function: Callable[..., Any]) -> AdmittedFunction:
             if space.setdefault(name, value) is not value:
                 raise NotTraceable(f"'{name}' is one thing to it and another to its helper")
             if isinstance(value, types.FunctionType) and value.__module__ == function.__module__:
-                if value.__name__ != name:
-                    raise NotTraceable(f"it calls '{value.__name__}' by another name")
+                if not hasattr(value, "__wrapped__") and value.__code__.co_name != name:
+                    raise NotTraceable(f"it calls '{value.__code__.co_name}' by another name")
                 if name not in found:
                     waiting.append(value)
-    return _admitted(function.__name__, found, space, function)
+    return _admitted(next(iter(found)), found, space, function)
 
 
 def admit_file(file: Path, name: str) -> AdmittedFunction:
