@@ -304,3 +304,31 @@ RATE = np.float64(0.5)
 
 def rated(x: NDArray[np.float32]):
     return [v * RATE for v in x]
+
+
+def with_length_1(x: NDArray[np.float64]):
+    found = np.zeros(len(x))
+    total = np.float64(0)
+    for v in x:
+        total += v * v
+    for i in range(len(x)):
+        found[i] = x[i] / total**0.5
+    return found
+
+
+def rows_with_length_1(x: NDArray[np.float64], n: int, m: int):
+    found = np.zeros((n, m))
+    for i in range(n):
+        total = np.float64(0)
+        for j in range(m):
+            total += x[i, j] * x[i, j]
+        for j in range(m):
+            found[i, j] = x[i, j] / total**0.5
+    return found
+
+
+def is_long(x: NDArray[np.float64]):
+    total = np.float64(0)
+    for v in x:
+        total -= v
+    return 1 if total**0.5 > 1.0 else 0

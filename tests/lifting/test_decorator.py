@@ -293,6 +293,22 @@ def test_a_target_whose_answers_hide_a_number_that_is_not_finite_is_refused():
         assert function([1e200, 5.0], [1e200, 1.0]) == 1
 
 
+@pytest.mark.skipif(not installed("c"), reason="there is no C compiler")
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:invalid value encountered")
+def test_a_root_of_what_is_not_finite_shows_in_what_it_divides():
+    function = tensmith.lift(to="c")(decorated.with_length_1)
+    np.testing.assert_allclose(function(np.array([3.0, 4.0])), [0.6, 0.8])
+    with pytest.warns(LiftWarning, match="x holds numbers that are not finite"):
+        assert function(np.array([np.inf, 4.0]))[1] == 0.0
+    with pytest.warns(LiftWarning, match="may go unseen in c"):
+        assert tensmith.lift(to="c")(decorated.is_long)(np.full(20, 1e307)) == 1
+
+
+def test_rows_are_divided_by_their_lengths():
+    function = tensmith.lift(decorated.rows_with_length_1)
+    np.testing.assert_allclose(function(np.array([[3.0, 4.0], [0.0, 2.0]]), 2, 2), [[0.6, 0.8], [0, 1]])
+
+
 def test_a_function_may_have_another_name_than_its_def():
     assert tensmith.lift(decorated.named_otherwise(3))(5) == 15
 

@@ -26,6 +26,7 @@ from tensmith.lifting.assumptions import (
     INTEGERS,
     LOGARITHMS,
     NARROWED,
+    POWER_BASE,
     POWER_SIZE,
     POWERS,
     RANGE,
@@ -128,7 +129,9 @@ def _check_noticed(lifted: Lifted, to: str) -> None:
     if to != "numpy" and _hidden(lifted, raising):
         raise Refusal(f"what Python raises for on the way may go unseen in {to}; lift it to numpy")
     leaving = _LEAVING if to != "numpy" else frozenset({"einsum"})
-    if Excuse.NOT_FINITE in excused(lifted.assumes) and _hidden(lifted, leaving):
+    finite = Excuse.NOT_FINITE in excused(set(lifted.assumes) - {POWER_BASE()})
+    rooted = to != "numpy" and POWER_BASE() in lifted.assumes
+    if (finite and _hidden(lifted, leaving)) or (rooted and _loses_roots(lifted.program)):
         more = "; lift it to numpy" if to != "numpy" else ""
         raise Refusal(f"numbers on the way that are not finite may go unseen in {to}{more}")
 
@@ -143,6 +146,17 @@ def _hidden(lifted: Lifted, ops: Set[str]) -> bool:
             seen |= {name for name in operands if _has_part(program, node, name)}
     steps = [node for node in program.nodes if node.op in ops and node.output not in seen]
     return any(_may_raise(program, node) for node in steps)
+
+
+def _loses_roots(program: Program) -> bool:
+    """Whether a root that is NaN, of -inf, may change an answer and not show in it."""
+    found = {node.output for node in program.nodes if node.op == "sqrt"}
+    for node in program.nodes:
+        if not found.isdisjoint(node.inputs):
+            if node.op not in _SHOWING | {"where"} or not program.type(node.output).floating:
+                return True
+            found.add(node.output)
+    return False
 
 
 def _has_part(program: Program, node: Node, operand: str) -> bool:
