@@ -109,7 +109,9 @@ class LiftedLibrary:
             raise
         declared = re.search(r"^int (\w+)\(", files[f"{name}.h"].decode(), re.MULTILINE)
         assert declared is not None, "the header declares the function, where C leaves it its name"
-        self._entry = getattr(ctypes.CDLL(str(library)), declared[1])
+        loaded = ctypes.CDLL(str(library))
+        self._entry, self._requirement = (loaded[declared[1] + end] for end in ("", "_requirement"))
+        self._requirement.restype = ctypes.c_char_p
 
     def __call__(self, *arguments: Any) -> Any:
         return self.prepared(*arguments)()
@@ -143,14 +145,10 @@ class LiftedLibrary:
 
         def run() -> Any:
             if status := self._entry(*passed):
-                raise ValueError(f"{lifted.function.name} requires {self._requirement(status)}")
+                raise ValueError(f"{lifted.function.name} requires {self._requirement(status).decode()}")
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
         return run
-
-    def _requirement(self, status: int) -> str:
-        requires = self.lifted.requires
-        return requires[status - 1].text if status <= len(requires) else "more memory"
 
 
 def _address(array: np.ndarray[Any, Any]) -> ctypes.c_void_p:

@@ -17,7 +17,7 @@ from tensmith.lifting.lifted import ArrayView, Input, Lifted, Output
 from tensmith.lifting.loops import Array, Function, Parameter
 from tensmith.lifting.summary import Requirement, SizeSymbol
 
-U8, I8, I16 = MachineType("u8"), MachineType("i8"), MachineType("i16")
+U8, I8, I16, U64 = map(MachineType, ("u8", "i8", "i16", "u64"))
 N, M, K = map(Poly.symbol, ("n", "m", "k"))
 ZERO, ONE = Poly.of(0), Poly.of(1)
 
@@ -103,6 +103,14 @@ def vadd(type_: MachineType = I32, count: MachineType = I32) -> Lifted:
     a, b = d.view("a", flat("a", N), type_), d.view("b", flat("b", N), type_)
     d.requires += [longer("a", N), longer("b", N), longer("c", N)]
     return d.done(Output(d.op("add", a, b), type_, flat("c", N), whole=True))
+
+
+def rests() -> Lifted:
+    """c[i] = a[i] % p."""
+    d = Draft("rests", [("a", Array(U64)), ("p", U64), ("c", Array(U64)), ("n", I32)], {"n": N})
+    a, p = d.view("a", flat("a", N), U64), d.scalar("p", U64)
+    d.requires += [longer("a", N), longer("c", N), Requirement("nonzero", "p != 0", Poly.symbol("p"))]
+    return d.done(Output(d.op("mod", a, p), U64, flat("c", N), whole=True))
 
 
 def dot(type_: MachineType = F32) -> Lifted:

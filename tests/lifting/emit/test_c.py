@@ -18,6 +18,7 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
+from tensmith.lifting.running import load
 
 SANITIZED = (
     *compiled.FLAGS[:1],
@@ -211,6 +212,16 @@ def test_a_count_beyond_signed_integers_is_refused() -> None:
     for target in ("c", "gemmini", "tpc"):
         header = EMITTERS[target].emit(lifted).files["vadd.h"].decode()
         assert ". n < 2**63\n" in header
+    with pytest.raises(ValueError, match="vadd requires n < 2\\*\\*63"):
+        load("c", lifted, EMITTERS["c"].emit(lifted).files)(one, one, one, 2**63)
+
+
+@needs_gcc
+def test_a_divisor_beyond_signed_integers_divides() -> None:
+    lifted, a = samples.rests(), np.array([2**63 + 5, 7], np.uint64)
+    library, given = compiled.build(lifted), {"a": a, "c": a, "n": 2}
+    assert compiled.call(lifted, library, given | {"p": 2**63})["c"].tolist() == [5, 7]
+    assert compiled.call(lifted, library, given | {"p": 0}) == 3
 
 
 @needs_gcc

@@ -212,8 +212,9 @@ class CSource:
             symbol = length_symbol(requirement.array, requirement.axis)
             return f"{scope.symbol(symbol)} < {self.signature.exact_poly(requirement.poly)}"
         sign = "!=" if requirement.kind == "equal" else "==" if requirement.kind == "nonzero" else "<"
-        text = self.signature.exact_poly(requirement.poly)
-        return f"{text} {sign} 0"
+        if sign != "<" and requirement.poly.atom in self.signature.scalars:  # 0 is 0, signed or not
+            return f"{self.signature.scalars[str(requirement.poly)]} {sign} 0"
+        return f"{self.signature.exact_poly(requirement.poly)} {sign} 0"
 
     def _ordered(self, scope: CBlock, requirement: Requirement, number: int) -> None:
         if requirement.array in self.signature.scalars:
