@@ -8,6 +8,7 @@ import contextlib
 import math
 import typing
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -199,24 +200,29 @@ def _binds(statement: ast.stmt) -> Iterator[tuple[str, str]]:
     """Names a top-level statement binds, those in its blocks included, functions' insides not; and how: by an
     import of something, or at a place."""
     for node in outside_functions(statement):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                yield name, _at(node)
-            case (
-                ast.FunctionDef(name=str(name))
-                | ast.AsyncFunctionDef(name=str(name))
-                | ast.ClassDef(name=str(name))
-                | ast.ExceptHandler(name=str(name))
-                | ast.MatchAs(name=str(name))
-                | ast.MatchStar(name=str(name))
-                | ast.MatchMapping(rest=str(name))
-            ):
-                yield name, _at(node)
-            case ast.Import() | ast.ImportFrom():
-                found, _ = _imported(node)
-                names = {alias.asname or alias.name.partition(".")[0] for alias in node.names} - {"*"}
-                for name in names | found.keys():
-                    yield name, f"import {found.get(name, _at(node))}"
+        yield from _bound(node)
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Names that a node by itself binds, and how."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+            yield name, _at(node)
+        case (
+            ast.FunctionDef(name=str(name))
+            | ast.AsyncFunctionDef(name=str(name))
+            | ast.ClassDef(name=str(name))
+            | ast.ExceptHandler(name=str(name))
+            | ast.MatchAs(name=str(name))
+            | ast.MatchStar(name=str(name))
+            | ast.MatchMapping(rest=str(name))
+        ):
+            yield name, _at(node)
+        case ast.Import() | ast.ImportFrom():
+            found, _ = _imported(node)
+            names = {alias.asname or alias.name.partition(".")[0] for alias in node.names} - {"*"}
+            for name in names | found.keys():
+                yield name, f"import {found.get(name, _at(node))}"
 
 
 def _changeable(node: ast.AST) -> bool:
@@ -237,12 +243,13 @@ def _changeable(node: ast.AST) -> bool:
 
 # NumPy's functions that make a number of numbers.
 _OF_NUMBERS = ("sqrt", "exp", "log", "sin", "cos", "float32", "float64", "int32", "int64")
-_USES = frozenset(
-    ("len", "sum", "min", "max", "any", "all", "zip", "enumerate", "range", "reversed", "tuple", "list")
-)
+_USES = frozenset((
+    "len", "sum", "min", "max", "any", "all", "zip", "enumerate", "range", "reversed", "tuple", "list",
+    "print",
+))  # fmt: skip
 
 
-def _rewritten(tree: ast.AST) -> Iterator[str]:
+def _rewritten(tree: ast.Module) -> Iterator[str]:
     """Global names whose meaning or contents a function or statement may change: `global`, np.sqrt = ...,
     and lists of the file that are written, or handed to what may write them."""
     uses = _Uses(tree)
@@ -286,23 +293,41 @@ def _depth(node: ast.expr) -> float:
 class _Uses:
     """Where the names of a file are read or grown (+=), whatever they mean there."""
 
-    def __init__(self, tree: ast.AST) -> None:
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
         self.around = {inner: node for node in ast.walk(tree) for inner in ast.iter_child_nodes(node)}
         self.reads: dict[str, list[ast.AST]] = {}
-        self.known: dict[tuple[str, float, bool], bool] = {}
+        self.seen: set[tuple[str, float, ast.AST]] = set()
         for node, around in self.around.items():
             if isinstance(node, ast.Name) and (
                 isinstance(node.ctx, ast.Load) or isinstance(around, ast.AugAssign)
             ):
                 self.reads.setdefault(node.id, []).append(node)
+        self.own = {name for statement in tree.body for name, _ in _binds(statement)}
+        bound = Counter(name for node in self.around for name, _ in _bound(node))
+        self.helpers = {
+            node.name: node
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef) and bound[node.name] == 1 and not node.decorator_list
+        }
 
     def handed_out(self, name: str, depth: float, views: bool) -> bool:
         """Whether lists by this name, or rows of them, come where they may be written. views: slices are no
         copies."""
-        key = (name, depth, views)
-        if key not in self.known:
-            self.known[key] = any(self._hands_out(node, depth, views) for node in self.reads.get(name, ()))
-        return self.known[key]
+        self.seen.clear()
+        return self._handed_out(name, depth, views, self.tree)
+
+    def _handed_out(self, name: str, depth: float, views: bool, within: ast.AST) -> bool:
+        if (name, depth, within) in self.seen:
+            return False
+        self.seen.add((name, depth, within))
+        reads = (node for node in self.reads.get(name, ()) if within in self._above(node))
+        return any(self._hands_out(node, depth, views) for node in reads)
+
+    def _above(self, node: ast.AST) -> Iterator[ast.AST]:
+        while node is not self.tree:
+            node = self.around[node]
+            yield node
 
     def _hands_out(self, node: ast.AST, depth: float, views: bool) -> bool:
         inside, copied = depth, False
@@ -316,8 +341,16 @@ class _Uses:
         if inside <= 0 or copied:
             return False
         match up:
-            case ast.Call(func=ast.Name(id=name)) if name in _USES and node is not up.func:
-                if inside <= 1 or name == "len":
+            case ast.Compare():
+                return False
+            case ast.Call(func=ast.Name(id=name), args=args) if name in self.helpers and node in args:
+                return self._reaches_parameter(self.helpers[name], args, node, inside, views)
+            case ast.Call(ast.Attribute(ast.Name("np" | "numpy"), "array"), [only], []) if only is node:
+                return False
+            case ast.Call(func=ast.Name(id=name), args=args) if (
+                name in _USES and name not in self.own and node in args
+            ):
+                if inside <= 1 or name in ("len", "print"):
                     return False
                 target = _item_of(up, self.around[up], node)
                 return target is None or self._reaches(target, inside - 1, views)
@@ -334,11 +367,36 @@ class _Uses:
         match target:
             case ast.expr() if depth <= 0:
                 return False
-            case ast.Name(id=name) if depth < math.inf:
-                return self.handed_out(name, depth, views)
+            case ast.Name(id=name) if depth < math.inf and (scope := self._scope(target)):
+                return self._handed_out(name, depth, views, scope)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 return any(self._reaches(part, depth - 1, views) for part in parts)
         return True
+
+    def _reaches_parameter(
+        self, helper: ast.FunctionDef, given: list[ast.expr], argument: ast.AST, depth: float, views: bool
+    ) -> bool:
+        """Whether what a function of the file is given in one place comes where it may be written."""
+        names = [parameter.arg for parameter in (*helper.args.posonlyargs, *helper.args.args)]
+        own: dict[ast.AST, str] = dict(zip(given, names))
+        if argument not in own or any(isinstance(each, ast.Starred) for each in given):
+            return True
+        return self._handed_out(own[argument], depth, views, helper)
+
+    def _scope(self, target: ast.Name) -> ast.AST | None:
+        """Where a name that is bound there may be read; None for an attribute of a class."""
+        for node in self._above(target):
+            match node:
+                case ast.ClassDef():
+                    return None
+                case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                    return node
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    named = (
+                        each.names for each in ast.walk(node) if isinstance(each, ast.Global | ast.Nonlocal)
+                    )
+                    return self.tree if any(target.id in names for names in named) else node
+        return self.tree
 
 
 def _item_of(call: ast.Call, around: ast.AST, argument: ast.AST) -> ast.expr | None:
