@@ -302,8 +302,20 @@ def typed(x: List[float], y: Sequence[float], z: NDArray[np.float64]):  # noqa: 
 RATE = np.float64(0.5)
 
 
+RATES = [np.float32(0.5), np.float32(0.25)]
+MIXED = [np.float64(0.5), 0.25]
+
+
 def rated(x: NDArray[np.float32]):
     return [v * RATE for v in x]
+
+
+def rated_each(x: NDArray[np.float32]):
+    return x[0] * RATES[0] + x[1] * RATES[1]
+
+
+def rated_by_several(x: NDArray[np.float32]):
+    return x[0] * MIXED[1]
 
 
 def with_length_1(x: NDArray[np.float64]):

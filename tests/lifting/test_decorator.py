@@ -325,8 +325,11 @@ def test_types_that_are_imported_by_name_are_known():
 
 
 def test_a_number_of_numpy_in_the_module_is_none_of_pythons():
-    with pytest.warns(LiftWarning, match="RATE"):
-        assert tensmith.lift(decorated.rated)(np.ones(2, np.float32))[0].dtype == np.float64
+    given = np.ones(2, np.float32)
+    assert tensmith.lift(decorated.rated)(given).dtype == np.float64
+    assert tensmith.lift(decorated.rated_each)(given).dtype == np.float32
+    with pytest.warns(LiftWarning, match="MIXED"):
+        assert tensmith.lift(decorated.rated_by_several)(given).dtype == np.float32
 
 
 def test_an_array_without_axes_is_no_number():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import collections.abc
+import contextlib
 import functools
 import inspect
 import textwrap
@@ -291,11 +292,27 @@ def _definition(function: Callable[..., Any]) -> ast.FunctionDef | ast.AsyncFunc
 
 
 def _literal(value: Any, node: ast.AST) -> ast.expr | None:
-    """A global's value as a literal."""
+    """A global's value as a literal, a number of NumPy as one of its type."""
+    found: ast.expr
     if type(value) in _SMALL:  # NumPy's float64 is a float, and divides by 0
-        return ast.copy_location(ast.Constant(value), node)
-    if isinstance(value, list | tuple) and value and len(value) <= 256:
-        parts = [_literal(part, node) for part in value]
-        if all(part is not None for part in parts):
-            return ast.copy_location(ast.List([p for p in parts if p is not None], ast.Load()), node)
-    return None
+        found = ast.Constant(value)
+    elif isinstance(value, np.generic) and _has_a_kind(value):
+        kind = ast.Attribute(ast.Name("numpy", ast.Load()), value.dtype.name, ast.Load())
+        found = ast.Call(kind, [ast.Constant(value.item())], [])
+    elif isinstance(value, list | tuple) and 0 < len(value) <= 256 and _has_a_kind(list(value)):
+        parts = [part for each in value if (part := _literal(each, node)) is not None]
+        if len(parts) < len(value):
+            return None
+        found = ast.List(parts, ast.Load())
+    else:
+        return None
+    for part in ast.walk(found):
+        ast.copy_location(part, node)
+    return found
+
+
+def _has_a_kind(value: Any) -> bool:
+    """Whether a value is a number, or consists of numbers of one kind."""
+    with contextlib.suppress(Refusal):
+        return bool(kind_of(value, ""))
+    return False
