@@ -104,12 +104,12 @@ def test_lines_are_those_of_the_file():
 
 
 def test_a_helper_inside_a_wrapper_runs_as_written():
-    with pytest.warns(LiftWarning, match="wrapper"):
+    with pytest.warns(LiftWarning, match="a wrapper changes what tripled does"):
         assert tensmith.lift(decorated.uses_a_wrapper)(2) == 107
 
 
 def test_a_wrapper_runs_as_written():
-    with pytest.warns(LiftWarning, match="wrapper"):
+    with pytest.warns(LiftWarning, match="a wrapper changes what the function does"):
         assert tensmith.lift(decorated.tripled)(2) == 106
 
 

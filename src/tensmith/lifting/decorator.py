@@ -254,6 +254,8 @@ class Surroundings:
         if isinstance(value, types.ModuleType):
             self.imports[name] = value.__name__
         elif isinstance(value, types.FunctionType) and value.__module__ == home:
+            if hasattr(value, "__wrapped__"):
+                raise Refusal(f"a wrapper changes what {name} does; call the function inside")
             if value.__code__.co_name == name:
                 return value
             self.opaque.add(name)
