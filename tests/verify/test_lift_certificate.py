@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from forgery import FORGERIES, Document, edit, forge, insert, other_goal, solved
 
-from lifting.conditions.by_hand import blend, gemv, in_place, reversed_dot
+from lifting.conditions.by_hand import blend, gemv, in_place, reversed_dot, zeros_and_quotient
 from tensmith.errors import VerificationError
 from tensmith.lifting.conditions import certify, obligations, program_obligations
 from tensmith.lifting.summary import Summary
@@ -192,6 +192,11 @@ GONE = {
 def test_what_is_left_out_is_missed(folder: Path, name: str) -> None:
     change, words = GONE[name]
     assert any(f"nothing proves {words}" in problem for problem in forge(folder, change))
+
+
+def test_a_divisor_that_a_requirement_speaks_of_is_missed_too(tmp_path: Path) -> None:
+    problems = forge(write(tmp_path, zeros_and_quotient()), without(kind="definedness"))
+    assert problems == [f"{tmp_path}: nothing proves the divisor at 2:1"]
 
 
 WRAP = "(declare-fun wrap.u8 (Int) Int)"

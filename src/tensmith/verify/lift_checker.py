@@ -372,7 +372,6 @@ class Checking:
             at, loop = (r["line"], r["column"]), r["loop"]
             have |= {(r["kind"], r["subject"], loop), (r["kind"], *at), (r["kind"], r["subject"], *at, loop)}
         required = str(self.document["requires"])
-        left = {at for at in demands.divisors if f"(line {at[0]})" not in required}
         read = {at for at in demands.accesses if _THERE.format(*at) not in required}
         wanted: dict[tuple[Any, ...], str] = {
             ("satisfiable", "requirements"): "whether the requirements can hold",
@@ -380,7 +379,7 @@ class Checking:
             **{("post", name): f"the result {name}" for name in (*results, *demands.written)},
             **{("program", name): f"the program of {name}" for name in (*results, *demands.written)},
             **{("bounds", *at): f"the bounds of {at[0]} at {at[1]}:{at[2]}" for at in read},
-            **{("definedness", *at): f"the divisor at {at[0]}:{at[1]}" for at in left},
+            **{("definedness", *at): f"the divisor at {at[0]}:{at[1]}" for at in demands.divisors},
         }
         for label, stored in demands.stored.items():
             wanted |= {("exit", s, label): f"that the loop {label} {s}" for s in ("goes on", "ends")}

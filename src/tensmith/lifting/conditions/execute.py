@@ -331,19 +331,18 @@ class Executor:
         raise Malformed(f"{expression!r} is no expression")
 
     def _divides(self, divisor: ProofTerm, position: SourcePosition) -> None:
-        """An integer divisor is not 0: by what is known, or as an element that a requirement says so of on
-        its line, and no conversion to fewer bits makes it 0."""
-        arena, read, kept = self.world.arena, divisor, 64
+        """An integer divisor is not 0: by what is known, and where it is made of an element by conversions,
+        by what a requirement says of that on its line."""
+        arena, read, known = self.world.arena, divisor, list[ProofTerm]()
         while read.op == "app" and read.args[0].startswith("wrap."):
-            kept, read = min(kept, int(read.args[0][6:])), read.args[1]
+            read = read.args[1]
         if read.op == "app" and read.args[0].startswith("in."):
-            array = read.args[0][3:]
-            said = no_zero(array, position.line)
-            whole = (self.world.arrays[array].element.bits or 64) <= kept
-            if whole and any(each.text == said for each in self.world.summary.requires):
-                return
-        claim = arena.negate(arena.eq(divisor, self.world.zero))
-        self.demand("definedness", "divisor is not 0", position, claim)
+            said = no_zero(read.args[0][3:], position.line)
+            if any(each.text == said for each in self.world.summary.requires):
+                known.append(arena.negate(arena.eq(read, self.world.zero)))
+        with self.under(*known):
+            claim = arena.negate(arena.eq(divisor, self.world.zero))
+            self.demand("definedness", "divisor is not 0", position, claim)
 
     def _row_is_there(
         self, array: str, row: tuple[Expr, ...], position: SourcePosition, state: ProofState
