@@ -158,9 +158,11 @@ def wrapped(x, s):
     return x * np.asarray(s)
 
 
-@pytest.mark.parametrize("function", [counts, wrapped])
-def test_pythons_numbers_that_would_be_numpys_are_refused(function: Any) -> None:
-    with pytest.raises(NotTraceable):
+@pytest.mark.parametrize(
+    ("function", "reason"), [(counts, "truth values"), (wrapped, "of a Python number; pass an np.float64")]
+)
+def test_pythons_numbers_that_would_be_numpys_are_refused(function: Any, reason: str) -> None:
+    with pytest.raises(NotTraceable, match=reason):
         trace(admit(function), {"x": np.ones(2), "s": 1.4}, {})
 
 

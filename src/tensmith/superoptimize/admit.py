@@ -277,9 +277,14 @@ class _TracedNumpy:
         value = getattr(np, name)
         if name not in _KEPT_AS:
             return value
-        return lambda x, *args, **named: (
-            x if isinstance(x, TracedArray) and not (x.weak or args or named) else value(x, *args, **named)
-        )
+
+        def kept(x: Any, *arguments: Any, **named: Any) -> Any:
+            if isinstance(x, TracedArray) and x.weak:
+                raise NotTraceable("it makes an array of a Python number; pass an np.float64")
+            as_it_is = isinstance(x, TracedArray) and not (arguments or named)
+            return x if as_it_is else value(x, *arguments, **named)
+
+        return kept
 
 
 def _range(*bounds: int) -> range:
