@@ -166,6 +166,29 @@ def test_pythons_numbers_that_would_be_numpys_are_refused(function: Any, reason:
         trace(admit(function), {"x": np.ones(2), "s": 1.4}, {})
 
 
+def picked(x):
+    return x[[0, 2]]
+
+
+def picked_and_changed(x):
+    y = x[:, [2, 0]]
+    y += 1
+    return y
+
+
+def cut(x):
+    return x[0:2]
+
+
+def test_rows_that_a_list_picks_are_copies() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    for function in (picked, picked_and_changed):
+        found = trace(admit(function), {"x": x}, {})
+        assert agree(function, load(numpy_text(found.program, found.wanted)), [(x,)]) == 0.0
+    with pytest.raises(NotTraceable, match="a view of an array"):
+        trace(admit(cut), {"x": x}, {})
+
+
 def decides(x):
     return x if x.sum() > 0 else -x
 

@@ -248,10 +248,19 @@ def _traced(trace: Trace, function: Any, arguments: Sequence[Any], named: Mappin
     except ProgramError as error:
         raise NotTraceable(f"{spelled(function)}: {error}") from error
     traced = [part for part in arguments if isinstance(part, TracedArray)]
-    view = function in VIEWS or any(np.may_share_memory(plain, part.value) for part in traced)
+    shared = any(np.may_share_memory(plain, part.value) for part in traced)
+    view = shared or (function in VIEWS and not _picks(function, arguments))
     for part in traced if view else ():
         part.own = False
     return TracedArray(trace, name, plain, own=not view and np.ndim(plain) > 0)
+
+
+def _picks(function: Any, arguments: Sequence[Any]) -> bool:
+    """Whether elements are picked by a list or array of positions, and so copied."""
+    if function != "getitem":
+        return False
+    keys = arguments[1] if isinstance(arguments[1], tuple) else arguments[1:]
+    return any(isinstance(key, list | np.ndarray) and np.ndim(key) > 0 for key in keys)
 
 
 def _plain(function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
