@@ -6,9 +6,12 @@ import functools
 import math
 from collections.abc import Sequence
 from typing import List  # noqa: UP035
+from typing import Sequence as Several  # noqa: UP035
 
 import numpy as np
+from numpy import float64 as Number
 from numpy.typing import NDArray
+from numpy.typing import NDArray as Numbers
 
 import tensmith
 
@@ -297,6 +300,10 @@ def typed(x: List[float], y: Sequence[float], z: NDArray[np.float64]):  # noqa: 
     for i in range(len(x)):
         found += x[i] * y[i] * z[i]
     return found
+
+
+def typed_by_other_names(x: Several[float], y: Numbers[Number]):
+    return Number(x[0]) * y[0]
 
 
 RATE = np.float64(0.5)

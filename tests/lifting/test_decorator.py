@@ -322,6 +322,7 @@ def test_numbers_of_numpy_keep_their_type_under_annotations_of_pythons():
 
 def test_types_that_are_imported_by_name_are_known():
     assert tensmith.lift(decorated.typed)([1.0, 2.0], [1.0, 2.0], [1.0, 2.0]) == 9
+    assert tensmith.lift(decorated.typed_by_other_names)([2.0], [3.0]) == 6
 
 
 def test_a_number_of_numpy_in_the_module_is_none_of_pythons():

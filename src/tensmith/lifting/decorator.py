@@ -263,8 +263,8 @@ class Surroundings:
             self.imports[name] = f"{getattr(value, '__module__', None) or 'numpy'}.{value.__name__}"
         elif (constant := _literal(value, node)) is not None:
             self.constants[name] = constant
-        elif source := next((each for each in _TYPING if vars(each).get(name, self) is value), None):
-            self.imports[name] = f"{source.__name__}.{name}"
+        elif known := _known_types(value):
+            self.imports[name] = next((each for each in known if each.endswith(f".{name}")), known[0])
         elif value is not getattr(builtins, name, None):
             self.opaque.add(name)
         return None
@@ -311,6 +311,16 @@ def _literal(value: Any, node: ast.AST) -> ast.expr | None:
     for part in ast.walk(found):
         ast.copy_location(part, node)
     return found
+
+
+def _known_types(value: Any) -> list[str]:
+    """What a type is called where types come from."""
+    return [
+        f"{source.__name__}.{name}"
+        for source in _TYPING
+        for name, meant in vars(source).items()
+        if meant is value and not name.startswith("_")
+    ]
 
 
 def _has_a_kind(value: Any) -> bool:

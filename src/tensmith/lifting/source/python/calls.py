@@ -48,7 +48,7 @@ def _call(scope: PythonScope, node: ast.Call) -> Value:
         return _CALLS[called](scope, node, called)
     if called.startswith("numpy."):
         try:
-            kind = read_dtype(node.func, where)
+            kind = read_dtype(scope.module.meant(node.func), where)
         except Refusal:
             kind = None
         if kind is not None and len(node.args) == 1 and not node.keywords:

@@ -75,7 +75,8 @@ class Inference:
             return self.of_kind(given, argument)
         if argument.annotation is not None:
             self.module.check_type(argument.annotation)
-        note = read_annotation(argument.annotation, where) if argument.annotation is not None else None
+        written = argument.annotation and self.module.meant(argument.annotation)
+        note = read_annotation(written, where) if written is not None else None
         cell = self.cells.new(where)
         cell.parameter = True
         if note is None:
@@ -102,7 +103,7 @@ class Inference:
         if function.returns is None or scope.result is None:
             return
         try:
-            note = read_annotation(function.returns, place(function))
+            note = read_annotation(self.module.meant(function.returns), place(function))
         except Refusal:
             return
         if (

@@ -87,7 +87,7 @@ def scalar_call(inference: Inference, node: ast.Call, called: str, arguments: li
         return inference.same(node, arguments[1:], promoted)
     if called.startswith("numpy."):
         try:
-            return new(place(node), read_dtype(node.func, place(node)))
+            return new(place(node), read_dtype(inference.module.meant(node.func), place(node)))
         except Refusal:
             pass
     return new(place(node))
@@ -173,7 +173,7 @@ def filled(inference: Inference, node: ast.Call, called: str, scope: TypeScope) 
     kind, dtyped = DTYPES["float64"], False
     for word in node.keywords:
         if word.arg == "dtype":
-            kind, dtyped = read_dtype(word.value, place(word.value)), True
+            kind, dtyped = read_dtype(inference.module.meant(word.value), place(word.value)), True
     if called in names.FILLS_LIKE and node.args:
         model = inference.expression(node.args[0], scope)
         result = inference.cells.array(place(node), numpy=True)
@@ -186,7 +186,7 @@ def filled(inference: Inference, node: ast.Call, called: str, scope: TypeScope) 
     shape = node.args[0] if node.args else next((w.value for w in node.keywords if w.arg == "shape"), None)
     extra = 1 if called != "numpy.full" else 2
     if len(node.args) > extra:
-        kind, dtyped = read_dtype(node.args[extra], place(node.args[extra])), True
+        kind, dtyped = read_dtype(inference.module.meant(node.args[extra]), place(node.args[extra])), True
     if called == "numpy.full" and len(node.args) > 1:
         value = node.args[1]
         inference.expression(value, scope)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import copy
 import math
 import typing
 import warnings
@@ -69,11 +70,29 @@ class Module:
                     f"{part.id} is no type that is known here; write numbers, lists or arrays", place(node)
                 )
 
+    def meant(self, node: ast.expr) -> ast.expr:
+        """A type, written with the names that its own have where they are imported from."""
+        return _Origins(self.imports).visit(copy.deepcopy(node))  # type: ignore[no-any-return]
+
     def library(self, name: str) -> str | None:
         """ "numpy" for np; math and numpy are known even where the import is out of sight."""
         if name in self.functions or name in self.constants or name in self.opaque:
             return None
         return self.imports.get(name, None if self.starred else _LIBRARIES.get(name))
+
+
+class _Origins(ast.NodeTransformer):
+    """Puts what names are imported from in their place."""
+
+    def __init__(self, imports: Mapping[str, str]) -> None:
+        self.imports = imports
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        origin = ast.parse(self.imports.get(node.id, node.id), mode="eval").body
+        return ast.copy_location(origin, node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        return node
 
 
 def place(node: ast.AST) -> SourcePosition:
