@@ -221,7 +221,7 @@ class Execution:
                 return self.algebra.select(chosen, a, b, scope)
             case Call(operator, arguments, type_):
                 terms = [self.evaluate(argument, state, scope) for argument in arguments]
-                if operator in DIVISIONS and (operator, type_.kind) != ("div", "float") and not self.scouting:
+                if operator in DIVISIONS and type_.kind == "int" and not self.scouting:
                     self.divisors.append(Divisor(scope, expression.position, terms[1]))
                 return self.algebra.apply(operator, terms, type_, scope)
         raise TypeError(f"not an expression: {expression!r}")

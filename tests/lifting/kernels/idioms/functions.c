@@ -32,3 +32,8 @@ float turned(int n, const float *x, const float *y) {
   for (int i = 0; i < n; i++) s += atanf(x[i]) * sinhf(y[i]) + asinhf(x[i]);
   return s;
 }
+
+// Of 0 they are NaN.
+void rests(int n, const double *x, const double *y, double p, double *z) {
+  for (int i = 0; i < n; i++) z[i] = fmod(x[i], y[i]) - fmod(y[i], p);
+}
