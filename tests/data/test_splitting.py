@@ -38,7 +38,13 @@ def test_splits_are_disjoint_within_their_part_and_repeat(
     assert all(len(view) >= 1 for view in views)
     assert all(view.indices.max() < len(view.part) for view in views)
     assert len(first.calibration) <= calibration and len(first.search) <= search
-    for view, again in zip(views, (second.calibration, second.search, second.held_out)):
+    fitted = [(id(first.fitting.part), int(i)) for i in first.fitting.indices]
+    calibrated = len(first.calibration)
+    assert fitted[:calibrated] == samples[:calibrated]
+    assert len(set(fitted)) == len(fitted) and set(fitted).isdisjoint(samples[calibrated:])
+    for view, again in zip(
+        (*views, first.fitting), (second.calibration, second.search, second.held_out, second.fitting)
+    ):
         assert np.array_equal(view.indices, again.indices)
     if test is None and held_out is None:
         assert len(samples) == len(train) and 2 * len(first.held_out) >= len(train)
