@@ -12,7 +12,7 @@ import pytest
 
 from tensmith import files
 from tensmith.errors import OutputError
-from tensmith.files import TemporaryFolder, at_home, atomic_path, locked
+from tensmith.files import TemporaryFolder, at_home, atomic_path, locked, write_text
 
 KILLED = """
 import os, signal, sys
@@ -22,6 +22,28 @@ folder = TemporaryFolder(folder=Path(sys.argv[1]))
 print(folder.name, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+def test_a_file_is_the_old_one_until_all_of_the_new_one_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, on_disk, fsync = tmp_path / "m.onnx", {}, os.fsync
+
+    def flush(handle: int) -> None:
+        fsync(handle)
+        assert place.read_text() == "old"
+        on_disk[os.fstat(handle).st_ino] = os.pread(handle, 99, 0)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    place.write_text("old")
+    with pytest.raises(OutputError, match="no"), atomic_path(place) as written:
+        written.write_text("ne")
+        assert place.read_text() == "old"
+        raise OSError(errno.EIO, "no")
+    assert place.read_text() == "old" and list(tmp_path.iterdir()) == [place] and not on_disk
+    write_text(place, "new")
+    assert place.read_text() == "new" and list(tmp_path.iterdir()) == [place]
+    assert on_disk == {place.stat().st_ino: b"new"}
 
 
 def test_what_begins_with_a_tilde_lies_in_the_home_folder(

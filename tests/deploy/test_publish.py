@@ -20,7 +20,7 @@ from tensmith.deploy.publish import mend, publish, staged
 from tensmith.errors import OutputError
 from tensmith.files import sha256_file
 
-KILLED = 9
+FAILED, KILLED = 1, 9
 
 
 @pytest.fixture
@@ -71,16 +71,20 @@ def killed_at(number: int, act: Callable[[], object]) -> bool:
     """Runs `act` in a child that is gone at its file operation `number`; False where it has not so many."""
     child = os.fork()
     if child == 0:
+        code = FAILED
         try:
             _count_down(number)
             act()
+            code = 0
         finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
+            os._exit(code)
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert ended in (0, KILLED), "it raised"
+    return ended == KILLED
 
 
 def _count_down(number: int) -> None:
-    """Makes the process exit in place of the file operation `number`."""
+    """Makes the process exit in place of the file operation `number`; the writing of a file is two."""
     left = [number]
 
     def counted(operation: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,6 +96,14 @@ def _count_down(number: int) -> None:
 
         return call
 
+    def write_bytes(path: Path, data: bytes) -> int:
+        half = len(data) // 2
+        with path.open("wb", buffering=0) as file:
+            write = counted(file.write)
+            return int(write(data[:half])) + int(write(data[half:]))
+
+    Path.write_bytes = write_bytes  # type: ignore[assignment,method-assign]
+    Path.write_text = lambda path, text: path.write_bytes(text.encode())  # type: ignore[method-assign]
     for name in ("rename", "replace", "unlink", "rmdir", "mkdir", "fsync", "chmod"):
         setattr(os, name, counted(getattr(os, name)))
     publishing._exchanged = counted(publishing._exchanged)
@@ -150,7 +162,7 @@ def settled(out: Path) -> bool:
 def test_killed_while_mending(old: dict[str, Any], tmp_path: Path) -> None:
     out, kept = tmp_path / "out", tmp_path / "kept"
     new = stage(out, old, ("d", "e", "f", "g"))
-    assert killed_at(9, lambda: publish(out, new))
+    assert killed_at(11, lambda: publish(out, new))
     shutil.copytree(out, kept)
     for _ in moments(lambda: mend(out)):
         found = check(out, [old, new])
@@ -205,6 +217,7 @@ def test_the_first_front(finished: Path, tmp_path: Path) -> None:
         shutil.rmtree(out)
         out.mkdir()
         stage(out, document, ("a", "b"))
+    assert check(out, [new]) == new and settled(out)
 
 
 def test_a_folder_is_locked_until_all_of_it_is_taken_back(
