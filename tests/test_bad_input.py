@@ -428,10 +428,11 @@ def test_two_runs_on_one_folder_and_ctrl_c(place: Path, running: subprocess.Pope
 def test_killed_and_resumed(place: Path, running: subprocess.Popen[str]) -> None:
     out = place / "out"
     wait_for_candidates(running, out, 2)
+    seen = candidates(out)
     running.kill()
     running.communicate(timeout=TIMEOUT_S)
     before = candidates(out)
-    assert len(before) >= 2
+    assert len(seen) >= 2 and before[: len(seen)] == seen
 
     result = tensmith("compress", "--resume", "--output", "out", folder=place)  # as it was begun
     assert result.returncode == 0, result.stderr

@@ -2,23 +2,31 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
-from tensmith.errors import OutputError, is_of_disk
+from tensmith.errors import EngineError, OutputError, is_of_disk
 from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.plan import Plan
+from tensmith.search.trial import Trials
 
 
 def candidate(bits: int) -> Candidate:
-    plan = Plan.of([Step("int8", params={"default_bits": bits}, kind="lossy")])
+    plan = Plan.of([Step("int8", "h", {"default_bits": bits}, "lossy")], {"precision": "bf16"})
     drop = Metric(0.1, 0.0, 0.2, "pt", "measured")
     metrics = {"file_bytes": exact(9, "bytes")}
-    return Candidate(f"c{bits}", plan, "accepted", "", "onnxruntime", metrics, drop, 100 * bits, 0.4)
+    return Candidate(f"c{bits}", plan, "unsure", "it may", "openvino", metrics, drop, 100 * bits, 0.4, 1.5)
+
+
+def test_a_candidate_of_these_tests_has_no_field_as_it_is_unasked() -> None:
+    blank = Candidate("", Plan(), "failed")
+    assert [f.name for f in fields(blank) if getattr(blank, f.name) == getattr(candidate(8), f.name)] == []
 
 
 def test_candidates_come_back_in_order_and_equal(tmp_path: Path) -> None:
@@ -38,6 +46,23 @@ def test_the_same_plan_is_stored_once(tmp_path: Path) -> None:
     store.add(candidate(8))
     store.add(candidate(8))
     assert len(list(store.candidates())) == 1
+
+
+def test_a_candidate_is_on_disk_before_the_next_is_begun(tmp_path: Path) -> None:
+    path, begun = tmp_path / "run.sqlite", []
+    plans = [candidate(bits).plan for bits in range(2, 9)]
+
+    def built(plan: Plan) -> None:
+        seen = Checkpoint(path, looked_at=True)
+        begun.append([tried.plan for tried in seen.candidates()])
+        seen.close()
+        raise EngineError("it does not run")
+
+    store = Checkpoint(path)
+    trials = Trials(MagicMock(built=built), MagicMock(), MagicMock(), store)
+    assert [trials.attempt(plan).status for plan in plans] == ["failed"] * len(plans)
+    assert begun == [plans[:count] for count in range(len(plans))]
+    assert store.rows("PRAGMA synchronous") == [(2,)]  # FULL: power may fail, too
 
 
 def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
