@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnxruntime
 from golden import program
+from onnxruntime.capi import onnxruntime_pybind11_state as refusal
 
 from tensmith.backend.onnx import to_onnx
 from tensmith.errors import ProgramError
@@ -24,6 +25,9 @@ from tensmith.rewrite.told import ToldRule
 from tensmith.rewrite.trials import agree, assignments
 
 Array = np.ndarray
+# What ONNX Runtime raises of models and inputs that it does not take.
+_REFUSALS = (refusal.Fail, refusal.InvalidArgument, refusal.InvalidGraph, refusal.NotImplemented,
+             refusal.RuntimeException)  # fmt: skip
 Arrays = Mapping[str, Array]
 
 # Rule -> programs it applies to; "n" is drawn like other sizes.
@@ -228,6 +232,18 @@ def retyped(instance: Instance, dtype: str) -> Instance | None:
     return Instance(f"{instance.origin} of {dtype}", made, inputs)
 
 
+def as_written(instance: Instance) -> Instance:
+    """An instance as a file can say it: its scalars, of which rules take any, have the type of what is
+    beside them."""
+    made = instance.program
+    try:
+        to_onnx(made)
+    except ProgramError:
+        constants = {n: a if a.ndim else a.astype(np.float32) for n, a in made.constants.items()}
+        return replace(instance, program=replace(made, constants=constants, _known={}))
+    return instance
+
+
 def applied(rule: Rule, instance: Instance) -> Program | None:
     """The program after the rule, at the first site it takes; None if it takes none."""
     if isinstance(rule, ToldRule):
@@ -247,14 +263,15 @@ def difference(before: Program, after: Program, inputs: Arrays) -> str:
     return "" if same else "other numbers by the interpreter"
 
 
-def runtime_difference(before: Program, after: Program, inputs: Arrays, rtol: float = 1e-4) -> str:
-    """Why ONNX Runtime disagrees about them; "" where it does not, or does not run the first.
+def runtime_difference(before: Program, after: Program, inputs: Arrays, rtol: float = 1e-4) -> str | None:
+    """Why ONNX Runtime disagrees about them, "" where it does not; None where it does not run the first, or
+    that gives no number.
 
     `rtol` is of the largest number in 32 bits, through a few hundred terms.
     """
     ours = run_onnx(before, inputs)
     if isinstance(ours, str):
-        return ""
+        return None
     theirs = run_onnx(after, inputs)
     if isinstance(theirs, str):
         return f"ONNX Runtime ran it before, and not after: {theirs}"
@@ -265,7 +282,7 @@ def runtime_difference(before: Program, after: Program, inputs: Arrays, rtol: fl
         a, b = wanted[there].astype(np.float64), got[there].astype(np.float64)
         if not np.all(np.abs(a - b) <= rtol * max(1.0, np.max(np.abs(a), initial=0.0))):
             return "other numbers by ONNX Runtime"
-    return ""
+    return "" if any(np.isfinite(wanted).any() for wanted in ours) else None
 
 
 def run_onnx(made: Program, inputs: Arrays) -> list[Array] | str:
@@ -279,5 +296,5 @@ def run_onnx(made: Program, inputs: Arrays) -> list[Array] | str:
             to_onnx(made).SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
         return [np.asarray(array) for array in session.run(list(made.outputs), dict(inputs))]
-    except Exception as error:  # whatever the runtime raises is a refusal
+    except (ProgramError, *_REFUSALS) as error:
         return str(error).splitlines()[0][:200]
