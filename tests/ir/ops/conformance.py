@@ -43,6 +43,7 @@ def check(
     formula: bool = True,
     field: bool = True,
     symbolic: bool = True,
+    open_shape: bool = False,
     known: Sequence[int] = (),
     rtol: float | None = None,
     atol: float = 1e-6,
@@ -52,14 +53,15 @@ def check(
 
     `known` are float inputs that are constants (an exponent, a bound): their values are known to the formula
     and they keep them in the field. Integer and Boolean inputs always are. `opset` is raised to the
-    operator's first. `symbolic=False` for ops whose formula needs numbers as sizes; `expected` replaces
-    ONNX where it has neither implementation nor the right answer.
+    operator's first. `symbolic=False` for ops whose formula needs numbers as sizes, `open_shape` for those
+    whose sizes follow from values; `expected` replaces ONNX where it has neither implementation nor the right
+    answer.
     """
     op = OPS[name]
     full = {**op.attributes, **(attrs or {})}
     use = _Use(op, full, tuple(inputs), n_outputs, frozenset(known))
     floats = use.run(inputs, Floats())
-    use.check_types(floats, symbolic)
+    use.check_types(floats, symbolic, open_shape)
     wanted = expected if expected is not None else run_onnx(op, inputs, attrs or {}, n_outputs, opset)
     for got, right in zip(floats, wanted, strict=True):
         assert got.shape == right.shape, f"{name}: shape {got.shape}, ONNX gives {right.shape}"
@@ -177,8 +179,8 @@ class _Use:
             return outputs
         return tuple(y if t is None else y.astype(t.numpy) for y, t in zip(outputs, types))
 
-    def check_types(self, outputs: Sequence[Array], symbolic: bool) -> None:
-        """The inferred types are those of the outputs."""
+    def check_types(self, outputs: Sequence[Array], symbolic: bool, open_shape: bool) -> None:
+        """The inferred types are those of the outputs; all sizes are known, unless the shape is open."""
         reason = self.op.accepts(self._typed(self.types))
         assert reason is None, f"{self.op.name} does not accept this use: {reason}"
         for inferred, got in zip(self._infer(self.types), outputs, strict=True):
@@ -191,9 +193,11 @@ class _Use:
         )
         for inferred, got in zip(self._infer(types), outputs, strict=True):
             assert inferred is not None
-            if inferred.shape is not None and all(
+            known = inferred.shape is not None and all(
                 Poly.of(d).symbols() <= self.sizes.keys() for d in inferred.shape
-            ):
+            )
+            assert known != open_shape, f"{self.op.name}: {inferred} inferred of {', '.join(map(str, types))}"
+            if known:
                 shape = tuple(int(Poly.of(d).evaluate(self.sizes)) for d in inferred.shape)
                 assert shape == got.shape, f"{self.op.name}: {inferred} inferred for {got.shape}"
 
