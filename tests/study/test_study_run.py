@@ -35,8 +35,8 @@ from tensmith.report.metric import Metric, exact
 from tensmith.search import resume
 from tensmith.study import materials, run
 from tensmith.study.materials import Materials
-from tensmith.study.plan import StudyPlan, cells, read_plan
-from tensmith.study.results import Results, _digest, write_parquet
+from tensmith.study.plan import StudyCell, StudyPlan, cells, read_plan
+from tensmith.study.results import CellResult, Results, _digest, write_parquet
 from tensmith.study.run import BUSY, DATABASE, StudyRun, known_results, prepare_study, run_study
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
@@ -427,20 +427,25 @@ def test_a_full_disk_is_no_reason_of_a_cell(
 
 
 def test_a_killed_study_goes_on_where_it_was(place: Path, tmp_path: Path) -> None:
+    def stored() -> dict[StudyCell, CellResult]:
+        results = Results(tmp_path / "out" / DATABASE)
+        found = results.of(cells(plan_of(place)))
+        results.close()
+        return {result.cell: result for result in found}
+
     arguments = ("study", place / "study.yaml", "--output", tmp_path / "out", "--json")
     with started(*arguments, folder=place) as process:
-        deadline, kept = time.monotonic() + 120, 0
-        while kept < 2 and time.monotonic() < deadline and process.poll() is None:
+        deadline, kept = time.monotonic() + 120, {}
+        while len(kept) < 2 and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.1)
             if (tmp_path / "out" / DATABASE).exists():
-                results = Results(tmp_path / "out" / DATABASE)
-                kept = len(results.of(cells(plan_of(place))))
-                results.close()
+                kept = stored()
         process.kill()
-    assert kept >= 2
+    assert len(kept) >= 2
     finished = tensmith(*arguments, folder=place)
     assert finished.returncode == 0, finished.stderr
     assert len(json.loads(finished.stdout)["results"]) == 6
+    assert len(after := stored()) == 6 and after | kept == after  # its seconds, too
 
 
 def test_a_study_fails_where_every_cell_does(
