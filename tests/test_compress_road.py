@@ -21,16 +21,13 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-import numpy as np
 import pytest
 
 import tensmith
+from made_up_time import make_up_time
 from tensmith.deploy.schedule import Schedule
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
-from tensmith.engine.worker import SessionWorker
-from tensmith.evaluate import latency
-from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.memory import measure_memory
 from tensmith.ir import Program
 from tensmith.search import run
@@ -140,32 +137,15 @@ class Walk:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time is made up: a latency follows from the file, and the search ends after so many candidates.
-
-    Memory is measured in one process for each point, which is forked and not started as a program.
-    """
-    start = Contender.start
-
-    def start_forked(self: Contender, *given: Any, fresh: bool = False, **more: Any) -> SessionWorker:
-        return start(self, *given, **more)
-
-    def nanoseconds(timer: Any) -> float:
-        worker: SessionWorker = timer.__self__
-        return float(worker.path.stat().st_size) * (0.5 if worker.engine == NATIVE else 1.0)
-
-    def take_turns(timers: Any, *_: Any, **__: Any) -> latency.Rounds:
-        return latency.Rounds(np.array(8 * [[nanoseconds(timer) for timer in timers]]))
-
+    """Time is made up, and the search ends after so many candidates."""
     asked: list[None] = []
 
     def reserve(*_: Any) -> float:
         asked.append(None)
         return 0.0 if len(asked) <= _CANDIDATES else math.inf
 
-    monkeypatch.setattr(latency, "take_turns", take_turns)
+    make_up_time(monkeypatch)
     monkeypatch.setattr(Schedule, "reserve", reserve)
-    monkeypatch.setattr(Schedule, "processes", lambda *_: 1)
-    monkeypatch.setattr(Contender, "start", start_forked)
     monkeypatch.setattr(run, "measure_memory", measure_memory)  # the tests' own is no room of the road
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tensmith.search import recovering
 from tensmith.search.plan import Plan
 from tensmith.search.space import Space
 from tensmith.verify.folder import verify_folder
+from watched import Watch
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 COARSE = Plan((Step("int8", params={"default_bits": 2}, kind="lossy"),))
@@ -34,6 +36,14 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovering, "FARTHEST", 100.0)
     monkeypatch.setattr(Space, "challenges", lambda self, plan: iter((COARSE,)))
     monkeypatch.setattr(Schedule, "judged_by", lambda self, points: math.inf)
+
+
+@pytest.fixture(autouse=True)
+def unseen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Neither search nor training looks at what is held out."""
+    watch = Watch(monkeypatch)
+    yield
+    assert not watch.touched and watch.seen
 
 
 def run(out: Path, **options: Any) -> Front:

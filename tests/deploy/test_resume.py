@@ -15,15 +15,18 @@ import numpy as np
 import pytest
 
 from command_line import QUICK, candidates, contents, refused, tensmith
+from made_up_time import make_up_time
 from tensmith import compress, compression
 from tensmith.config import Config
 from tensmith.data import Subset
+from tensmith.deploy.schedule import Schedule
 from tensmith.errors import OutputError
 from tensmith.evaluate.sequential import FEWEST
 from tensmith.evaluate.task import Measure, Task
 from tensmith.search import sensitivity
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.sensitivity import Sensitivities, Sensitivity
+from watched import Watch
 
 
 @pytest.fixture
@@ -115,18 +118,62 @@ def test_the_same_versions_are_not_timed_again(place: Path) -> None:
 
 
 def test_a_score_is_of_as_many_samples_as_before_even_where_few_were_affordable(tmp_path: Path) -> None:
+    nothing: Any = None
+    search, held_out = Subset(nothing, np.arange(2000)), Subset(nothing, np.arange(2000, 4000))
+
     def samples(time_budget: float, measure: Measure = "score") -> int:
-        nothing: Any = None
-        split = Subset(nothing, np.arange(2000))
-        given: Any = SimpleNamespace(model=tmp_path, splits=SimpleNamespace(search=split, held_out=split))
+        splits = SimpleNamespace(search=search, held_out=held_out)
+        given: Any = SimpleNamespace(model=tmp_path, splits=splits)
         pace = SimpleNamespace(usual=lambda _: 1.0)
         judge: Any = SimpleNamespace(pace=pace, outcome=MagicMock(), task=Task(measure))
         config = Config(model="", time_budget=time_budget)
-        return len(compression._standard(given, config, judge, checkpoint).view)
+        view = compression._standard(given, config, judge, checkpoint).view
+        assert np.array_equal(view.indices, search.indices[: len(view)])
+        return len(view)
 
     checkpoint = Checkpoint(tmp_path / "run.sqlite")
     assert samples(60.0) == samples(36000.0) == FEWEST
     assert samples(60.0, "accuracy") == 2000
+
+
+class Ended(Exception):
+    """As many candidates were tried as were asked for."""
+
+
+def test_a_run_goes_on_as_one_that_was_never_stopped(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its search looks at nothing that is held out."""
+    make_up_time(monkeypatch)
+    watch = Watch(monkeypatch)
+
+    def tried(out: str, count: int, resume: bool = False) -> list[str]:
+        asked: list[None] = []
+
+        def reserve(*_: Any) -> float:
+            asked.append(None)
+            if len(asked) > count:
+                raise Ended
+            return 0.0
+
+        monkeypatch.setattr(Schedule, "reserve", reserve)
+        with pytest.raises(Ended):
+            compress(
+                tiny / "tiny.onnx",
+                f"npz:{tiny / 'tiny.npz'}",
+                output=tmp_path / out,
+                resume=resume,
+                engines=("onnxruntime",),
+                time_budget=3600,
+                preprocess="raw",
+                max_drop=10.0,
+            )
+        return [key for _, key, _ in candidates(tmp_path / out)]
+
+    whole, begun = tried("whole", 8), tried("out", 4)
+    assert begun == whole[: len(begun)] and len(begun) < len(whole)
+    assert tried("out", 8, resume=True) == whole
+    assert not watch.touched and watch.seen
 
 
 def test_sensitivities_are_those_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,14 @@ SIGNED = {
             t = Softmax <axis = 2> (d)
         }""",
 }
+# Of these, by the zero point, what has no kernel.
+REFUSED = {
+    ("padded codes", 0),
+    ("the place of the largest", 0),
+    ("the place of the largest", 5),
+    ("codes that two read", 0),
+    ("codes that two read", 5),
+}
 
 
 @pytest.mark.parametrize("zero", [0, 5])
@@ -105,11 +113,10 @@ def test_signed_codes_are_read_as_they_are_or_refused(name: str, zero: int, tmp_
     program = read_onnx(parse_model(head + SIGNED[name].replace("ZERO", str(zero))))
     shape = program.inputs["x"].static
     x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
-    try:
-        plan = make_plan(program, host_isa())
-    except EngineError as error:
-        assert "signed codes" in str(error)
+    if (name, zero) in REFUSED:
+        with pytest.raises(EngineError, match="signed codes"):
+            make_plan(program, host_isa())
         return
-    write_folder(plan, tmp_path / "f")
+    write_folder(make_plan(program, host_isa()), tmp_path / "f")
     for output, found in Model(tmp_path / "f")(x=x).items():
         np.testing.assert_allclose(found, interpret(program, {"x": x})[output], atol=1e-5)

@@ -37,6 +37,7 @@ def test_a_random_graph_touches_only_its_own_memory(seed: int, tmp_path: Path) -
 
 def test_threads_do_not_race(tmp_path: Path) -> None:
     plan = planned(13, 3)
+    assert plan.threads == 3
     assert sanitized(plan, {"x": image(plan)}, tmp_path, THREADS + UNOPTIMIZED, runs=3)[1] == ""
 
 
