@@ -49,8 +49,10 @@ class LearnedTensor(NamedTuple):
 
 
 class Learning(ABC):
-    """A constant that learns; what is `written` replaces constants of the program by name."""
+    """A constant that learns, by the `name` that its numbers or codes have; what is `written` replaces
+    constants of the program by name."""
 
+    name: str
     parameters: Mapping[str, LearnedTensor]
 
     def move(self, device: str) -> None:
@@ -67,9 +69,9 @@ class Learning(ABC):
     def value(self) -> Tensor:
         """The numbers that it stands for now."""
 
-    @abstractmethod
     def written(self) -> dict[str, Array]:
         """The constants that say so."""
+        return {self.name: _array(self.value())}
 
 
 class LearningZeros(Learning):
@@ -140,9 +142,6 @@ class LearningFloats(LearningZeros):
     def value(self) -> Tensor:
         return self.masked
 
-    def written(self) -> dict[str, Array]:
-        return {self.name: _array(self.value())}
-
 
 class LearningCodebook(Learning):
     """Numbers of few values, of which zero stays zero."""
@@ -158,21 +157,18 @@ class LearningCodebook(Learning):
         values = self.parameters["values"].tensor
         return (values * self.mask)[self.places]
 
-    def written(self) -> dict[str, Array]:
-        return {self.name: _array(self.value())}
-
 
 class LearningGrid(LearningZeros):
     """Codes times scales, both learned (Esser et al. 2020). A scale that all rows share stays shared.
 
-    scales: as broadcast to the codes they are read. codes_name and scale_name: of the constants that hold
+    scales: as broadcast to the codes they are read. name and scale_name: of the constants that hold
     them; without a scale's name the products are held.
     """
 
     def __init__(
         self, names: tuple[str, str], codes: Array, scales: Array, attrs: Mapping[str, Any], zeros: bool
     ) -> None:
-        self.codes_name, self.scale_name = names
+        self.name, self.scale_name = names
         self.attrs, self.shape = attrs, codes.shape
         whole, self._scale_dtype = codes.astype(np.float32), scales.dtype
         scales = scales.astype(np.float32)
@@ -250,8 +246,8 @@ class LearningGrid(LearningZeros):
             # No zero is negative: a file would have to say which.
             codes = self.codes() + 0.0
             if not self.scale_name:
-                return {self.codes_name: _array(codes * self._spread())}
-        return {self.codes_name: _array(codes).astype(self._dtype), self.scale_name: self.written_scales()}
+                return {self.name: _array(codes * self._spread())}
+        return {self.name: _array(codes).astype(self._dtype), self.scale_name: self.written_scales()}
 
 
 @dataclass(frozen=True)
@@ -266,7 +262,7 @@ class LearningBias(Learning):
     """A bias in 32-bit codes: fine enough to learn as floats."""
 
     def __init__(self, names: tuple[str, str], codes: Array, scales: Array, of: _BiasScale | None) -> None:
-        self.codes_name, self.scale_name = names
+        self.name, self.scale_name = names
         self.fixed, self.of = scales, of
         self.parameters = {"values": _parameter((codes * scales.astype(np.float64)).astype(np.float32))}
 
@@ -280,7 +276,7 @@ class LearningBias(Learning):
         scales = _rounded(scales, self.fixed.dtype)
         wide = np.rint(_array(self.value()).astype(np.float64) / scales.astype(np.float64))
         codes = np.clip(wide, -(2**31) + 1, 2**31 - 1).astype(np.int32)
-        return {self.codes_name: codes, self.scale_name: scales}
+        return {self.name: codes, self.scale_name: scales}
 
 
 def _leaf(array: Array) -> Tensor:
