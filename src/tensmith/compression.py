@@ -68,7 +68,7 @@ from tensmith.search.space import Space, space_of
 from tensmith.search.strategy import STRATEGIES, Quest, Strategy
 from tensmith.search.trial import Trials
 from tensmith.verify.runs import Checker
-from tensmith.workers.choice import choose_workers
+from tensmith.workers.processes import choose_workers
 
 # Shares of the time budget: judging one candidate, what is likely to be left for a point on held-out data,
 # and the field check of an exact run, which always finishes two primes.

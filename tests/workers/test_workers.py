@@ -20,8 +20,7 @@ from tensmith.deploy.identity import run_identity
 from tensmith.engine import module_worker
 from tensmith.errors import DataError, EngineError
 from tensmith.workers.base import Job, Workers, WorkersLost
-from tensmith.workers.choice import choose_workers
-from tensmith.workers.processes import processes
+from tensmith.workers.processes import choose_workers, processes
 
 
 def job(do: str, **request: object) -> Job:
