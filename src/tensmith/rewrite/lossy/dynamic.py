@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,12 +12,11 @@ from tensmith.ir import Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.stored_codes import beside_layers_in_codes, outlooks_beside_layers
+from tensmith.rewrite.lossy.stored_codes import beside_layers_in_codes, outlooks_in_integers
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import (
     StoredWeights,
     WeightedLayer,
-    grid_bytes,
     weighted_layers,
     without_unused,
 )
@@ -50,13 +48,8 @@ class DynamicInt8(Method):
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
         """Matrix products, in integers."""
-        bits = prospect.bits
-        return {
-            layer.site: MethodOutlook(
-                f"{bits}-bit weights", grid_bytes(layer, bits), 1.0, "int8", math.prod(layer.shape), bits
-            )
-            for layer in _products(prospect.program)
-        } | outlooks_beside_layers(prospect.program, bits)
+        program = prospect.program
+        return outlooks_in_integers(program, _products(program), prospect.bits)
 
     def sites(self, program: Program) -> Iterator[str]:
         """All at once, or one matrix product."""

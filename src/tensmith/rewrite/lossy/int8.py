@@ -10,7 +10,6 @@ it multiplies all steps at once; its state stays a float.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -32,7 +31,7 @@ from tensmith.rewrite.lossy.ranges import METHODS, choose_range
 from tensmith.rewrite.lossy.stored_codes import (
     beside_layers_in_codes,
     in_codes,
-    outlooks_beside_layers,
+    outlooks_in_integers,
 )
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import (
@@ -41,7 +40,6 @@ from tensmith.rewrite.lossy.weights import (
     called,
     dequantized,
     distinct,
-    grid_bytes,
     stored_weights,
     weighted_layers,
     without_unused,
@@ -93,13 +91,8 @@ class Int8(Method):
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
         """All layers, in integers."""
-        bits = prospect.bits
-        return {
-            layer.site: MethodOutlook(
-                f"{bits}-bit weights", grid_bytes(layer, bits), 1.0, "int8", math.prod(layer.shape), bits
-            )
-            for layer in weighted_layers(prospect.program)
-        } | outlooks_beside_layers(prospect.program, bits)
+        program = prospect.program
+        return outlooks_in_integers(program, weighted_layers(program), prospect.bits)
 
     def _form(self, params: Mapping[str, Any]) -> Form:
         return Form((self.step(**params),), "int8", order=10)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,13 +33,16 @@ def weights_beside_layers(program: Program) -> list[StoredWeights]:
     return distinct(own for own in stored_weights(program) if not isinstance(own, WeightedLayer))
 
 
-def outlooks_beside_layers(program: Program, bits: int) -> dict[str, MethodOutlook]:
-    """What each of these would be on a grid, by every node that reads it."""
+def outlooks_in_integers(
+    program: Program, layers: Iterable[WeightedLayer], bits: int
+) -> dict[str, MethodOutlook]:
+    """What layers would be in integers; the others on a grid, by every node that reads them."""
+    words = f"{bits}-bit weights"
+    others = (own for own in stored_weights(program) if not isinstance(own, WeightedLayer))
     return {
-        own.site: MethodOutlook(f"{bits}-bit weights", grid_bytes(own, bits), bits=bits)
-        for own in stored_weights(program)
-        if not isinstance(own, WeightedLayer)
-    }
+        layer.site: MethodOutlook(words, grid_bytes(layer, bits), 1.0, "int8", math.prod(layer.shape), bits)
+        for layer in layers
+    } | {own.site: MethodOutlook(words, grid_bytes(own, bits), bits=bits) for own in others}
 
 
 def beside_layers_in_codes(
