@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from tensmith.ir import Node, Program
+from tensmith.ir.edits import reading_as
 from tensmith.ir.text_values import same_array
 from tensmith.rewrite.rule import ProgramRule, exact
 
@@ -27,7 +28,7 @@ class CommonSubexpressions(ProgramRule):
         first: dict[Hashable, Node] = {}
         nodes: list[Node] = []
         for node in program.nodes:
-            current = _with_inputs(node, renamed)
+            current = reading_as(node, renamed)
             key = (current.function, current.unordered(current.inputs), len(current.outputs))
             before = first.setdefault(key, current)
             if before is current or not _mergeable(before, current, program):
@@ -45,12 +46,6 @@ def _mergeable(before: Node, after: Node, program: Program) -> bool:
     return not any(
         new and (new in program.outputs or not old) for old, new in zip(before.outputs, after.outputs)
     )
-
-
-def _with_inputs(node: Node, renamed: dict[str, str]) -> Node:
-    if not renamed.keys() & set(node.inputs):
-        return node
-    return replace(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
 
 
 def _equal_constants(program: Program) -> dict[str, str]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.edits import reading_as
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import lemma
 from tensmith.rewrite.rule import Edit, Rule, exact
@@ -57,9 +57,7 @@ class ScaleThereAndBack(ToldRule):
         names = program.fresh(x)
         shrink, grow, less, whole = (next(names) for _ in range(4))
         added = [make_node("mul", (x, shrink), (less,)), make_node("mul", (less, grow), (whole,))]
-        for reader in readers:
-            inputs = tuple(whole if name == x else name for name in reader.inputs)
-            added.append(replace(reader, inputs=inputs))
+        added += [reading_as(reader, {x: whole}) for reader in readers]
         scale = np.array([math.ldexp(1.0, k) for k in self._exponents], np.float32)
         return Edit(remove=readers, add=tuple(added), constants={shrink: 1 / scale, grow: scale})
 

@@ -14,6 +14,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
+from tensmith.ir.edits import reading_as
 from tensmith.rewrite.lossy.axis_flow import Cut, edited
 from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Place
 
@@ -134,7 +135,7 @@ def with_vectors_apart(program: Program) -> Program:
     for node in program.nodes:
         own = {name: next(names) for name in node.inputs if name in shared}
         constants |= {copy: constants[name] for name, copy in own.items()}
-        nodes.append(replace(node, inputs=tuple(own.get(name, name) for name in node.inputs)))
+        nodes.append(reading_as(node, own))
     kept = {name: array for name, array in constants.items() if name not in shared - {*program.outputs}}
     return replace(program, nodes=tuple(nodes), constants=kept) if shared else program
 

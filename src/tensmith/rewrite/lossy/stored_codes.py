@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from tensmith.ir import Program, make_node
+from tensmith.ir.edits import reading_as
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import QuantizedWeights, largest_code, on_grid
 from tensmith.rewrite.lossy.tables import looked_up_as_codes, table_in_codes
@@ -79,9 +80,7 @@ def in_codes(program: Program, layer: StoredWeights, grid: QuantizedWeights) -> 
     if layer.shape != like.shape:
         constants[shape] = np.array(like.shape, np.int64)
         nodes.append(make_node("reshape", (opened, shape), (whole,)))
-    made_of_it = nodes[-1].output
-    for other in program.nodes:
-        inputs = tuple(made_of_it if name == layer.weight else name for name in other.inputs)
-        nodes.append(replace(other, inputs=inputs) if inputs != other.inputs else other)
+    renamed = {layer.weight: nodes[-1].output}
+    nodes += [reading_as(other, renamed) for other in program.nodes]
     kept = {name: array for name, array in program.constants.items() if name != layer.weight}
     return replace(program, nodes=tuple(nodes), constants={**kept, **constants})
