@@ -25,7 +25,7 @@ from tensmith.ir.onnx_schema import (
     schema_default,
     standard_domain,
 )
-from tensmith.ir.op import REQUIRED, Node
+from tensmith.ir.op import REQUIRED, Node, trimmed
 from tensmith.ir.opaque import all_nodes, bind, parse
 from tensmith.ir.program import PRODUCER, PRODUCER_KEY, Origin, Program, array_bytes
 from tensmith.ir.types import TensorType
@@ -167,10 +167,8 @@ def _misfit(program: Program, node: Node, version: int) -> str | None:
     ]
     if any(inputs[position] for position in moved if position < len(inputs)):
         return f"node '{node.name or node.output}' computes what opset {version} has as an attribute"
-    while inputs and not inputs[-1]:
-        inputs.pop()
     names = [*_attributes(node, version), *(name for name, _ in _attribute_inputs(program, node, version))]
-    return misfit("", op.onnx, version, dict.fromkeys(names), inputs, len(node.outputs))
+    return misfit("", op.onnx, version, dict.fromkeys(names), trimmed(inputs), len(node.outputs))
 
 
 def _dtype(program: Program, name: str) -> str:
@@ -233,10 +231,8 @@ def _node(program: Program, node: Node, opset: int) -> onnx.NodeProto:
     for name, position in _attribute_inputs(program, node, opset):
         values[name] = program.constants[inputs[position]].tolist()
         inputs[position] = ""
-    while inputs and not inputs[-1]:
-        inputs.pop()
     proto = onnx.NodeProto(
-        op_type=op.onnx, domain=op.domain, name=node.name, input=inputs, output=node.outputs
+        op_type=op.onnx, domain=op.domain, name=node.name, input=trimmed(inputs), output=node.outputs
     )
     for name, value in values.items():
         kind = attribute_kind(schema, name) if schema is not None and name in schema.attributes else None

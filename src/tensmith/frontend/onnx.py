@@ -27,7 +27,7 @@ from tensmith.ir.onnx_schema import (
     schema_default,
     standard_domain,
 )
-from tensmith.ir.op import REQUIRED, Node, Op, Typed, find_onnx
+from tensmith.ir.op import REQUIRED, Node, Op, Typed, find_onnx, trimmed
 from tensmith.ir.opaque import captures
 from tensmith.ir.program import PRODUCER, PRODUCER_KEY, Origin, Program
 from tensmith.ir.types import TensorType
@@ -252,7 +252,7 @@ class _Reader:
         inputs, constants = self._moved(proto, op, version, attrs)
         moved = {name: constant_facts(array) for name, array in constants.items()}
         given = [moved.get(name) or self.facts[name] if name else None for name in inputs]
-        outputs = tuple(proto.output) if op.divides else _trimmed(proto.output)
+        outputs = tuple(proto.output) if op.divides else trimmed(proto.output)
         call = Typed(
             attrs,
             tuple(facts.type if facts else None for facts in given),
@@ -269,7 +269,7 @@ class _Reader:
             raise _Opaque(reason)
         for name, array in constants.items():
             self._define_constant(name, array)
-        return Node(op.name, _trimmed(inputs), outputs, attrs, proto.name)
+        return Node(op.name, trimmed(inputs), outputs, attrs, proto.name)
 
     def _check(self, proto: onnx.NodeProto, domain: str, version: int, given: Sequence[Facts | None]) -> None:
         dtypes = ["" if f is None else UNKNOWN if f.type is None else f.type.dtype for f in given]
@@ -353,11 +353,3 @@ def _unclaimed(op: Op, call: Typed) -> str | None:
 
 def _was_attribute(op: Op, name: str, version: int) -> bool:
     return name in op.moved and version < op.moved[name][1]
-
-
-def _trimmed(names: Sequence[str]) -> tuple[str, ...]:
-    """Names without the omitted ones at the end."""
-    count = len(names)
-    while count and not names[count - 1]:
-        count -= 1
-    return tuple(names[:count])

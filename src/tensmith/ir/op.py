@@ -305,6 +305,14 @@ class Node:
         return f"node '{self.name or self.output}' ({self.op})"
 
 
+def trimmed(operands: Sequence[str]) -> tuple[str, ...]:
+    """Operands without the omitted ones at the end."""
+    count = len(operands)
+    while count and not operands[count - 1]:
+        count -= 1
+    return tuple(operands[:count])
+
+
 def _frozen(value: object) -> Hashable:
     """An attribute's value as something that can be a dictionary's key."""
     if isinstance(value, np.ndarray):

@@ -17,7 +17,7 @@ from tensmith.formula.arith import Array, Floats
 from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import Formula, Read, compute
 from tensmith.formula.poly import Dim, Poly
-from tensmith.ir.op import OPS, Node
+from tensmith.ir.op import OPS, Node, trimmed
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import DTYPES, TensorType
@@ -190,11 +190,9 @@ class _Builder:
         assert not isinstance(use.attrs, str)
         like = self._float_type(use) if isinstance(OPS[use.op], Elementwise) else None
         inputs = [self.value(arg, like) for arg in use.args]
-        while inputs and not inputs[-1]:
-            inputs.pop()
         name = f"value {len(self.nodes)}"
         fixed = {key: _concrete(item, self.numbers.sizes) for key, item in (use.attrs or {}).items()}
-        self.nodes.append(make_node(use.op, inputs, [name], fixed))
+        self.nodes.append(make_node(use.op, trimmed(inputs), [name], fixed))
         return name
 
     def _float_type(self, use: Use) -> np.dtype[Any] | None:

@@ -11,7 +11,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim
-from tensmith.ir.op import OPS, REQUIRED, Attrs, Node
+from tensmith.ir.op import OPS, REQUIRED, Attrs, Node, trimmed
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import TensorType
@@ -205,11 +205,9 @@ def build(term: Term, found: Match, outputs: Sequence[str]) -> tuple[list[Node],
                     constants[inputs[-1]] = np.asarray(arg.value, dtype)
                 else:
                     inputs.append(emit(arg, None))
-            while inputs and not inputs[-1]:
-                inputs.pop()
             if isinstance(part.attrs, str):
                 raise ProgramError(f"right side of a rule captures attributes of {part.op}")
-            made = make_node(part.op, inputs, wanted or (name,), part.attrs)
+            made = make_node(part.op, trimmed(inputs), wanted or (name,), part.attrs)
             nodes.append(replace(made, name=labels.pop(part.op, "")))
         done[id(part)] = name
         return name
