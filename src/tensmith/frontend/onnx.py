@@ -18,7 +18,7 @@ from tensmith.frontend.onnx_file import OnnxFile, open_onnx
 from tensmith.frontend.onnx_order import in_order
 from tensmith.frontend.onnx_tensor import ExternalFiles, read_attribute, read_sparse, read_tensor
 from tensmith.frontend.onnx_types import Stated, Symbols, tensor_type
-from tensmith.ir.infer import Facts, constant_facts, infer_node
+from tensmith.ir.infer import Facts, constant_facts, infer_node, typed_call
 from tensmith.ir.onnx_schema import (
     ELEMENT_TYPES,
     UNKNOWN,
@@ -253,14 +253,9 @@ class _Reader:
         moved = {name: constant_facts(array) for name, array in constants.items()}
         given = [moved.get(name) or self.facts[name] if name else None for name in inputs]
         outputs = tuple(proto.output) if op.divides else trimmed(proto.output)
-        call = Typed(
-            attrs,
-            tuple(facts.type if facts else None for facts in given),
-            tuple(facts.value if facts else None for facts in given),
-            len(outputs),
-        )
+        node = Node(op.name, trimmed(inputs), outputs, attrs, proto.name)
         try:
-            reason = _unclaimed(op, call)
+            reason = _unclaimed(op, typed_call(node, given))
         except (ArithmeticError, LookupError, ProgramError, TypeError, ValueError) as error:
             raise ModelError(
                 f"{self._where(proto)}: its attributes do not fit its inputs ({error}); export it again"
@@ -269,7 +264,7 @@ class _Reader:
             raise _Opaque(reason)
         for name, array in constants.items():
             self._define_constant(name, array)
-        return Node(op.name, trimmed(inputs), outputs, attrs, proto.name)
+        return node
 
     def _check(self, proto: onnx.NodeProto, domain: str, version: int, given: Sequence[Facts | None]) -> None:
         dtypes = ["" if f is None else UNKNOWN if f.type is None else f.type.dtype for f in given]
