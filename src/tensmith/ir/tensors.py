@@ -7,6 +7,7 @@ whichever kind of tensor they are given. Sizes may be symbolic where tensors are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 import ml_dtypes
@@ -33,6 +34,11 @@ class Tensors(Scalars[T], Protocol[T]):
     def matmul(self, a: T, b: T) -> T: ...
 
 
+def _lift(function: Callable[..., Expr], *tensors: Formula) -> Formula:
+    shape = broadcast_shapes(*(t.shape for t in tensors))
+    return compute(shape, lambda *at: function(*(broadcast_read(t, at) for t in tensors)))
+
+
 class Formulas:
     """Arithmetic on formulas, broadcasting as NumPy does."""
 
@@ -42,29 +48,18 @@ class Formulas:
         """A number or a size, of rank 0."""
         return Formula((), (), as_expr(value))
 
-    def add(self, a: Formula, b: Formula) -> Formula:
-        """a + b."""
-        return _lift(EXPRESSIONS.add, a, b)
-
-    def sub(self, a: Formula, b: Formula) -> Formula:
-        """a - b."""
-        return _lift(EXPRESSIONS.sub, a, b)
-
-    def mul(self, a: Formula, b: Formula) -> Formula:
-        """a * b."""
-        return _lift(EXPRESSIONS.mul, a, b)
-
-    def div(self, a: Formula, b: Formula) -> Formula:
-        """a / b."""
-        return _lift(EXPRESSIONS.div, a, b)
+    add = staticmethod(partial(_lift, EXPRESSIONS.add))
+    sub = staticmethod(partial(_lift, EXPRESSIONS.sub))
+    mul = staticmethod(partial(_lift, EXPRESSIONS.mul))
+    div = staticmethod(partial(_lift, EXPRESSIONS.div))
 
     def call(self, function: str, *args: Formula) -> Formula:
         """A function of each element."""
-        return _lift(lambda *at: EXPRESSIONS.call(function, *at), *args)
+        return _lift(partial(EXPRESSIONS.call, function), *args)
 
     def compare(self, relation: str, a: Formula, b: Formula) -> Formula:
         """A relation at each element."""
-        return _lift(lambda x, y: EXPRESSIONS.compare(relation, x, y), a, b)
+        return _lift(partial(EXPRESSIONS.compare, relation), a, b)
 
     def matmul(self, a: Formula, b: Formula) -> Formula:
         """y[..., i, j] = sum(k; a[..., i, k] * b[..., k, j]); vectors stand for a row and a column."""
@@ -84,11 +79,6 @@ class Formulas:
 
 
 FORMULAS = Formulas()
-
-
-def _lift(function: Callable[..., Expr], *tensors: Formula) -> Formula:
-    shape = broadcast_shapes(*(t.shape for t in tensors))
-    return compute(shape, lambda *at: function(*(broadcast_read(t, at) for t in tensors)))
 
 
 def where(condition: T, a: T, b: T) -> T:
