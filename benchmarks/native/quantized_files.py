@@ -21,7 +21,7 @@ from tensmith.evaluate.calibrator import Calibrator
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu
 from tensmith.ir import Program
-from tensmith.rewrite.lossy.weights import without_unused
+from tensmith.ir.part import without_dead
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.rewrite.trail import simplify
@@ -66,7 +66,7 @@ def quantized(path: Path, folder: Path, samples: Sequence[Arrays] = ()) -> Path:
         program: Program = simplify(read_onnx(path)).program
         step = Step("int8", EVERYWHERE, {"calibration": "minmax", "default_bits": bits}, "lossy")
         calibrator = Calibrator(_View(samples or _samples(path)), SAMPLES, None, 1)  # type: ignore[arg-type]
-        write_onnx(without_unused(apply_lossy(program, step, calibrator)), made)
+        write_onnx(without_dead(apply_lossy(program, step, calibrator)), made)
     return made
 
 

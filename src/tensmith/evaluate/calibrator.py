@@ -27,9 +27,9 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.convolution import window_attrs, windows
 from tensmith.ir.ops.product import Product
+from tensmith.ir.part import without_dead
 from tensmith.rewrite.archives import read_trained
 from tensmith.rewrite.calibration import MOST_MOMENT_BYTES, Histogram, Moment
-from tensmith.rewrite.rule import EVERYWHERE, EXACT
 
 # Kept of one sample in a pass, and alive at once in a batch; a batch holds one sample at least.
 _GROUP_BYTES = 8 << 20
@@ -122,7 +122,7 @@ class Calibrator:
         """The values of each batch, which nobody else holds, of at most `most` samples."""
         given = [name for name in values if name in program.inputs]
         inner = replace(program, outputs=tuple(name for name in values if name not in given))
-        inner = EXACT["dead_code"].attempt(inner, EVERYWHERE) or inner
+        inner = without_dead(inner)
         with ExitStack() as stack:
             run: Model = lambda _: {}  # noqa: E731
             if inner.outputs:

@@ -20,11 +20,12 @@ def alive(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
 
 
 def without_dead(program: Program) -> Program:
-    """The program without nodes and constants that no output depends on."""
+    """The program without nodes and constants that no output depends on; itself where there are none."""
     nodes = alive(program.nodes, program.outputs)
     read = {*program.outputs, *(name for node in nodes for name in node.inputs)}
     constants = {name: array for name, array in program.constants.items() if name in read}
-    return replace(program, nodes=tuple(nodes), constants=constants)
+    same = len(nodes) == len(program.nodes) and len(constants) == len(program.constants)
+    return program if same else replace(program, nodes=tuple(nodes), constants=constants)
 
 
 def cut_out(program: Program, nodes: Collection[Node]) -> Program:

@@ -9,8 +9,7 @@ import onnx
 
 from tensmith.backend.mixed.regions import Region
 from tensmith.ir import Node, Program
-from tensmith.rewrite.rule import EXACT
-from tensmith.rewrite.trail import Traced, exhaust
+from tensmith.ir.part import without_dead
 
 DOMAIN = "tensmith"
 # The attribute by which a library knows its model.
@@ -28,8 +27,7 @@ def with_regions(program: Program, regions: Sequence[Region], digest: str) -> Pr
     gone = {node for region in regions for node in region.nodes}
     calls = [_call(index, region, digest) for index, region in enumerate(regions)]
     whole = program.edit(remove=gone, add=calls)
-    hinted = replace(whole, hints={**program.hints, **hints})
-    return exhaust(Traced(hinted), [EXACT["dead_code"]]).program
+    return without_dead(replace(whole, hints={**program.hints, **hints}))
 
 
 def _call(index: int, region: Region, digest: str) -> Node:

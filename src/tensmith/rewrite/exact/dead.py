@@ -16,5 +16,4 @@ class DeadCode(ProgramRule):
     def rewrite(self, program: Program) -> Program | None:
         """One pass from the outputs back."""
         found = without_dead(program)
-        same = len(found.nodes) == len(program.nodes) and len(found.constants) == len(program.constants)
-        return None if same else found
+        return None if found is program else found

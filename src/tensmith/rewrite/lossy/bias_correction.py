@@ -14,6 +14,7 @@ import numpy as np
 
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
+from tensmith.ir.part import without_dead
 from tensmith.rewrite.calibration import MOST_MOMENT_BYTES, Calibration
 from tensmith.rewrite.lossy.weights import (
     StoredWeights,
@@ -21,7 +22,6 @@ from tensmith.rewrite.lossy.weights import (
     find_layer,
     tied_layers,
     with_rows,
-    without_unused,
 )
 
 
@@ -58,7 +58,7 @@ def with_bias_shifts(program: Program, shifts: Mapping[str, Array]) -> Program:
         constants[name] = shifted_bias(program, layer, shift)
         changed[layer.node] = replace(layer.node, inputs=(*layer.node.inputs[:2], name))
     nodes = tuple(changed.get(node, node) for node in program.nodes)
-    return without_unused(replace(program, nodes=nodes, constants=constants))
+    return without_dead(replace(program, nodes=nodes, constants=constants))
 
 
 def too_wide(layer: StoredWeights) -> bool:

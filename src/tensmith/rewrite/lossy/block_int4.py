@@ -13,6 +13,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.part import without_dead
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import (
@@ -20,7 +21,6 @@ from tensmith.rewrite.lossy.weights import (
     alone,
     stored_weights,
     weighted_layers,
-    without_unused,
 )
 from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, Standing, lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
@@ -103,7 +103,7 @@ class BlockInt4(Method):
         for layer in chosen:
             if layer.site not in skip:
                 program = _replaced(program, layer, block)
-        return without_unused(program)
+        return without_dead(program)
 
 
 def products(program: Program, block: int) -> list[WeightedLayer]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.ir import Program, make_node
+from tensmith.ir.part import without_dead
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
@@ -18,7 +19,6 @@ from tensmith.rewrite.lossy.weights import (
     StoredWeights,
     WeightedLayer,
     weighted_layers,
-    without_unused,
 )
 from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
 from tensmith.rewrite.rule import EVERYWHERE
@@ -71,7 +71,7 @@ class DynamicInt8(Method):
             program = _replaced(program, layer, grid)
         if site == EVERYWHERE:
             program = beside_layers_in_codes(program, params, skip, calibration)
-        return without_unused(program)
+        return without_dead(program)
 
 
 def _products(program: Program) -> list[WeightedLayer]:

@@ -22,6 +22,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.onnx_schema import ELEMENT_CODES
+from tensmith.ir.part import without_dead
 from tensmith.rewrite.calibration import Calibration, Histogram
 from tensmith.rewrite.lossy.bias_correction import of_channels, with_bias_shifts
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
@@ -42,7 +43,6 @@ from tensmith.rewrite.lossy.weights import (
     distinct,
     stored_weights,
     weighted_layers,
-    without_unused,
 )
 from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
 
@@ -134,7 +134,7 @@ class Int8(Method):
         program = looked_up_as_codes(writer.program_with_pairs(), writer.tables)
         for layer in in_floats:
             program = in_codes(program, layer, weights[layer.site])
-        return without_unused(beside_layers_in_codes(program, params, skip, calibration))
+        return without_dead(beside_layers_in_codes(program, params, skip, calibration))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
+from tensmith.ir.part import without_dead
 from tensmith.ir.program import make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.bias_correction import shifted_bias, takes_bias, too_wide
@@ -29,7 +30,6 @@ from tensmith.rewrite.lossy.weights import (
     find_layer,
     sole_reader,
     weighted_layers,
-    without_unused,
 )
 from tensmith.rewrite.method import STRUCTURE, Form, Method, MethodOutlook, Prospect, Standing, lossy
 
@@ -193,7 +193,7 @@ class _Factoring:
             node = make_node(layer.op, [value, weight, *(inputs if last else [])], [output], attrs)
             nodes.append(replace(node, name=layer.node.name) if last else node)
             value = output
-        return without_unused(program.edit(remove=[layer.node], add=nodes, constants=constants))
+        return without_dead(program.edit(remove=[layer.node], add=nodes, constants=constants))
 
     def _approximation(self, parts: list[Array]) -> Array:
         """What the factors multiply out to: [g, rows, d]."""

@@ -26,7 +26,7 @@ from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.recurrence import Recurrent
 from tensmith.ir.types import Shape
-from tensmith.rewrite.rule import EVERYWHERE, EXACT
+from tensmith.rewrite.rule import EVERYWHERE
 
 # Which inputs of a recurrent layer are weights, and what follows its name in theirs.
 _RECURRENT = {1: " (element)", 2: " (state)"}
@@ -306,11 +306,6 @@ def alone(program: Program, layer: WeightedLayer) -> bool:
     while value != layer.weight and program.uses(value) == 1:
         value = program.producers[value].inputs[0]
     return value == layer.weight and program.uses(value) == 1
-
-
-def without_unused(program: Program) -> Program:
-    """The program without nodes and constants that nothing reads."""
-    return EXACT["dead_code"].attempt(program, EVERYWHERE) or program
 
 
 def dequantized(
