@@ -34,15 +34,15 @@ class Contender:
         """How it is printed: `onnxruntime:model.onnx`."""
         return f"{self.engine_name}:{self.path.name}"
 
-    def start(
-        self, inputs: Arrays, threads: int, timeout: float = 120.0, *, fresh: bool = False
-    ) -> SessionWorker:
+    def start(self, inputs: Arrays, threads: int, *, fresh: bool = False) -> SessionWorker:
         """A worker that has loaded the file for the sizes of `inputs`, been fed them, and run once.
 
         fresh: see fork_server.start_module.
         """
-        compiled = self.compiled(inputs, threads)
-        worker = self._worker(threads, self.sizes(inputs), timeout, fresh, compiled)
+        compiled, sizes, settings = self.compiled(inputs, threads), self.sizes(inputs), dict(self.settings)
+        worker = SessionWorker(
+            self.engine, self.path, threads, sizes=sizes, fresh=fresh, compiled=compiled, **settings
+        )
         try:
             worker.feed(inputs)
         except BaseException:
@@ -57,26 +57,8 @@ class Contender:
     def to_judge(self, inputs: Arrays, threads: int, judging_threads: int) -> SessionWorker:
         """A worker that has loaded the file to judge it; accuracy needs no quiet machine."""
         sizes, used = self.judging(inputs, threads, judging_threads)
-        return self._worker(used, sizes, _JUDGING_SECONDS)
-
-    def _worker(
-        self,
-        threads: int,
-        sizes: dict[str, int] | None,
-        timeout: float,
-        fresh: bool = False,
-        compiled: Path | None = None,
-    ) -> SessionWorker:
-        return SessionWorker(
-            self.engine,
-            self.path,
-            threads,
-            sizes=sizes,
-            timeout=timeout,
-            fresh=fresh,
-            compiled=compiled,
-            **dict(self.settings),
-        )
+        settings = dict(self.settings)
+        return SessionWorker(self.engine, self.path, used, sizes=sizes, timeout=_JUDGING_SECONDS, **settings)
 
     def judging(
         self, inputs: Arrays, threads: int, judging_threads: int
@@ -86,7 +68,7 @@ class Contender:
         Native code is cut for its threads and sizes: what ships is what is judged.
         """
         if compiler(self.engine):
-            return sizes_in(self.path, inputs), threads
+            return self.sizes(inputs), threads
         return None, judging_threads
 
     def compiled(self, inputs: Arrays, threads: int) -> Path | None:
@@ -94,4 +76,4 @@ class Contender:
         if self.folder is not None or not compiler(self.engine):
             return self.folder
         options = CompileOptions.of(self.engine, dict(self.settings), threads)
-        return compiled_folder(self.path, sizes_in(self.path, inputs), options)
+        return compiled_folder(self.path, self.sizes(inputs), options)
