@@ -98,13 +98,10 @@ def moved(before: Traced, step: Step) -> Traced | None:
     return None if program is None else simplified(before.then(program, step))
 
 
-def moves(before: Traced, rules: Sequence[Rule]) -> Iterator[tuple[Step, Traced]]:
+def moves(before: Traced, rules: Iterable[Rule]) -> Iterator[tuple[Step, Traced]]:
     """Every step of a rule at a place, and what it leads to."""
-    for rule in rules:
-        for site in list(rule.candidates(before.program)):
-            after = moved(before, step := Step(rule.name, site))
-            if after is not None:
-                yield step, after
+    for step, after in applied(before.program, rules):
+        yield step, simplified(before.then(after, step))
 
 
 def applied(program: Program, rules: Iterable[Rule]) -> Iterator[tuple[Step, Program]]:
