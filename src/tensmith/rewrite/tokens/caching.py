@@ -27,7 +27,7 @@ from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.shape import Expand, Renaming, Transpose
 from tensmith.ir.ops.sizes import as_dims
 from tensmith.ir.ops.slicing import Slice
-from tensmith.rewrite.tokens.row_rules import ALL, NEW, Rows, inputs_for, is_of
+from tensmith.rewrite.tokens.row_rules import ALL, NEW, Rows, inputs_for
 from tensmith.rewrite.tokens.rows import MASK, TokenRows
 
 PAST, PRESENT = "past_key_values.{}", "present.{}"
@@ -144,9 +144,9 @@ class _Caching:
         """A value that the number of tokens makes alone: of all rows, of which the new ones are cut."""
         if not self.capacity and node.op == "trilu" and rows == (NEW, ALL):
             return self._triangle(node, rows)
-        if NEW in rows and is_of(node, Expand) and node.inputs[0] in self.program.constants:
+        if NEW in rows and node.kind(Expand) and node.inputs[0] in self.program.constants:
             return self._again(node, name, [node.inputs[0], self.shape(name, rows)])
-        if NEW in rows and is_of(node, Elementwise):
+        if NEW in rows and node.kind(Elementwise):
             return self._passed(node, name, rows)
         if NEW in rows:
             made = self.value(name, (ALL,) * len(rows))
@@ -156,7 +156,7 @@ class _Caching:
         inputs = [self.value(n, (ALL,) * len(self.rows.axes(n))) if n else "" for n in node.inputs]
         if node.traits.measures:
             raise ModelError(f"{node.label} measures '{node.inputs[0]}' in a way that is not known")
-        if self.capacity and is_of(node, Slice):
+        if self.capacity and node.kind(Slice):
             self._demand_rows(node, self.capacity)
         return self._again(node, name, inputs)
 
@@ -199,7 +199,7 @@ class _Caching:
         while True:
             yield name
             node = self.program.producers.get(name)
-            if node is None or not is_of(node, *_VIEWS) or len(self.rows.axes(node.inputs[0])) != 1:
+            if node is None or not any(map(node.kind, _VIEWS)) or len(self.rows.axes(node.inputs[0])) != 1:
                 return
             name = node.inputs[0]
 

@@ -9,7 +9,7 @@ from tensmith.formula.expr import Formula, Read, tensor
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import polys, walk
 from tensmith.ir import Node, Program
-from tensmith.ir.op import Op, Symbolic
+from tensmith.ir.op import Symbolic
 from tensmith.ir.ops.shape import Expand, Renaming, Reshape
 from tensmith.rewrite.tokens.rows import TokenRows
 
@@ -37,7 +37,7 @@ def inputs_for(c: RowValues, node: Node, name: str, rows: dict[int, str]) -> lis
     axis has the rows of that axis, and where subscripts are of no axis of new rows, all rows are read.
     ModelError where new rows have a part in anything else, as in what is chosen by position.
     """
-    if is_of(node, Renaming):
+    if node.kind(Renaming):
         return _renamed(c, node, rows)
     wanted = _wanted(c.rows.program, node, name, rows)
     inputs = [
@@ -46,7 +46,7 @@ def inputs_for(c: RowValues, node: Node, name: str, rows: dict[int, str]) -> lis
         else _plain(c, node, given)
         for place, given in enumerate(node.inputs)
     ]
-    if is_of(node, Expand) and node.inputs[1] not in c.rows.program.constants:
+    if node.kind(Expand) and node.inputs[1] not in c.rows.program.constants:
         inputs[1] = c.shape(name, _listed(rows))
     return inputs
 
@@ -96,7 +96,7 @@ def _renamed(c: RowValues, node: Node, rows: dict[int, str]) -> list[str]:
     if len(c.rows.axes(first)) != len(rows):
         raise ModelError(f"{node.label}: its rows are not those of its input")
     made = c.value(first, _listed(rows))
-    if is_of(node, Reshape) and others[0] not in c.rows.program.constants:
+    if node.kind(Reshape) and others[0] not in c.rows.program.constants:
         others = [c.shape(node.output, _listed(rows))]
     return [made, *others]
 
@@ -108,11 +108,6 @@ def _plain(c: RowValues, node: Node, name: str) -> str:
     if c.rows.axes(name) or name in c.rows.told:
         raise ModelError(f"{node.label}: it is not known how the rows of '{name}' pass through it")
     return c.value(name, ())
-
-
-def is_of(node: Node, *kinds: type[Op]) -> bool:
-    """Whether a node's op is of one of some kinds."""
-    return node.opaque is None and isinstance(node.definition, kinds)
 
 
 def _listed(rows: dict[int, str]) -> Rows:
