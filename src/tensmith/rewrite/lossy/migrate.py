@@ -11,7 +11,7 @@ function, which is proved and checked: a step of this method stands for exact st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,18 +76,13 @@ class Migrate(Method):
         return "scales of large channels moved into weights"
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """Before activations are rounded."""
-        return self._before_rounding(plan, prospect)
-
-    def retreats(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """What rounding costs may be less."""
-        return self._before_rounding(plan, prospect)
-
-    def _before_rounding(self, plan: Standing, prospect: Prospect) -> Iterator[Form]:
+        """Before activations are rounded; what that costs may be less."""
         lossy_steps = (step for step in plan.steps if step.kind == "lossy")
         rounds = any(LOSSY[step.rule].rounds_activations for step in lossy_steps)
         if rounds and not plan.on_line and plan.find(self.name) is None and places(prospect.program):
             yield Form(plan.having(self.step()), plan.family, order=5)
+
+    retreats = extensions
 
 
 @dataclass(frozen=True)
