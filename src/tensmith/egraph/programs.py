@@ -21,8 +21,9 @@ from tensmith.ir.text_values import array_digest
 
 # What the nodes of a program cost, by first output; those left out cost nothing.
 Cost = Callable[[Program], Mapping[str, float]]
-# An op with its attributes and number of outputs, and the classes it reads; -1 where an input is omitted.
-Key = tuple[Hashable, tuple[int, ...]]
+# An op, "unordered" in its operands or "ordered", with its attributes and number of outputs, and the classes
+# it reads; -1 where an input is omitted.
+Key = tuple[tuple[Hashable, ...], tuple[int, ...]]
 
 # Names that rules make (Program.fresh): another program may give them to another value.
 _FRESH = re.compile(r".*\.\d+")
@@ -66,7 +67,6 @@ class ProgramGraph:
     _named: dict[str, int] = field(default_factory=dict)
     _roots: tuple[str, ...] = ()
     _merged: list[int] = field(default_factory=list)
-    _commutative: set[Hashable] = field(default_factory=set)
 
     def add(self, program: Program, costs: Mapping[str, float]) -> Added:
         """Adds a program that computes what the others do."""
@@ -119,9 +119,8 @@ class ProgramGraph:
         keys |= {name: (("constant", self.hashes(a)), ()) for name, a in program.constants.items()}
         values = {"": _OMITTED, **{name: self._class(key, 0.0) for name, key in keys.items()}}
         for node in program.nodes:
-            key = (node.function, len(node.outputs)), tuple(values[name] for name in node.inputs)
-            if node.traits.commutative:
-                self._commutative.add(key[0])
+            order = "unordered" if node.traits.commutative else "ordered"
+            key = (order, node.function, len(node.outputs)), tuple(values[name] for name in node.inputs)
             cost = 0.0 if node.output in program.static_values else costs.get(node.output, 0.0)
             whole = self._class(key, cost)
             outputs = [(at, name) for at, name in enumerate(node.outputs) if name]
@@ -146,7 +145,7 @@ class ProgramGraph:
     def canonical(self, key: Key) -> Key:
         """A node as it is after what was found equal since, operands sorted where it has no order of them."""
         read = tuple(c if c == _OMITTED else self.leader(c) for c in key[1])
-        return key[0], tuple(sorted(read)) if key[0] in self._commutative else read
+        return key[0], tuple(sorted(read)) if key[0][0] == "unordered" else read
 
     def _unite(self, a: int, b: int) -> None:
         a, b = self.leader(a), self.leader(b)
