@@ -9,7 +9,7 @@ import hashlib
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +48,6 @@ class Winner:
 
     engine: str
     metrics: Mapping[str, Metric]
-
-    def to_json(self) -> dict[str, Any]:
-        """The winner as a JSON object."""
-        return {"engine": self.engine, "metrics": {name: m.to_json() for name, m in self.metrics.items()}}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Winner:
@@ -94,7 +90,7 @@ class Race:
             **self.run.taken(fastest.contender, program, 1, self._seconds),
         }
         winner = Winner(fastest.contender.engine, taken)
-        self.checkpoint.note(key + _STOCK_ALONE * stock_alone, winner.to_json())
+        self.checkpoint.note(key + _STOCK_ALONE * stock_alone, asdict(winner))
         return winner
 
     def _entering(self, plan: Plan, engines: Sequence[str]) -> list[str]:
