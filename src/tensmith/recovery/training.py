@@ -204,16 +204,9 @@ class Training:
         self._set(state.best)
         if not stopped:
             self._adam.state.clear()
-            self._state = _State(
-                state.batch,
-                state.courses + 1,
-                before=steps,
-                bfloat16=state.bfloat16,
-                rate=state.rate / 2,  # as far, in twice the steps
-                lost=state.lost,
-                compared=state.compared,
-                bits=state.bits,
-                best=state.best,
+            # As far, in twice the steps.
+            self._state = replace(
+                state, courses=state.courses + 1, step=0, steps=0, before=steps, rate=state.rate / 2
             )
             self._save()
         return Outlook(
