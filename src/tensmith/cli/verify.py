@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -145,10 +146,7 @@ def _point(
         "complete": result.complete,
         "unchecked": list(result.unchecked),
         "different": list(result.different),
-        "findings": [
-            {"claim": found.claim, "outcome": found.outcome, "detail": found.detail}
-            for found in result.findings
-        ],
+        "findings": list(map(asdict, result.findings)),
     }
     verdict = "a claim is false" if not result.ok else "no claim is false"
     parts = {"differ here": result.different, "were not checked": result.unchecked}
