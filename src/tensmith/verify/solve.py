@@ -33,23 +33,21 @@ def discharge(obligations: Iterable[Obligation], solver: str = "z3", timeout: fl
 
     Raises VerificationError for a solver that is not known or not installed.
     """
-    question = _solver(solver)
+    _solver(solver)  # which there is, even if nothing is asked
     known: dict[tuple[str, str], Verdict] = {}
     verdicts = []
     for obligation in obligations:
         key = (obligation.expects, obligation.script.text(True) if obligation.script else "")
         found = known.get(key)
         if found is None or not key[1]:
-            found = known[key] = _discharge(obligation, solver, question, timeout)
+            found = known[key] = _discharge(obligation, solver, timeout)
             verdicts.append(found)
         else:
             verdicts.append(replace(found, obligation=obligation, seconds=0.0))
     return verdicts
 
 
-def _discharge(
-    obligation: Obligation, solver: str, ask: Callable[[str, float], Answer], timeout: float
-) -> Verdict:
+def _discharge(obligation: Obligation, solver: str, timeout: float) -> Verdict:
     script, began = obligation.script, time.perf_counter()
 
     def verdict(
@@ -63,19 +61,19 @@ def _discharge(
         return verdict("proved", "structure", obligation.structural)
     text = script.text(exact=False)
     if obligation.expects == "sat":
-        answer, detail = ask(text, timeout)
+        answer, detail = ask(text, solver, timeout)
         status: Literal["proved", "refuted", "unknown"] = (
             "proved" if answer == "sat" else "refuted" if answer == "unsat" else "unknown"
         )
         return verdict(status, "free functions", detail, text)
     more = bool(script.definitions or script.further)
-    answer, detail = ask(text, min(timeout, _FIRST) if more else timeout)
+    answer, detail = ask(text, solver, min(timeout, _FIRST) if more else timeout)
     if answer == "unsat":
         return verdict("proved", "free functions", text=text)
     # A model found at once speaks for definitions that are missing, a long search for a lemma that is.
     tries = [_exactly, _by_lemmas] if answer == "sat" else [_by_lemmas, _exactly]
     for attempt in tries:
-        proof = attempt(obligation, script, solver, ask, timeout)
+        proof = attempt(obligation, script, solver, timeout)
         if proof is None:
             continue
         answer, detail, text, rung, used = proof
@@ -87,39 +85,33 @@ def _discharge(
 _Proof = tuple[Literal["sat", "unsat", "unknown"], str, str, str, tuple[tuple[Lemma, Verdict], ...]]
 
 
-def _exactly(
-    _: Obligation, script: Script, solver: str, ask: Callable[[str, float], Answer], timeout: float
-) -> _Proof | None:
+def _exactly(_: Obligation, script: Script, solver: str, timeout: float) -> _Proof | None:
     """With further facts and exact definitions; None where there are none."""
     if not (script.definitions or script.further):
         return None
     text = script.text(exact=True)
-    return (*ask(text, timeout), text, "exact definitions", ())
+    return (*ask(text, solver, timeout), text, "exact definitions", ())
 
 
-def _by_lemmas(
-    obligation: Obligation, script: Script, solver: str, ask: Callable[[str, float], Answer], timeout: float
-) -> _Proof | None:
+def _by_lemmas(obligation: Obligation, script: Script, solver: str, timeout: float) -> _Proof | None:
     """With equations of folds, first without the recurrences, which make a search longer; None where there
     are no equations."""
-    used = tuple(_lemmas(obligation.lemmas(), solver, ask, timeout))
+    used = tuple(_lemmas(obligation.lemmas(), solver, timeout))
     if not used:
         return None
     equations = tuple(lemma.equation for lemma, _ in used)
     for steps in (False, True):
         text = script.text(exact=True, lemmas=equations, steps=steps)
-        answer, detail = ask(text, timeout if steps else min(timeout, _FIRST))
+        answer, detail = ask(text, solver, timeout if steps else min(timeout, _FIRST))
         if answer == "unsat":
             break
     return answer, detail, text, "fold lemma", used
 
 
-def _lemmas(
-    lemmas: Iterable[Lemma], solver: str, ask: Callable[[str, float], Answer], timeout: float
-) -> Iterator[tuple[Lemma, Verdict]]:
+def _lemmas(lemmas: Iterable[Lemma], solver: str, timeout: float) -> Iterator[tuple[Lemma, Verdict]]:
     """The lemmas that hold."""
     for lemma in lemmas:
-        proof = _discharge(lemma.obligation, solver, ask, min(timeout, _FIRST))
+        proof = _discharge(lemma.obligation, solver, min(timeout, _FIRST))
         if proof.status == "proved":
             yield lemma, proof
 
