@@ -7,8 +7,9 @@ symbolic sizes by where they stand. What differs is run by ONNX Runtime on the s
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -367,10 +368,8 @@ def values_of(program: Program, inputs: Arrays) -> dict[str, np.ndarray[Any, Any
     for node in program.nodes:
         for name in filter(None, node.outputs):
             type_ = program.facts[name].type
-            elements = 1
-            for dim in (type_.shape or ()) if type_ is not None else ():
-                elements *= dim if isinstance(dim, int) else _LENGTH
-            left -= 4 * elements
+            dims = (type_.shape or ()) if type_ is not None else ()
+            left -= 4 * math.prod(dim if isinstance(dim, int) else _LENGTH for dim in dims)
             if type_ is not None and type_.shape is not None and name not in names and left > 0:
                 names.append(name)
     opened = replace(program, outputs=tuple(names))
@@ -391,9 +390,9 @@ def _first(
     by_shape: dict[Any, list[np.ndarray[Any, Any]]] = {}
     for array in (*theirs.values(), *right.constants.values()):
         by_shape.setdefault((array.shape, array.dtype.kind), []).append(array)
-    for node in _in_reach(left):
+    for node in without_dead(left).nodes:
         for name in filter(None, node.outputs):
-            if name not in ours:
+            if name not in ours or name in left.static_values:
                 continue
             array = ours[name]
             near = [distance(array, other) for other in by_shape.get((array.shape, array.dtype.kind), ())]
@@ -403,8 +402,3 @@ def _first(
     worst = [(name, distance(ours[name], theirs[name])) for name in left.outputs]
     name, apart = max(worst, key=lambda item: item[1].share)
     return name, left.producers[name].op if name in left.producers else "", apart
-
-
-def _in_reach(program: Program) -> Iterator[Node]:
-    """Nodes that compute something of the inputs, in order."""
-    return (node for node in without_dead(program).nodes if node.output not in program.static_values)
