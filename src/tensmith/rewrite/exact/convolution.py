@@ -24,6 +24,7 @@ from tensmith.rewrite.exact.products import (
     pointwise,
     shift_law,
     sign_laws,
+    slides,
     unpadded,
 )
 from tensmith.rewrite.exact.shortcut import cuts, slice_operands
@@ -173,14 +174,13 @@ def _pointwise_after(m: Match) -> str | None:
     return _worth(m, W, V)
 
 
-_STEPS = {n: {"strides": (1,) * n, "pads": (0,) * (2 * n), "dilations": (1,) * n, "group": 1} for n in (1, 2)}
 law(
     "pointwise_after_conv",
     ops.conv(conv(X, W, B), V, D, attrs="unit"),
     _after(True),
     _after(False),
     given=[
-        replace(i, shapes={**i.shapes, "v": f"J K{' 1' * i.dims}", "d": "J"}, sample={"unit": _STEPS[i.dims]})
+        replace(i, shapes={**i.shapes, "v": f"J K{' 1' * i.dims}", "d": "J"}, sample={"unit": slides(i.dims)})
         for i in WHOLE
     ],
     when=_pointwise_after,
@@ -205,7 +205,7 @@ law(
     _before(True),
     given=[
         replace(
-            i, shapes={**i.shapes, "x": "N D *H", "v": f"C D{' 1' * i.dims}"}, sample={"unit": _STEPS[i.dims]}
+            i, shapes={**i.shapes, "x": "N D *H", "v": f"C D{' 1' * i.dims}"}, sample={"unit": slides(i.dims)}
         )
         for i in WHOLE
     ],
@@ -256,7 +256,7 @@ _THINNED = [
         values=_BY_2[i.dims],
         example=True,
         attrs={},
-        sample={"conv": {**_STEPS[i.dims]}},
+        sample={"conv": slides(i.dims)},
         shapes={"x": "N C *H+2", "w": f"K C{' 3' * i.dims}", "b": "K"},
     )
     for i in WHOLE
@@ -314,7 +314,7 @@ law(
     phase="form",
     given=[
         Instance(
-            "1d", {"x": "N C H", "w": "K C 1"}, sample={"conv": _STEPS[1]}, lower=dict.fromkeys("NCHK", 1)
+            "1d", {"x": "N C H", "w": "K C 1"}, sample={"conv": slides(1)}, lower=dict.fromkeys("NCHK", 1)
         )
     ],
     x="N C H",
@@ -352,7 +352,7 @@ law(
             f"{n}d",
             {"x": "N C *H", "w": "K C *H", "b": "K"},
             n,
-            sample={"conv": _STEPS[n]},
+            sample={"conv": slides(n)},
             lower={"C": 1, **{f"H{axis}": 1 for axis in range(n)}},
         )
         for n in (1, 2)

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from tensmith.ir.ops.product import Product
-from tensmith.rewrite.exact.products import B, W, conv, pointwise
+from tensmith.rewrite.exact.products import B, W, conv, pointwise, slides
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, floating, law, of_32_bits
 from tensmith.rewrite.match import Match
@@ -124,15 +124,7 @@ _UNITS = [
     replace(
         i,
         shapes={**i.shapes, "w": f"K C{' 1' * i.dims}", "b": "K"},
-        sample={
-            **i.sample,
-            "conv": {
-                "strides": (1,) * i.dims,
-                "pads": (0,) * (2 * i.dims),
-                "group": 1,
-                "dilations": (1,) * i.dims,
-            },
-        },
+        sample={**i.sample, "conv": slides(i.dims)},
     )
     for i in _POOLED
 ]
@@ -265,17 +257,8 @@ def _as_filters(scale: float) -> Later:
         kernel, channels = m.attrs["pool"]["kernel_shape"], m.shape(X)[1]
         share = ConstantTable((channels, 1, *kernel), lambda *_: scale, like=X)
         steps = m.attrs["pool"]["strides"] or (1,) * len(kernel)
-        total = ops.conv(
-            X,
-            share,
-            attrs={
-                "strides": steps,
-                "group": channels,
-                "pads": (0,) * (2 * len(kernel)),
-                "dilations": (1,) * len(kernel),
-            },
-        )
-        return total / float(np.prod(kernel))
+        given = {**slides(len(kernel)), "strides": steps, "group": channels}
+        return ops.conv(X, share, attrs=given) / float(np.prod(kernel))
 
     return Later(make, "conv(x, ones) / n")
 

@@ -22,6 +22,11 @@ gemm = partial(ops.gemm, attrs="gemm")
 CONV, GEMM = conv_instances(), gemm_instances()
 
 
+def slides(n: int) -> dict[str, Any]:
+    """Attributes of a convolution in n dimensions that only slides its filters: no strides, pads, groups."""
+    return {"strides": (1,) * n, "pads": (0,) * (2 * n), "dilations": (1,) * n, "group": 1}
+
+
 def pointwise(m: Match, capture: str, weights: Var) -> bool:
     """Whether a convolution is of size 1 in one group, and reads every position once."""
     attrs = m.attrs[capture]
