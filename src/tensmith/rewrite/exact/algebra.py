@@ -30,6 +30,10 @@ def varying(m: Match) -> str | None:
     return None if same else "a constant broadcasts the value"
 
 
+def _sized(m: Match) -> str | None:
+    return floating(m) if m.type(X).static is not None else "the shape is not known"
+
+
 # Signs
 
 law("neg_of_neg", ops.neg(-X), X, -X, when=floating, order=1)
@@ -66,20 +70,8 @@ family(
     [((X * Y) / Y, X, Y), ((X / Y) * Y, X, Y), (X / (X * Y), ops.reciprocal(Y), Y), (X / (X / Y), Y, X)],
     when=floating,
 )
-law(
-    "difference_with_itself",
-    X - X,
-    filled(0, X),
-    filled(1, X),
-    when=lambda m: floating(m) if m.type(X).static is not None else "the shape is not known",
-)
-law(
-    "quotient_by_itself",
-    X / X,
-    filled(1, X),
-    filled(0, X),
-    when=lambda m: floating(m) if m.type(X).static is not None else "the shape is not known",
-)
+law("difference_with_itself", X - X, filled(0, X), filled(1, X), when=_sized)
+law("quotient_by_itself", X / X, filled(1, X), filled(0, X), when=_sized)
 law("collect_opposites", (X + Y) + (X - Y), X + X, Y + Y, when=floating)
 law("difference_of_opposites", (X + Y) - (X - Y), Y + Y, X + X, when=floating)
 
@@ -223,13 +215,7 @@ law(
 )
 law("power_of_half", X**0.5, ops.sqrt(X), X * X, when=floating)
 law("power_of_minus_one", X**-1, ops.reciprocal(X), -X, when=floating)
-law(
-    "power_of_zero",
-    X**0,
-    filled(1, X),
-    filled(0, X),
-    when=lambda m: floating(m) if m.type(X).static is not None else "the shape is not known",
-)
+law("power_of_zero", X**0, filled(1, X), filled(0, X), when=_sized)
 family(
     "powers_multiplied",
     [
