@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from tensmith.rewrite.exact.reductions import LINEAR, NOT_KEPT, axes_of, reduce
@@ -65,11 +67,12 @@ law(
 )
 
 
-def _rows(m: Match) -> str | None:
+def _over(m: Match, axis: int) -> str | None:
+    """None if x by a matrix is reduced along one axis, counted from the end."""
     rank = m.type(X).rank
-    out = m.program.type(m.nodes[1].output).rank
-    axes = None if rank is None or rank < 2 or out != rank else axes_of(m, rank)
-    return None if axes == ((rank or 0) - 2,) and len(m.shape(W)) == 2 else "not over the rows"
+    axes = None if rank is None or rank < 2 else axes_of(m, rank)
+    alone = axes == ((rank or 0) + axis,) and len(m.shape(W)) == 2
+    return None if alone else f"not over the {'rows' if axis == -2 else 'columns'}"
 
 
 def _reduced_rows(kind: str, scale: float) -> Later:
@@ -101,17 +104,11 @@ family(
     "reduced_rows",
     [(reduce(k, X @ W), _reduced_rows(k, 1), _reduced_rows(k, 2)) for k in LINEAR],
     given=_of_products(-2),
-    when=_rows,
+    when=partial(_over, axis=-2),
     w="C K",
     order=30,
     says="mean(x @ w, rows) = mean(x, rows) @ w: one row is multiplied in place of all.",
 )
-
-
-def _columns(m: Match) -> str | None:
-    rank = m.type(X).rank
-    axes = None if rank is None or rank < 2 else axes_of(m, rank)
-    return None if axes == ((rank or 0) - 1,) and len(m.shape(W)) == 2 else "not over the columns"
 
 
 def _reduced_columns(kind: str) -> Later:
@@ -126,7 +123,7 @@ family(
     "reduced_columns",
     [(reduce(k, X @ W), _reduced_columns(k), X @ (_reduced_columns(k) * 2)) for k in LINEAR],
     given=_of_products(-1),
-    when=_columns,
+    when=partial(_over, axis=-1),
     w="C K",
     order=30,
     says="sum(x @ w, columns) = x @ sum(w, columns).",
