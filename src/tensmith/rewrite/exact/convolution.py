@@ -158,6 +158,8 @@ def _after(biased: bool) -> Later:
 
 
 def _worth(m: Match, first: Var, second: Var) -> str | None:
+    if not pointwise(m, "unit", V) or m.attrs["conv"]["group"] != 1:
+        return "v is not of size 1, or w has groups"
     sizes = [tuple(Poly.of(s).constant for s in m.shape(var)) for var in (first, second)]
     known = [[s for s in shape if s is not None] for shape in sizes]
     if list(map(len, known)) != list(map(len, sizes)):
@@ -166,12 +168,6 @@ def _worth(m: Match, first: Var, second: Var) -> str | None:
     before = middle * depth * math.prod(one) + filters * middle * math.prod(two)
     after = filters * depth * max(math.prod(one), math.prod(two))
     return None if after < before else f"{before} multiply-adds a position would be {after}"
-
-
-def _pointwise_after(m: Match) -> str | None:
-    if not pointwise(m, "unit", V) or m.attrs["conv"]["group"] != 1:
-        return "the second convolution is not of size 1"
-    return _worth(m, W, V)
 
 
 law(
@@ -183,7 +179,7 @@ law(
         replace(i, shapes={**i.shapes, "v": f"J K{' 1' * i.dims}", "d": "J"}, sample={"unit": slides(i.dims)})
         for i in WHOLE
     ],
-    when=_pointwise_after,
+    when=lambda m: _worth(m, W, V),
     order=33,
     says="conv(conv(x, w, b), v, d), v of size 1, = conv(x, v @ w, v @ b + d), where that is cheaper.",
 )
@@ -209,9 +205,7 @@ law(
         )
         for i in WHOLE
     ],
-    when=lambda m: (
-        _worth(m, V, W) if pointwise(m, "unit", V) and m.attrs["conv"]["group"] == 1 else "not of size 1"
-    ),
+    when=lambda m: _worth(m, V, W),
     order=33,
     says="conv(conv(x, v), w, b), v of size 1 and without bias, = conv(x, w @ v, b), where that is cheaper.",
 )
