@@ -270,10 +270,7 @@ _GEMMS = [
         "plain",
         {"x": "N C", "w": "C K", "v": "K J", "b": "K", "d": "J"},
         0,
-        {
-            "first": {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0},
-            "second": {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0},
-        },
+        {name: {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0} for name in ("first", "second")},
     )
 ]
 law(

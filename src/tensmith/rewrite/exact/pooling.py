@@ -50,7 +50,6 @@ def unpadded(m: Match) -> str | None:
 
 
 POOLS: tuple[Callable[[Term], Use], ...] = (average, ops.global_average_pool)
-_BOTH = [replace(i, sample={"pool": i.sample["pool"]}) for i in _POOLED]
 
 
 def _plain(m: Match) -> str | None:
@@ -60,7 +59,7 @@ def _plain(m: Match) -> str | None:
 family(
     "scaled_before_average",
     [(p(X * C), p(X) * C, p(X) + C) for p in POOLS],
-    given=_BOTH,
+    given=_POOLED,
     c="1 C *1",
     when=_plain,
     order=26,
@@ -69,13 +68,13 @@ family(
 family(
     "shifted_before_average",
     [line for p in POOLS for line in ((p(X + C), p(X) + C, p(X) - C), (p(X - C), p(X) - C, p(X) + C))],
-    given=_BOTH,
+    given=_POOLED,
     c="1 C *1",
     when=_plain,
     order=26,
     says="average(x + c) = average(x) + c, c one number a channel.",
 )
-family("negative_before_average", [(p(-X), -p(X), p(X)) for p in POOLS], given=_BOTH, when=_plain, order=26)
+family("negative_before_average", [(p(-X), -p(X), p(X)) for p in POOLS], given=_POOLED, when=_plain, order=26)
 family(
     "shifted_before_max",
     [(largest(X + C), largest(X) + C, largest(X) - C), (largest(X - C), largest(X) - C, largest(X) + C)],

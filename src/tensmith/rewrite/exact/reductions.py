@@ -7,6 +7,7 @@ of numbers is in the phase "fold".
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -130,12 +131,7 @@ law(
     reduce("reduce_mean", X + C),
     reduce("reduce_mean", X) + C,
     reduce("reduce_mean", X) - C,
-    given=[
-        Instance(
-            i.name, i.shapes, sample=i.sample, values=i.values, example=True, lower=dict.fromkeys("NCH", 1)
-        )
-        for i in _CUBE
-    ],
+    given=[replace(i, lower=dict.fromkeys("NCH", 1)) for i in _CUBE],
     c="",
     when=lambda m: known(m) or _whole(m),
     order=46,
