@@ -22,7 +22,8 @@ OFFSET = SHIFT - MEAN * FACTOR
 SAMPLE = {"bn": {"epsilon": 2.0**-17}}
 
 
-def _statistics(size: str) -> dict[str, Any]:
+def statistics(size: str) -> dict[str, Any]:
+    """The shapes of what a batch norm reads beside x."""
     return dict.fromkeys(("scale", "shift", "mean", "variance"), size)
 
 
@@ -42,12 +43,12 @@ law("batch_norm_into_conv",
     batch_norm(conv(X, W, B)),
     conv(X, W * along(FACTOR, 0, W), (B - MEAN) * FACTOR + SHIFT),
     conv(X, W * along(FACTOR, 0, W), (B - SCALE) * FACTOR + SHIFT),
-    given=conv_instances((1, 2, 3), **_statistics("G*K")), sample=SAMPLE, order=20)  # fmt: skip
+    given=conv_instances((1, 2, 3), **statistics("G*K")), sample=SAMPLE, order=20)  # fmt: skip
 law("batch_norm_into_gemm",
     batch_norm(gemm(X, W, B)),
     gemm(X, W * _turned(FACTOR, along(FACTOR, 0, W)), (B - MEAN) * FACTOR + SHIFT),
     gemm(X, W * _turned(FACTOR, along(FACTOR, 0, W)), (B - SCALE) * FACTOR + SHIFT),
-    given=gemm_instances(**_statistics("K")), sample=SAMPLE, order=22)  # fmt: skip
+    given=gemm_instances(**statistics("K")), sample=SAMPLE, order=22)  # fmt: skip
 
 # Before it: the factor scales what each filter reads of a channel; what the shift adds goes into the bias.
 
@@ -72,7 +73,7 @@ law("batch_norm_before_conv",
     conv(batch_norm(X), W, B),
     conv(X, W * along(FACTOR, 1, W), B + _seen(ops.sub)),
     conv(X, W * along(FACTOR, 1, W), B + _seen(ops.add)),
-    given=conv_instances((1, 2), grouped=False, padded=False, **_statistics("C")),
+    given=conv_instances((1, 2), grouped=False, padded=False, **statistics("C")),
     when=_unpadded, sample=SAMPLE, order=21,
     says="conv(batch_normalization(x), w, b) = conv(x, w * f, b + sum(w * (shift - mean * f))), without "
          "padding, which would put zeros where the batch norm puts `shift`.")  # fmt: skip
@@ -81,5 +82,5 @@ law("batch_norm_before_gemm",
     gemm(X, W * _turned(along(FACTOR, 0, W), FACTOR), B + _turned(OFFSET @ W, W @ OFFSET)),
     gemm(X, W * _turned(along(FACTOR, 0, W), FACTOR),
          B + _turned((SHIFT - MEAN) @ W, W @ (SHIFT - MEAN))),
-    given=gemm_instances(**_statistics("C")), sample=SAMPLE, order=22,
+    given=gemm_instances(**statistics("C")), sample=SAMPLE, order=22,
     says="batch_normalization(x) @ w + b = x @ (f * w) + b + (shift - mean * f) @ w.")  # fmt: skip

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tensmith.rewrite.exact.batch_norm import FACTOR, MEAN, SAMPLE, SHIFT, batch_norm, statistics
 from tensmith.rewrite.exact.products import B, W, X, alike, sign_laws
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.right_sides import along, flat
-from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
+from tensmith.rewrite.term import Term, Use, Var, ops
 
 V, C = Var("v", static=True), Var("c", static=True)
 
@@ -75,28 +76,13 @@ law(
 )
 
 
-def _batch_norm_into_deconv(wrong: bool) -> Later:
-    def make(m: Bindings) -> Term:
-        scale, shift, mean, variance = (
-            Var(name, static=True) for name in ("scale", "shift", "mean", "variance")
-        )
-        factor = scale / ops.sqrt(variance + m.attrs["bn"]["epsilon"])
-        bias = (B - (shift if wrong else mean)) * factor + shift if m.has(B) else shift - mean * factor
-        return ops.conv_transpose(X, W * along(factor, 1, W), bias, attrs=m.attrs["deconv"])
-
-    return Later(make, "conv_transpose(x, w * f, (b - mean) * f + shift)")
-
-
-_STATISTICS = dict.fromkeys(("scale", "shift", "mean", "variance"), "K")
 law(
     "batch_norm_into_deconv",
-    ops.batch_normalization(deconv(X, W, B), *(Var(name, static=True) for name in _STATISTICS), attrs="bn"),
-    _batch_norm_into_deconv(False),
-    _batch_norm_into_deconv(True),
+    batch_norm(deconv(X, W, B)),
+    deconv(X, W * along(FACTOR, 1, W), (B - MEAN) * FACTOR + SHIFT),
+    deconv(X, W * along(FACTOR, 1, W), (B - SHIFT) * FACTOR + SHIFT),
     order=20,
-    given=[
-        replace(i, shapes={**i.shapes, **_STATISTICS}, sample={**i.sample, "bn": {"epsilon": 2.0**-17}})
-        for i in DECONV
-    ],
+    given=[replace(i, shapes={**i.shapes, **statistics("K")}) for i in DECONV],
+    sample=SAMPLE,
     when=lambda m: None if m.attrs["deconv"]["group"] == 1 else "it has groups",
 )

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from tensmith.ir.ops.product import Product
+from tensmith.rewrite.exact.batch_norm import SAMPLE, batch_norm, statistics
 from tensmith.rewrite.exact.products import B, W, conv, pointwise, slides
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, floating, law, of_32_bits
@@ -148,26 +149,11 @@ for _name, _pool, _given in (
         order=25,
         says="average(conv(x, w, b)) = conv(average(x), w, b), w of size 1: few positions are convolved.",
     )
-_STATISTICS = ("scale", "shift", "mean", "variance")
-_NORM = [Var(name, static=True) for name in _STATISTICS]
 family(
     "average_of_batch_norm",
-    [
-        (
-            p(ops.batch_normalization(X, *_NORM, attrs="norm")),
-            ops.batch_normalization(p(X), *_NORM, attrs="norm"),
-            ops.batch_normalization(-p(X), *_NORM, attrs="norm"),
-        )
-        for p in POOLS
-    ],
-    given=[
-        replace(
-            i,
-            shapes={**i.shapes, **dict.fromkeys(_STATISTICS, "C")},
-            sample={**i.sample, "norm": {"epsilon": 2.0**-10}},
-        )
-        for i in _POOLED
-    ],
+    [(p(batch_norm(X)), batch_norm(p(X)), batch_norm(-p(X))) for p in POOLS],
+    given=[replace(i, shapes={**i.shapes, **statistics("C")}) for i in _POOLED],
+    sample=SAMPLE,
     when=_plain,
     order=25,
 )
