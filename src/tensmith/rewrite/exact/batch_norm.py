@@ -17,9 +17,9 @@ from tensmith.rewrite.term import Later, Term, Use, Var, ops
 SCALE, SHIFT = Var("scale", static=True), Var("shift", static=True)
 MEAN, VARIANCE = Var("mean", static=True), Var("variance", static=True)
 # What a batch norm multiplies by, one number a channel.
-FACTOR = SCALE / ops.sqrt(VARIANCE + attribute("bn", "epsilon"))
+FACTOR = SCALE / ops.sqrt(VARIANCE + attribute("norm", "epsilon"))
 OFFSET = SHIFT - MEAN * FACTOR
-SAMPLE = {"bn": {"epsilon": 2.0**-17}}
+SAMPLE = {"norm": {"epsilon": 2.0**-17}}
 
 
 def statistics(size: str) -> dict[str, Any]:
@@ -27,9 +27,9 @@ def statistics(size: str) -> dict[str, Any]:
     return dict.fromkeys(("scale", "shift", "mean", "variance"), size)
 
 
-def batch_norm(x: Term) -> Use:
+def batch(x: Term, scale: Term = SCALE, shift: Term = SHIFT, mean: Term = MEAN) -> Use:
     """A batch norm with constant statistics."""
-    return ops.batch_normalization(x, SCALE, SHIFT, MEAN, VARIANCE, attrs="bn")
+    return ops.batch_normalization(x, scale, shift, mean, VARIANCE, attrs="norm")
 
 
 def _turned(row: Term, column: Term) -> Later:
@@ -40,12 +40,12 @@ def _turned(row: Term, column: Term) -> Later:
 # After it: the factor goes into the weights, the rest into the bias (Jacob et al. 2018, section 3.2).
 
 law("batch_norm_into_conv",
-    batch_norm(conv(X, W, B)),
+    batch(conv(X, W, B)),
     conv(X, W * along(FACTOR, 0, W), (B - MEAN) * FACTOR + SHIFT),
     conv(X, W * along(FACTOR, 0, W), (B - SCALE) * FACTOR + SHIFT),
     given=conv_instances((1, 2, 3), **statistics("G*K")), sample=SAMPLE, order=20)  # fmt: skip
 law("batch_norm_into_gemm",
-    batch_norm(gemm(X, W, B)),
+    batch(gemm(X, W, B)),
     gemm(X, W * _turned(FACTOR, along(FACTOR, 0, W)), (B - MEAN) * FACTOR + SHIFT),
     gemm(X, W * _turned(FACTOR, along(FACTOR, 0, W)), (B - SCALE) * FACTOR + SHIFT),
     given=gemm_instances(**statistics("K")), sample=SAMPLE, order=22)  # fmt: skip
@@ -70,7 +70,7 @@ def _unpadded(m: Match) -> str | None:
 
 
 law("batch_norm_before_conv",
-    conv(batch_norm(X), W, B),
+    conv(batch(X), W, B),
     conv(X, W * along(FACTOR, 1, W), B + _seen(ops.sub)),
     conv(X, W * along(FACTOR, 1, W), B + _seen(ops.add)),
     given=conv_instances((1, 2), grouped=False, padded=False, **statistics("C")),
@@ -78,7 +78,7 @@ law("batch_norm_before_conv",
     says="conv(batch_normalization(x), w, b) = conv(x, w * f, b + sum(w * (shift - mean * f))), without "
          "padding, which would put zeros where the batch norm puts `shift`.")  # fmt: skip
 law("batch_norm_before_gemm",
-    gemm(batch_norm(X), W, B),
+    gemm(batch(X), W, B),
     gemm(X, W * _turned(along(FACTOR, 0, W), FACTOR), B + _turned(OFFSET @ W, W @ OFFSET)),
     gemm(X, W * _turned(along(FACTOR, 0, W), FACTOR),
          B + _turned((SHIFT - MEAN) @ W, W @ (SHIFT - MEAN))),

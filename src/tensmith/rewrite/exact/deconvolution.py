@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensmith.rewrite.exact.batch_norm import FACTOR, MEAN, SAMPLE, SHIFT, batch_norm, statistics
+from tensmith.rewrite.exact.batch_norm import FACTOR, MEAN, SAMPLE, SHIFT, batch, statistics
 from tensmith.rewrite.exact.products import B, W, X, alike, sign_laws
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, law
@@ -78,7 +78,7 @@ law(
 
 law(
     "batch_norm_into_deconv",
-    batch_norm(deconv(X, W, B)),
+    batch(deconv(X, W, B)),
     deconv(X, W * along(FACTOR, 1, W), (B - MEAN) * FACTOR + SHIFT),
     deconv(X, W * along(FACTOR, 1, W), (B - SHIFT) * FACTOR + SHIFT),
     order=20,

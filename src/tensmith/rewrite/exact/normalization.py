@@ -13,6 +13,7 @@ import numpy as np
 
 from tensmith.ir.ops.elementwise import single
 from tensmith.ir.ops.shared import normal_axis
+from tensmith.rewrite.exact.batch_norm import MEAN, SCALE, SHIFT, batch
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
@@ -21,8 +22,6 @@ from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 
 X = Var("x")
 G, B, C = Var("g", static=True), Var("b", static=True, optional=True), Var("c", static=True)
-SCALE, SHIFT = Var("scale", static=True), Var("shift", static=True)
-MEAN, VARIANCE = Var("mean", static=True), Var("variance", static=True)
 
 # Softmax
 
@@ -274,11 +273,6 @@ _IMAGES = [
     )
     for n in (1, 2)
 ]
-
-
-def batch(x: Term, scale: Term = SCALE, shift: Term = SHIFT, mean: Term = MEAN) -> Use:
-    """A batch norm with constant statistics."""
-    return ops.batch_normalization(x, scale, shift, mean, VARIANCE, attrs="norm")
 
 
 def instance(x: Term, scale: Term = SCALE, shift: Term = SHIFT) -> Use:

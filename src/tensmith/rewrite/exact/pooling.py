@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from tensmith.ir.ops.product import Product
-from tensmith.rewrite.exact.batch_norm import SAMPLE, batch_norm, statistics
+from tensmith.rewrite.exact.batch_norm import SAMPLE, batch, statistics
 from tensmith.rewrite.exact.products import B, W, conv, pointwise, slides
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, floating, law, of_32_bits
@@ -151,7 +151,7 @@ for _name, _pool, _given in (
     )
 family(
     "average_of_batch_norm",
-    [(p(batch_norm(X)), batch_norm(p(X)), batch_norm(-p(X))) for p in POOLS],
+    [(p(batch(X)), batch(p(X)), batch(-p(X))) for p in POOLS],
     given=[replace(i, shapes={**i.shapes, **statistics("C")}) for i in _POOLED],
     sample=SAMPLE,
     when=_plain,
