@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, Union
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, Union
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from tensmith.formula.expr import Scalar, compute
 from tensmith.formula.poly import Dim
 from tensmith.ir.op import Attrs
 
+Told = ParamSpec("Told")
 Term: TypeAlias = Union["Var", "Const", "Number", "ConstantTable", "Use", "Later", "AnyElementwise", None]
 
 
@@ -75,6 +76,19 @@ class Later(Algebra):
 
     make: Callable[[Bindings], Term]
     text: str
+
+
+def later(text: str) -> Callable[[Callable[Concatenate[Bindings, Told], Term]], Callable[Told, Later]]:
+    """Of a function that makes a part, from bindings and what a law tells it, one that gives the `Later` for
+    what it is told; of that the text may name some by number, as {0}."""
+
+    def register(make: Callable[Concatenate[Bindings, Told], Term]) -> Callable[Told, Later]:
+        def of(*told: Told.args, **more: Told.kwargs) -> Later:
+            return Later(lambda m: make(m, *told, **more), text.format(*told))
+
+        return of
+
+    return register
 
 
 @dataclass(frozen=True, eq=False)

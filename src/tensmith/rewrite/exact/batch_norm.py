@@ -12,7 +12,7 @@ from tensmith.rewrite.given import conv_instances, gemm_instances
 from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.right_sides import along, attribute
-from tensmith.rewrite.term import Later, Term, Use, Var, ops
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, later, ops
 
 SCALE, SHIFT = Var("scale", static=True), Var("shift", static=True)
 MEAN, VARIANCE = Var("mean", static=True), Var("variance", static=True)
@@ -53,15 +53,12 @@ law("batch_norm_into_gemm",
 # Before it: the factor scales what each filter reads of a channel; what the shift adds goes into the bias.
 
 
-def _seen(offset: Callable[..., Use]) -> Later:
+@later("sum(w * (shift - mean * f))")
+def _seen(m: Bindings, offset: Callable[..., Use]) -> Term:
     """What an offset of each channel adds to each filter's sum."""
-
-    def make(m: Match) -> Term:
-        rest = np.arange(1, len(m.shape(W)), dtype=np.int64)
-        shift = along(offset(SHIFT, MEAN * FACTOR), 1, W)
-        return ops.reduce_sum(W * shift, rest, attrs={"keepdims": 0})
-
-    return Later(make, "sum(w * (shift - mean * f))")  # type: ignore[arg-type]
+    rest = np.arange(1, len(m.shape(W)), dtype=np.int64)
+    shift = along(offset(SHIFT, MEAN * FACTOR), 1, W)
+    return ops.reduce_sum(W * shift, rest, attrs={"keepdims": 0})
 
 
 def _unpadded(m: Match) -> str | None:

@@ -32,7 +32,7 @@ from tensmith.rewrite.given import Instance, conv_instances
 from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.right_sides import along, join
-from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, later, ops
 
 Y, V, C, D = Var("y"), Var("v", static=True), Var("c", static=True), Var("d", static=True, optional=True)
 WHOLE = conv_instances((1, 2), grouped=False)
@@ -146,15 +146,12 @@ def _matrix(weights: Var) -> Later:
     return Later(lambda m: ops.reshape(weights, np.array([0, -1])), weights.name)
 
 
-def _after(biased: bool) -> Later:
+@later("conv(x, v @ w, v @ b + d)")
+def _after(m: Bindings, biased: bool) -> Term:
     """conv(x, w, b), then the pointwise v with bias d: the filters mixed."""
-
-    def make(m: Bindings) -> Term:
-        filters = ops.einsum(_matrix(V), W, attrs={"equation": _mixed(m, "v", len(m.shape(W)))})
-        seen = ops.matmul(_matrix(V), B)
-        return ops.conv(X, filters, (seen + D if m.has(B) else D) if biased else D, attrs=m.attrs["conv"])
-
-    return Later(make, "conv(x, v @ w, v @ b + d)")
+    filters = ops.einsum(_matrix(V), W, attrs={"equation": _mixed(m, "v", len(m.shape(W)))})
+    seen = ops.matmul(_matrix(V), B)
+    return ops.conv(X, filters, (seen + D if m.has(B) else D) if biased else D, attrs=m.attrs["conv"])
 
 
 def _worth(m: Match, first: Var, second: Var) -> str | None:
@@ -185,13 +182,11 @@ law(
 )
 
 
-def _before(turned: bool) -> Later:
-    def make(m: Bindings) -> Term:
-        equation = _mixed(m, "w", len(m.shape(W)))
-        filters = ops.einsum(W, _matrix(V), attrs={"equation": equation})
-        return ops.conv(X, -filters if turned else filters, B, attrs=m.attrs["conv"])
-
-    return Later(make, "conv(x, w @ v, b)")
+@later("conv(x, w @ v, b)")
+def _before(m: Bindings, turned: bool) -> Term:
+    equation = _mixed(m, "w", len(m.shape(W)))
+    filters = ops.einsum(W, _matrix(V), attrs={"equation": equation})
+    return ops.conv(X, -filters if turned else filters, B, attrs=m.attrs["conv"])
 
 
 law(
@@ -225,14 +220,12 @@ def _steps(m: Bindings) -> tuple[int, ...] | None:
     return tuple(found.get(axis, (0, 0, 1))[2] for axis in range(2, rank))
 
 
-def _strided(off: int) -> Later:
-    def make(m: Bindings) -> Term:
-        attrs, steps = m.attrs["conv"], _steps(m)
-        assert steps is not None
-        now = attrs["strides"] or (1,) * len(steps)
-        return ops.conv(X, W, B, attrs={**attrs, "strides": tuple(a * (b + off) for a, b in zip(now, steps))})
-
-    return Later(make, "conv(x, w, b, stride s)")
+@later("conv(x, w, b, stride s)")
+def _strided(m: Bindings, off: int) -> Term:
+    attrs, steps = m.attrs["conv"], _steps(m)
+    assert steps is not None
+    now = attrs["strides"] or (1,) * len(steps)
+    return ops.conv(X, W, B, attrs={**attrs, "strides": tuple(a * (b + off) for a, b in zip(now, steps))})
 
 
 _BY_2: Mapping[int, Any] = {
@@ -292,12 +285,10 @@ law(
 # As matrix products
 
 
-def _rows(number: float) -> Later:
-    def make(m: Bindings) -> Term:
-        product = ops.matmul(_matrix(W), ops.reshape(X, np.array([0, 0, -1])))
-        return product if number == 1 else product * number
-
-    return Later(make, "w @ x")
+@later("w @ x")
+def _rows(m: Bindings, number: float) -> Term:
+    product = ops.matmul(_matrix(W), ops.reshape(X, np.array([0, 0, -1])))
+    return product if number == 1 else product * number
 
 
 law(
@@ -324,15 +315,13 @@ def _covers(m: Match) -> str | None:
     return None if plain and whole else "the filters do not cover the whole image"
 
 
-def _covering(keep: bool) -> Later:
-    def make(m: Bindings) -> Term:
-        # [N, C, *H] and [K, C, *H] as matrices; a product, and ones for the image's axes.
-        n = len(m.shape(W)) - 2
-        product = ops.gemm(ops.flatten(X), ops.flatten(W), B, attrs={"transB": 1})
-        unit = ops.unsqueeze(product, np.arange(2, 2 + n))
-        return unit if keep else unit * 2
-
-    return Later(make, "flatten(x) @ flatten(w)")
+@later("flatten(x) @ flatten(w)")
+def _covering(m: Bindings, keep: bool) -> Term:
+    # [N, C, *H] and [K, C, *H] as matrices; a product, and ones for the image's axes.
+    n = len(m.shape(W)) - 2
+    product = ops.gemm(ops.flatten(X), ops.flatten(W), B, attrs={"transB": 1})
+    unit = ops.unsqueeze(product, np.arange(2, 2 + n))
+    return unit if keep else unit * 2
 
 
 law(

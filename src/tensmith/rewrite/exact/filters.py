@@ -13,19 +13,16 @@ from tensmith.rewrite.exact.products import B, W, X, conv
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
-from tensmith.rewrite.term import Bindings, ConstantTable, Later, Term, Use, Var, ops
+from tensmith.rewrite.term import Bindings, ConstantTable, Term, Use, Var, later, ops
 
 V = Var("v", static=True)
 
 
-def _grown(weights: Var) -> Later:
+@later("pad({0.name})")
+def _grown(m: Bindings, weights: Var) -> Term:
     """Filters of size 1 in the middle of zeros, as large as others."""
-
-    def make(m: Bindings) -> Term:
-        n = len(m.shape(W)) - 2
-        return ops.pad(weights, np.array([0, 0, *(1,) * n] * 2))
-
-    return Later(make, f"pad({weights.name})")
+    n = len(m.shape(W)) - 2
+    return ops.pad(weights, np.array([0, 0, *(1,) * n] * 2))
 
 
 def _by_one(m: Match) -> str | None:
@@ -41,10 +38,9 @@ def _by_one(m: Match) -> str | None:
     return None if same and fits and plain and one and attrs["group"] == 1 else "not of sizes 3 and 1, alike"
 
 
-def _with_unit(sign: Callable[[Term, Term], Use]) -> Later:
-    return Later(
-        lambda m: ops.conv(X, sign(W, _grown(V)), B, attrs=m.attrs["conv"]), "conv(x, w + pad(v), b)"
-    )
+@later("conv(x, w + pad(v), b)")
+def _with_unit(m: Bindings, sign: Callable[[Term, Term], Use]) -> Term:
+    return ops.conv(X, sign(W, _grown(V)), B, attrs=m.attrs["conv"])
 
 
 _THREES = [
@@ -101,10 +97,9 @@ def _skips(m: Match) -> str | None:
     )
 
 
-def _with_skip(number: float) -> Later:
-    return Later(
-        lambda m: ops.conv(X, W + _identity(m, number), B, attrs=m.attrs["conv"]), "conv(x, w + identity, b)"
-    )
+@later("conv(x, w + identity, b)")
+def _with_skip(m: Bindings, number: float) -> Term:
+    return ops.conv(X, W + _identity(m, number), B, attrs=m.attrs["conv"])
 
 
 law(
@@ -148,15 +143,13 @@ def _rim(m: Match) -> str | None:
     return None if wide and attrs["pads"] else "the padding is narrower than the rim"
 
 
-def _without_rim(off: int) -> Later:
-    def make(m: Bindings) -> Term:
-        n, attrs = len(m.shape(W)) - 2, m.attrs["conv"]
-        ends, axes = np.full(n, -1), np.arange(2, 2 + n)
-        pads = tuple(p - d + off for p, d in zip(attrs["pads"], 2 * (attrs["dilations"] or (1,) * n)))
-        given = {**attrs, "pads": pads, "kernel_shape": None}
-        return ops.conv(X, ops.slice(W, np.full(n, 1), ends, axes), B, attrs=given)
-
-    return Later(make, "conv(x, w[1:-1], b)")
+@later("conv(x, w[1:-1], b)")
+def _without_rim(m: Bindings, off: int) -> Term:
+    n, attrs = len(m.shape(W)) - 2, m.attrs["conv"]
+    ends, axes = np.full(n, -1), np.arange(2, 2 + n)
+    pads = tuple(p - d + off for p, d in zip(attrs["pads"], 2 * (attrs["dilations"] or (1,) * n)))
+    given = {**attrs, "pads": pads, "kernel_shape": None}
+    return ops.conv(X, ops.slice(W, np.full(n, 1), ends, axes), B, attrs=given)
 
 
 def _cored(n: int) -> Callable[..., Expr]:

@@ -17,7 +17,7 @@ from tensmith.rewrite.exact.shortcut import cuts, slice_operands
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, law
 from tensmith.rewrite.match import Match
-from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, later, ops
 
 X, Y, Z = Var("x"), Var("y"), Var("z")
 C = Poly.symbol("C")
@@ -110,18 +110,16 @@ def _right(m: Match) -> str | None:
     )
 
 
-def _part(which: Var, off: int = 0) -> Later:
-    def make(m: Bindings) -> Term:
-        axis = _axis(m, "join")[0]
-        found = _bounds(m, _CUT, axis)
-        assert found is not None
-        before = m.shape(X)[axis] if which is Y else 0
-        last = found[1] if isinstance(m, Case) else min(found[1], m.shape(X)[axis] + m.shape(Y)[axis])
-        sizes = [[simplify_dim(Poly.of(bound) - before + off)] for bound in (found[0], last)]
-        starts, ends = (np.array(s, dtype=object if isinstance(s[0], Poly) else np.int64) for s in sizes)
-        return ops.slice(which, starts, ends, np.array([axis]), np.array([1]))
-
-    return Later(make, f"{which.name}[cut]")
+@later("{0.name}[cut]")
+def _part(m: Bindings, which: Var, off: int = 0) -> Term:
+    axis = _axis(m, "join")[0]
+    found = _bounds(m, _CUT, axis)
+    assert found is not None
+    before = m.shape(X)[axis] if which is Y else 0
+    last = found[1] if isinstance(m, Case) else min(found[1], m.shape(X)[axis] + m.shape(Y)[axis])
+    sizes = [[simplify_dim(Poly.of(bound) - before + off)] for bound in (found[0], last)]
+    starts, ends = (np.array(s, dtype=object if isinstance(s[0], Poly) else np.int64) for s in sizes)
+    return ops.slice(which, starts, ends, np.array([axis]), np.array([1]))
 
 
 _A, _B = Poly.symbol("a"), Poly.symbol("b")
@@ -178,17 +176,15 @@ def _touching(m: Match) -> tuple[int, int, int] | None:
     return (axis, int(start), min(int(end), size)) if inside else None
 
 
-def _whole(off: int) -> Later:
-    def make(m: Bindings) -> Term:
-        if not isinstance(m, Match):
-            starts, ends = np.array([_A]), np.array([_A + _B + C - off])
-            return ops.slice(X, starts, ends, np.array([1]), np.array([1]))
-        found = _touching(m)
-        assert found is not None
-        axis, start, end = found
-        return ops.slice(X, np.array([start]), np.array([end]), np.array([axis]), np.array([1]))
-
-    return Later(make, "x[a:c]")
+@later("x[a:c]")
+def _whole(m: Bindings, off: int) -> Term:
+    if not isinstance(m, Match):
+        starts, ends = np.array([_A]), np.array([_A + _B + C - off])
+        return ops.slice(X, starts, ends, np.array([1]), np.array([1]))
+    found = _touching(m)
+    assert found is not None
+    axis, start, end = found
+    return ops.slice(X, np.array([start]), np.array([end]), np.array([axis]), np.array([1]))
 
 
 def _named(prefix: str, start: Poly, end: Poly) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.right_sides import at_once, shaped
-from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, later, ops
 
 X = Var("x")
 lower: Any = partial(law, phase="lower", order=20)
@@ -86,9 +86,11 @@ for _name, _left, _made, _image in (
 SCALE, SHIFT = Var("scale"), Var("shift")
 
 
-def _rows(m: Bindings, groups: Dim, shift: Term) -> Use:
-    """A row for each group of channels, normalized; then a scale and a bias a channel."""
+@later("layer_normalization(rows) * scale + {0.name}")
+def _rows(m: Bindings, shift: Var) -> Use:
+    """A row for each group of channels, or each channel, normalized; then a scale and a bias a channel."""
     batch, channels, *space = m.shape(X)
+    groups = m.attrs["norm"].get("num_groups", channels)
     positions, attrs = product(space), {"epsilon": m.attrs["norm"]["epsilon"]}
     rows = shaped(X, (batch, groups, quotient([channels], [groups]) * positions))
     normal = ops.layer_normalization(rows, np.ones(1, np.float32), attrs=attrs)
@@ -113,8 +115,8 @@ def _images(channels: str, **attrs: Any) -> list[Instance]:
 lower(
     "instance_norm_as_rows",
     ops.instance_normalization(X, SCALE, SHIFT, attrs="norm"),
-    Later(lambda m: _rows(m, m.shape(X)[1], SHIFT), "layer_normalization(rows) * scale + shift"),
-    Later(lambda m: _rows(m, m.shape(X)[1], SCALE), "layer_normalization(rows) * scale + scale"),
+    _rows(SHIFT),
+    _rows(SCALE),
     given=_images("C"),
     when=lambda m: _whole(m) or _single(m),
     says="An instance norm is a layer norm of each channel's row, then a scale and a bias a channel.",
@@ -122,12 +124,8 @@ lower(
 lower(
     "group_norm_as_rows",
     ops.group_normalization(X, SCALE, SHIFT, attrs="norm"),
-    Later(
-        lambda m: _rows(m, m.attrs["norm"]["num_groups"], SHIFT), "layer_normalization(rows) * scale + shift"
-    ),
-    Later(
-        lambda m: _rows(m, m.attrs["norm"]["num_groups"], SCALE), "layer_normalization(rows) * scale + scale"
-    ),
+    _rows(SHIFT),
+    _rows(SCALE),
     given=_images("G*C", num_groups=Poly.symbol("G")),
     when=lambda m: _whole(m) or _single(m),
     says="A group norm is a layer norm of each group's row, then a scale and a bias a channel.",

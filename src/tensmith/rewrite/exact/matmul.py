@@ -15,7 +15,7 @@ from tensmith.rewrite.law import floating, law, lemma
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.right_sides import along, attribute
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
-from tensmith.rewrite.term import Later, Var, ops
+from tensmith.rewrite.term import Bindings, Term, Var, later, ops
 from tensmith.rewrite.values import owned
 
 Y, V, C = Var("y"), Var("v", static=True), Var("c", static=True)
@@ -108,12 +108,10 @@ def _something_to_scale(m: Match) -> str | None:
     return None if attrs["alpha"] != 1 or attrs["beta"] != 1 else ""
 
 
-def _scaled(weights: str, bias: str) -> Later:
+@later("x @ (alpha * w) + beta * b")
+def _scaled(m: Bindings, weights: str, bias: str) -> Term:
     scaled = W * attribute("gemm", weights), B * attribute("gemm", bias)
-    plain = {"alpha": 1.0, "beta": 1.0}
-    return Later(
-        lambda m: ops.gemm(X, *scaled, attrs={**m.attrs["gemm"], **plain}), "x @ (alpha * w) + beta * b"
-    )
+    return ops.gemm(X, *scaled, attrs={**m.attrs["gemm"], "alpha": 1.0, "beta": 1.0})
 
 
 law("plain_gemm", gemm(X, W, B), _scaled("alpha", "beta"), _scaled("beta", "alpha"),

@@ -17,7 +17,7 @@ from tensmith.rewrite.given import Instance, matmul_instances
 from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.right_sides import along, everywhere, flat, join
-from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, later, ops
 
 X, Y, Z, V, U = Var("x"), Var("y"), Var("z"), Var("v", static=True), Var("u", static=True)
 C, D = Var("c", static=True), Var("d", static=True)
@@ -213,14 +213,11 @@ law(
 # gemm
 
 
-def _side(operation: Callable[[Term, Term], Use], column: bool) -> Later:
+@later("w scaled by c")
+def _side(m: Bindings, operation: Callable[[Term, Term], Use], column: bool) -> Term:
     """W scaled by c, along its columns or its rows, whichever way round it lies."""
-
-    def make(m: Bindings) -> Term:
-        axis = 1 if column != bool(m.attrs["gemm"]["transB"]) else 0
-        return operation(W, along(C, axis, W))
-
-    return Later(make, "w scaled by c")
+    axis = 1 if column != bool(m.attrs["gemm"]["transB"]) else 0
+    return operation(W, along(C, axis, W))
 
 
 family(
@@ -356,13 +353,11 @@ def _alive(m: Bindings) -> Dim:
     return len(value) - _dead(value)
 
 
-def _first(x: Term, axis: int, off: int = 0) -> Later:
-    def make(m: Bindings) -> Term:
-        end = _alive(m) - off
-        ends = np.array([end], dtype=object if isinstance(end, Poly) else np.int64)
-        return ops.slice(x, np.array([0]), ends, np.array([axis]))
-
-    return Later(make, "the first")
+@later("the first")
+def _first(m: Bindings, x: Term, axis: int, off: int = 0) -> Term:
+    end = _alive(m) - off
+    ends = np.array([end], dtype=object if isinstance(end, Poly) else np.int64)
+    return ops.slice(x, np.array([0]), ends, np.array([axis]))
 
 
 law(

@@ -17,7 +17,7 @@ from tensmith.rewrite.exact.products import B, W, X, conv
 from tensmith.rewrite.given import Instance, conv_instances
 from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
-from tensmith.rewrite.term import Bindings, Later, Use, Var, ops
+from tensmith.rewrite.term import Bindings, Use, Var, later, ops
 from tensmith.rewrite.values import uniform
 
 PADS, FILL, AXES = Var("pads"), Var("fill", optional=True), Var("axes", optional=True)
@@ -76,14 +76,12 @@ def _into_conv(m: Match) -> str | None:
     return _spatial(m, len(m.shape(W)))
 
 
-def _padding_conv(turned: bool) -> Later:
-    def make(m: Bindings) -> Use:
-        attrs = dict(m.attrs["conv"])
-        if attrs.get("auto_pad") == "VALID":
-            attrs |= {"auto_pad": "NOTSET", "pads": None}
-        return ops.conv(X, W, B, attrs=_widened(m, attrs, len(m.shape(W)), turned))
-
-    return Later(make, "conv(x, w, b)")
+@later("conv(x, w, b)")
+def _padding_conv(m: Bindings, turned: bool) -> Use:
+    attrs = dict(m.attrs["conv"])
+    if attrs.get("auto_pad") == "VALID":
+        attrs |= {"auto_pad": "NOTSET", "pads": None}
+    return ops.conv(X, W, B, attrs=_widened(m, attrs, len(m.shape(W)), turned))
 
 
 law("pad_into_conv", conv(PADDED, W, B), _padding_conv(False), _padding_conv(True),
@@ -105,12 +103,10 @@ def _into_pool(m: Match) -> str | None:
     return reason
 
 
-def _padding_pool(count: int) -> Later:
-    def make(m: Bindings) -> Use:
-        attrs = _widened(m, m.attrs["pool"], len(m.shape(X)))
-        return ops.average_pool(X, attrs={**attrs, "count_include_pad": count})
-
-    return Later(make, "average_pool(x)")
+@later("average_pool(x)")
+def _padding_pool(m: Bindings, count: int) -> Use:
+    attrs = _widened(m, m.attrs["pool"], len(m.shape(X)))
+    return ops.average_pool(X, attrs={**attrs, "count_include_pad": count})
 
 
 def _window(n: int) -> Instance:

@@ -17,7 +17,7 @@ from tensmith.rewrite.exact.products import B, W, conv, pointwise, slides
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, floating, law, of_32_bits
 from tensmith.rewrite.match import Match
-from tensmith.rewrite.term import Bindings, ConstantTable, Later, Term, Use, Var, ops
+from tensmith.rewrite.term import Bindings, ConstantTable, Later, Term, Use, Var, later, ops
 
 X, AXES, C = Var("x"), Var("axes"), Var("c", static=True)
 IMAGES = [Instance(f"{n}d", {"x": "N C *H+1"}, n) for n in (1, 2)]
@@ -180,13 +180,11 @@ _of_one(
 )
 
 
-def _strided(off: int) -> Later:
-    def make(m: Bindings) -> Term:
-        n = len(m.shape(X)) - 2
-        steps = np.array(m.attrs["pool"]["strides"] or (1,) * n) + off
-        return ops.slice(X, np.zeros(n, np.int64), np.full(n, 2**63 - 1), np.arange(2, 2 + n), steps)
-
-    return Later(make, "x[:, :, ::s]")
+@later("x[:, :, ::s]")
+def _strided(m: Bindings, off: int) -> Term:
+    n = len(m.shape(X)) - 2
+    steps = np.array(m.attrs["pool"]["strides"] or (1,) * n) + off
+    return ops.slice(X, np.zeros(n, np.int64), np.full(n, 2**63 - 1), np.arange(2, 2 + n), steps)
 
 
 law(
@@ -235,17 +233,14 @@ law(
 )
 
 
-def _as_filters(scale: float) -> Later:
+@later("conv(x, ones) / n")
+def _as_filters(m: Bindings, scale: float) -> Term:
     """A depthwise convolution with one number in all of its filters."""
-
-    def make(m: Bindings) -> Term:
-        kernel, channels = m.attrs["pool"]["kernel_shape"], m.shape(X)[1]
-        share = ConstantTable((channels, 1, *kernel), lambda *_: scale, like=X)
-        steps = m.attrs["pool"]["strides"] or (1,) * len(kernel)
-        given = {**slides(len(kernel)), "strides": steps, "group": channels}
-        return ops.conv(X, share, attrs=given) / float(np.prod(kernel))
-
-    return Later(make, "conv(x, ones) / n")
+    kernel, channels = m.attrs["pool"]["kernel_shape"], m.shape(X)[1]
+    share = ConstantTable((channels, 1, *kernel), lambda *_: scale, like=X)
+    steps = m.attrs["pool"]["strides"] or (1,) * len(kernel)
+    given = {**slides(len(kernel)), "strides": steps, "group": channels}
+    return ops.conv(X, share, attrs=given) / float(np.prod(kernel))
 
 
 law(
@@ -295,12 +290,10 @@ law("mean_to_pool",
     says="reduce_mean(x, spatial axes) = flatten(global_average_pool(x)).")  # fmt: skip
 
 
-def _reduced(op: str) -> Later:
-    def make(m: Bindings) -> Term:
-        made: Use = getattr(ops, op)(X, np.arange(2, len(m.shape(X))), attrs={"keepdims": 0})
-        return made
-
-    return Later(make, f"{op}(x, spatial axes)")
+@later("{0}(x, spatial axes)")
+def _reduced(m: Bindings, op: str) -> Term:
+    made: Use = getattr(ops, op)(X, np.arange(2, len(m.shape(X))), attrs={"keepdims": 0})
+    return made
 
 
 law("pool_to_mean",

@@ -12,18 +12,16 @@ from tensmith.rewrite.exact.reductions import KEPT, LINEAR, NOT_KEPT, axes_of, d
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
-from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
+from tensmith.rewrite.term import Bindings, Term, Use, Var, later, ops
 
 X, Y = Var("x"), Var("y")
 
 # Of what is joined, padded or repeated
 
 
-def _joined(kind: str, meet: Callable[..., Use]) -> Later:
-    def make(m: Bindings) -> Term:
-        return meet(reduce(kind, X), reduce(kind, Y))
-
-    return Later(make, f"{kind} of each")
+@later("{0} of each")
+def _joined(m: Bindings, kind: str, meet: Callable[..., Use]) -> Term:
+    return meet(reduce(kind, X), reduce(kind, Y))
 
 
 def _along(m: Match) -> bool | None:
@@ -64,12 +62,10 @@ law(
 )
 
 
-def _joined_results(kind: str, swapped: bool) -> Later:
-    def make(m: Bindings) -> Term:
-        parts = (reduce(kind, X), reduce(kind, Y))
-        return ops.concat(*(parts[::-1] if swapped else parts), attrs="join")
-
-    return Later(make, f"concat of {kind}")
+@later("concat of {0}")
+def _joined_results(m: Bindings, kind: str, swapped: bool) -> Term:
+    parts = (reduce(kind, X), reduce(kind, Y))
+    return ops.concat(*(parts[::-1] if swapped else parts), attrs="join")
 
 
 family(
@@ -188,12 +184,10 @@ def _end(m: Match) -> str | None:
     return None if last and normal_axis(int(value.reshape(-1)[0]), rank) == axis else "not the last element"
 
 
-def _total(scale: float) -> Later:
-    def make(m: Bindings) -> Term:
-        y = ops.reduce_sum(X, np.asarray(m.value(_AXIS)).reshape(-1), attrs=KEPT)
-        return y if scale == 1 else y * scale
-
-    return Later(make, "sum(x)")
+@later("sum(x)")
+def _total(m: Bindings, scale: float) -> Term:
+    y = ops.reduce_sum(X, np.asarray(m.value(_AXIS)).reshape(-1), attrs=KEPT)
+    return y if scale == 1 else y * scale
 
 
 law(

@@ -10,7 +10,7 @@ from tensmith.rewrite.exact.reductions import LINEAR, NOT_KEPT, axes_of, reduce
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
-from tensmith.rewrite.term import Bindings, Later, Term, Var, ops
+from tensmith.rewrite.term import Bindings, Term, Var, later, ops
 
 X, Y = Var("x"), Var("y")
 W = Var("w", static=True)
@@ -75,14 +75,11 @@ def _over(m: Match, axis: int) -> str | None:
     return None if alone else f"not over the {'rows' if axis == -2 else 'columns'}"
 
 
-def _reduced_rows(kind: str, scale: float) -> Later:
+@later("{0}(x, rows) @ w")
+def _reduced_rows(m: Bindings, kind: str, scale: float) -> Term:
     """The rows of x reduced, and kept as one row where the result keeps it."""
-
-    def make(m: Bindings) -> Term:
-        row = reduce(kind, X, np.array([-2]), attrs={"keepdims": m.attrs["reduce"]["keepdims"]})
-        return row @ (W * scale) if scale != 1 else row @ W
-
-    return Later(make, f"{kind}(x, rows) @ w")
+    row = reduce(kind, X, np.array([-2]), attrs={"keepdims": m.attrs["reduce"]["keepdims"]})
+    return row @ (W * scale) if scale != 1 else row @ W
 
 
 def _of_products(axis: int) -> list[Instance]:
@@ -111,12 +108,10 @@ family(
 )
 
 
-def _reduced_columns(kind: str) -> Later:
-    def make(m: Bindings) -> Term:
-        keep = m.attrs["reduce"]["keepdims"]
-        return X @ reduce(kind, W, np.array([1]), attrs={"keepdims": keep})
-
-    return Later(make, f"x @ {kind}(w, columns)")
+@later("x @ {0}(w, columns)")
+def _reduced_columns(m: Bindings, kind: str) -> Term:
+    keep = m.attrs["reduce"]["keepdims"]
+    return X @ reduce(kind, W, np.array([1]), attrs={"keepdims": keep})
 
 
 family(

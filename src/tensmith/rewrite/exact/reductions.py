@@ -18,7 +18,7 @@ from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
-from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
+from tensmith.rewrite.term import Bindings, Term, Use, Var, later, ops
 
 X, Y = Var("x"), Var("y")
 C, AXES, MORE = Var("c", static=True), Var("axes"), Var("more")
@@ -140,18 +140,16 @@ law(
 # Reductions of reductions
 
 
-def _both(off: int, kind: str) -> Later:
-    def make(m: Bindings) -> Term:
-        rank, keep = len(m.shape(X)), m.attrs["first"]["keepdims"]
-        first = axes_of(m, rank, "first")
-        assert first is not None
-        left = [axis for axis in range(rank) if keep or axis not in first]
-        second = axes_of(m, len(left), "second", MORE)
-        assert second is not None
-        every = sorted({*first, *(left[axis] for axis in second)})
-        return reduce(kind, X, np.array(every[off:]), attrs={"keepdims": m.attrs["second"]["keepdims"]})
-
-    return Later(make, f"{kind}(x, both)")
+@later("{1}(x, both)")
+def _both(m: Bindings, off: int, kind: str) -> Term:
+    rank, keep = len(m.shape(X)), m.attrs["first"]["keepdims"]
+    first = axes_of(m, rank, "first")
+    assert first is not None
+    left = [axis for axis in range(rank) if keep or axis not in first]
+    second = axes_of(m, len(left), "second", MORE)
+    assert second is not None
+    every = sorted({*first, *(left[axis] for axis in second)})
+    return reduce(kind, X, np.array(every[off:]), attrs={"keepdims": m.attrs["second"]["keepdims"]})
 
 
 def _nested(m: Match) -> str | None:
@@ -198,16 +196,14 @@ family(
 # Through views
 
 
-def _permuted(kind: str, off: int) -> Later:
-    def make(m: Bindings) -> Term:
-        rank = len(m.shape(X))
-        perm = m.attrs["perm"]["perm"] or tuple(reversed(range(rank)))
-        axes = axes_of(m, rank)
-        assert axes is not None
-        found = sorted((perm[axis] + off) % rank for axis in axes)
-        return reduce(kind, X, np.array(found), attrs={"keepdims": 0})
-
-    return Later(make, f"{kind}(x, p[axes])")
+@later("{0}(x, p[axes])")
+def _permuted(m: Bindings, kind: str, off: int) -> Term:
+    rank = len(m.shape(X))
+    perm = m.attrs["perm"]["perm"] or tuple(reversed(range(rank)))
+    axes = axes_of(m, rank)
+    assert axes is not None
+    found = sorted((perm[axis] + off) % rank for axis in axes)
+    return reduce(kind, X, np.array(found), attrs={"keepdims": 0})
 
 
 def _order_kept(m: Match) -> str | None:
@@ -263,16 +259,13 @@ family(
 )
 
 
-def dropped(scale: float = 1) -> Later:
+@later("x without them")
+def dropped(m: Bindings, scale: float = 1) -> Term:
     """x without the axes that are reduced, where they go."""
-
-    def make(m: Bindings) -> Term:
-        axes = axes_of(m, len(m.shape(X)))
-        assert axes is not None
-        y = X if m.attrs["reduce"]["keepdims"] else ops.squeeze(X, np.array(axes))
-        return y if scale == 1 else ops.identity(y * scale)
-
-    return Later(make, "x without them")
+    axes = axes_of(m, len(m.shape(X)))
+    assert axes is not None
+    y = X if m.attrs["reduce"]["keepdims"] else ops.squeeze(X, np.array(axes))
+    return y if scale == 1 else ops.identity(y * scale)
 
 
 def _of_one(m: Match) -> str | None:

@@ -17,7 +17,7 @@ from tensmith.rewrite.exact.pad import AXES, FILL, PADS, zero_pads
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
-from tensmith.rewrite.term import Bindings, ConstantTable, Later, Use, Var, ops
+from tensmith.rewrite.term import Bindings, ConstantTable, Later, Use, Var, later, ops
 
 # Axis -> (start, end, step), as ONNX Slice takes them.
 Cuts = Mapping[int, tuple[int, int, int]]
@@ -135,26 +135,23 @@ def _strided_shortcut(m: Match) -> str | None:
     return "images are padded, not channels" if any((begins[0], ends[0], *begins[2:], *ends[2:])) else None
 
 
-def _conv(shift: int) -> Later:
+@later("conv(x, e, stride s)")
+def _conv(m: Bindings, shift: int) -> Use:
     """A strided convolution of size 1; the channels land `shift` too far."""
+    shape = m.shape(X)
+    spatial, channels = len(shape) - 2, shape[1]
+    found = cuts(m, _CUT, len(shape)) or {}
+    begins, ends = full_pads(len(shape), m.value(PADS), m.value(AXES) if m.has(AXES) else None)
+    offset = Poly.of(begins[1]) + shift
 
-    def make(m: Bindings) -> Use:
-        shape = m.shape(X)
-        spatial, channels = len(shape) - 2, shape[1]
-        found = cuts(m, _CUT, len(shape)) or {}
-        begins, ends = full_pads(len(shape), m.value(PADS), m.value(AXES) if m.has(AXES) else None)
-        offset = Poly.of(begins[1]) + shift
+    def element(k: Poly, c: Poly, *_: Poly) -> Expr:
+        return guard((k - c - offset, c + offset - k), 1)
 
-        def element(k: Poly, c: Poly, *_: Poly) -> Expr:
-            return guard((k - c - offset, c + offset - k), 1)
-
-        filters = simplify_dim(Poly.of(channels) + begins[1] + ends[1])
-        weights = ConstantTable((filters, channels, *(1,) * spatial), element, like=X)
-        strides = tuple(found.get(axis, (0, 0, 1))[2] for axis in range(2, len(shape)))
-        sides = {"kernel_shape": (1,) * spatial, "dilations": (1,) * spatial, "pads": (0,) * (2 * spatial)}
-        return ops.conv(X, weights, attrs={**sides, "strides": strides})
-
-    return Later(make, "conv(x, e, stride s)")
+    filters = simplify_dim(Poly.of(channels) + begins[1] + ends[1])
+    weights = ConstantTable((filters, channels, *(1,) * spatial), element, like=X)
+    strides = tuple(found.get(axis, (0, 0, 1))[2] for axis in range(2, len(shape)))
+    sides = {"kernel_shape": (1,) * spatial, "dilations": (1,) * spatial, "pads": (0,) * (2 * spatial)}
+    return ops.conv(X, weights, attrs={**sides, "strides": strides})
 
 
 _BEFORE, _AFTER = Poly.symbol("before"), Poly.symbol("after")

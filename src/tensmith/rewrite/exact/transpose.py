@@ -12,7 +12,7 @@ from tensmith.rewrite.given import Given, Instance
 from tensmith.rewrite.law import ELEMENTWISE, law, lemma
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
-from tensmith.rewrite.term import AnyElementwise, Bindings, Later, Term, Use, Var, ops
+from tensmith.rewrite.term import AnyElementwise, Bindings, Term, Use, Var, later, ops
 
 Perm = tuple[int, ...]
 
@@ -55,14 +55,11 @@ _PAIRS: tuple[tuple[Perm, Perm], ...] = (
 _INVERSE: tuple[tuple[Perm, Perm], ...] = (((1, 0), (1, 0)), ((0, 2, 3, 1), (0, 3, 1, 2)))
 
 
-def _one(first: str, second: str) -> Later:
+@later("transpose(x, p[q])")
+def _one(m: Bindings, first: str, second: str) -> Use:
     """x transposed as `first` says, then as `second`, at once."""
-
-    def make(m: Bindings) -> Use:
-        perms = [order(m.attrs[name]["perm"], len(m.shape(X))) for name in (first, second)]
-        return ops.transpose(X, attrs={"perm": composed(*perms)})
-
-    return Later(make, "transpose(x, p[q])")
+    perms = [order(m.attrs[name]["perm"], len(m.shape(X))) for name in (first, second)]
+    return ops.transpose(X, attrs={"perm": composed(*perms)})
 
 
 law("merge_transposes", ops.transpose(ops.transpose(X, attrs="inner"), attrs="outer"),
@@ -150,12 +147,10 @@ class TransposesJoined(NodeRule):
 def _into_gemm(name: str, left: Use, turn: str, says: str) -> None:
     """A gemm with a transposed operand that is not computed from constants alone reads it the other way."""
 
-    def turned(attribute: str) -> Later:
-        def make(m: Bindings) -> Use:
-            attrs = {"transA": 0, "transB": 0, **m.attrs["gemm"]}
-            return ops.gemm(X, B, C, attrs={**attrs, attribute: 1 - attrs[attribute]})
-
-        return Later(make, f"gemm with {attribute}")
+    @later("gemm with {0}")
+    def turned(m: Bindings, attribute: str) -> Use:
+        attrs = {"transA": 0, "transB": 0, **m.attrs["gemm"]}
+        return ops.gemm(X, B, C, attrs={**attrs, attribute: 1 - attrs[attribute]})
 
     other = "transB" if turn == "transA" else "transA"
     law(name, left, turned(turn), turned(other), given=_SQUARES, when=_does_turn, order=13, says=says)
