@@ -89,7 +89,7 @@ for _name, _keep, _factor in (
         given=_columns(_keep),
         x="N M",
         y="N 1",
-        when=partial(_of_columns, keep=_keep),
+        when=lambda m, keep=_keep: _of_columns(m, keep),
         order=45,
         says="sum(x * y, columns) = sum(x, columns) * y, y one number a row; also x / y.",
     )

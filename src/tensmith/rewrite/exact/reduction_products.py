@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from tensmith.rewrite.exact.reductions import LINEAR, NOT_KEPT, axes_of, reduce
@@ -101,7 +99,7 @@ family(
     "reduced_rows",
     [(reduce(k, X @ W), _reduced_rows(k, 1), _reduced_rows(k, 2)) for k in LINEAR],
     given=_of_products(-2),
-    when=partial(_over, axis=-2),
+    when=lambda m: _over(m, -2),
     w="C K",
     order=30,
     says="mean(x @ w, rows) = mean(x, rows) @ w: one row is multiplied in place of all.",
@@ -118,7 +116,7 @@ family(
     "reduced_columns",
     [(reduce(k, X @ W), _reduced_columns(k), X @ (_reduced_columns(k) * 2)) for k in LINEAR],
     given=_of_products(-1),
-    when=partial(_over, axis=-1),
+    when=lambda m: _over(m, -1),
     w="C K",
     order=30,
     says="sum(x @ w, columns) = x @ sum(w, columns).",
