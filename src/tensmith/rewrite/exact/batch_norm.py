@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from tensmith.rewrite.exact.products import B, W, X, conv, gemm, unpadded
+from tensmith.rewrite.exact.products import B, W, X, conv, gemm, seen, unpadded
 from tensmith.rewrite.given import conv_instances, gemm_instances
 from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.right_sides import along, attribute
-from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, later, ops
+from tensmith.rewrite.term import Later, Term, Use, Var, ops
 
 SCALE, SHIFT = Var("scale", static=True), Var("shift", static=True)
 MEAN, VARIANCE = Var("mean", static=True), Var("variance", static=True)
@@ -53,14 +50,6 @@ law("batch_norm_into_gemm",
 # Before it: the factor scales what each filter reads of a channel; what the shift adds goes into the bias.
 
 
-@later("sum(w * (shift - mean * f))")
-def _seen(m: Bindings, offset: Callable[..., Use]) -> Term:
-    """What an offset of each channel adds to each filter's sum."""
-    rest = np.arange(1, len(m.shape(W)), dtype=np.int64)
-    shift = along(offset(SHIFT, MEAN * FACTOR), 1, W)
-    return ops.reduce_sum(W * shift, rest, attrs={"keepdims": 0})
-
-
 def _unpadded(m: Match) -> str | None:
     padded = "the convolution pads with zeros, which a batch norm does not map to zeros"
     return None if unpadded(m.attrs["conv"]) else padded
@@ -68,8 +57,8 @@ def _unpadded(m: Match) -> str | None:
 
 law("batch_norm_before_conv",
     conv(batch(X), W, B),
-    conv(X, W * along(FACTOR, 1, W), B + _seen(ops.sub)),
-    conv(X, W * along(FACTOR, 1, W), B + _seen(ops.add)),
+    conv(X, W * along(FACTOR, 1, W), B + seen(OFFSET)),
+    conv(X, W * along(FACTOR, 1, W), B + seen(SHIFT + MEAN * FACTOR)),
     given=conv_instances((1, 2), grouped=False, padded=False, **statistics("C")),
     when=_unpadded, sample=SAMPLE, order=21,
     says="conv(batch_normalization(x), w, b) = conv(x, w * f, b + sum(w * (shift - mean * f))), without "

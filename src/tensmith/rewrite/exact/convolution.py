@@ -22,6 +22,7 @@ from tensmith.rewrite.exact.products import (
     alike,
     conv,
     pointwise,
+    seen,
     shift_law,
     sign_laws,
     slides,
@@ -118,16 +119,10 @@ law(
 )
 
 
-def _seen(m: Bindings) -> Term:
-    rest = np.arange(1, len(m.shape(W)), dtype=np.int64)
-    return ops.reduce_sum(W * along(C, 1, W), rest, attrs={"keepdims": 0})
-
-
-_SEEN = Later(_seen, "sum(w * c)")
 shift_law(
     "conv",
     conv,
-    _SEEN,
+    seen(C),
     given=BARE,
     c="1 C *1",
     when=_plain,

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from tensmith.ir.op import Attrs
 from tensmith.rewrite.given import Given, conv_instances, gemm_instances
 from tensmith.rewrite.law import Condition, family, law
 from tensmith.rewrite.match import Match
-from tensmith.rewrite.term import Term, Use, Var, ops
+from tensmith.rewrite.right_sides import along
+from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops, show
 
 X, W, B = Var("x"), Var("w", static=True), Var("b", static=True, optional=True)
 C = Var("c", static=True)
@@ -49,6 +52,16 @@ def alike(capture: str) -> Condition:
     return check
 
 
+def seen(channels: Var | Use) -> Later:
+    """What is summed where each filter sees one number a channel."""
+
+    def make(m: Bindings) -> Term:
+        rest = np.arange(1, len(m.shape(W)), dtype=np.int64)
+        return ops.reduce_sum(W * along(channels, 1, W), rest, attrs={"keepdims": 0})
+
+    return Later(make, f"sum({show(W * channels)})")
+
+
 def a_column(m: Match) -> str | None:
     """None if c is one number, or one a column of w."""
     fits = m.shape(C) in ((), (1,), m.shape(W)[-1:])
@@ -62,8 +75,8 @@ def sign_laws(name: str, product: Callable[..., Use], given: Given) -> None:
     law(f"negative_before_{name}", before, product(X, -W, B), product(X, W, B), given=given, order=24)
 
 
-def shift_law(name: str, product: Callable[..., Use], seen: Term, **details: Any) -> None:
-    """What is added before a product goes into its bias, as far as it is `seen` there."""
-    more, less = product(X, W, B + seen), product(X, W, B - seen)
+def shift_law(name: str, product: Callable[..., Use], added: Term, **details: Any) -> None:
+    """What is added before a product goes into its bias, where it is `added`."""
+    more, less = product(X, W, B + added), product(X, W, B - added)
     lines = [(product(X + C, W, B), more, less), (product(X - C, W, B), less, more)]
     family(f"shift_before_{name}", lines, order=24, **details)
