@@ -28,7 +28,7 @@ from tensmith.rewrite.exact.products import (
     slides,
     unpadded,
 )
-from tensmith.rewrite.exact.shortcut import cuts, slice_operands
+from tensmith.rewrite.exact.shortcut import FAR, cuts, slice_operands
 from tensmith.rewrite.given import Instance, conv_instances
 from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
@@ -203,14 +203,13 @@ law(
 # Steps
 
 _CUT = slice_operands("cut")
-_FAR = 2**63 - 1
 
 
 def _steps(m: Bindings) -> tuple[int, ...] | None:
     """The steps of a slice of whole images from their first element on; None if it is another."""
     rank = len(m.shape(W))
     found = cuts(m, _CUT, rank)
-    if found is None or any(a < 2 or s != 0 or e < _FAR >> 32 or p < 1 for a, (s, e, p) in found.items()):
+    if found is None or any(a < 2 or s != 0 or e < FAR >> 32 or p < 1 for a, (s, e, p) in found.items()):
         return None
     return tuple(found.get(axis, (0, 0, 1))[2] for axis in range(2, rank))
 
@@ -226,7 +225,7 @@ def _strided(m: Bindings, off: int) -> Term:
 _BY_2: Mapping[int, Any] = {
     n: {
         "cut_starts": np.zeros(n, np.int64),
-        "cut_ends": np.full(n, _FAR),
+        "cut_ends": np.full(n, FAR),
         "cut_axes": np.arange(2, 2 + n),
         "cut_steps": np.full(n, 2),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensmith.formula.poly import Poly
-from tensmith.rewrite.exact.shortcut import cuts, slice_operands
+from tensmith.rewrite.exact.shortcut import FAR, cuts, slice_operands
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, law
 from tensmith.rewrite.match import Match
@@ -17,7 +17,6 @@ from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops
 X, Y = Var("x"), Var("y")
 S, PADS, MORE = Var("s"), Var("pads"), Var("more")
 _FIRST, _SECOND = slice_operands("first"), slice_operands("second")
-_FAR = 2**63 - 1
 
 
 # Pads, copies
@@ -161,7 +160,7 @@ law(
             values={
                 f"{p}_{k}": np.array([v])
                 for p in ("first", "second")
-                for k, v in (("starts", _FAR), ("ends", -_FAR), ("axes", 1), ("steps", -1))
+                for k, v in (("starts", FAR), ("ends", -FAR), ("axes", 1), ("steps", -1))
             },
         )
     ],
@@ -173,7 +172,7 @@ law(
 def _reverses(m: Match) -> str | None:
     rank = m.type(X).rank
     found = [] if rank is None else [cuts(m, operands, rank) for operands in (_FIRST, _SECOND)]
-    far = _FAR >> 32
+    far = FAR >> 32
     turned = (
         bool(found)
         and None not in found

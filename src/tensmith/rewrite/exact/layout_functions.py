@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.formula.poly import Poly
-from tensmith.rewrite.exact.shortcut import slice_operands
+from tensmith.rewrite.exact.shortcut import FAR, slice_operands
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
@@ -20,7 +20,6 @@ from tensmith.rewrite.term import AnyElementwise, Term, Use, Var, ops
 X, Y, Z = Var("x"), Var("y"), Var("z")
 S, AXES = Var("s"), Var("axes")
 _CUT = slice_operands("cut")
-_FAR = 2**63 - 1
 _CUBE = [Instance("cube", {"": "N C H"}, lower=dict.fromkeys("NCH", 1))]
 N, C, H = map(Poly.symbol, "NCH")
 
@@ -79,7 +78,7 @@ law(
     says="f(expand(x)) = expand(f(x)): few elements are computed.",
 )
 # Every second column.
-_BOUNDS = dict(zip((var.name for var in _CUT), (np.array([n]) for n in (0, _FAR, 1, 2))))
+_BOUNDS = dict(zip((var.name for var in _CUT), (np.array([n]) for n in (0, FAR, 1, 2))))
 _ALTERNATE = [Instance("rows", {"": "N C"}, values=_BOUNDS, example=True)]
 law(
     "function_before_slice",

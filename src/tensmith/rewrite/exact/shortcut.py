@@ -24,7 +24,8 @@ Cuts = Mapping[int, tuple[int, int, int]]
 
 X = Var("x")
 _PARTS = ("starts", "ends", "axes", "steps")
-_FAR = 2**63 - 1
+# An end behind that of every axis.
+FAR = 2**63 - 1
 
 
 def slice_operands(prefix: str) -> tuple[Var, ...]:
@@ -105,9 +106,9 @@ def _sliced(name: str, shape: str, **found: Cuts) -> Instance:
 law("merge_slices", ops.slice(ops.slice(X, *_INNER), *_OUTER),
     _once(_both, "slice(x)"), _once(_outer, "the first slice forgotten"),
     given=[
-        _sliced("two axes", "N H W", inner={1: (0, _FAR, 2)}, outer={2: (0, _FAR, 2)}),
+        _sliced("two axes", "N H W", inner={1: (0, FAR, 2)}, outer={2: (0, FAR, 2)}),
         _sliced("one axis", "N 40", inner={1: (3, 30, 2)}, outer={1: (1, 9, 3)}),
-        _sliced("one axis more", "N 40 H", inner={1: (3, 30, 2)}, outer={1: (0, -1, 1), 2: (1, _FAR, 1)}),
+        _sliced("one axis more", "N 40 H", inner={1: (3, 30, 2)}, outer={1: (0, -1, 1), 2: (1, FAR, 1)}),
     ],
     when=lambda m: None if _both(m) is not None else "the bounds or sizes are not known in numbers",
     order=16, says="A slice of a slice is one slice: starts add up, steps multiply.")  # fmt: skip
@@ -156,7 +157,7 @@ def _conv(m: Bindings, shift: int) -> Use:
 
 _BEFORE, _AFTER = Poly.symbol("before"), Poly.symbol("after")
 # Channels of any number padded by any number on both sides, images of any size but 0.
-_STRIDE_2 = _sliced("stride 2", "N C H W", cut={2: (0, _FAR, 2), 3: (0, _FAR, 2)})
+_STRIDE_2 = _sliced("stride 2", "N C H W", cut={2: (0, FAR, 2), 3: (0, FAR, 2)})
 _CHANNELS = {"pads": np.array([0, _BEFORE, 0, 0, 0, _AFTER, 0, 0], dtype=object)}
 
 law("shortcut_into_conv", ops.pad(ops.slice(X, *_CUT), PADS, FILL, AXES, attrs="pad"), _conv(0), _conv(1),
@@ -169,4 +170,4 @@ law("shortcut_into_conv", ops.pad(ops.slice(X, *_CUT), PADS, FILL, AXES, attrs="
 
 
 def _reaches(size: Dim, end: int) -> bool:
-    return end >= _FAR >> 32 or (isinstance(size, int) and end >= size)
+    return end >= FAR >> 32 or (isinstance(size, int) and end >= size)
