@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -134,16 +134,13 @@ def _cov(t: Trace, out: Any, x: Any) -> str:
 # Outside of formulas
 
 
-def _outside(text: str) -> Callable[..., str]:
-    def build(t: Trace, out: Any, *args: Any, **options: Any) -> str:
-        if dtype_of(out) not in ("f64", "f32") or not isinstance(out, np.ndarray | np.generic):
-            raise NotTraceable(f"it takes {text} of what are no floats")
-        if any(isinstance(value, TracedArray) for value in options.values()):
-            raise NotTraceable(f"it takes {text} with options that are computed or given")
-        kept = "".join(f", {name}={value!r}" for name, value in options.items())
-        return t.outside(text, np.asarray(out), [named(t, x) for x in args], kept)
-
-    return build
+def _outside(text: str, t: Trace, out: Any, *args: Any, **options: Any) -> str:
+    if dtype_of(out) not in ("f64", "f32") or not isinstance(out, np.ndarray | np.generic):
+        raise NotTraceable(f"it takes {text} of what are no floats")
+    if any(isinstance(value, TracedArray) for value in options.values()):
+        raise NotTraceable(f"it takes {text} with options that are computed or given")
+    kept = "".join(f", {name}={value!r}" for name, value in options.items())
+    return t.outside(text, np.asarray(out), [named(t, x) for x in args], kept)
 
 
 for _function, _name in (
@@ -151,7 +148,7 @@ for _function, _name in (
     (np.linalg.solve, "np.linalg.solve"), (np.linalg.cholesky, "np.linalg.cholesky"),
     (np.linalg.eigvalsh, "np.linalg.eigvalsh"), (np.median, "np.median"),
 ):  # fmt: skip
-    means(_function)(_outside(_name))
+    means(_function)(partial(_outside, _name))
 METHODS["T"] = np.transpose
 
 
@@ -160,4 +157,4 @@ def _sort(t: Trace, out: Any, x: Any, **options: Any) -> str:
     """Nothing, of what is promised to be sorted."""
     if isinstance(x, TracedArray) and x.name in t.ordered and not options:
         return t.node("identity", x.name)
-    return _outside("np.sort")(t, out, x, **options)
+    return _outside("np.sort", t, out, x, **options)

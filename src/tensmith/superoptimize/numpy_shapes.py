@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -177,23 +178,20 @@ def _stack(t: Trace, out: Any, parts: Sequence[Any], axis: int = 0) -> str:
     return t.node("concat", *names, axis=axis)
 
 
-def _stacked(axis: Callable[[int], int], rank: int) -> Callable[..., str]:
-    def build(t: Trace, out: Any, parts: Sequence[Any]) -> str:
-        dtype, names = dtype_of(out), []
-        for part in parts:
-            shape = np.shape(unwrapped(part))
-            wide = (1,) * (rank - len(shape)) + shape
-            if axis(np.ndim(out)) == 1 and len(shape) == 1 and rank == 2:
-                wide = (*shape, 1)
-            names.append(t.node("reshape", t.operand(part, dtype), t.ints(*wide)))
-        return t.node("concat", *names, axis=axis(np.ndim(out)))
-
-    return build
+def _stacked(axis: Callable[[int], int], rank: int, t: Trace, out: Any, parts: Sequence[Any]) -> str:
+    dtype, names = dtype_of(out), []
+    for part in parts:
+        shape = np.shape(unwrapped(part))
+        wide = (1,) * (rank - len(shape)) + shape
+        if axis(np.ndim(out)) == 1 and len(shape) == 1 and rank == 2:
+            wide = (*shape, 1)
+        names.append(t.node("reshape", t.operand(part, dtype), t.ints(*wide)))
+    return t.node("concat", *names, axis=axis(np.ndim(out)))
 
 
-means(np.hstack)(_stacked(lambda rank: min(1, rank - 1), 1))
-means(np.vstack)(_stacked(lambda rank: 0, 2))
-means(np.column_stack)(_stacked(lambda rank: 1, 2))
+means(np.hstack)(partial(_stacked, lambda rank: min(1, rank - 1), 1))
+means(np.vstack)(partial(_stacked, lambda rank: 0, 2))
+means(np.column_stack)(partial(_stacked, lambda rank: 1, 2))
 
 
 @means(np.roll)

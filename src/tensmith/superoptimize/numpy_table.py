@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,9 @@ def dtype_of(value: Any) -> str:
 # Functions of elements
 
 
-def _direct(op: str) -> Callable[..., str]:
-    def build(t: Trace, out: Any, *args: Any) -> str:
-        dtype = dtype_of(out)
-        return t.node(op, *(t.operand(x, dtype) for x in args))
-
-    return build
+def _direct(op: str, t: Trace, out: Any, *args: Any) -> str:
+    dtype = dtype_of(out)
+    return t.node(op, *(t.operand(x, dtype) for x in args))
 
 
 FUNCTIONS: dict[Any, str] = {
@@ -39,8 +37,8 @@ FUNCTIONS: dict[Any, str] = {
     np.ceil: "ceil", np.rint: "round",
 }  # fmt: skip
 for _function, _op in FUNCTIONS.items():
-    means(_function)(_direct(_op))
-means(np.fabs)(_direct("abs"))
+    means(_function)(partial(_direct, _op))
+means(np.fabs)(partial(_direct, "abs"))
 
 
 @means(np.divide)
@@ -48,7 +46,7 @@ def _divide(t: Trace, out: Any, x: Any, y: Any) -> str:
     """Floats, whatever the operands are; Python's own division raises where the divisor is zero."""
     if all(isinstance(part, TracedArray) and part.weak for part in (y,)) and _number(x):
         raise NotTraceable("it divides by a Python number, which raises where that is 0; pass an np.float64")
-    return _direct("div")(t, out, x, y)
+    return _direct("div", t, out, x, y)
 
 
 def _number(x: Any) -> bool:
@@ -96,30 +94,23 @@ def _reciprocal(t: Trace, out: Any, x: Any) -> str:
     return t.node("reciprocal", t.operand(x, dtype_of(out)))
 
 
-def _by_numpy(name: str) -> Callable[..., str]:
+def _by_numpy(name: str, t: Trace, out: Any, *args: Any) -> str:
     """NumPy's own: formulas of logarithms and powers miss whole numbers, that of a hypotenuse overflows."""
-
-    def build(t: Trace, out: Any, *args: Any) -> str:
-        return t.outside(f"np.{name}", np.asarray(out), [t.operand(x, dtype_of(out)) for x in args])
-
-    return build
+    return t.outside(f"np.{name}", np.asarray(out), [t.operand(x, dtype_of(out)) for x in args])
 
 
 for _function in (np.log2, np.log10, np.exp2, np.hypot):
-    means(_function)(_by_numpy(_function.__name__))
+    means(_function)(partial(_by_numpy, _function.__name__))
 
 
-def _relation(op: str, negated: bool = False) -> Callable[..., str]:
-    def build(t: Trace, out: Any, x: Any, y: Any) -> str:
-        given = [part if type(part) in (int, float, bool) else np.asarray(part) for part in unwrapped((x, y))]
-        common = np.result_type(*given)
-        if common.kind == "f" and all(np.asarray(part).dtype.kind in "iub" for part in given):
-            raise NotTraceable("it compares whole numbers with and without sign")
-        dtype = dtype_name(common)
-        found = t.node(op, t.operand(x, dtype), t.operand(y, dtype))
-        return t.node("not", found) if negated else found
-
-    return build
+def _relation(op: str, t: Trace, out: Any, x: Any, y: Any, *, negated: bool = False) -> str:
+    given = [part if type(part) in (int, float, bool) else np.asarray(part) for part in unwrapped((x, y))]
+    common = np.result_type(*given)
+    if common.kind == "f" and all(np.asarray(part).dtype.kind in "iub" for part in given):
+        raise NotTraceable("it compares whole numbers with and without sign")
+    dtype = dtype_name(common)
+    found = t.node(op, t.operand(x, dtype), t.operand(y, dtype))
+    return t.node("not", found) if negated else found
 
 
 RELATIONS: dict[Any, str] = {
@@ -127,24 +118,21 @@ RELATIONS: dict[Any, str] = {
     np.greater_equal: "greater_or_equal", np.equal: "equal",
 }  # fmt: skip
 for _function, _op in RELATIONS.items():
-    means(_function)(_relation(_op))
-means(np.not_equal)(_relation("equal", negated=True))
+    means(_function)(partial(_relation, _op))
+means(np.not_equal)(partial(_relation, "equal", negated=True))
 
 
-def _logical(op: str) -> Callable[..., str]:
-    def build(t: Trace, out: Any, *args: Any) -> str:
-        if any(dtype_of(part) != "bool" for part in unwrapped(args)):
-            raise NotTraceable("it takes numbers for truth values; compare them")
-        return t.node(op, *(t.operand(x, "bool") for x in args))
-
-    return build
+def _logical(op: str, t: Trace, out: Any, *args: Any) -> str:
+    if any(dtype_of(part) != "bool" for part in unwrapped(args)):
+        raise NotTraceable("it takes numbers for truth values; compare them")
+    return t.node(op, *(t.operand(x, "bool") for x in args))
 
 
 for _functions, _op in (
     ((np.logical_and, np.bitwise_and), "and"), ((np.logical_or, np.bitwise_or), "or"),
     ((np.logical_xor, np.bitwise_xor), "xor"), ((np.logical_not, np.invert), "not"),
 ):  # fmt: skip
-    means(*_functions)(_logical(_op))
+    means(*_functions)(partial(_logical, _op))
 
 
 @means(np.where)
@@ -211,42 +199,34 @@ def reduced(t: Trace, op: str, x: str, axis: Axes, rank: int, keepdims: bool = F
     return t.node("unsqueeze", name, t.ints(*axes)) if keepdims else name
 
 
-def _reduction(op: str) -> Callable[..., str]:
-    def build(
-        t: Trace, out: Any, x: Any, axis: Axes = None, dtype: Any = None, *, keepdims: bool = False
-    ) -> str:
-        of = dtype_of(out)
-        if op == "reduce_mean" and of == "i64":
-            raise NotTraceable("it takes means of whole numbers as whole numbers")
-        return reduced(t, op, t.operand(x, of), axis, np.ndim(unwrapped(x)), keepdims)
-
-    return build
+def _reduction(
+    op: str, t: Trace, out: Any, x: Any, axis: Axes = None, dtype: Any = None, *, keepdims: bool = False
+) -> str:
+    if op == "reduce_mean" and dtype_of(out) == "i64":
+        raise NotTraceable("it takes means of whole numbers as whole numbers")
+    return _extreme(op, t, out, x, axis, keepdims=keepdims)
 
 
 for _summing, _op, _name in (
     (np.sum, "reduce_sum", "sum"), (np.prod, "reduce_prod", "prod"),
     (np.mean, "reduce_mean", "mean"),
 ):  # fmt: skip
-    means(_summing, method=_name)(_reduction(_op))
-means((np.multiply, "reduce"))(lambda t, out, x, axis=0: _reduction("reduce_prod")(t, out, x, axis))
-means((np.add, "reduce"))(lambda t, out, x, axis=0: _reduction("reduce_sum")(t, out, x, axis))
+    means(_summing, method=_name)(partial(_reduction, _op))
+means((np.multiply, "reduce"))(lambda t, out, x, axis=0: _reduction("reduce_prod", t, out, x, axis))
+means((np.add, "reduce"))(lambda t, out, x, axis=0: _reduction("reduce_sum", t, out, x, axis))
 
 
-def _extreme(op: str) -> Callable[..., str]:
-    def build(t: Trace, out: Any, x: Any, axis: Axes = None, *, keepdims: bool = False) -> str:
-        of = dtype_of(out)
-        return reduced(t, op, t.operand(x, of), axis, np.ndim(unwrapped(x)), keepdims)
-
-    return build
+def _extreme(op: str, t: Trace, out: Any, x: Any, axis: Axes = None, *, keepdims: bool = False) -> str:
+    return reduced(t, op, t.operand(x, dtype_of(out)), axis, np.ndim(unwrapped(x)), keepdims)
 
 
-means(np.max, np.amax, method="max")(_extreme("reduce_max"))
-means(np.min, np.amin, method="min")(_extreme("reduce_min"))
+means(np.max, np.amax, method="max")(partial(_extreme, "reduce_max"))
+means(np.min, np.amin, method="min")(partial(_extreme, "reduce_min"))
 
 
 @means(np.ptp)
 def _ptp(t: Trace, out: Any, x: Any, axis: Axes = None, *, keepdims: bool = False) -> str:
-    ends = [_extreme(op)(t, out, x, axis, keepdims=keepdims) for op in ("reduce_max", "reduce_min")]
+    ends = [_extreme(op, t, out, x, axis, keepdims=keepdims) for op in ("reduce_max", "reduce_min")]
     return t.node("sub", *ends)
 
 
@@ -284,18 +264,15 @@ def _average(t: Trace, out: Any, x: Any, axis: Axes = None, weights: Any = None)
     return t.node("div", total, reduced(t, "reduce_sum", weight, axis, len(shape)))
 
 
-def _running(op: str) -> Callable[..., str]:
-    def build(t: Trace, out: Any, x: Any, axis: int | None = None) -> str:
-        name, shape = t.operand(x, dtype_of(out)), np.shape(unwrapped(x))
-        if axis is None and len(shape) != 1:
-            name, axis = t.node("reshape", name, t.ints(-1)), 0
-        return t.node(op, name, t.constant(np.int64((axis or 0) % max(1, len(np.shape(out))))))
-
-    return build
+def _running(op: str, t: Trace, out: Any, x: Any, axis: int | None = None) -> str:
+    name, shape = t.operand(x, dtype_of(out)), np.shape(unwrapped(x))
+    if axis is None and len(shape) != 1:
+        name, axis = t.node("reshape", name, t.ints(-1)), 0
+    return t.node(op, name, t.constant(np.int64((axis or 0) % max(1, len(np.shape(out))))))
 
 
-means(np.cumsum, method="cumsum")(_running("cum_sum"))
-means(np.cumprod, method="cumprod")(_running("cum_prod"))
+means(np.cumsum, method="cumsum")(partial(_running, "cum_sum"))
+means(np.cumprod, method="cumprod")(partial(_running, "cum_prod"))
 
 
 @means(np.linalg.norm)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from tensmith.ir import Node, Program
@@ -241,13 +242,10 @@ def _spelled(rule: Rule) -> OpText:
     return lambda w, node: rule(w, node, list(map(ExpressionText, w.values(node)))).code
 
 
-def _reduction(pattern: str) -> OpText:
-    def text(w: _Text, node: Node) -> str:
-        kept = ", keepdims=True" if node.attrs["keepdims"] else ""
-        axes = f", axis={tuple(w.known(node.inputs[1]))}" if len(node.inputs) > 1 and node.inputs[1] else ""
-        return pattern.format(w.value(node.inputs[0]), axes + kept)
-
-    return text
+def _reduction(pattern: str, w: _Text, node: Node) -> str:
+    kept = ", keepdims=True" if node.attrs["keepdims"] else ""
+    axes = f", axis={tuple(w.known(node.inputs[1]))}" if len(node.inputs) > 1 and node.inputs[1] else ""
+    return pattern.format(w.value(node.inputs[0]), axes + kept)
 
 
 # As lifting spells them, or by the function that they are traced from.
@@ -267,7 +265,7 @@ for _name, _pattern in {
     "reduce_sum_square": "np.sum(np.square({0}){1})", "reduce_l2": "np.sqrt(np.sum(np.square({0}){1}))",
     "reduce_log_sum": "np.log(np.sum({0}{1}))",
 }.items():  # fmt: skip
-    WRITINGS(_name)(Writing(_reduction(_pattern)))
+    WRITINGS(_name)(Writing(partial(_reduction, _pattern)))
 WRITINGS("identity")(Writing(_formatted("{0}"), view=True))
 
 
