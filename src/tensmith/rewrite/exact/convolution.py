@@ -51,7 +51,7 @@ def _two(instances: Any) -> list[Instance]:
     return [replace(i, attrs={**i.attrs, "other": i.attrs["conv"]}) for i in instances]
 
 
-_sum_of_two = partial(family, given=_two(_TWO), when=alike("conv"), order=32)
+_sum_of_two = partial(family, given=_two(_TWO), when=lambda m: alike(m), order=32)
 _OTHER = ops.conv(X, V, attrs="other")
 _sum_of_two(
     "common_image",
@@ -82,7 +82,7 @@ law(
     y="N D *H",
     w="K C *R",
     v="K D *R",
-    when=alike("conv"),
+    when=lambda m: alike(m),
     phase="form",
     says="conv(x, w, b) + conv(y, v) = conv(concat(x, y), concat(w, v), b), of equal attributes.",
 )

@@ -72,7 +72,7 @@ law(
     w="C K *R",
     v="C K *R",
     given=[replace(i, sample={**i.sample, "other": i.sample["deconv"]}, example=False) for i in DECONV],
-    when=alike("deconv"),
+    when=lambda m: alike(m, "deconv"),
 )
 
 

@@ -262,20 +262,16 @@ fields(
 )
 
 
-def _last(back: int) -> Any:
+def _last(m: Match, back: int) -> str | None:
     """Why a product's reduction is not over its axis number -back alone."""
-
-    def when(m: Match) -> str | None:
-        product = m.program.type(m.nodes[1].output)
-        if product.rank is None or {m.type(X).rank, m.type(W).rank} != {product.rank}:
-            return "a side is no matrix of the product's rank"
-        axes = axes_of(m, product.rank)
-        if axes != (product.rank - back,) or not m.attrs["reduce"]["keepdims"]:
-            return "it is reduced over another axis, or drops it"
-        empty = product.static is None or 0 in product.dims
-        return "the reduction may be of nothing" if empty else None
-
-    return when
+    product = m.program.type(m.nodes[1].output)
+    if product.rank is None or {m.type(X).rank, m.type(W).rank} != {product.rank}:
+        return "a side is no matrix of the product's rank"
+    axes = axes_of(m, product.rank)
+    if axes != (product.rank - back,) or not m.attrs["reduce"]["keepdims"]:
+        return "it is reduced over another axis, or drops it"
+    empty = product.static is None or 0 in product.dims
+    return "the reduction may be of nothing" if empty else None
 
 
 def _products(back: int) -> list[Instance]:
@@ -295,7 +291,7 @@ for _kind in ("sum", "mean"):
         X @ W,
         order=47,
         given=_products(1),
-        when=_last(1),
+        when=lambda m: _last(m, 1),
         says=f"{_kind}(x @ w, last axis) = x @ {_kind}(w, last axis): a product of a matrix and a vector.",
     )
     field(
@@ -305,7 +301,7 @@ for _kind in ("sum", "mean"):
         X @ W,
         order=47,
         given=_products(2),
-        when=_last(2),
+        when=lambda m: _last(m, 2),
         says=f"{_kind}(x @ w, rows) = {_kind}(x, rows) @ w: a product of a vector and a matrix.",
     )
 

@@ -152,12 +152,9 @@ def _without_rim(m: Bindings, off: int) -> Term:
     return ops.conv(X, ops.slice(W, np.full(n, 1), ends, axes), B, attrs=given)
 
 
-def _cored(n: int) -> Callable[..., Expr]:
-    def element(k: Poly, c: Poly, *r: Poly) -> Expr:
-        inside = [p for a, axis in zip(r, range(n)) for p in (a - 1, Poly.symbol(f"R{axis}") - a)]
-        return guard(inside, Read("core", (k, c, *r)))
-
-    return element
+def _core(k: Poly, c: Poly, *r: Poly) -> Expr:
+    inside = [p for axis, a in enumerate(r) for p in (a - 1, Poly.symbol(f"R{axis}") - a)]
+    return guard(inside, Read("core", (k, c, *r)))
 
 
 law(
@@ -170,7 +167,7 @@ law(
             f"{n}d",
             {"x": "N C *H+9", "w": "K C *R+2", "b": "K"},
             n,
-            elements={"w": _cored(n)},
+            elements={"w": _core},
             lower={f"R{axis}": 1 for axis in range(n)},
             example=True,
             sample={"conv": {"strides": (2,) * n, "pads": (1,) * (2 * n), "dilations": (1,) * n, "group": 1}},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -39,16 +40,12 @@ def _only(program: Program, node: Node) -> str:
     return node.inputs[0] if len([name for name in node.inputs if name]) == 1 else ""
 
 
-def _neutral(number: float, *, either: bool) -> Finder:
+def _neutral(number: float, either: bool, program: Program, node: Node) -> str:
     """Of x op number, or also of number op x."""
-
-    def find(program: Program, node: Node) -> str:
-        left, right = node.inputs
-        if uniform(program, right) == number:
-            return left
-        return right if either and uniform(program, left) == number else ""
-
-    return find
+    left, right = node.inputs
+    if uniform(program, right) == number:
+        return left
+    return right if either and uniform(program, left) == number else ""
 
 
 @finders("dropout")
@@ -97,7 +94,7 @@ def _chosen(program: Program, node: Node) -> str:
 for _number, _either, *_ops in (
     (0, True, "add"), (0, False, "sub"), (1, True, "mul"), (1, False, "div", "pow"),
 ):  # fmt: skip
-    finders(*_ops)(_neutral(_number, either=_either))
+    finders(*_ops)(partial(_neutral, _number, _either))
 
 # Those that do not go by shapes.
 _OF_ANY_RANK = frozenset({_itself, _only, _unmasked, _zero_pads, _single_part})

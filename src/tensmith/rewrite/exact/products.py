@@ -10,7 +10,7 @@ import numpy as np
 
 from tensmith.ir.op import Attrs
 from tensmith.rewrite.given import Given, conv_instances, gemm_instances
-from tensmith.rewrite.law import Condition, family, law
+from tensmith.rewrite.law import family, law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.right_sides import along
 from tensmith.rewrite.term import Bindings, Later, Term, Use, Var, ops, show
@@ -42,14 +42,10 @@ def unpadded(attrs: Attrs) -> bool:
     return attrs["auto_pad"] in ("NOTSET", "VALID") and not any(attrs["pads"] or ())
 
 
-def alike(capture: str) -> Condition:
+def alike(m: Match, capture: str = "conv") -> str | None:
     """None if a convolution and the one captured as `other` do the same with their own filters."""
-
-    def check(m: Match) -> str | None:
-        same = {**m.attrs[capture], "kernel_shape": None} == {**m.attrs["other"], "kernel_shape": None}
-        return None if same else "the convolutions have other attributes"
-
-    return check
+    same = {**m.attrs[capture], "kernel_shape": None} == {**m.attrs["other"], "kernel_shape": None}
+    return None if same else "the convolutions have other attributes"
 
 
 def seen(channels: Var | Use) -> Later:

@@ -13,7 +13,7 @@ from tensmith.ir import Program
 from tensmith.ir.ops.shape import Reshape
 from tensmith.rewrite.exact.reshape import literal_shape
 from tensmith.rewrite.given import Instance
-from tensmith.rewrite.law import Condition, law
+from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import ProgramRule, exact
 from tensmith.rewrite.term import Bindings, Later, Use, Var, ops
@@ -70,17 +70,13 @@ def _expand_literal(m: Bindings) -> Array | None:
     return np.array([1 if keep else dim for dim, keep in zip(target, kept)], dtype=np.int64)
 
 
-def _sayable(literal: Literal) -> Condition:
+def _sayable(m: Match, literal: Literal) -> str | None:
     """The operand must be known, computed, and sayable in numbers."""
-
-    def check(m: Match) -> str | None:
-        if m.values["target"] in m.program.constants:
-            return ""
-        if m.value(TARGET) is None or m.type(X).shape is None:
-            return "the target shape is not known"
-        return None if literal(m) is not None else f"target {m.value(TARGET)} has too many unknown sizes"
-
-    return check
+    if m.values["target"] in m.program.constants:
+        return ""
+    if m.value(TARGET) is None or m.type(X).shape is None:
+        return "the target shape is not known"
+    return None if literal(m) is not None else f"target {m.value(TARGET)} has too many unknown sizes"
 
 
 def _said(use: Callable[[Array], Use], literal: Literal, text: str) -> Later:
@@ -108,11 +104,11 @@ law("reshape_to_literal", ops.reshape(X, TARGET, attrs="reshape"),
     _said(_reshape, _reshape_literal, "reshape(x, [0, -1])"),
     _said(lambda t: _reshape(np.append(t[:-2], t[:-3:-1])), _reshape_literal, "the last two sizes exchanged"),
     given=[_known("merged", "N C H", N, C * H), _known("split", "N C H*4", N, C, 4, H)],
-    when=_sayable(_reshape_literal), order=2,
+    when=lambda m: _sayable(m, _reshape_literal), order=2,
     says="reshape(x, [n, c*h]) = reshape(x, [0, -1]): 0 keeps a size of x, one -1 is what is left.",
 )  # fmt: skip
 law("expand_to_literal", ops.expand(X, TARGET),
     _said(lambda t: ops.expand(X, t), _expand_literal, "expand(x, [1, 4])"),
     _said(lambda t: ops.expand(X, t * 2), _expand_literal, "the sizes doubled"),
-    given=[_known("kept", "N 1", N, 4)], when=_sayable(_expand_literal), order=2,
+    given=[_known("kept", "N 1", N, 4)], when=lambda m: _sayable(m, _expand_literal), order=2,
     says="expand(x, [n, 4]) = expand(x, [1, 4]) where x has n already.")  # fmt: skip
