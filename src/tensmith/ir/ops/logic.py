@@ -141,22 +141,18 @@ class IsInf(Elementwise):
         return predicate(m, "isposinf" if attrs["detect_positive"] else "isneginf", args[0])
 
 
-@elementwise("BitwiseAnd", "bitwise_and", function="bitwise_and", commutative=True)
-def bitwise_and(m: Scalars[T], a: T, b: T) -> T:
-    """y = and of the bits."""
-    return m.call("bitwise_and", a, b)
+def _of_bits(onnx: str) -> None:
+    name = f"bitwise_{onnx.lower()}"
+
+    def meaning(m: Scalars[T], a: T, b: T) -> T:
+        return m.call(name, a, b)
+
+    meaning.__doc__ = f"y = {onnx.lower()} of the bits."
+    elementwise(f"Bitwise{onnx}", name, function=name, commutative=True)(meaning)
 
 
-@elementwise("BitwiseOr", "bitwise_or", function="bitwise_or", commutative=True)
-def bitwise_or(m: Scalars[T], a: T, b: T) -> T:
-    """y = or of the bits."""
-    return m.call("bitwise_or", a, b)
-
-
-@elementwise("BitwiseXor", "bitwise_xor", function="bitwise_xor", commutative=True)
-def bitwise_xor(m: Scalars[T], a: T, b: T) -> T:
-    """y = xor of the bits."""
-    return m.call("bitwise_xor", a, b)
+for _onnx in ("And", "Or", "Xor"):
+    _of_bits(_onnx)
 
 
 @elementwise("BitwiseNot", "bitwise_not", function="bitwise_not", ring=True)
