@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from tensmith.blas import blas_threads
 from tensmith.errors import ProgramError
@@ -16,6 +16,8 @@ from tensmith.rewrite.kept import KEPT, Covered, UncoveredCalibration, demand_un
 from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer
 from tensmith.rewrite.rule import EVERYWHERE, Kind, Step
 
+# What a step tells its method: plain JSON values.
+Params: TypeAlias = Mapping[str, Any]
 # The order in which methods act on one program, whatever order the search found them in.
 STRUCTURE, WEIGHTS, NUMBERS, TRAINING = 1, 2, 3, 4
 
@@ -134,19 +136,17 @@ class Method(ABC):
         yield EVERYWHERE
 
     @abstractmethod
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """The treated program. ProgramError on params or a site that make no sense."""
 
     def exact_steps(
-        self, program: Program, params: Mapping[str, Any], calibration: Calibration
+        self, program: Program, params: Params, calibration: Calibration
     ) -> tuple[Step, ...] | None:
         """The exact steps that a step of the method stands for: calibration chooses them, and trails hold
         them in its place. None where it is lossy itself."""
         return None
 
-    def treatment(self, params: Mapping[str, Any], *names: str) -> str:
+    def treatment(self, params: Params, *names: str) -> str:
         """What it does to a layer of one or more names, in words for the report."""
         if self.graded:
             kind = "weights of short codes" if "price" in params else f"{bits_of(params, *names)}-bit weights"
@@ -211,7 +211,7 @@ class Method(ABC):
         return Step(self.name, site, params, "lossy")
 
 
-def bits_of(params: Mapping[str, Any], *names: str) -> int:
+def bits_of(params: Params, *names: str) -> int:
     """The bits a layer gets: its own in params["bits"], by any of its names, or params["default_bits"]."""
     own = params.get("bits", {})
     value = next((own[name] for name in names if name in own), params.get("default_bits", 8))

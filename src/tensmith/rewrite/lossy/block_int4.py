@@ -22,7 +22,7 @@ from tensmith.rewrite.lossy.weights import (
     stored_weights,
     weighted_layers,
 )
-from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, Standing, lossy
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Params, Prospect, Standing, lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
 BLOCK = 32
@@ -86,9 +86,7 @@ class BlockInt4(Method):
         yield EVERYWHERE
         yield from (layer.site for layer in products(program, BLOCK))
 
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """The program with the matrix products at `site` in 4 bits."""
         reader = Parameters(self.name, params)
         block, skip = reader.count("block", BLOCK, low=16) or BLOCK, reader.layers("skip")

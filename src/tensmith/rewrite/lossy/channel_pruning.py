@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from tensmith.rewrite.lossy.channel_scores import (
 from tensmith.rewrite.lossy.dependency import ChannelGroup, find_group, groups, without_channels
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import weighted_layers
-from tensmith.rewrite.method import STRUCTURE, Form, Method, MethodOutlook, Prospect, Standing, lossy
+from tensmith.rewrite.method import STRUCTURE, Form, Method, MethodOutlook, Params, Prospect, Standing, lossy
 from tensmith.rewrite.rule import Step
 
 # What a search takes of a group at a time; what stays is a multiple of what vector kernels like.
@@ -102,9 +101,7 @@ class ChannelPruning(Method):
         """The channel groups."""
         yield from (group.id for group in groups(program))
 
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """Constants sliced, shapes smaller, outputs of the same types."""
         reader = Parameters(self.name, params)
         keep, ratio = reader.count("keep"), reader.number("ratio", low=0, high=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from tensmith.rewrite.lossy.weights import (
     WeightedLayer,
     weighted_layers,
 )
-from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Params, Prospect, bits_of, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
 
@@ -37,7 +36,7 @@ class DynamicInt8(Method):
     acts_on = (StoredWeights,)
     rounds_activations = True
 
-    def treatment(self, params: Mapping[str, Any], *names: str) -> str:
+    def treatment(self, params: Params, *names: str) -> str:
         """With its bits."""
         return f"{self.name}, {bits_of(params, *names)}-bit weights"
 
@@ -56,9 +55,7 @@ class DynamicInt8(Method):
         yield EVERYWHERE
         yield from (layer.site for layer in _products(program))
 
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """The program with the matrix products at `site` in 8 bits."""
         reader = Parameters(self.name, params)
         skip = reader.grids()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from tensmith.ir.types import DTYPES
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import StoredWeights, stored_weights
-from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, lossy
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Params, Prospect, lossy
 
 _SHORT = {"float16": "f16", "bfloat16": "bf16"}
 _SMALL = 64
@@ -48,9 +47,7 @@ class Half(Method):
             if layer.weight in stored
         }
 
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """The program with 16-bit constants and a cast behind each."""
         reader = Parameters(self.name, params)
         name = reader.choice("type", *_SHORT)

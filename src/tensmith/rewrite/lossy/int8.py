@@ -44,7 +44,7 @@ from tensmith.rewrite.lossy.weights import (
     stored_weights,
     weighted_layers,
 )
-from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Params, Prospect, bits_of, lossy
 
 _LEVELS = 255
 # What a search tries of ranges. Not entropy: it changed three to five times as many answers as the others of
@@ -73,7 +73,7 @@ class Int8(Method):
     rounds_activations = True
     spares = ("weight_only", "skip")
 
-    def treatment(self, params: Mapping[str, Any], *names: str) -> str:
+    def treatment(self, params: Params, *names: str) -> str:
         """With what is rounded."""
         words = super().treatment(params, *names)
         return f"{words}, multiplied in float" if {*names} & {*params.get("weight_only", ())} else words
@@ -94,12 +94,10 @@ class Int8(Method):
         program = prospect.program
         return outlooks_in_integers(program, weighted_layers(program), prospect.bits)
 
-    def _form(self, params: Mapping[str, Any]) -> Form:
+    def _form(self, params: Params) -> Form:
         return Form((self.step(**params),), "int8", order=10)
 
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """The program with every layer but the skipped ones in 8 bits."""
         reader = Parameters(self.name, params)
         skip = reader.grids()
@@ -151,7 +149,7 @@ class ActivationGrid:
 
 
 def _activation_grids(
-    program: Program, placement: Placement, params: Mapping[str, Any], calibration: Calibration
+    program: Program, placement: Placement, params: Params, calibration: Calibration
 ) -> dict[str, ActivationGrid]:
     sources = list(dict.fromkeys(placement.grid_of(value) for value in placement.values))
     spans = {source: (source, *placement.spans.get(source, ())) for source in sources}

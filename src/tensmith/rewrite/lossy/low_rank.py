@@ -31,7 +31,7 @@ from tensmith.rewrite.lossy.weights import (
     sole_reader,
     weighted_layers,
 )
-from tensmith.rewrite.method import STRUCTURE, Form, Method, MethodOutlook, Prospect, Standing, lossy
+from tensmith.rewrite.method import STRUCTURE, Form, Method, MethodOutlook, Params, Prospect, Standing, lossy
 
 _DAMPING = 1e-4
 # The share of squared singular values that a search keeps of a layer.
@@ -84,9 +84,7 @@ class LowRank(Method):
             if sole_reader(program, layer) and min(rows, d) > 1:
                 yield layer.site
 
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """The factors in place of the layer; its output keeps its name. ProgramError if nothing is saved."""
         reader = Parameters(self.name, params)
         rank, energy = reader.count("rank"), reader.number("energy", low=0, high=1)

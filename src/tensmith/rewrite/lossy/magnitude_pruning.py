@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from tensmith.rewrite.lossy.compensation import Compensation, TreatColumn, dampe
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
 from tensmith.rewrite.lossy.weights import layer_sites, weighted_layers
-from tensmith.rewrite.method import WEIGHTS, Form, Method, MethodOutlook, Prospect, Standing, lossy
+from tensmith.rewrite.method import WEIGHTS, Form, Method, MethodOutlook, Params, Prospect, Standing, lossy
 
 # Columns whose zeros are chosen at once. Few, since each choice should see what the one before moved.
 _BLOCK = 32
@@ -72,9 +71,7 @@ class MagnitudePruning(Method):
         """Every layer, and all at once."""
         return layer_sites(program)
 
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """Constants of the same shape with more zeros; a constant that several layers read changes once."""
         reader = Parameters(self.name, params)
         sparsity = reader.number("sparsity", low=0, high=1)

@@ -11,9 +11,8 @@ function, which is proved and checked: a step of this method stands for exact st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.exact.scales import MOST_EXPONENT
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import WeightedLayer, known_shape, layer_of
-from tensmith.rewrite.method import LOSSY, WEIGHTS, Form, Method, Prospect, Standing, lossy
+from tensmith.rewrite.method import LOSSY, WEIGHTS, Form, Method, Params, Prospect, Standing, lossy
 from tensmith.rewrite.rule import Rule, Step
 from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import in_phase, replay_exact
@@ -49,9 +48,7 @@ class Migrate(Method):
     """params: strength, from 0 (all range to the weights' advantage) to 1 (to the activations'); without it
     each place gets the one of least error by estimate. Steps stand for exact ones."""
 
-    def exact_steps(
-        self, program: Program, params: Mapping[str, Any], calibration: Calibration
-    ) -> tuple[Step, ...]:
+    def exact_steps(self, program: Program, params: Params, calibration: Calibration) -> tuple[Step, ...]:
         """The moves that are worth it, place by place; ProgramError where none is."""
         reader = Parameters(self.name, params)
         strength = reader.number("strength", low=0, high=1.001)
@@ -65,13 +62,11 @@ class Migrate(Method):
             raise ProgramError("no channels are so much larger than others that moving their scales pays")
         return tuple(steps)
 
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """The program after these steps."""
         return replay_exact(program, self.exact_steps(program, params, calibration))
 
-    def treatment(self, params: Mapping[str, Any], *names: str) -> str:
+    def treatment(self, params: Params, *names: str) -> str:
         """See Method."""
         return "scales of large channels moved into weights"
 

@@ -18,7 +18,7 @@ from tensmith.rewrite.archives import digest_of
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import LookupTable, WeightedLayer
-from tensmith.rewrite.method import TRAINING, Method, lossy
+from tensmith.rewrite.method import TRAINING, Method, Params, lossy
 
 
 @lossy("recover", stage=TRAINING, promise="trains what is left to answer as the original does")
@@ -32,13 +32,11 @@ class Recover(Method):
 
     acts_on = (WeightedLayer, LookupTable)
 
-    def treatment(self, params: Mapping[str, Any], *names: str) -> str:
+    def treatment(self, params: Params, *names: str) -> str:
         """How long it was trained."""
         return f"trained for {params['steps']} steps"
 
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """The program with the trained constants; ProgramError if they are others, or do not fit."""
         reader = Parameters(self.name, params)
         weights = reader.text("weights")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -26,7 +25,7 @@ from tensmith.rewrite.lossy.weights import (
     is_table,
     stored_weights,
 )
-from tensmith.rewrite.method import MethodOutlook, bits_of
+from tensmith.rewrite.method import MethodOutlook, Params, bits_of
 
 
 def weights_beside_layers(program: Program) -> list[StoredWeights]:
@@ -47,7 +46,7 @@ def outlooks_in_integers(
 
 
 def beside_layers_in_codes(
-    program: Program, params: Mapping[str, Any], skip: Collection[str], calibration: Calibration
+    program: Program, params: Params, skip: Collection[str], calibration: Calibration
 ) -> Program:
     """The program with these in codes, but for those that `skip` names, in bits of `params`."""
     for own in weights_beside_layers(program):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from tensmith.rewrite.lossy.compensation import compensated_rounding, damped
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
 from tensmith.rewrite.lossy.weights import layer_sites, weighted_layers
-from tensmith.rewrite.method import WEIGHTS, Form, Method, MethodOutlook, Prospect, Standing, lossy
+from tensmith.rewrite.method import WEIGHTS, Form, Method, MethodOutlook, Params, Prospect, Standing, lossy
 
 _ROUNDS = 100
 _SEARCHED_BITS = 5
@@ -61,9 +60,7 @@ class WeightClustering(Method):
         """Every layer, and all at once."""
         return layer_sites(program)
 
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """Constants of the same shape with few values; one that several layers read changes once.
 
         Tensors with as few values already stay; ProgramError if that is all of them.

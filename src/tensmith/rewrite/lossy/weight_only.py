@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
@@ -21,7 +20,7 @@ from tensmith.rewrite.lossy.weights import (
     stored_weights,
     weighted_layers,
 )
-from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Prospect, bits_of, lossy
+from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Params, Prospect, bits_of, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
 
@@ -58,9 +57,7 @@ class WeightOnly(Method):
             for layer in stored_weights(prospect.program)
         }
 
-    def apply(
-        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
-    ) -> Program:
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """The program with the weights of every layer at `site` rounded; tied weights stay tied."""
         reader = Parameters(self.name, params)
         stored, skip = reader.choice("stored", "codes", "floats"), reader.grids()
