@@ -298,21 +298,12 @@ class _Parser:
         self.expect("{")
         while not self.keyword("return"):
             self.statement()
-        outputs = self.outputs()
+        outputs = tuple(self.many(self.read, "}"))
         if self.at != len(self.text):
             raise self.fail(f"expected the end, found {self._found()}")
         return Program(
             name, self.inputs, outputs, tuple(self.nodes), self.constants, self.hints, Origin(**self.origin)
         )
-
-    def outputs(self) -> tuple[str, ...]:
-        """The returned values, up to the closing brace."""
-        found: list[str] = []
-        while not self.accept("}"):
-            if found:
-                self.expect(",")
-            found.append(self.read())
-        return tuple(found)
 
     def statement(self) -> None:
         """One line."""
