@@ -63,8 +63,8 @@ def observations(results: Iterable[CellResult]) -> list[Observation]:
     return [Observation(n, claim, *test(done)) for n, (claim, test) in enumerate(_TESTS, 1)]
 
 
-def _too_few(count: int, of: str) -> tuple[str, str]:
-    return "not enough data", f"{count} {of}, and {FEWEST} are the fewest"
+def _too_few(count: int, of: str, fewest: int = FEWEST) -> tuple[str, str]:
+    return "not enough data", f"{count} {of}, and {fewest} are the fewest"
 
 
 def _median_above(values: Sequence[float], bound: float, of: str) -> tuple[str, str]:
@@ -135,8 +135,7 @@ def _uncorrelated(results: Sequence[CellResult]) -> tuple[str, str]:
         if result.cell.hardware.startswith("cpu:") and (key not in best or result.ms < best[key].ms):
             best[key] = result
     if len(best) < 2 * FEWEST:
-        of = "models with optimizations, judged in per cent"
-        return "not enough data", f"{len(best)} {of}, and {2 * FEWEST} are the fewest"
+        return _too_few(len(best), "models with optimizations, judged in per cent", 2 * FEWEST)
     columns = np.array(
         [[r.figures["file_bytes"].value, r.figures["accuracy"].value, r.ms] for r in best.values()]
     )
