@@ -159,14 +159,9 @@ class _Making:
             raise self.file.wrong(f"has '{name}' of shape {list(tensor.shape)}, where {told} belongs")
         return tensor.shape
 
-    def vector(self, name: str, size: int) -> str:
-        """A tensor of one axis, in float32."""
-        self.shape(name, size)
-        return self._floats(name)
-
-    def table(self, name: str, rows: int | None, width: int) -> str:
-        """A tensor of two axes, in float32."""
-        self.shape(name, rows, width)
+    def learned(self, name: str, *sizes: int | None) -> str:
+        """A tensor of this shape, in float32."""
+        self.shape(name, *sizes)
         return self._floats(name)
 
     def _floats(self, name: str) -> str:
@@ -233,7 +228,7 @@ class _Making:
             names = self.constant(f"{weight}.codes", codes), self.constant(f"{weight}.scales", scales)
             turned = self.add("dequantize_linear", names, f"{weight}.turned", axis=0, block_size=found.block)
         self.add("matmul", (x, turned), product)
-        return self.add("add", (product, self.vector(bias, out)), name) if biased else name
+        return self.add("add", (product, self.learned(bias, out)), name) if biased else name
 
     def embedding(self, width: int) -> tuple[str, Callable[[str], str]]:
         """(rows of the table of tokens [batch, length, width], a head that gives logits of rows)."""
@@ -346,7 +341,7 @@ def _rotary_decoder(making: _Making, interleaved: bool) -> str:
         above = making.add("add", (mean, making.real_constant(epsilon)), f"{name}.above")
         scale = making.add("sqrt", (above,), f"{name}.scale")
         scaled = making.add("div", (x, scale), f"{name}.scaled")
-        return making.add("mul", (scaled, making.vector(f"{name}.weight", width)), name)
+        return making.add("mul", (scaled, making.learned(f"{name}.weight", width)), name)
 
     if making.key(_CONTEXT) in making.file.metadata:
         making.longest = making.count(_CONTEXT)
@@ -465,13 +460,13 @@ def _gpt2(making: _Making) -> str:
     epsilon = making.real("attention.layer_norm_epsilon")
 
     def norm(x: str, name: str) -> str:
-        weights = (making.vector(f"{name}.{part}", width) for part in ("weight", "bias"))
+        weights = (making.learned(f"{name}.{part}", width) for part in ("weight", "bias"))
         return making.add("layer_normalization", (x, *weights), name, axis=-1, epsilon=epsilon)
 
     x, head = making.embedding(width)
     length = making.length()
     later = making.later(length)
-    places = making.table("position_embd.weight", None, width)
+    places = making.learned("position_embd.weight", None, width)
     making.longest = len(making.constants[places])
     bounds = (making.ints(0), length, making.ints(0), making.ints(1))
     x = making.add("add", (x, making.add("slice", (places, *bounds), "position_embd")), "embedded")
