@@ -295,9 +295,7 @@ def _promised(t: Trace, name: str, domain: Domain) -> str:
 def _without_promises(program: Program, promised: Sequence[str]) -> Program:
     """The program without absolute values of what is never negative."""
     gone = [node for node in program.nodes if node.inputs[0] in promised and _is_absolute(node)]
-    return (
-        program.edit(remove=gone, alias={node.output: node.inputs[0] for node in gone}) if gone else program
-    )
+    return program.edit(remove=gone, alias={node.output: node.inputs[0] for node in gone})
 
 
 def _is_absolute(node: Node) -> bool:
