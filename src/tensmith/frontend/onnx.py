@@ -304,10 +304,7 @@ class _Reader:
         """Inputs, and the constants among them that old attributes become: those are taken out of `attrs`."""
         inputs, constants = list(proto.input), {}
         for name, (position, _) in op.moved.items():
-            if not _was_attribute(op, name, version):
-                continue
-            value = attrs.pop(name, None)
-            if value is None:
+            if not _was_attribute(op, name, version) or (value := attrs.pop(name, None)) is None:
                 continue
             inputs += [""] * (position + 1 - len(inputs))
             inputs[position] = self._free_name(f"{next(filter(None, proto.output))}.{name}")
