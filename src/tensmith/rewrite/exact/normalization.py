@@ -184,14 +184,21 @@ def layer(x: Term, g: Term = G, b: Term = B) -> Use:
     return ops.layer_normalization(x, g, b, attrs="norm")
 
 
+def _affine(
+    norm: Callable[..., Use], c: Term, scale: Term = SCALE, shift: Term = SHIFT
+) -> list[tuple[Term, Term, Term]]:
+    left = norm(X, scale, shift)
+    return [
+        (left * C, norm(X, scale * c, shift * c), norm(X, scale * c, shift)),
+        (left / C, norm(X, scale / c, shift / c), norm(X, scale / c, shift)),
+        (left + C, norm(X, scale, shift + c), norm(X, scale, shift - c)),
+        (left - C, norm(X, scale, shift - c), norm(X, scale, shift + c)),
+    ]
+
+
 family(
     "gain_of_layer_norm",
-    [
-        (layer(X) * C, layer(X, G * C, B * C), layer(X, G * C, B)),
-        (layer(X) / C, layer(X, G / C, B / C), layer(X, G / C, B)),
-        (layer(X) + C, layer(X, G, B + C), layer(X, G, B - C)),
-        (layer(X) - C, layer(X, G, B - C), layer(X, G, B + C)),
-    ],
+    _affine(layer, C, G, B),
     given=_ROWS,
     c="C",
     when=lambda m: _vector(m) or (None if m.has(B) else "there is no bias"),
@@ -209,19 +216,17 @@ law(
     when=_vector,
     says="layer_normalization(x + c) = layer_normalization(x), c one number.",
 )
+
+
+def _over_root(g: Term) -> Use:
+    return ops.rms_normalization(X, g, attrs="norm")
+
+
 family(
     "gain_of_rms_norm",
     [
-        (
-            ops.rms_normalization(X, G, attrs="norm") * C,
-            ops.rms_normalization(X, G * C, attrs="norm"),
-            ops.rms_normalization(X, G / C, attrs="norm"),
-        ),
-        (
-            ops.rms_normalization(X, G, attrs="norm") / C,
-            ops.rms_normalization(X, G / C, attrs="norm"),
-            ops.rms_normalization(X, G * C, attrs="norm"),
-        ),
+        (_over_root(G) * C, _over_root(G * C), _over_root(G / C)),
+        (_over_root(G) / C, _over_root(G / C), _over_root(G * C)),
     ],
     given=_ROWS,
     c="C",
@@ -230,9 +235,9 @@ family(
 )
 law(
     "negative_of_rms_norm",
-    -ops.rms_normalization(X, G, attrs="norm"),
-    ops.rms_normalization(X, -G, attrs="norm"),
-    ops.rms_normalization(X, G, attrs="norm"),
+    -_over_root(G),
+    _over_root(-G),
+    _over_root(G),
     given=_ROWS,
     when=_vector,
     order=24,
@@ -280,20 +285,10 @@ def instance(x: Term, scale: Term = SCALE, shift: Term = SHIFT) -> Use:
     return ops.instance_normalization(x, scale, shift, attrs="norm")
 
 
-def _affine(norm: Callable[..., Use]) -> list[tuple[Term, Term, Term]]:
-    c = flat(C)
-    return [
-        (norm(X) * C, norm(X, SCALE * c, SHIFT * c), norm(X, SCALE * c, SHIFT)),
-        (norm(X) / C, norm(X, SCALE / c, SHIFT / c), norm(X, SCALE / c, SHIFT)),
-        (norm(X) + C, norm(X, SCALE, SHIFT + c), norm(X, SCALE, SHIFT - c)),
-        (norm(X) - C, norm(X, SCALE, SHIFT - c), norm(X, SCALE, SHIFT + c)),
-    ]
-
-
 _NORMS = [replace(i, sample={"norm": {"epsilon": 2.0**-10}}) for i in _IMAGES]
 family(
     "affine_of_batch_norm",
-    _affine(batch),
+    _affine(batch, flat(C)),
     given=_NORMS,
     c="1 C *1",
     order=23,
@@ -301,7 +296,7 @@ family(
 )
 family(
     "affine_of_instance_norm",
-    _affine(instance),
+    _affine(instance, flat(C)),
     given=_NORMS,
     c="1 C *1",
     order=23,
@@ -309,7 +304,7 @@ family(
 )
 family(
     "affine_of_group_norm",
-    _affine(lambda x, scale=SCALE, shift=SHIFT: ops.group_normalization(x, scale, shift, attrs="norm")),
+    _affine(partial(ops.group_normalization, attrs="norm"), flat(C)),
     given=[
         Instance(
             "1d",
