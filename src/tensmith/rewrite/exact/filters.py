@@ -25,17 +25,19 @@ def _grown(m: Bindings, weights: Var) -> Term:
     return ops.pad(weights, np.array([0, 0, *(1,) * n] * 2))
 
 
-def _by_one(m: Match) -> str | None:
+def _threes(m: Match) -> bool:
+    """Whether filters of size 3 see x and what is one place around it."""
     n, attrs = len(m.shape(W)) - 2, m.attrs["conv"]
-    same = (attrs["strides"] or (1,) * n) == (m.attrs["unit"]["strides"] or (1,) * n)
-    fits = (
-        m.shape(W)[2:] == (3,) * n
-        and (attrs["pads"] or ()) == (1,) * (2 * n)
-        and m.attrs["unit"]["group"] == 1
-    )
-    plain = not any(m.attrs["unit"]["pads"] or ()) and all(d == 1 for d in attrs["dilations"] or ())
-    one = m.shape(V)[2:] == (1,) * n and attrs["auto_pad"] == m.attrs["unit"]["auto_pad"] == "NOTSET"
-    return None if same and fits and plain and one and attrs["group"] == 1 else "not of sizes 3 and 1, alike"
+    return m.shape(W)[2:] == (3,) * n and attrs["pads"] == (1,) * (2 * n) and attrs["group"] == 1
+
+
+def _by_one(m: Match) -> str | None:
+    n, attrs, unit = len(m.shape(W)) - 2, m.attrs["conv"], m.attrs["unit"]
+    same = (attrs["strides"] or (1,) * n) == (unit["strides"] or (1,) * n)
+    plain = not any(unit["pads"] or ()) and all(d == 1 for d in attrs["dilations"] or ())
+    one = m.shape(V)[2:] == (1,) * n and attrs["auto_pad"] == unit["auto_pad"] == "NOTSET"
+    fits = same and _threes(m) and plain and one and unit["group"] == 1
+    return None if fits else "not of sizes 3 and 1, alike"
 
 
 @later("conv(x, w + pad(v), b)")
@@ -80,21 +82,10 @@ def _identity(m: Bindings, number: float) -> Term:
 
 
 def _skips(m: Match) -> str | None:
-    n, attrs = len(m.shape(W)) - 2, m.attrs["conv"]
-    known = all(isinstance(size, int) for size in m.shape(W))
-    plain = (
-        all(s == 1 for s in (*(attrs["strides"] or ()), *(attrs["dilations"] or ()))) and attrs["group"] == 1
-    )
-    fits = (
-        m.shape(W)[2:] == (3,) * n
-        and (attrs["pads"] or ()) == (1,) * (2 * n)
-        and m.shape(W)[0] == m.shape(W)[1]
-    )
-    return (
-        None
-        if known and plain and fits and attrs["auto_pad"] == "NOTSET"
-        else "not of size 3 that keeps the shape"
-    )
+    attrs, (outputs, inputs, *_) = m.attrs["conv"], m.shape(W)
+    plain = all(s == 1 for s in (*(attrs["strides"] or ()), *(attrs["dilations"] or ())))
+    fits = plain and _threes(m) and outputs == inputs and isinstance(outputs, int)
+    return None if fits and attrs["auto_pad"] == "NOTSET" else "not of size 3 that keeps the shape"
 
 
 @later("conv(x, w + identity, b)")
