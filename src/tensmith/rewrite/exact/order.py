@@ -5,9 +5,7 @@ Measure: operations on values that vary.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
+from tensmith.rewrite.exact.exponentials import real, reals
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import family, floating, law
 from tensmith.rewrite.match import Match
@@ -16,9 +14,6 @@ from tensmith.rewrite.values import uniform
 
 X, Y, Z = Var("x"), Var("y"), Var("z")
 C = Var("c", static=True)
-_fold: dict[str, Any] = {"phase": "fold", "order": 6, "when": floating}
-real: Any = partial(law, **_fold)
-reals: Any = partial(family, **_fold)
 PAIRS = ((ops.max, ops.min), (ops.min, ops.max))
 
 reals("extreme_of_equals", [(f(X, X), X, -X) for f, _ in PAIRS])
