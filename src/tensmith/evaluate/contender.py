@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tensmith.engine.base import Arrays, compiler, sizes_in
 from tensmith.engine.compiled import CompileOptions, compiled_folder
@@ -39,10 +40,8 @@ class Contender:
 
         fresh: see fork_server.start_module.
         """
-        compiled, sizes, settings = self.compiled(inputs, threads), self.sizes(inputs), dict(self.settings)
-        worker = SessionWorker(
-            self.engine, self.path, threads, sizes=sizes, fresh=fresh, compiled=compiled, **settings
-        )
+        given = dict[str, Any](self.settings, fresh=fresh, compiled=self.compiled(inputs, threads))
+        worker = SessionWorker(self.engine, self.path, threads, sizes=self.sizes(inputs), **given)
         try:
             worker.feed(inputs)
         except BaseException:
@@ -57,8 +56,8 @@ class Contender:
     def to_judge(self, inputs: Arrays, threads: int, judging_threads: int) -> SessionWorker:
         """A worker that has loaded the file to judge it; accuracy needs no quiet machine."""
         sizes, used = self.judging(inputs, threads, judging_threads)
-        settings = dict(self.settings)
-        return SessionWorker(self.engine, self.path, used, sizes=sizes, timeout=_JUDGING_SECONDS, **settings)
+        given = dict[str, Any](self.settings, sizes=sizes, timeout=_JUDGING_SECONDS)
+        return SessionWorker(self.engine, self.path, used, **given)
 
     def judging(
         self, inputs: Arrays, threads: int, judging_threads: int
