@@ -185,7 +185,7 @@ def layer(x: Term, g: Term = G, b: Term = B) -> Use:
 
 
 def _affine(
-    norm: Callable[..., Use], c: Term, scale: Term = SCALE, shift: Term = SHIFT
+    norm: Callable[..., Use], c: Var | Later, scale: Var = SCALE, shift: Var = SHIFT
 ) -> list[tuple[Term, Term, Term]]:
     left = norm(X, scale, shift)
     return [

@@ -144,9 +144,9 @@ class _Caching:
         """A value that the number of tokens makes alone: of all rows, of which the new ones are cut."""
         if not self.capacity and node.op == "trilu" and rows == (NEW, ALL):
             return self._triangle(node, rows)
-        if NEW in rows and node.kind(Expand) and node.inputs[0] in self.program.constants:
+        if node.kind(Expand) and NEW in rows and node.inputs[0] in self.program.constants:
             return self._again(node, name, [node.inputs[0], self.shape(name, rows)])
-        if NEW in rows and node.kind(Elementwise):
+        if node.kind(Elementwise) and NEW in rows:
             return self._passed(node, name, rows)
         if NEW in rows:
             made = self.value(name, (ALL,) * len(rows))
