@@ -8,7 +8,7 @@ as a share of their layer's (LAMP; Lee et al. 2021).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -67,9 +67,7 @@ class MagnitudePruning(Method):
             found[layer.site] = MethodOutlook(f"{share:.0%} zeros", size)
         return found
 
-    def sites(self, program: Program) -> Iterator[str]:
-        """Every layer, and all at once."""
-        return layer_sites(program)
+    sites = staticmethod(layer_sites)
 
     def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """Constants of the same shape with more zeros; a constant that several layers read changes once."""

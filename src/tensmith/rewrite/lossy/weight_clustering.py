@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -56,9 +56,7 @@ class WeightClustering(Method):
             if math.prod(layer.shape) > count
         }
 
-    def sites(self, program: Program) -> Iterator[str]:
-        """Every layer, and all at once."""
-        return layer_sites(program)
+    sites = staticmethod(layer_sites)
 
     def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
         """Constants of the same shape with few values; one that several layers read changes once.
