@@ -52,10 +52,6 @@ static void {name}({_ARGUMENTS})
 {body}}}
 """
 
-    def cycles(self, sources: tuple[Buffer, ...], target: Buffer) -> float:
-        """An estimate: a vector read or written a cycle."""
-        return sum(buffer.bytes for buffer in (*sources, target)) / 64
-
     def __str__(self) -> str:
         """Its name and what it says of itself in numbers and words, as kernels are called."""
         name = re.sub("(?<!^)(?=[A-Z])", "_", type(self).__name__.removesuffix("Routine")).lower()

@@ -411,11 +411,6 @@ static void {name}(const {self._element} *restrict w, const float *table, const 
                       for place in range(len(stage.values))]  # fmt: skip
         return "        {\n" + "".join(f"            {line}\n" for line in lines) + "        }\n"
 
-    def cycles(self, sources: tuple[Buffer, ...], target: Buffer) -> float:
-        """An estimate: a vector of weights a cycle, and two of them in each of the steps."""
-        weights = len(self.backwards) * self.gates * self._padded * self.hidden / self.isa.lanes
-        return self.steps * weights * max(1, self.batch / 2)
-
 
 def digits(coded: bool, hidden: int, isa: Isa) -> int:
     """How many digits a state is written in, to be multiplied by bytes; 0 where it is not.
