@@ -99,8 +99,8 @@ def test_what_is_kept_is_offered_alone_and_only_for_its_problem() -> None:
     keep(kernel := stub(problem()))
     assert scheduled(problem(), ISA) == kernel
     choose = metascheduled(estimated, Timings())(0)
-    assert [found for _, found in choose(problem(), ISA)] == [kernel]
-    assert choose(problem(64), ISA) == estimated(0)(problem(64), ISA)
+    assert [found for _, found in choose(problem(), ISA, problem())] == [kernel]
+    assert choose(other := problem(64), ISA, other) == estimated(0)(other, ISA, other)
 
 
 def test_the_revision_tells_kept_kernels_apart(private_cache: Path) -> None:

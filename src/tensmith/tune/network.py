@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tensmith.backend.native.choose.choosers import Chooser, Choosing, estimated, memory_of
+from tensmith.backend.native.choose.choosers import Chooser, Choosing, Options, estimated, memory_of
 from tensmith.backend.native.choose.measured import measured, metascheduled
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.plan import make_plan
@@ -139,18 +139,16 @@ def tasks_of(program: Program, isa: Isa, choosing: Choosing = estimated) -> tupl
     `choosing` says which kernels there are to time.
     """
     asked: Counter[ConvolutionProblem] = Counter()
-    options: dict[ConvolutionProblem, list[tuple[float, Kernel]]] = {}
+    options: dict[ConvolutionProblem, Options] = {}
     memory = 0
 
     def recording(weight_bytes: int) -> Chooser:
         nonlocal memory
         memory, choose = memory_of(weight_bytes), choosing(weight_bytes)
 
-        def recorded(
-            problem: ConvolutionProblem, isa: Isa, _beside: ConvolutionProblem | None = None, /
-        ) -> list[tuple[float, Kernel]]:
+        def recorded(problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem) -> Options:
             asked[problem] += 1
-            options[problem] = choose(problem, isa)
+            options[problem] = choose(problem, isa, beside)
             return options[problem]
 
         return recorded

@@ -115,7 +115,7 @@ def test_halves_keep_their_error_bound(tmp_path: Path) -> None:
 def only_halves(weight_bytes: int) -> Chooser:
     """The kernels for halves alone."""
     choose = estimated(weight_bytes)
-    return lambda problem, isa, _=None: choose(problem, isa) if problem.dtype == "f16" else []
+    return lambda problem, isa, beside: choose(problem, isa, beside) if problem.dtype == "f16" else []
 
 
 def test_another_machine_is_refused(tmp_path: Path) -> None:

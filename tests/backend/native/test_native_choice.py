@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensmith.backend.native.choose.choice import KernelChoice, Network, after, choose_kernels, leaving
-from tensmith.backend.native.choose.choosers import Chooser
+from tensmith.backend.native.choose.choosers import Chooser, Options
 from tensmith.backend.native.choose.parallel import whole
 from tensmith.backend.native.images import Images
 from tensmith.backend.native.steps import Heavy, Light, Step, reads
 from tensmith.kernel import Isa, isa_named
-from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.algorithms.direct import Direct
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
 from tensmith.kernel.problem import ConvolutionProblem
@@ -54,7 +53,7 @@ def test_no_combination_is_cheaper(data: st.DataObject, kinds: list[int]) -> Non
         for i in range(len(kinds))
     ]
 
-    def choose(problem: ConvolutionProblem, isa: Isa) -> list[tuple[float, Kernel]]:
+    def choose(problem: ConvolutionProblem, isa: Isa, _: ConvolutionProblem) -> Options:
         at = 2 * problems.index(problem)
         kernels = (next(kind.candidates(problem, isa)) for kind in (Direct, SpatialPack))
         return list(zip(seconds[at : at + 2], kernels))
@@ -85,5 +84,6 @@ def walk(steps: list[Step], chosen: Mapping[Heavy, KernelChoice], network: Netwo
 def choose_kernels_alone(step: Heavy, choose: Chooser) -> list[KernelChoice]:
     """A choice for each kernel."""
     return [
-        KernelChoice(cost, ((whole(step.problem), kernel),)) for cost, kernel in choose(step.problem, ISA)
+        KernelChoice(cost, ((whole(step.problem), kernel),))
+        for cost, kernel in choose(step.problem, ISA, step.problem)
     ]

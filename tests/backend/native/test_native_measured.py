@@ -40,7 +40,7 @@ def layer() -> Program:
 
 def time_all(timings: Timings, problem: ConvolutionProblem, factor: float) -> None:
     """Every kernel takes so many times its estimate."""
-    for seconds, kernel in estimated(BYTES)(problem, ISA):
+    for seconds, kernel in estimated(BYTES)(problem, ISA, problem):
         timings.add(kernel, MEMORY, factor * seconds)
 
 
@@ -54,18 +54,21 @@ def test_a_problem_that_was_timed_is_cut_as_by_estimate(timings: Timings, factor
 def test_parts_are_scaled_or_measured_beside_what_was_timed(timings: Timings) -> None:
     guess, choose = estimated(BYTES), measured(timings)(BYTES)
     time_all(timings, PARTS[0], 1e-3)
-    assert choose(PARTS[0], ISA, WHOLE) == guess(PARTS[0], ISA)  # the whole is known by estimate alone
+    assert choose(PARTS[0], ISA, WHOLE) == guess(PARTS[0], ISA, WHOLE)  # the whole is known by estimate alone
     time_all(timings, WHOLE, 5.0)
     choose = measured(timings)(BYTES)
-    assert min(s for s, _ in choose(PARTS[0], ISA, WHOLE)) < 0.01 * min(s for s, _ in guess(PARTS[0], ISA))
+    found, guessed = (min(s for s, _ in each(PARTS[0], ISA, WHOLE)) for each in (choose, guess))
+    assert found < 0.01 * guessed
     other = replace(PARTS[0], height=20)
-    for (seconds, kernel), (estimate, same) in zip(choose(other, ISA, WHOLE), guess(other, ISA)):
+    for (seconds, kernel), (estimate, same) in zip(choose(other, ISA, WHOLE), guess(other, ISA, WHOLE)):
         assert kernel == same and seconds == pytest.approx(5 * estimate)
 
 
 def test_kernels_for_bfloat16_are_scaled_beside_timed_ones_for_floats(timings: Timings) -> None:
     time_all(timings, WHOLE, 5.0)
-    guessed, found = (in_precision(c, "bf16")(BYTES)(WHOLE, ISA) for c in (estimated, measured(timings)))
+    guessed, found = (
+        in_precision(c, "bf16")(BYTES)(WHOLE, ISA, WHOLE) for c in (estimated, measured(timings))
+    )
     assert {kernel.problem.dtype for _, kernel in found} == {"f32", "bf16"}
     seconds = {kernel: seconds for seconds, kernel in found}
     assert seconds == {kernel: pytest.approx(5 * estimate) for estimate, kernel in guessed}
@@ -78,7 +81,7 @@ def test_a_metascheduled_layer_is_cut_where_its_seconds_say_so(
     time_all(timings, WHOLE, 5.0)
     keep(kernel := Scheduled(WHOLE, ISA, f"{FUNCTION}:\n\tret"))
     if factor is not None:
-        ours = min(seconds for seconds, _ in measured(timings)(BYTES)(WHOLE, ISA))
+        ours = min(seconds for seconds, _ in measured(timings)(BYTES)(WHOLE, ISA, WHOLE))
         timings.add(kernel, MEMORY, factor * ours)
     chooser = metascheduled(measured(timings), timings)
     assert make_plan(layer(), ISA, chooser, 2).threads == threads

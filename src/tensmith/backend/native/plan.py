@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tensmith.backend.native.arena import ALIGNMENT, Lifetime, arrange
-from tensmith.backend.native.choose.choosers import Chooser, estimated
+from tensmith.backend.native.choose.choosers import Choosing, estimated
 from tensmith.backend.native.images import Images
 from tensmith.backend.native.in_place import add_in_place
 from tensmith.backend.native.invented import demand_other_names, invented, spelled
@@ -126,9 +125,7 @@ def fixed(program: Program, sizes: dict[str, int]) -> Program:
     return replace(program, inputs=inputs)
 
 
-def make_plan(
-    program: Program, isa: Isa, chooser: Callable[[int], Chooser] = estimated, threads: int = 1
-) -> NativePlan:
+def make_plan(program: Program, isa: Isa, chooser: Choosing = estimated, threads: int = 1) -> NativePlan:
     """Simplifies a program of fixed sizes and plans it; EngineError naming what has no native kernel.
 
     `chooser` is told how many bytes of weights are read at every run. For several `threads`, heavy steps are

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tensmith.backend.native.choose.choosers import Chooser
+from tensmith.backend.native.choose.choosers import Chooser, Options
 from tensmith.backend.native.choose.parallel import StepPart, cuts, whole
 from tensmith.backend.native.images import Images
 from tensmith.backend.native.steps import Dense, Encode, Heavy, Join, Light, Look, Rename, Step, reads
@@ -159,7 +159,7 @@ def after(
 
 def _options(step: Heavy, network: Network, choose: Chooser) -> list[KernelChoice]:
     """The fastest choice for each pair of blocks that a kernel reads and writes."""
-    options = choose(step.problem, network.isa)
+    options = choose(step.problem, network.isa, step.problem)
     if not options:
         raise EngineError(f"no kernel computes the {step.problem} behind '{step.output}'")
     best: dict[tuple[int, int], KernelChoice] = {}
@@ -187,9 +187,9 @@ def _keep(best: dict[tuple[int, int], KernelChoice], choice: KernelChoice) -> No
         best[blocks] = choice
 
 
-def _fastest(options: list[tuple[float, Kernel]]) -> dict[tuple[int, int], list[tuple[float, Kernel]]]:
+def _fastest(options: Options) -> dict[tuple[int, int], Options]:
     """Kernels by the blocks that they read and write, the fastest first."""
-    found: dict[tuple[int, int], list[tuple[float, Kernel]]] = {}
+    found: dict[tuple[int, int], Options] = {}
     for option in sorted(options, key=lambda option: option[0]):
         found.setdefault((option[1].source.block, option[1].target.block), []).append(option)
     return found

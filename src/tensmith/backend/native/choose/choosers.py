@@ -5,24 +5,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from tensmith.kernel.algorithm import Kernel, candidates
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 
-
-class Chooser(Protocol):
-    """Says which kernels may compute a problem, with the seconds of each."""
-
-    def __call__(
-        self, problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem | None = None, /
-    ) -> list[tuple[float, Kernel]]:
-        """The kernels; their seconds may be compared with those said of the problem `beside` alone.
-
-        Measured seconds are in no unit with estimated ones, so parts are asked for beside the whole.
-        """
-
+# Kernels, with the seconds of each.
+Options: TypeAlias = list[tuple[float, Kernel]]
+# (problem, isa, beside) -> which kernels may compute a problem; their seconds may be compared with those that
+# the problem `beside` has beside itself. Measured seconds are in no unit with estimated ones, so parts are
+# asked for beside the whole.
+Chooser: TypeAlias = Callable[[ConvolutionProblem, Isa, ConvolutionProblem], Options]
 
 # What a plan asks for its chooser, by how many bytes of weights every run reads.
 Choosing: TypeAlias = Callable[[int], Chooser]
@@ -41,15 +35,13 @@ def estimated(weight_bytes: int) -> Chooser:
     bandwidth = _MEMORIES[memory][1]
 
     @functools.cache
-    def choose(
-        problem: ConvolutionProblem, isa: Isa, _beside: ConvolutionProblem | None = None, /
-    ) -> list[tuple[float, Kernel]]:
+    def options(problem: ConvolutionProblem, isa: Isa) -> Options:
         return [
             (kernel.cost().seconds(bandwidth=bandwidth) + price(kernel, memory), kernel)
             for kernel in candidates(problem, isa)
         ]
 
-    return choose
+    return lambda problem, isa, _beside: options(problem, isa)
 
 
 def memory_of(weight_bytes: int) -> int:
@@ -75,9 +67,7 @@ def restricted_to(name: str) -> Choosing:
 def only(name: str, choose: Chooser) -> Chooser:
     """`choose`, but the algorithm `name` alone where it takes the problem."""
 
-    def restricted(
-        problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem | None = None, /
-    ) -> list[tuple[float, Kernel]]:
+    def restricted(problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem) -> Options:
         options = choose(problem, isa, beside)
         return [option for option in options if in_family(option[1].name, name)] or options
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import functools
 
-from tensmith.backend.native.choose.choosers import Chooser, Choosing, estimated, memory_of, price
-from tensmith.kernel.algorithm import Kernel
+from tensmith.backend.native.choose.choosers import Chooser, Choosing, Options, estimated, memory_of, price
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.scheduled import scheduled
 from tensmith.kernel.timings import Timings
-
-_Options = list[tuple[float, Kernel]]
 
 
 def measured(timings: Timings, untuned: Choosing = estimated) -> Choosing:
@@ -26,24 +23,20 @@ def measured(timings: Timings, untuned: Choosing = estimated) -> Choosing:
         guess, memory = untuned(weight_bytes), memory_of(weight_bytes)
 
         @functools.cache
-        def timed(problem: ConvolutionProblem, isa: Isa) -> _Options:
-            known = timings.known((kernel for _, kernel in guess(problem, isa)), memory)
+        def timed(problem: ConvolutionProblem, isa: Isa) -> Options:
+            known = timings.known((kernel for _, kernel in guess(problem, isa, problem)), memory)
             return [(seconds + price(kernel, memory), kernel) for kernel, seconds in known.items()]
 
-        def scaled(problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem) -> _Options:
+        def scaled(problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem) -> Options:
             seconds, fastest = min(timed(beside, isa), key=lambda option: option[0])
-            estimates = {kernel: estimate for estimate, kernel in guess(beside, isa)}
+            estimates = {kernel: estimate for estimate, kernel in guess(beside, isa, beside)}
             scale = seconds / estimates[fastest]
-            return [(scale * estimate, kernel) for estimate, kernel in guess(problem, isa)]
+            return [(scale * estimate, kernel) for estimate, kernel in guess(problem, isa, beside)]
 
         @functools.cache
-        def choose(
-            problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem | None = None, /
-        ) -> _Options:
-            if beside is None:
-                return timed(problem, isa) or guess(problem, isa)
+        def choose(problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem) -> Options:
             if not timed(beside, isa):
-                return guess(problem, isa)
+                return guess(problem, isa, beside)
             return timed(problem, isa) or scaled(problem, isa, beside)
 
         return choose
@@ -62,11 +55,9 @@ def metascheduled(otherwise: Choosing, timings: Timings) -> Choosing:
         choose, memory = otherwise(weight_bytes), memory_of(weight_bytes)
 
         @functools.cache
-        def found(
-            problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem | None = None, /
-        ) -> _Options:
+        def found(problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem) -> Options:
             options = choose(problem, isa, beside)
-            kernel = scheduled(problem, isa) if beside is None else None
+            kernel = scheduled(problem, isa) if beside == problem else None
             if kernel is None:
                 return options
             known = timings.known([kernel], memory)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 
-from tensmith.backend.native.choose.choosers import Chooser
-from tensmith.kernel.algorithm import Kernel
+from tensmith.backend.native.choose.choosers import Chooser, Choosing, Options
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 
@@ -23,20 +21,18 @@ def refusal(precision: str, isa: Isa) -> str | None:
     return None if able else f"{isa.name} does not multiply {precision} here"
 
 
-def in_precision(chooser: Callable[[int], Chooser], precision: str) -> Callable[[int], Chooser]:
+def in_precision(chooser: Choosing, precision: str) -> Choosing:
     """Choosers that offer, beside what `chooser` does for floats, the kernels of a precision."""
 
     def lowered(weight_bytes: int) -> Chooser:
         choose = chooser(weight_bytes)
 
         @functools.cache
-        def both(
-            problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem | None = None, /
-        ) -> list[tuple[float, Kernel]]:
+        def both(problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem) -> Options:
             found = choose(problem, isa, beside)
             if precision == "f32" or problem.dtype != "f32":
                 return found
-            return [*found, *choose(replace(problem, dtype=precision), isa, beside or problem)]
+            return [*found, *choose(replace(problem, dtype=precision), isa, beside)]
 
         return both
 
