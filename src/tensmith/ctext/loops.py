@@ -7,7 +7,8 @@ keeps a block of sums along the axis that does run along memory: for each k, for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from tensmith.ctext.dialect import Dialect
@@ -43,7 +44,7 @@ def nest_lines(outer: CBlock, step: Nest) -> None:
         return
     axis = _block_axis(step)
     if axis is None:
-        _plain(outer, step, tuple(range(len(step.variables))), ())
+        _plain(outer, step, range(len(step.variables)), [], lambda scope: _element(scope, step))
     else:
         _blocked(outer, step, axis)
 
@@ -82,14 +83,17 @@ class Nest:
 # Loops
 
 
-def _open(scope: CBlock, variable: str, extent: Poly) -> tuple[CBlock, str]:
-    """An inner scope for a loop over a variable, and its head."""
+@contextmanager
+def _loop(scope: CBlock, variable: str, extent: Poly, backwards: bool = False) -> Iterator[CBlock]:
+    """An inner scope for a loop over a variable."""
     depth = sum(1 for _ in _loop_names(scope))
     base = _INDEX_NAMES[depth] if depth < len(_INDEX_NAMES) else "i"
     name = scope.unit.names.fresh(base)
-    inner = scope.inner()
-    inner.variables[variable] = name
-    return inner, f"for ({scope.index} {name} = 0; {name} < {enclosed(scope.poly(extent))}; {name}++)"
+    end = enclosed(scope.poly(extent))
+    steps = f"{end} - 1; {name} >= 0; {name}--" if backwards else f"0; {name} < {end}; {name}++"
+    with scope.under(f"for ({scope.index} {name} = {steps})") as inner:
+        inner.variables[variable] = name
+        yield inner
 
 
 def _loop_names(scope: CBlock | None) -> Iterator[str]:
@@ -99,25 +103,20 @@ def _loop_names(scope: CBlock | None) -> Iterator[str]:
 
 
 def _plain(
-    scope: CBlock, step: Nest, axes: Sequence[int], opened: tuple[str, ...], blocked: Blocked | None = None
+    scope: CBlock, step: Nest, axes: Sequence[int], within: list[str], add: Callable[[CBlock], None]
 ) -> None:
-    """The remaining axes as loops, then the element; what an axis does not change is computed before it."""
+    """The remaining axes as loops, then what `add` adds, itself in loops over the variables `within`; what an
+    axis does not change is computed before it."""
     if not axes:
-        if blocked is not None:
-            blocked.emit(scope, step)
-            return
-        target = _target(scope, step)
-        scope.line(f"{target} = {scope.value(step.expr)};")
+        add(scope)
         return
-    hoist(scope, step.expr, [step.variables[axis] for axis in axes] + _block_variable(step, blocked))
-    variable, extent = step.variables[axes[0]], step.extents[axes[0]]
-    inner, head = _open(scope, variable, extent)
-    _plain(inner, step, axes[1:], (*opened, variable), blocked)
-    scope.block(head, inner)
+    hoist(scope, step.expr, [step.variables[axis] for axis in axes] + within)
+    with _loop(scope, step.variables[axes[0]], step.extents[axes[0]]) as inner:
+        _plain(inner, step, axes[1:], within, add)
 
 
-def _block_variable(step: Nest, blocked: Blocked | None) -> list[str]:
-    return [step.variables[blocked.axis]] if blocked is not None else []
+def _element(scope: CBlock, step: Nest) -> None:
+    scope.line(f"{_target(scope, step)} = {scope.value(step.expr)};")
 
 
 def _target(scope: CBlock, step: Nest) -> str:
@@ -214,9 +213,8 @@ def fold_loop(scope: CBlock, fold: Reduce) -> str:
         _lanes(scope, fold, total)
     else:
         scope.line(f"{ctype} {total} = {_start(scope, fold)};")
-        inner, head = _open(scope, fold.var, fold.extent)
-        inner.line(_join(inner, fold, total, _term(inner, fold, fold.body)))
-        scope.block(head, inner)
+        with _loop(scope, fold.var, fold.extent) as inner:
+            inner.line(_join(inner, fold, total, _term(inner, fold, fold.body)))
     scope.hold(fold, total)
     return total
 
@@ -239,108 +237,89 @@ def _lanes(scope: CBlock, fold: Reduce, total: str) -> None:
     lanes, lane, k = names.fresh("lanes"), names.fresh("lane"), names.fresh("k")
     extent = enclosed(scope.poly(fold.extent))
     scope.line(f"{ctype} {lanes}[{count}];")
-    scope.line(f"for (int {lane} = 0; {lane} < {count}; {lane}++) {lanes}[{lane}] = {_start(scope, fold)};")
+    every = f"for (int {lane} = 0; {lane} < {count}; {lane}++)"
+    scope.line(f"{every} {lanes}[{lane}] = {_start(scope, fold)};")
     scope.line(f"{scope.index} {k} = 0;")
-    outer = scope.inner()
-    inner = outer.inner()
-    inner.variables[fold.var] = f"({k} + {lane})"
-    inner.line(_join(inner, fold, f"{lanes}[{lane}]", _term(inner, fold, fold.body)))
-    outer.block(f"for (int {lane} = 0; {lane} < {count}; {lane}++)", inner)
-    scope.block(f"for (; {k} + {count} <= {extent}; {k} += {count})", outer)
+    whole = f"for (; {k} + {count} <= {extent}; {k} += {count})"
+    with scope.under(whole) as outer, outer.under(every) as inner:
+        inner.variables[fold.var] = f"({k} + {lane})"
+        inner.line(_join(inner, fold, f"{lanes}[{lane}]", _term(inner, fold, fold.body)))
     scope.line(f"{ctype} {total} = {_start(scope, fold)};")
-    last = scope.inner()
-    last.line(_join(last, fold, total, f"{lanes}[{lane}]"))
-    scope.block(f"for (int {lane} = 0; {lane} < {count}; {lane}++)", last)
-    rest = scope.inner()
-    rest.variables[fold.var] = k
-    rest.line(_join(rest, fold, total, _term(rest, fold, fold.body)))
-    scope.block(f"for (; {k} < {extent}; {k}++)", rest)
+    with scope.under(every) as last:
+        last.line(_join(last, fold, total, f"{lanes}[{lane}]"))
+    with scope.under(f"for (; {k} < {extent}; {k}++)") as rest:
+        rest.variables[fold.var] = k
+        rest.line(_join(rest, fold, total, _term(rest, fold, fold.body)))
 
 
 # Blocks of sums
 
 
 class Blocked:
-    """The innermost part of a nest whose folds are kept for BLOCK neighbours along one axis."""
+    """The innermost part of a nest whose folds are kept for BLOCK neighbours along the axis of a variable."""
 
-    def __init__(self, axis: int, folds: Sequence[Reduce], start: str, width: str) -> None:
-        self.axis, self.folds, self.start, self.width = axis, folds, start, width
+    def __init__(self, variable: str, folds: Sequence[Reduce], start: str, width: str) -> None:
+        self.variable, self.folds, self.start, self.width = variable, folds, start, width
 
     def emit(self, scope: CBlock, step: Nest) -> None:
         """The folds of a block, then its elements."""
-        names = scope.unit.names
-        variable = step.variables[self.axis]
         sums = {}
         for fold in self.folds:
-            sums[id(fold)] = names.fresh("block")
-            self._sum(scope, fold, variable, sums[id(fold)])
-        inner, lane, head = self._lane_loop(scope, variable)
-        for fold in self.folds:
-            inner.hold(fold, f"{sums[id(fold)]}[{lane}]")
-        inner.line(f"{_target(inner, step)} = {inner.value(step.expr)};")
-        scope.block(head, inner)
+            sums[id(fold)] = scope.unit.names.fresh("block")
+            self._sum(scope, fold, sums[id(fold)])
+        with self._lane_loop(scope) as (inner, lane):
+            for fold in self.folds:
+                inner.hold(fold, f"{sums[id(fold)]}[{lane}]")
+            _element(inner, step)
 
-    def _lane_loop(self, scope: CBlock, variable: str) -> tuple[CBlock, str, str]:
+    @contextmanager
+    def _lane_loop(self, scope: CBlock) -> Iterator[tuple[CBlock, str]]:
         lane = scope.unit.names.fresh("lane")
-        inner = scope.inner()
-        inner.variables[variable] = f"({self.start} + {lane})"
-        return inner, lane, f"for ({scope.index} {lane} = 0; {lane} < {self.width}; {lane}++)"
+        with scope.under(f"for ({scope.index} {lane} = 0; {lane} < {self.width}; {lane}++)") as inner:
+            inner.variables[self.variable] = f"({self.start} + {lane})"
+            yield inner, lane
 
-    def _sum(self, scope: CBlock, fold: Reduce, variable: str, name: str) -> None:
+    def _sum(self, scope: CBlock, fold: Reduce, name: str) -> None:
         folds, body = chain(fold)
         scope.unit.extents |= {each.var: each.extent for each in folds}
         lane = scope.unit.names.fresh("lane")
         scope.line(f"{scope.unit.type(fold.type)} {name}[{BLOCK}];")
         start = _start(scope, fold)
         scope.line(f"for ({scope.index} {lane} = 0; {lane} < {BLOCK}; {lane}++) {name}[{lane}] = {start};")
-        opened: list[tuple[CBlock, str, CBlock]] = []
-        current = scope
-        for position, each in enumerate(folds):
-            hoist(current, body, [variable, *(inner.var for inner in folds[position:])])
-            inner, head = _open(current, each.var, each.extent)
-            opened.append((current, head, inner))
-            current = inner
-        hoist(current, body, [variable])
-        inner, lane, head = self._lane_loop(current, variable)
-        inner.line(_join(inner, fold, f"{name}[{lane}]", _term(inner, fold, body)))
-        current.block(head, inner)
-        for outer, head, inner in reversed(opened):
-            outer.block(head, inner)
+        with ExitStack() as loops:
+            for position, each in enumerate(folds):
+                hoist(scope, body, [self.variable, *(inner.var for inner in folds[position:])])
+                scope = loops.enter_context(_loop(scope, each.var, each.extent))
+            hoist(scope, body, [self.variable])
+            with self._lane_loop(scope) as (inner, lane):
+                inner.line(_join(inner, fold, f"{name}[{lane}]", _term(inner, fold, body)))
 
 
 def _blocked(scope: CBlock, step: Nest, axis: int) -> None:
     """A nest in blocks along one axis: the blocks outermost where nothing else is kept per row."""
-    folds = _full_folds(step, step.variables[axis])
+    variable = step.variables[axis]
+    folds = _full_folds(step, variable)
     others = [place for place in range(len(step.variables)) if place != axis]
     alone = len(folds) == len(outer_reductions(step.expr))
     names = scope.unit.names
     start, width = names.fresh("start"), names.fresh("width")
-    blocked = Blocked(axis, folds, start, width)
+    blocked = Blocked(variable, folds, start, width)
     extent = enclosed(scope.poly(step.extents[axis]))
     head = f"for ({scope.index} {start} = 0; {start} < {extent}; {start} += {BLOCK})"
     measure = f"const {scope.index} {width} = {extent} - {start} < {BLOCK} ? {extent} - {start} : {BLOCK};"
+
+    def blocks(around: CBlock, add: Callable[[CBlock], None]) -> None:
+        with around.under(head) as inner:
+            inner.line(measure)
+            add(inner)
+
+    def block(inner: CBlock) -> None:
+        blocked.emit(inner, step)
+
     if alone:
-        inner = scope.inner()
-        inner.line(measure)
-        _plain(inner, step, others, (), blocked)
-        scope.block(head, inner)
+        blocks(scope, lambda inner: _plain(inner, step, others, [variable], block))
     else:
-        _plain(scope, step, others, (), _Whole(blocked, head, measure))
-
-
-class _Whole(Blocked):
-    """All blocks of one row, under what the row keeps."""
-
-    def __init__(self, blocked: Blocked, head: str, measure: str) -> None:
-        super().__init__(blocked.axis, blocked.folds, blocked.start, blocked.width)
-        self._head, self._measure = head, measure
-
-    def emit(self, scope: CBlock, step: Nest) -> None:
-        """A loop over blocks around what each block is."""
-        inner = scope.inner()
-        inner.line(self._measure)
-        super().emit(inner, step)
-        scope.block(self._head, inner)
+        _plain(scope, step, others, [variable], lambda inner: blocks(inner, block))
 
 
 def _full_folds(step: Nest, variable: str) -> list[Reduce]:
@@ -393,23 +372,15 @@ def _scan(scope: CBlock, step: Nest) -> None:
     assert step.scan is not None
     scan, axis = step.scan, step.scan.axis
     others = [place for place in range(len(step.variables)) if place != axis]
-    current, opened = scope, []
-    for place in others:
-        inner, head = _open(current, step.variables[place], step.extents[place])
-        opened.append((current, head, inner))
-        current = inner
     fold = Reduce(scan.kind, "", step.extents[axis], step.expr, MachineType(step.dtype))
-    total = current.unit.names.fresh("total")
-    current.line(f"{current.unit.type(step.dtype)} {total} = {_start(scope, fold)};")
-    inner, head = _open(current, step.variables[axis], step.extents[axis])
-    if scan.reverse:
-        name, extent = inner.variables[step.variables[axis]], enclosed(current.poly(step.extents[axis]))
-        head = f"for ({scope.index} {name} = {extent} - 1; {name} >= 0; {name}--)"
-    term = inner.value(step.expr)
-    store = f"{_target(inner, step)} = {total};"
-    lines = [_join(inner, fold, total, term), store]
-    for line in reversed(lines) if scan.exclusive else lines:
-        inner.line(line)
-    current.block(head, inner)
-    for outer, head, inner in reversed(opened):
-        outer.block(head, inner)
+    with ExitStack() as loops:
+        for place in others:
+            scope = loops.enter_context(_loop(scope, step.variables[place], step.extents[place]))
+        total = scope.unit.names.fresh("total")
+        scope.line(f"{scope.unit.type(step.dtype)} {total} = {_start(scope, fold)};")
+        inner = loops.enter_context(_loop(scope, step.variables[axis], step.extents[axis], scan.reverse))
+        term = inner.value(step.expr)
+        store = f"{_target(inner, step)} = {total};"
+        lines = [_join(inner, fold, total, term), store]
+        for line in reversed(lines) if scan.exclusive else lines:
+            inner.line(line)

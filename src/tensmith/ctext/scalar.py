@@ -6,7 +6,8 @@ branch of a selection a division may have a divisor of zero, or data name an ele
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tensmith.ctext.dialect import C, Dialect
@@ -136,6 +137,13 @@ class CBlock:
         self.line(f"{head} {{")
         self.lines += inner.lines
         self.line("}")
+
+    @contextmanager
+    def under(self, head: str) -> Iterator[CBlock]:
+        """An inner scope, added under its head when it ends."""
+        inner = self.inner()
+        yield inner
+        self.block(head, inner)
 
     def keep(self, expr: Expr, text: str, base: str = "t") -> str:
         """Names a value, unless it has a name already."""
