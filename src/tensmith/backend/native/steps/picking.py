@@ -1,4 +1,4 @@
-"""Steps for ops that choose elements by value or by computed subscripts, and for resizing and padding."""
+"""Routines for ops that choose elements by value or by computed subscripts, and for resizing and padding."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tensmith.kernel.routines.extremes import Extremes
 from tensmith.kernel.routines.pick import PickElements, PickSlices
 from tensmith.kernel.routines.resample import Resample, ResampleAxis, tables
 from tensmith.kernel.routines.scatter import ScatterRoutine
+from tensmith.kernel.routines.take import Take
 
 _WHOLE = ("i64", "i32")
 
@@ -32,7 +33,7 @@ Maker: TypeAlias = "Callable[[StepGraph, Reads, Node, str], Routine | None]"
 routines = Handlers[Maker]()
 
 
-def _sizes(graph: StepGraph, node: Node) -> tuple[int, int, int]:
+def sizes_around(graph: StepGraph, node: Node) -> tuple[int, int, int]:
     """Elements before, along and behind the axis of a node."""
     shape = graph.shapes[node.inputs[0]]
     axis = node.attrs["axis"] % len(shape)
@@ -44,19 +45,26 @@ def arg_extreme(graph: StepGraph, reads: Reads, node: Node, output: str) -> Extr
     """Positions along an axis."""
     op = node.kind(ArgExtreme)
     last = bool(node.attrs["select_last_index"])
-    sizes = _sizes(graph, node)
+    sizes = sizes_around(graph, node)
     return Extremes(reads.dense(node.inputs[0]), *sizes, 1, op.largest, True, last) if op else None
 
 
 @routines("top_k")
 def top_k(graph: StepGraph, reads: Reads, node: Node, output: str) -> Extremes | None:
     """Either output."""
-    source, sizes = reads.dense(node.inputs[0]), _sizes(graph, node)
+    source, sizes = reads.dense(node.inputs[0]), sizes_around(graph, node)
     count = graph.constants.number(node.inputs[1])
     if count is None or not 0 < count <= sizes[1]:
         return None
     largest = bool(node.attrs["largest"])
     return Extremes(source, *sizes, int(count), largest, output in node.outputs[1:], sorted_nan=not largest)
+
+
+@routines("gather")
+def take(graph: StepGraph, reads: Reads, node: Node, output: str) -> Take | None:
+    """Along an axis, slices."""
+    table, indices = map(reads.dense, node.inputs)
+    return Take(table, indices, *sizes_around(graph, node)) if indices.dtype in _WHOLE else None
 
 
 @routines("gather_elements")

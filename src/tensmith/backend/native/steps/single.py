@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tensmith.backend.native.images import PositionWindow, rows_of
-from tensmith.backend.native.steps import picking
 from tensmith.backend.native.steps.by_formula import by_formula
 from tensmith.backend.native.steps.graph import StepGraph, not_held
 from tensmith.backend.native.steps.operands import Reads, traced
+from tensmith.backend.native.steps.picking import routines, sizes_around
 from tensmith.backend.native.steps.step import Dense, Join, Light, Rename, Step
 from tensmith.backend.native.steps.views import is_view
 from tensmith.errors import EngineError
@@ -30,11 +30,9 @@ from tensmith.kernel.routines.reduce import RowSums
 from tensmith.kernel.routines.repeat import Repeat
 from tensmith.kernel.routines.rows import RowSoftmax
 from tensmith.kernel.routines.strided import Strided, StridedStatement
-from tensmith.kernel.routines.take import Take
 from tensmith.kernel.view import StridedView
 
 _of_images = Handlers[Callable[[StepGraph, Node], "Routine | None"]]()
-_of_tensors = Handlers[Callable[[StepGraph, Reads, Node], "Routine | None"]]()
 _POOLS: dict[str, Kind] = {"max": "max", "mean": "average"}
 
 
@@ -130,10 +128,8 @@ def over_tensors(graph: StepGraph, node: Node, output: str) -> Step:
     if is_view(node):
         return written(graph, output)
     reads = Reads(graph)
-    make, pick = _of_tensors.find(node), picking.routines.find(node)
-    routine = make(graph, reads, node) if make and len(node.outputs) == 1 else None
-    if pick is not None:
-        routine = pick(graph, reads, node, output)
+    make = routines.find(node)
+    routine = make(graph, reads, node, output) if make else None
     if routine is None:
         reads = Reads(graph)
         routine = by_formula(graph, reads, node, output)
@@ -161,30 +157,18 @@ def written(graph: StepGraph, value: str) -> Step:
     return Dense(Strided((part,), graph.isa.lanes, dtype), tuple(reads.sources), name, reads.constants)
 
 
-@_of_tensors("softmax")
-def _softmax(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
-    shape = graph.shapes[node.output]
-    axis = node.attrs["axis"] % len(shape)
+@routines("softmax")
+def _softmax(graph: StepGraph, reads: Reads, node: Node, output: str) -> Routine | None:
+    rank, (outer, size, inner) = len(graph.shapes[output]), sizes_around(graph, node)
     reads.dense(node.inputs[0])
-    if axis != len(shape) - 1:
-        sizes = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-        return ColumnSoftmax(*sizes, graph.isa.lanes)
-    return RowSoftmax(math.prod(shape[:-1]), shape[-1], graph.isa.lanes)
+    if node.attrs["axis"] % rank == rank - 1:
+        return RowSoftmax(outer, size, graph.isa.lanes)
+    return ColumnSoftmax(outer, size, inner, graph.isa.lanes)
 
 
-@_of_tensors("gather")
-def _take(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
-    shape = graph.shapes[node.inputs[0]]
-    axis = node.attrs["axis"] % len(shape)
-    table, indices = map(reads.dense, node.inputs)
-    if indices.dtype not in ("i64", "i32"):
-        return None
-    return Take(table, indices, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
-
-
-@_of_tensors("matmul")
-def _product(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
-    shape = graph.shapes[node.output]
+@routines("matmul")
+def _product(graph: StepGraph, reads: Reads, node: Node, output: str) -> Routine | None:
+    shape = graph.shapes[output]
     if min(len(graph.shapes[name]) for name in node.inputs) < 2:
         return None
     a, b = (reads.matrix(name, shape[:-2]) for name in node.inputs)
@@ -193,8 +177,8 @@ def _product(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
     return AttentionRoutine(a, b, None, None, StridedView.dense(shape), 1.0, graph.isa)
 
 
-@_of_tensors(Reduction)
-def _sums(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
+@routines(Reduction)
+def _sums(graph: StepGraph, reads: Reads, node: Node, output: str) -> Routine | None:
     op = node.kind(Reduction)
     if op is None or op.takes not in ("sum", "mean"):
         return None
