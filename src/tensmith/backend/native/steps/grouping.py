@@ -16,6 +16,7 @@ from tensmith.backend.native.steps.elementwise import concatenated, elementwise,
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.layers import layer, with_epilogue
 from tensmith.backend.native.steps.norms import normalization
+from tensmith.backend.native.steps.operands import Free
 from tensmith.backend.native.steps.parts import cuts, padded_slice, pads, part_of_input
 from tensmith.backend.native.steps.recurrence import recurrence
 from tensmith.backend.native.steps.requantization import integer_layer
@@ -90,12 +91,6 @@ class _Grouping:
         residual = names[step.residual] if step.residual else None
         return replace(step, source=names[step.source], output=names[step.output], residual=residual)
 
-    def integer_layer(self, node: Node) -> None:
-        """A convolution or product of bytes and what its epilogue computes, if it is one."""
-        made = integer_layer(self.graph, node, self.free(node))
-        if made is not None:
-            self.place(made[1], made[0])
-
     def dynamic_layer(self, node: Node) -> None:
         """A product of rows whose parameters are found at run time, if it is one, and what finds them."""
         made = dynamic_layer(self.graph, node, self.free(node))
@@ -149,18 +144,6 @@ class _Grouping:
             return value in program.inputs
         return maker in self.graph.tensors or (maker.traits.renames and self._in_planes(maker.inputs[0]))
 
-    def attention(self, node: Node) -> None:
-        """Softmax between two products, if it is that."""
-        made = attention(self.graph, node, self.free(node)) if node in self.graph.tensors else None
-        if made is not None:
-            self.place(made[1], made[0])
-
-    def normalization(self, node: Node) -> None:
-        """Rows normalized in one step, if it is that."""
-        made = normalization(self.graph, node, self.free(node)) if node in self.graph.tensors else None
-        if made is not None:
-            self.place(made[1], made[0])
-
     def pooled_codes(self, node: Node) -> None:
         """A pool of whole images that reads codes, if it is one."""
         maker = self.graph.program.producers.get(node.inputs[0]) if node.inputs else None
@@ -212,14 +195,26 @@ class _Grouping:
 
 _Look: TypeAlias = Callable[[_Grouping, Node], None]
 
+
+def _one(make: Callable[[StepGraph, Node, Free], tuple[Step, list[Node]] | None]) -> _Look:
+    """The one step that `make` finds for a node and others."""
+
+    def look(found: _Grouping, node: Node) -> None:
+        made = make(found.graph, node, found.free(node))
+        if made is not None:
+            found.place(made[1], made[0])
+
+    return look
+
+
 # What is looked for, pass by pass, and whether from the last node to the first.
 _PASSES: tuple[tuple[_Look, bool], ...] = (
-    (_Grouping.integer_layer, False),
+    (_one(integer_layer), False),
     (_Grouping.dynamic_layer, False),
     (_Grouping.layer, False),
     (_Grouping.encoded_input, False),
-    (_Grouping.attention, False),
-    (_Grouping.normalization, False),
+    (_one(attention), False),
+    (_one(normalization), False),
     (_Grouping.pooled_codes, False),
     (_Grouping.elementwise, True),
     (_Grouping.part, True),

@@ -63,7 +63,7 @@ def normalization(graph: StepGraph, node: Node, free: Free) -> tuple[Step, list[
 def _norm_op(graph: StepGraph, node: Node) -> Norm | None:
     """A layer_normalization or rms_normalization along the last axis."""
     op = node.kind(RowNormalization)
-    if op is None or any(node.outputs[1:]):
+    if op is None or node not in graph.tensors or any(node.outputs[1:]):
         return None
     rank = len(graph.shapes[node.inputs[0]])
     if node.attrs["axis"] % rank != rank - 1:
