@@ -11,10 +11,10 @@ from nets import Net as Net
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
-from tensmith.backend.native.steps import Step
 from tensmith.backend.native.steps.graph import step_graph
 from tensmith.backend.native.steps.grouping import group
 from tensmith.backend.native.steps.placement import placed
+from tensmith.backend.native.steps.step import Step
 from tensmith.ir import Program, interpret
 from tensmith.kernel import Isa, host_isa
 

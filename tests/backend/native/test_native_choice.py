@@ -13,7 +13,7 @@ from tensmith.backend.native.choose.choice import KernelChoice, Network, after, 
 from tensmith.backend.native.choose.choosers import Chooser, Options
 from tensmith.backend.native.choose.parallel import whole
 from tensmith.backend.native.images import Images
-from tensmith.backend.native.steps import Heavy, Light, Step, reads
+from tensmith.backend.native.steps.step import Heavy, Light, Step, reads
 from tensmith.kernel import Isa, isa_named
 from tensmith.kernel.algorithms.direct import Direct
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from nets import NETS, Net, residual_block
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import fixed, make_plan
-from tensmith.backend.native.steps import Heavy, Light
+from tensmith.backend.native.steps.step import Heavy, Light
 from tensmith.engine import ENGINES
 from tensmith.errors import EngineError
 from tensmith.frontend.onnx import read_onnx

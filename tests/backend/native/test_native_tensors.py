@@ -12,7 +12,7 @@ from native_programs import Net, answers, compile_folder, steps_of
 
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import fixed, make_plan
-from tensmith.backend.native.steps import Dense, Heavy, Rename
+from tensmith.backend.native.steps.step import Dense, Heavy, Rename
 from tensmith.engine import ENGINES
 from tensmith.errors import EngineError
 from tensmith.frontend.onnx import read_onnx

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tensmith.backend.native.choose.choosers import Chooser, Options
 from tensmith.backend.native.choose.parallel import StepPart, cuts, whole
 from tensmith.backend.native.images import Images
-from tensmith.backend.native.steps import Dense, Encode, Heavy, Join, Light, Look, Rename, Step, reads
+from tensmith.backend.native.steps.step import Dense, Encode, Heavy, Join, Light, Look, Rename, Step, reads
 from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tensmith.backend.native.images import PositionWindow
-from tensmith.backend.native.steps import Array, Heavy
+from tensmith.backend.native.steps.step import Array, Heavy
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import Requantization
