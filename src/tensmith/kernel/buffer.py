@@ -23,6 +23,13 @@ ELEMENT_BYTES = {"f32": 4, "i64": 8, "i32": 4, "bf16": 2, "f16": 2, "i8": 1, "u8
 C_TYPES = {
     "f32": "float", "i64": "int64_t", "i32": "int32_t", "i8": "int8_t", "u8": "uint8_t", "bool": "uint8_t",
 }  # fmt: skip
+# Of all that one memory holds: a cache line.
+ALIGNMENT = 64
+
+
+def aligned(size: int) -> int:
+    """The least multiple of ALIGNMENT from `size` bytes on."""
+    return size + -size % ALIGNMENT
 
 
 class Halo(NamedTuple):

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from tensmith.kernel.algorithm import Array, Cost, Kernel
-from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.buffer import ALIGNMENT, Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
@@ -31,7 +31,6 @@ from tensmith.kernel.tiles import output_extent, vector_chunks
 # A tile register: rows of so many bytes. There are so many registers.
 TILE_ROWS, TILE_BYTES, _REGISTERS = 16, 64, 8
 _MOST_CANDIDATES = 4
-ALIGNMENT = 64
 # Sums of so many positions are finished at once.
 _FINISHED = 4
 # Weights that a second cache does not keep for the next inference; those of a chunk that the first one keeps

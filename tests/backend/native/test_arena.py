@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensmith.backend.native.arena import ALIGNMENT, Lifetime, arrange
+from tensmith.backend.native.arena import Lifetime, arrange
+from tensmith.kernel.buffer import ALIGNMENT
 
 SPANS = st.lists(st.tuples(st.integers(1, 5000), st.integers(0, 20), st.integers(0, 5)), max_size=25)
 

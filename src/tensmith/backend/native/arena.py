@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-ALIGNMENT = 64
+from tensmith.kernel.buffer import aligned
 
 
 class Lifetime(NamedTuple):
@@ -24,8 +24,7 @@ def arrange(spans: Mapping[str, Lifetime]) -> tuple[dict[str, int], int]:
     placed: list[tuple[int, int, Lifetime]] = []
     offsets: dict[str, int] = {}
     for name, span in sorted(spans.items(), key=lambda item: (-item[1].bytes, item[0])):
-        size = -(-span.bytes // ALIGNMENT) * ALIGNMENT
-        at = 0
+        size, at = aligned(span.bytes), 0
         for start, end, other in sorted(placed):
             if other.last < span.first or span.last < other.first:
                 continue

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensmith.backend.native.arena import ALIGNMENT, Lifetime, arrange
+from tensmith.backend.native.arena import Lifetime, arrange
 from tensmith.backend.native.choose.choosers import Choosing, estimated
 from tensmith.backend.native.images import Images
 from tensmith.backend.native.in_place import add_in_place
@@ -24,7 +24,7 @@ from tensmith.errors import EngineError
 from tensmith.ir import Program, TensorType
 from tensmith.ir.names import size_symbol
 from tensmith.kernel.algorithm import Kernel
-from tensmith.kernel.buffer import ELEMENT_BYTES
+from tensmith.kernel.buffer import ALIGNMENT, ELEMENT_BYTES, aligned
 from tensmith.kernel.isa import Isa
 from tensmith.rewrite.trail import simplify
 
@@ -179,7 +179,7 @@ def _memory(
     stride = {
         root: layout.buffer(root).bytes
         if root in layout.tight  # seen as one tensor, so that images follow each other without gaps
-        else -(-layout.buffer(root).bytes // ALIGNMENT) * ALIGNMENT
+        else aligned(layout.buffer(root).bytes)
         for root in touched
         if root not in outside
     }

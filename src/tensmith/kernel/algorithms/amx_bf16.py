@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import ml_dtypes
 
 from tensmith.kernel.algorithm import Kernel, algorithm
-from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.buffer import Buffer, aligned
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.register_tiles import layouts, store_tile, vector_step
 from tensmith.kernel.tile_products import (
-    ALIGNMENT,
     TILE_BYTES,
     Distances,
     FilterChunk,
@@ -114,8 +113,7 @@ class AmxBf16(TileProducts):
     @property
     def scratch_bytes(self) -> int:
         """x rounded, and what the last vector holds beyond."""
-        size = 2 * (math.prod(self._copied) * self._pitch + self.isa.lanes)
-        return size + -size % ALIGNMENT
+        return aligned(2 * (math.prod(self._copied) * self._pitch + self.isa.lanes))
 
     @property
     def bias_elements(self) -> int:

@@ -16,13 +16,12 @@ from itertools import product
 import numpy as np
 
 from tensmith.kernel.algorithm import Kernel, algorithm
-from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.buffer import Buffer, aligned
 from tensmith.kernel.byte_sums import finish_cycles, finish_rows, finish_vectors
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS
 from tensmith.kernel.tile_products import (
-    ALIGNMENT,
     TILE_BYTES,
     Distances,
     FilterChunk,
@@ -117,8 +116,7 @@ class AmxInt8(TileProducts):
     @property
     def scratch_bytes(self) -> int:
         """Positions with their channels beside each other, and what is read beyond."""
-        size = math.prod(self.problem.output) * self._pitch + TILE_BYTES
-        return size + -size % ALIGNMENT if self._gathers else 0
+        return aligned(math.prod(self.problem.output) * self._pitch + TILE_BYTES) if self._gathers else 0
 
     @property
     def bias_elements(self) -> int:

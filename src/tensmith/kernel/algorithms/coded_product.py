@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
-from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.buffer import Buffer, aligned
 from tensmith.kernel.codes import CODE_BITS, code_bytes, per_vector
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
@@ -35,7 +35,6 @@ _CACHE_SPAN, _CACHE_WAYS = 4096, 8
 _CONFLICT = 1.5
 # Bytes by which weights are fetched ahead.
 _AHEAD = 2048
-_ALIGNMENT = 64
 
 
 @algorithm("coded_product")
@@ -91,8 +90,7 @@ class CodedProduct(Kernel):
     @property
     def scratch_bytes(self) -> int:
         """The sums of x over each block, where there are zero points."""
-        size = 4 * self.problem.width * self._count if self._shifted else 0
-        return -(-size // _ALIGNMENT) * _ALIGNMENT
+        return aligned(4 * self.problem.width * self._count) if self._shifted else 0
 
     @property
     def _shifted(self) -> bool:
@@ -115,8 +113,7 @@ class CodedProduct(Kernel):
 
     def _zero_bytes(self, blocks: int) -> int:
         """Bytes of the zero points of a chunk."""
-        size = self._count * blocks * self.isa.lanes if self._shifted else 0
-        return -(-size // _ALIGNMENT) * _ALIGNMENT
+        return aligned(self._count * blocks * self.isa.lanes) if self._shifted else 0
 
     def _chunk_bytes(self, blocks: int) -> int:
         codes = -(-self.problem.channels // per_vector(self.problem.dtype)) * self._code_bytes

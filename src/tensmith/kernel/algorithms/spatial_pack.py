@@ -46,7 +46,7 @@ from tensmith.errors import EngineError
 from tensmith.formula.poly import Dim, Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.arithmetic import ARITHMETICS, Arithmetic, arithmetic
-from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.buffer import Buffer, aligned
 from tensmith.kernel.byte_sums import finish_cycles, finish_rows, finish_vectors
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
@@ -99,7 +99,6 @@ _LOAD, _PLANE_LOAD, _BYTES_LOAD = 0.5, 1.5, 1.2
 _WIDENED = (5, 2.5)
 # Cycles to load a vector of floats, to round and to store it.
 _ROUNDING = 2
-_ALIGNMENT = 64
 
 
 @algorithm("spatial_pack")
@@ -196,8 +195,7 @@ class SpatialPack(RegisterTiles):
     @property
     def scratch_bytes(self) -> int:
         """x rounded."""
-        rounded = self._rounded
-        return -(-rounded.bytes // _ALIGNMENT) * _ALIGNMENT if rounded else 0
+        return aligned(self._rounded.bytes) if self._rounded else 0
 
     @property
     def _read_block(self) -> int:

@@ -11,10 +11,9 @@ from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.step import Array
 from tensmith.backend.native.steps.views import is_view, viewed
 from tensmith.ir import Node
+from tensmith.kernel.buffer import ALIGNMENT
 from tensmith.kernel.routines.strided import StridedOperand
 from tensmith.kernel.view import StridedView
-
-_ALIGNMENT = 64
 
 # The nodes that no step computes yet.
 Free = Set[Node]
@@ -75,7 +74,7 @@ class Reads:
         if place not in self._places:
             self._places[place] = sum(table.nbytes for table in self._tables)
             raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-            self._tables.append(np.concatenate([raw, np.zeros(-len(raw) % _ALIGNMENT, np.uint8)]))
+            self._tables.append(np.concatenate([raw, np.zeros(-len(raw) % ALIGNMENT, np.uint8)]))
         view = StridedView.dense(array.shape)
         return StridedView(view.shape, view.strides, self._places[place] // array.itemsize)
 
