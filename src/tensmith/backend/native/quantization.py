@@ -10,8 +10,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from tensmith.errors import EngineError
+from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
-from tensmith.ir.ops.quantization import OnGrid, encodes
+from tensmith.ir.ops.quantization import OnGrid, decodes, encodes
 from tensmith.kernel.quantized import QuantizationParameters
 
 SIGNED_OFFSET = {"u8": 0, "i8": 128}
@@ -20,6 +21,14 @@ SIGNED_OFFSET = {"u8": 0, "i8": 128}
 def quantized_values(node: Node) -> str:
     """What a quantize_linear makes, or a dequantize_linear reads."""
     return node.output if encodes(node) else node.inputs[0]
+
+
+def symmetric_codes(constants: Mapping[str, Array], node: Node | None) -> tuple[Array, Array] | None:
+    """(codes, scales) that a node dequantizes, if they are constants without zero points and blocks."""
+    if node is None or not decodes(node) or node.attrs["block_size"]:
+        return None
+    codes, scales, zeros = (constants.get(name) if name else None for name in (*node.inputs, "")[:3])
+    return None if codes is None or scales is None or np.any(zeros) else (codes, scales)
 
 
 def parameters_of(program: Program, node: Node) -> QuantizationParameters | None:

@@ -14,7 +14,6 @@ from tensmith.backend.native.steps.step import Dense, Step
 from tensmith.ir import Node
 from tensmith.kernel.routines.attention import AttentionRoutine
 from tensmith.kernel.view import StridedView
-from tensmith.rewrite.match import Match
 from tensmith.rewrite.term import Var, ops
 
 X, Y = Var("x"), Var("y")
@@ -141,7 +140,7 @@ def _heads(graph: StepGraph, softmax: Node, free: Free) -> Heads | None:
     before = _or_zeros(graph, softmax)
     blind = len(before) > 1
     turn = read_as(graph, ops.transpose(X, attrs="turn"), before[0].output)
-    turned = turn is not None and _swaps_matrix(turn, len(shape))
+    turned = turn is not None and _swaps(turn.nodes[-1], len(shape))
     if turn is not None and turned:
         before = [*turn.nodes, *before]
     product = read_as(graph, X @ Y, before[0].output)
@@ -196,12 +195,8 @@ def _is_score(graph: StepGraph, value: str) -> bool:
     return any(matched(graph, form, value) is not None for form in (X @ Y, X * Y, X / Y))
 
 
-def _swaps_matrix(transpose: Match, rank: int) -> bool:
-    """Whether a transpose exchanges the last two axes alone."""
-    return _swaps(transpose.nodes[-1], rank)
-
-
 def _swaps(transpose: Node, rank: int) -> bool:
+    """Whether a transpose exchanges the last two axes alone."""
     axes = list(transpose.attrs["perm"] or range(rank)[::-1])
     return axes == [*range(rank - 2), rank - 1, rank - 2]
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tensmith.backend.native.quantization import symmetric_codes
 from tensmith.backend.native.steps.step import Array
 from tensmith.formula.poly import Dim
 from tensmith.ir import Node, Program
@@ -54,33 +55,25 @@ def integer_operands(
 
 def _weight_scales(program: Program, node: Node, axis: int) -> Array | None:
     """One scale a filter, or one for all, of dequantized int8 constants without zero points."""
-    quantized, scale = (program.constants.get(name) for name in node.inputs[:2])
-    zero = program.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
-    if quantized is None or scale is None or quantized.dtype != np.int8 or node.attrs["block_size"]:
+    found = symmetric_codes(program.constants, node)
+    if found is None or found[0].dtype != np.int8:
         return None
+    quantized, scale = found
     along = scale.size == 1 or node.attrs["axis"] % quantized.ndim == axis % quantized.ndim
-    return scale.reshape(-1) if along and (zero is None or not zero.any()) else None
+    return scale.reshape(-1) if along else None
 
 
 def _bias(program: Program, name: str, unit: Array, filters: Dim) -> tuple[Array | None, Array | None] | None:
     """(quantized, None) of a bias in units of products, (None, floats) of another; None if it is computed, or
     not of one number a filter."""
-    producer = program.producers.get(name)
     if program.type(name).static not in ((filters,), (1, filters)):
         return None
     if name in program.constants:
         return None, program.constants[name].reshape(-1)
-    if producer is None or not decodes(producer):
+    found = symmetric_codes(program.constants, program.producers.get(name))
+    if found is None:
         return None
-    quantized, scale = (program.constants.get(part) for part in producer.inputs[:2])
-    zero = program.constants.get(producer.inputs[2]) if len(producer.inputs) > 2 else None
-    if (
-        quantized is None
-        or scale is None
-        or (zero is not None and zero.any())
-        or producer.attrs["block_size"]
-    ):
-        return None
+    quantized, scale = found
     if quantized.dtype == np.int32 and np.allclose(scale.reshape(-1), unit, rtol=1e-6, atol=0):
         return quantized.reshape(-1), None
     return None, (quantized.astype(np.float64) * scale).reshape(-1)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tensmith.backend.native.invented import invented
+from tensmith.backend.native.quantization import symmetric_codes
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Reads
 from tensmith.backend.native.steps.step import Array, Dense, Step
@@ -17,7 +18,6 @@ from tensmith.formula.scalars import EXPRESSIONS
 from tensmith.formula.types import F32, UNTYPED
 from tensmith.ir import Node
 from tensmith.ir.op import Attrs
-from tensmith.ir.ops.quantization import decodes
 from tensmith.ir.ops.recurrence import Recurrent, directions
 from tensmith.kernel.routines.recurrence import GateStage, RecurrentFold, packed, tables
 from tensmith.kernel.routines.strided import Strided, StridedOperand, StridedStatement
@@ -68,13 +68,14 @@ def _weights(graph: StepGraph, r: str) -> tuple[Array, Array]:
     node = graph.program.producers.get(r)
     while node is not None and node.traits.renames:
         node = graph.program.producers.get(node.inputs[0])
-    if node is None or not decodes(node) or node.attrs["block_size"]:
-        return floats, np.ones((*floats.shape[:2], 1), np.float32)
-    codes, scales, zeros = (graph.constants.get(name) if name else None for name in (*node.inputs, "")[:3])
-    axis = node.attrs["axis"] % codes.ndim if codes is not None else 0
-    rows = scales is not None and codes is not None and (scales.size == 1 or axis < codes.ndim - 1)
-    if codes is None or scales is None or codes.dtype != np.int8 or not rows or np.any(zeros):
-        return floats, np.ones((*floats.shape[:2], 1), np.float32)
+    plain = floats, np.ones((*floats.shape[:2], 1), np.float32)
+    found = symmetric_codes(graph.constants, node)
+    if node is None or found is None or found[0].dtype != np.int8:
+        return plain
+    codes, scales = found
+    axis = node.attrs["axis"] % codes.ndim
+    if scales.size != 1 and axis == codes.ndim - 1:
+        return plain
     spread = scales.reshape([-1 if a == axis else 1 for a in range(codes.ndim)])
     worth = np.broadcast_to(spread, codes.shape).reshape(floats.shape)[..., :1]
     return codes.reshape(floats.shape), worth
