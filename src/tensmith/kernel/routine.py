@@ -11,6 +11,9 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 
+from tensmith.ctext.dialect import PLAIN_C
+from tensmith.ctext.names import Names
+from tensmith.ctext.scalar import CUnit
 from tensmith.kernel.buffer import Buffer
 
 # What a routine's name is followed by at most.
@@ -51,6 +54,13 @@ static void {name}({_ARGUMENTS})
     (void)in; (void)constants; (void)scratch;
 {body}}}
 """
+
+    @staticmethod
+    def unit(name: str) -> CUnit:
+        """What such a function needs to print formulas; helpers begin with its name."""
+        names = Names(("in", "constants", "out", "scratch"))
+        no_symbols = dict[str, str]().__getitem__
+        return CUnit(names, no_symbols, {}, {}, dialect=PLAIN_C, checked=False, prefix=f"{name}_")
 
     def __str__(self) -> str:
         """Its name and what it says of itself in numbers and words, as kernels are called."""

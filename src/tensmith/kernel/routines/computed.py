@@ -13,10 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tensmith.ctext.dialect import PLAIN_C
 from tensmith.ctext.loops import Nest, nest_lines
-from tensmith.ctext.names import Names
-from tensmith.ctext.scalar import CBlock, CUnit
+from tensmith.ctext.scalar import CBlock
 from tensmith.ctext.typed import KnownRanges, Typing
 from tensmith.errors import EngineError
 from tensmith.formula.bounds import Ranges
@@ -52,21 +50,12 @@ class Computed(Routine):
         beyond = outside(self.formula, {tensor: operand.view.shape for tensor, operand in self.operands})
         if beyond is not None:
             raise _no_c(f"a subscript of '{beyond.tensor}' may lie outside")
-        names = Names(("in", "out", "constants", "scratch"))
-        pointers = {tensor: names.fresh(tensor) for tensor in (*dict(self.operands), _OUTPUT)}
-        unit = CUnit(
-            names,
-            dict[str, str]().__getitem__,
-            pointers,
-            {},
-            dialect=PLAIN_C,
-            checked=False,
-            prefix=f"{name}_",
-        )
+        unit = self.unit(name)
+        unit.buffers = {tensor: unit.names.fresh(tensor) for tensor in (*dict(self.operands), _OUTPUT)}
         scope = CBlock(unit)
         for tensor, operand in self.operands:
-            scope.line(f"const {C_TYPES[operand.dtype]} *{pointers[tensor]} = {operand.pointer};")
-        scope.line(f"{C_TYPES[self.dtype]} *{pointers[_OUTPUT]} = ({C_TYPES[self.dtype]} *)out;")
+            scope.line(f"const {C_TYPES[operand.dtype]} *{unit.buffers[tensor]} = {operand.pointer};")
+        scope.line(f"{C_TYPES[self.dtype]} *{unit.buffers[_OUTPUT]} = ({C_TYPES[self.dtype]} *)out;")
         nest_lines(scope, self._nest())
         helpers = "".join(f"{text}\n" for text in unit.helpers.values())
         shape = "x".join(map(str, self.formula.shape)) or "one"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tensmith.ctext.dialect import PLAIN_C
-from tensmith.ctext.names import Names
 from tensmith.ctext.scalar import CBlock, CUnit
 from tensmith.formula.expr import Expr, Read
 from tensmith.kernel.buffer import C_TYPES, ELEMENT_BYTES, Buffer
@@ -73,10 +71,7 @@ class Strided(Routine):
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """A nest of loops a part."""
         shapes = " and ".join("x".join(map(str, part.target.shape)) or "one" for part in self.parts)
-        unit = CUnit(
-            Names(("in", "out", "constants", "scratch")), dict[str, str]().__getitem__, {}, {},
-            dialect=PLAIN_C, checked=False, prefix=f"{name}_",
-        )  # fmt: skip
+        unit = self.unit(name)
         nests = "".join(
             f"    {{\n{self._nest(part, unit)}\n    }}\n" for part in self.parts if part.target.size
         )
