@@ -14,18 +14,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
-import numpy as np
-
+from tensmith.formula.arith import Array
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import HEADER
 from tensmith.registry import Registry
-
-Array = np.ndarray[Any, Any]
 
 SIGNATURE = (
     "const void *in, const void *weights, const float *bias, const void *residual, void *out, void *scratch"

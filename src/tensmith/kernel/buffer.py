@@ -11,13 +11,12 @@ Lanes past the last channel hold anything: no kernel lets them reach a channel t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from tensmith.formula.arith import Array
 from tensmith.kernel.view import StridedView
-
-Array = np.ndarray[Any, Any]
 
 ELEMENT_BYTES = {"f32": 4, "i64": 8, "i32": 4, "bf16": 2, "f16": 2, "i8": 1, "u8": 1, "bool": 1}
 C_TYPES = {

@@ -7,11 +7,9 @@ with them; its `block` says how many channels share a scale. Codes are centred: 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from tensmith.formula.arith import Array
 
 # Bits of a code, by a problem's dtype.
 CODE_BITS = {"i4": 4, "u4": 4, "i8": 8}

@@ -5,13 +5,10 @@ Joined groups meet as products by zero, so what is not finite in one of them mak
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from tensmith.formula.arith import Array
 from tensmith.kernel.problem import ConvolutionProblem
-
-Array = np.ndarray[Any, Any]
 
 
 def wide_groups(problem: ConvolutionProblem, lanes: int) -> tuple[int, int, int]:

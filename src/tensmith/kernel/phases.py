@@ -11,11 +11,10 @@ there are s^2 phases (f, g).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from tensmith.formula.arith import Array
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer
@@ -27,8 +27,6 @@ from tensmith.kernel.nest import (
 )
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import chunks, read_buffer
-
-Array = np.ndarray[Any, Any]
 
 _LATENCY = 8
 _MOST_CANDIDATES = 6

@@ -21,16 +21,15 @@ and one unit off elsewhere: about one element in ten thousand. ONNX's own order 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tensmith.errors import EngineError
+from tensmith.formula.arith import Array
 from tensmith.kernel.epilogue import Activation, Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
-
-Array = np.ndarray[Any, Any]
 
 # Words before the first filter's: the numbers that all filters share.
 HEADER = 16

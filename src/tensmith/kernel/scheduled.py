@@ -19,7 +19,8 @@ import numpy as np
 from tensmith import cache, gate
 from tensmith.errors import OutputError
 from tensmith.files import sha256_bytes, sha256_file
-from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel
+from tensmith.formula.arith import Array
+from tensmith.kernel.algorithm import SIGNATURE, Cost, Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa

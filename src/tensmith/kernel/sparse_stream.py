@@ -11,11 +11,9 @@ at row 0, which holds zeros.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from tensmith.formula.arith import Array
 
 # Weights that are more often not zero are no sparse weights: skipping costs more than it saves.
 MOST_DENSE = 0.5

@@ -18,7 +18,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tensmith.kernel.algorithm import Array, Cost, Kernel
+from tensmith.formula.arith import Array
+from tensmith.kernel.algorithm import Cost, Kernel
 from tensmith.kernel.buffer import ALIGNMENT, Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
+from tensmith.formula.arith import Array
+from tensmith.kernel.algorithm import Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer, aligned
 from tensmith.kernel.codes import CODE_BITS, code_bytes, per_vector
 from tensmith.kernel.epilogue import Epilogue

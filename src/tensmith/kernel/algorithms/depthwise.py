@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
-from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithm import Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa

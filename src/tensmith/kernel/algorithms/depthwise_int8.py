@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
+from tensmith.formula.arith import Array
+from tensmith.kernel.algorithm import Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.byte_sums import finish_vectors
 from tensmith.kernel.epilogue import Epilogue

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
+from tensmith.formula.arith import Array
+from tensmith.kernel.algorithm import Cost, Kernel, algorithm
 from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa

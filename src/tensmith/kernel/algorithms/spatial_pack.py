@@ -43,8 +43,9 @@ from functools import partial
 import numpy as np
 
 from tensmith.errors import EngineError
+from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim, Poly
-from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithm import Cost, Kernel, algorithm
 from tensmith.kernel.arithmetic import ARITHMETICS, Arithmetic, arithmetic
 from tensmith.kernel.buffer import Buffer, aligned
 from tensmith.kernel.byte_sums import finish_cycles, finish_rows, finish_vectors

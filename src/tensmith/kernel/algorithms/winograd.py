@@ -26,7 +26,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.formula.arith import Array
+from tensmith.kernel.algorithm import SIGNATURE, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer, Halo
 from tensmith.kernel.cook_toom import Filtering, filtering
 from tensmith.kernel.epilogue import Epilogue

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
+from tensmith.formula.arith import Array
+from tensmith.kernel.algorithm import Cost, Kernel, algorithm
 from tensmith.kernel.algorithms.winograd import NEAR, Winograd, tile_count
 from tensmith.kernel.cook_toom import rows_code
 from tensmith.kernel.isa import Isa

@@ -19,18 +19,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 
+from tensmith.formula.arith import Array
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.parts import load_code, store_code
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
 from tensmith.kernel.tiles import chunks, vector_chunks
-
-Array = np.ndarray[Any, Any]
 
 # Sums that a processor has in flight; the most rows, and the most vectors of a gate, of a tile.
 _LATENCY = 8

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from tensmith.formula.arith import Array
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
