@@ -215,7 +215,8 @@ def _of_planes(kernel: PlaneKernel, nest: SumOver, name: str, x: Formula) -> For
 def _spatial_pack(kernel: SpatialPack) -> Formula:
     p, nest = kernel.problem, kernel._nest((1, 1), 1)
     offset, count = kernel.isa.byte_offset * (p.dtype == "u8"), wide_groups(p, kernel.vector)[2]
-    tensors = {"x": laid(p, kernel._read_block, offset), "w": _packed(kernel)}
+    block = kernel.isa.lanes if p.dtype == "bf16" else kernel.block
+    tensors = {"x": laid(p, block, offset), "w": _packed(kernel)}
 
     def element(k: Poly, i: Poly, j: Poly) -> Expr:
         return summed(nest, tensors, {"group": k // count, "k": 0, LANE: k % count, "i": i, "j": j})

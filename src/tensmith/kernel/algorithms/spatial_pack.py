@@ -38,7 +38,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,17 +71,25 @@ from tensmith.kernel.nest import (
 )
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS
-from tensmith.kernel.register_tiles import (
-    MOST_CANDIDATES,
-    Chunk,
-    RegisterTiles,
-    layouts,
-    store_tile,
-    tilings,
-    vector_step,
+from tensmith.kernel.register_tiles import layouts, store_tile, vector_step
+from tensmith.kernel.tiles import (
+    Extent,
+    chunks,
+    fetched_ahead,
+    output_extent,
+    over_tiles,
+    read_buffer,
+    tiles,
+    vector_chunks,
+    walked_extent,
 )
-from tensmith.kernel.tiles import Extent, chunks, fetched_ahead, read_buffer, vector_chunks, walked_extent
 
+# A tile must keep the multiply-add units busy for their latency, and its loop and stores cost cycles too.
+_LATENCY = 8
+_TILE_OVERHEAD = 24
+_MOST_CANDIDATES = 8
+# Of a tile; more positions than any register file has places for.
+_MOST_BLOCKS, _MOST_POSITIONS = 6, 1024
 # Images of at most so many channels are read as they lie: most of a block would be zeros.
 _FEW_CHANNELS = {"f32": 7, "u8": 4}
 # Pairs are multiplied of at least so many.
@@ -102,10 +110,25 @@ _WIDENED = (5, 2.5)
 _ROUNDING = 2
 
 
+class Chunk(NamedTuple):
+    """`blocks` vectors of filters that are computed together, so many `times`.
+
+    `last` says, as the kernel counts it, what of them exists. They read `weights` elements of w and stand for
+    `stored` vectors of y.
+    """
+
+    blocks: int
+    times: int
+    last: int
+    weights: int
+    stored: int
+
+
 @algorithm("spatial_pack")
 @dataclass(frozen=True)
-class SpatialPack(RegisterTiles):
-    """Takes any stride, dilation, group and pad. `block` is the source's, in channels.
+class SpatialPack(Kernel):
+    """Takes any stride, dilation, group and pad. A tile has at most `positions` and `blocks` vectors of
+    filters; `block` is the source's, in channels.
 
     A block of all channels reads a matrix product's rows as they lie, and writes rows too.
 
@@ -115,6 +138,8 @@ class SpatialPack(RegisterTiles):
 
     dtypes = tuple(ARITHMETICS)
 
+    positions: int
+    blocks: int
     block: int
 
     @classmethod
@@ -133,10 +158,15 @@ class SpatialPack(RegisterTiles):
     def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
         vector = arithmetic(problem).wide * isa.lanes
+        most = min(-(-wide_groups(problem, vector)[2] // vector), _MOST_BLOCKS)
         for block in _blocks(problem, isa.lanes):
-            fits = partial(_fits, problem, isa, block)
-            found = [cls(problem, isa, *tile, block) for tile in tilings(problem, vector, fits)]
-            yield from sorted(found, key=cls._rank)[:MOST_CANDIDATES]
+            found = [
+                cls(problem, isa, positions, blocks, block)
+                for blocks in range(1, most + 1)
+                for positions in range(1, min(math.prod(problem.output), _MOST_POSITIONS) + 1)
+                if _fits(problem, isa, block, positions, blocks)
+            ]
+            yield from sorted(found, key=cls._rank)[:_MOST_CANDIDATES]
 
     def _rank(self) -> tuple[float, int]:
         """Cycles; of equals, the one whose first tile of floats has most to do while weights arrive."""
@@ -158,8 +188,13 @@ class SpatialPack(RegisterTiles):
 
     @property
     def halves(self) -> bool:
-        """Bytes only, of processors that multiply half a vector in half the time."""
+        """Whether half a vector's products are spared where no more filters than that are left: of bytes, on
+        processors that multiply half a vector in half the time."""
         return bool(self._how.half) and self.isa.has_half_dot
+
+    def ends_in_half(self, last: int) -> bool:
+        """Whether half of a vector is computed, of which `last` filters exist."""
+        return self.halves and last <= self.vector // 2
 
     @property
     def _in_runs(self) -> bool:
@@ -199,11 +234,6 @@ class SpatialPack(RegisterTiles):
         return aligned(self._rounded.bytes) if self._rounded else 0
 
     @property
-    def _read_block(self) -> int:
-        """Channels of a block of what is multiplied."""
-        return self.isa.lanes if self.problem.dtype == "bf16" else self.block
-
-    @property
     def _over(self) -> tuple[int, int, int, int]:
         """What a sum goes over: channels, those of a block, rows and columns of the window.
 
@@ -212,7 +242,7 @@ class SpatialPack(RegisterTiles):
         (tall, wide), channels = self.problem.window, wide_groups(self.problem, self.vector)[1]
         if self._in_runs:
             return wide * channels, wide * channels, tall, 1
-        return channels, self._read_block, tall, wide
+        return channels, self.isa.lanes if self.problem.dtype == "bf16" else self.block, tall, wide
 
     @property
     def _steps(self) -> int:
@@ -229,13 +259,15 @@ class SpatialPack(RegisterTiles):
         more = {"f16": 1 / lanes, "u8": float(self.isa.byte_offset > 0)}.get(dtype, 0.0)
         load = self._load_cycles
         stores = 2 * self._how.wide
-        cycles = self.tile_cycles(
-            self._steps,
-            lambda here, blocks: max(here * (blocks * product + more), here * load + blocks),
-            lambda tile, blocks: (
-                finish_cycles(tile, blocks) if dtype == "u8" else stores * math.prod(tile) * blocks
-            ),
-        )
+        cycles = 0.0
+        for blocks, times, last in vector_chunks(filters, self.blocks, self.vector, self.halves):
+            computed = blocks - self.ends_in_half(last) / 2
+            for tile, count in tiles(output_extent(p, p.pointwise), self.positions):
+                here = math.prod(tile)
+                step = max(here * (computed * product + more), here * load + computed, _LATENCY)
+                finish = finish_cycles(tile, blocks) if dtype == "u8" else stores * here * blocks
+                cycles += times * count * (self._steps * step + finish + _TILE_OVERHEAD)
+        cycles *= groups
         if dtype == "bf16":
             cycles += _ROUNDING * self.source.size / lanes
         weights = groups * self._steps * -(-filters // self.vector) * self.isa.bytes
@@ -351,10 +383,24 @@ class SpatialPack(RegisterTiles):
         add, write = (f"i * {buffer.row} + j * {buffer.block}" for buffer in (kept, target))
         arguments = f"x + {x.offset('ij')}, w, {'h, ' if bytes_ else ''}b, r + {add}, y + {write}"
         bias = FIELDS * lanes if bytes_ else lanes if epilogue.bias else 0
-        return before + self.walk(
-            name, partial(self._tile, name, read, target, epilogue), begin, x.step("group"),
-            walked_extent(p, read, target, kept), self._parts(target), arguments, target, epilogue, bias,
-        )  # fmt: skip
+        parts, image = self._parts(target), walked_extent(p, read, target, kept)
+        text = [
+            self._tile(name, read, target, epilogue, tile, part.blocks, part.last)
+            for part in parts
+            for tile, _ in tiles(image, self.positions)
+        ]
+        text.append(f"""\
+{begin}
+    for (int group = 0; group < {wide_groups(p, self.vector)[0]}; group++, x += {x.step("group")}) {{""")
+        for part in parts:
+            step, back = (part.stored * vector_step(buffer, lanes) for buffer in (target, kept))
+            call = f"{name}_{{rows}}x{{columns}}x{part.blocks}_{part.last}({arguments});"
+            text.append(f"""\
+        for (int chunk = 0; chunk < {part.times}; chunk++) {{
+{over_tiles(image, self.positions, call, 12)}
+            w += {part.weights}; y += {step}; r += {back}; b += {part.stored * bias};
+        }}""")
+        return before + "\n".join([*text, "    }", "}", ""])
 
     def _parts(self, target: Buffer) -> list[Chunk]:
         """The chunks of filters. Rows end where they end; what lies in blocks has room for a whole vector."""
