@@ -65,12 +65,23 @@ class PlaneKernel(OverPlanes):
     @classmethod
     def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
-        fitting = [cls(problem, isa, *tile) for tile in register_tiles(problem, isa, cls.run(problem))]
+        most = -(-cls.run(problem) // isa.lanes)
+        fitting = [
+            cls(problem, isa, count, vectors)
+            for count in range(1, min(problem.filters // problem.groups, isa.registers) + 1)
+            for vectors in range(1, min(most, isa.registers) + 1)
+            if isa.fits(count, vectors)
+        ]
         yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
 
     def pack(self, weights: Array) -> Array:
         """[group][chunk][channel][window][filter in chunk]."""
-        return pack_chunks(weights, self.problem.groups, self.count)
+        matrix = weights.reshape(self.problem.groups, self.problem.filters // self.problem.groups, -1)
+        return np.concatenate([
+            group[start : start + self.count].T.reshape(-1)
+            for group in matrix.astype(np.float32)
+            for start in range(0, matrix.shape[1], self.count)
+        ])  # fmt: skip
 
     def _weights(self) -> Operand:
         """[group, filter, channel, *window], read from beginning to end."""
@@ -86,27 +97,6 @@ class PlaneKernel(OverPlanes):
         """Channels of a group and the window."""
         tall, wide = self.problem.window
         return Axis("c", self.problem.channels // self.problem.groups), Axis("u", tall), Axis("v", wide)
-
-
-def pack_chunks(weights: Array, groups: int, chunk: int) -> Array:
-    """Weights [filters, channels/groups, *window] as [group][chunk][channel][window][filter in chunk]."""
-    matrix = weights.reshape(groups, len(weights) // groups, -1).astype(np.float32)
-    return np.concatenate([
-        group[start : start + chunk].T.reshape(-1)
-        for group in matrix
-        for start in range(0, matrix.shape[1], chunk)
-    ])  # fmt: skip
-
-
-def register_tiles(problem: ConvolutionProblem, isa: Isa, positions: int) -> list[tuple[int, int]]:
-    """(filters, vectors of positions) of every tile that the registers hold beside a row of x."""
-    most = -(-positions // isa.lanes)
-    return [
-        (count, vectors)
-        for count in range(1, min(problem.filters // problem.groups, isa.registers) + 1)
-        for vectors in range(1, min(most, isa.registers) + 1)
-        if isa.fits(count, vectors)
-    ]
 
 
 def step_cycles(count: int, vectors: int, loads: float) -> float:
