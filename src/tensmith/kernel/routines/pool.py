@@ -1,4 +1,4 @@
-"""Pooling over windows, and over whole images, of channels in blocks; maxima of bytes also channels last."""
+"""Pooling over windows and whole images in blocks of channels; maxima also of planes, or of bytes in rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from tensmith.kernel.epilogue import literal
 from tensmith.kernel.grid_code import numbers_of
 from tensmith.kernel.quantized import QuantizationParameters
 from tensmith.kernel.routine import Routine
-from tensmith.kernel.routines.plane_pool import Windows, plane_maximum
+from tensmith.kernel.runs import load_second, starts
 
 # Columns of a window whose maxima are one expression; columns, or rows of a window, that lie on the stack.
 _MOST_WRITTEN, _WIDEST = 16, 1024
+# Rows of maxima that wait for each other: what was just stored cannot be read from another place at once.
+_ROWS = 8
 
 
 Kind = Literal["max", "average"]
@@ -52,8 +54,7 @@ class PoolRoutine(Routine):
         """Windows are cut at the borders; those inside are unrolled."""
         (source,) = sources
         if source.block == 1:
-            windows = Windows(self.window, self.strides, self.pads, self.dilations)
-            return plane_maximum(name, windows, source, target, self.lanes)
+            return self._maxima(name, source, target)
         bytes_ = source.dtype == "u8"
         vector, unaligned = ("vb", "vb") if bytes_ else ("vf", "vfu")
         read_from = f"(const {source.c_type} *)in[0] + {source.address(0, 0, 0)}"
@@ -109,6 +110,53 @@ class PoolRoutine(Routine):
         image = f"{source.channels}x{source.height}x{source.width}"
         strides = f"{self.strides[0]}x{self.strides[1]}"
         says = f"{self.kind} of {tall}x{wide} windows, strides {strides}, of {image}."
+        return self.function(name, says, body)
+
+    def _maxima(self, name: str, source: Buffer, target: Buffer) -> str:
+        """Of planes: down the columns by whole vectors, then along each row of maxima.
+
+        Planes of x and y are at least a vector wide, windows one or two columns apart.
+        """
+        (tall, wide), (down, along) = self.window, self.strides
+        (top, left), (apart, gap), lanes = self.pads, self.dilations, self.lanes
+        reach = max(left + source.width, (target.width - 1) * along + (wide - 1) * gap + 1)
+
+        def most(at: int) -> str:
+            """The maxima of the windows from column `at` of y on."""
+            places = [f"m + {at * along + v * gap}" for v in range(wide)]
+            taps = [load_second(place, lanes, lanes) if along == 2 else f"load({place})" for place in places]
+            return functools.reduce("vmaximum({},\n                {})".format, taps)
+
+        put = "\n".join(f"            store(y + {at}, {most(at)});" for at in starts(target.width, lanes))
+        body = f"""\
+    float maxima[{_ROWS}][{reach}]; /* of the columns of windows, with borders */
+    for (int i = 0; i < {_ROWS}; i++) for (int j = 0; j < {reach}; j++) maxima[i][j] = -INFINITY;
+    for (int c = 0; c < {source.channels}; c++)
+    for (int first = 0; first < {target.height}; first += {_ROWS}) {{
+        int end = first + {_ROWS} < {target.height} ? first + {_ROWS} : {target.height};
+        for (int oi = first; oi < end; oi++) {{
+            const float *x = in[0] + {source.address(0, 0, 0)} + c * {source.plane}, *rows[{tall}];
+            int count = 0;
+            for (int u = 0; u < {tall}; u++) {{
+                int i = oi * {down} - {top} + u * {apart};
+                if (i >= 0 && i < {source.height}) rows[count++] = x + i * {source.row};
+            }}
+            for (int j = 0; j < {source.width}; j += {lanes}) {{
+                int at = j < {source.width - lanes} ? j : {source.width - lanes};
+                vf column = splat(-INFINITY);
+                for (int u = 0; u < count; u++) column = vmaximum(column, load(rows[u] + at));
+                store(maxima[oi - first] + {left} + at, column);
+            }}
+        }}
+        for (int oi = first; oi < end; oi++) {{
+            const float *m = maxima[oi - first];
+            float *y = out + {target.address(0, 0, 0)} + c * {target.plane} + oi * {target.row};
+{put}
+        }}
+    }}
+"""
+        image = f"{source.channels}x{source.height}x{source.width}"
+        says = f"max of {tall}x{wide} windows, strides {down}x{along}, of the planes of {image}."
         return self.function(name, says, body)
 
 
