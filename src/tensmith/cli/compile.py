@@ -170,6 +170,6 @@ def _mixed(program: Program, isa: Isa, chooser: Choosing, folder: Path) -> list[
     """Writes a mixed folder; the plans of its regions."""
     from tensmith.backend.mixed.folder import mix, write_folder
 
-    mixed = mix(program, isa, chooser)
-    write_folder(mixed, folder)
-    return [region.plan for region in mixed.library.regions]
+    library = mix(program, isa, chooser)
+    write_folder(library, folder)
+    return [region.plan for region in library.regions]

@@ -7,7 +7,7 @@ session = onnxruntime.InferenceSession("folder/mixed.onnx", options)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -30,27 +30,17 @@ MODEL, LIBRARY = "mixed.onnx", "libmixed.so"
 LIBRARY_KEY = "tensmith.library_sha256"
 
 
-@dataclass(frozen=True, eq=False)
-class MixedProgram:
-    """A simplified program, and the library of its regions."""
-
-    program: Program
-    library: Library
-
-
-def mix(program: Program, isa: Isa, chooser: Choosing = estimated) -> MixedProgram:
+def mix(program: Program, isa: Isa, chooser: Choosing = estimated) -> Library:
     """Plans what native code computes of a program of fixed sizes; EngineError if that is nothing."""
     simplified = simplify(program).program
-    return MixedProgram(
-        simplified, Library(find_regions(simplified, partial(make_plan, isa=isa, chooser=chooser)), isa)
-    )
+    regions = find_regions(simplified, partial(make_plan, isa=isa, chooser=chooser))
+    return Library(simplified, regions, isa)
 
 
-def write_folder(mixed: MixedProgram, folder: Path) -> None:
+def write_folder(library: Library, folder: Path) -> None:
     """Compiles and writes both files, whole or not at all; OutputError if the folder exists already."""
-    library = mixed.library
     with whole(folder) as made:
-        model = with_regions(mixed.program, library.regions, library.digest)
+        model = with_regions(library.program, library.regions, library.digest)
         library.build(made / LIBRARY)
         known = {**model.origin.metadata, LIBRARY_KEY: sha256_file(made / LIBRARY)}
         write_onnx(replace(model, origin=replace(model.origin, metadata=known)), made / MODEL)

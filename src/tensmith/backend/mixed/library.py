@@ -17,7 +17,7 @@ from tensmith.backend.native.emit.loader import ASK_FOR_TILES, TILES, linux_flag
 from tensmith.backend.native.emit.source import print_c
 from tensmith.errors import EngineError
 from tensmith.files import sha256_bytes
-from tensmith.ir import TensorType
+from tensmith.ir import Program, TensorType
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.toolchain import CompileUnit, link_library
@@ -62,8 +62,9 @@ _CALL = "syscall({}L, {}L, {}L)"
 
 @dataclass(frozen=True, eq=False)
 class Library:
-    """Regions, compiled for an instruction set."""
+    """Regions of a simplified program, compiled for an instruction set."""
 
+    program: Program
     regions: Sequence[Region]
     isa: Isa
 
