@@ -18,6 +18,7 @@ import struct
 import sys
 from collections.abc import Callable, Mapping
 from tokenize import TokenError
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -45,13 +46,6 @@ Array = np.ndarray[Any, Any]
 Answer = tuple[dict[str, Any], dict[str, Array]]
 
 
-class _Pipe:
-    """A stream that NumPy does not take for a file on disk, whose position it would ask for."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self.write = stream.write
-
-
 def sendable(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays, objects that are texts as such; EngineError where one holds other objects."""
     return {name: _sendable(name, np.asarray(array)) for name, array in arrays.items()}
@@ -70,7 +64,7 @@ def write_frame(
 ) -> None:
     """Writes one message and flushes; `header` is JSON-serialisable, and `arrays` are sendable."""
     arrays = arrays or {}
-    pipe: Any = _Pipe(stream)
+    pipe: Any = SimpleNamespace(write=stream.write)  # of a file, NumPy would ask the position
     text = json.dumps({**header, "arrays": list(arrays)}).encode()
     stream.write(_LENGTH.pack(len(text)) + text)
     for array in arrays.values():
