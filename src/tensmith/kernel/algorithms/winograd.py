@@ -96,8 +96,15 @@ class Winograd(Kernel):
     def _grouped(
         cls, problem: ConvolutionProblem, isa: Isa, size: int, positions: int, blocks: int
     ) -> Iterator[Kernel]:
-        """The kernels of one register tile: groups that stay in the second cache."""
-        for group in _groups(problem, isa, size, positions, blocks):
+        """The kernels of one register tile: of groups of as many tiles as stay in the second cache, and of
+        fewer, in whole register tiles."""
+        phases = _phases(problem)
+        vectors = 1 if _packed(problem, isa) else len(phases.order) * -(-problem.channels // isa.lanes)
+        tile_bytes = (size + phases.taps - 1) ** 2 * (vectors + blocks) * isa.bytes
+        fitting = _GROUP_BYTES // tile_bytes
+        whole = -(-tile_count(problem, size) // positions) * positions
+        groups = {min(whole, max(1, fitting // part // positions) * positions) for part in (1, 2)}
+        for group in sorted(groups, reverse=True):
             yield cls(problem, isa, size, group, positions, blocks)
 
     @property
@@ -393,14 +400,3 @@ def _packed(problem: ConvolutionProblem, isa: Isa) -> bool:
 
 def tile_count(problem: ConvolutionProblem, size: int) -> int:
     return math.prod(-(-length // size) for length in problem.output)
-
-
-def _groups(problem: ConvolutionProblem, isa: Isa, size: int, positions: int, blocks: int) -> list[int]:
-    """Numbers of tiles a group: as many as stay in the second cache, and fewer, in whole register tiles."""
-    phases = _phases(problem)
-    vectors = 1 if _packed(problem, isa) else len(phases.order) * -(-problem.channels // isa.lanes)
-    tile_bytes = (size + phases.taps - 1) ** 2 * (vectors + blocks) * isa.bytes
-    fitting = _GROUP_BYTES // tile_bytes
-    whole = -(-tile_count(problem, size) // positions) * positions
-    sizes = {min(whole, max(1, fitting // part // positions) * positions) for part in (1, 2)}
-    return sorted(sizes, reverse=True)
