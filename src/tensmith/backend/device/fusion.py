@@ -65,8 +65,7 @@ def _readers(elements: tuple[Element, ...]) -> Mapping[str, list[Element]]:
     """Value -> the elements that read it."""
     found: dict[str, list[Element]] = {}
     for element in elements:
-        bodies = [element.body] + ([element.fold.body] if element.fold else [])
-        for name in dict.fromkeys(read.tensor for body in bodies for read in reads(body)):
+        for name in element.read:
             found.setdefault(name, []).append(element)
     return found
 

@@ -10,7 +10,6 @@ A reduction stays where it depends on every axis of its definition: nothing woul
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,6 +42,12 @@ class Element(ValueDefinition):
 
     fold: DeviceReduction | None = None
 
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The values that it reads, in its fold too."""
+        bodies = (self.body, *([self.fold.body] if self.fold else []))
+        return tuple(dict.fromkeys(found.tensor for body in bodies for found in reads(body)))
+
 
 @dataclass(frozen=True, eq=False)
 class OrderedElements:
@@ -61,17 +66,11 @@ def separate(definitions: Definitions) -> OrderedElements:
         found = _Separation(definition, taken)
         last = found.element()
         for element in (*found.before, last):
-            if element.fold is not None and not any(_all_reads(element)) and element is not last:
+            if element.fold is not None and not element.read and element is not last:
                 constants[element.value] = _computed(element)
             else:
                 items.append(element)
     return OrderedElements(tuple(items), constants)
-
-
-def _all_reads(element: Element) -> Iterable[Read]:
-    yield from reads(element.body)
-    if element.fold is not None:
-        yield from reads(element.fold.body)
 
 
 def _computed(element: Element) -> Array:
