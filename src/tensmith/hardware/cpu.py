@@ -13,30 +13,14 @@ from pathlib import Path
 
 from tensmith.hardware.control_groups import core_limit, read_if_there
 
-# The kernel's flag -> the name used here. x86 flags are in arch/x86/include/asm/cpufeatures.h, Arm's in
-# Documentation/arch/arm64/elf_hwcaps.rst: "neon" says a 32-bit kernel, whose programs know no AArch64.
-_FLAGS = {
-    "avx": "avx",
-    "avx2": "avx2",
-    "fma": "fma",
-    "f16c": "f16c",
-    "avx512f": "avx512f",
-    "avx512bw": "avx512bw",
-    "avx512dq": "avx512dq",
-    "avx512vl": "avx512vl",
-    "avx512_vnni": "avx512_vnni",
-    "avx_vnni": "avx_vnni",
-    "avx512_bf16": "avx512_bf16",
-    "avx512_fp16": "avx512_fp16",
-    "amx_int8": "amx_int8",
-    "amx_bf16": "amx_bf16",
-    "asimd": "neon",
-    "asimdhp": "fp16",
-    "asimddp": "dotprod",
-    "i8mm": "i8mm",
-    "bf16": "bf16",
-    "sve": "sve",
-}
+# The kernel's flag -> the name used here, mostly the same. x86 flags are in
+# arch/x86/include/asm/cpufeatures.h, Arm's in Documentation/arch/arm64/elf_hwcaps.rst: "neon" says a 32-bit
+# kernel, whose programs know no AArch64.
+_SAME = (
+    "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx_vnni",
+    "avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16", "i8mm", "bf16", "sve",
+)  # fmt: skip
+_FLAGS = {**dict(zip(_SAME, _SAME)), "asimd": "neon", "asimdhp": "fp16", "asimddp": "dotprod"}
 
 
 # Those that Linux lends to a process that asks: arch_prctl(ARCH_REQ_XCOMP_PERM, tile data), Linux 5.16.
