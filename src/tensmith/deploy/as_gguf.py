@@ -68,11 +68,13 @@ def _kept(file: GgufFile) -> dict[str, TensorToWrite]:
 
 @dataclass
 class _Matching:
-    """A walk over two programs at once."""
+    """A walk over two programs at once. Values that are `turned` are matrices [inputs, outputs], the other
+    way around than a file has them."""
 
     file: GgufFile
     given: Program
     found: dict[str, list[str]] = field(default_factory=dict)
+    turned: set[str] = field(default_factory=set)
 
     @cached_property
     def pattern(self) -> Program:
@@ -148,16 +150,10 @@ class _Matching:
 
     def _note(self, wanted: str, value: str) -> None:
         values = self.found.setdefault(wanted.removesuffix(_TURNED), [])
-        turned = wanted.endswith(_TURNED)
         if value not in values:
             values.append(value)
-        if turned:
-            self._turned.add(value)
-
-    @cached_property
-    def _turned(self) -> set[str]:
-        """Values that are matrices [inputs, outputs], the other way around than a file has them."""
-        return set()
+        if wanted.endswith(_TURNED):
+            self.turned.add(value)
 
     # What was found
 
@@ -177,7 +173,7 @@ class _Matching:
             if not np.array_equal(other[:, ::-1], array):
                 raise self._other(f"computes rows of '{value}' that are not each token's own")
             array = array[0]
-        return np.ascontiguousarray(array.T) if value in self._turned else array
+        return np.ascontiguousarray(array.T) if value in self.turned else array
 
     def _needed(self, value: str) -> list[Node]:
         """The nodes behind a value, in order."""
@@ -198,7 +194,7 @@ class _Matching:
         if node is None or not decodes(node) or node.attrs["block_size"] != _BLOCK:
             return None
         parts = [self.program.constants.get(each) for each in node.inputs]
-        turned = value in self._turned
+        turned = value in self.turned
         if any(part is None for part in parts) or node.attrs["axis"] % 2 != (0 if turned else 1):
             return None
         codes, scales, *zeros = (part.T if turned else part for part in parts if part is not None)
