@@ -11,22 +11,16 @@ from tensmith.kernel.routine import Routine
 
 
 @dataclass(frozen=True)
-class OverRows(Routine):
-    """What is done with each row of a dense matrix alone, `lanes` columns at once."""
-
-    rows: int
-    columns: int
-    lanes: int
-
-
-@dataclass(frozen=True)
-class RowNorm(OverRows):
+class RowNorm(Routine):
     """y = (x - mean) / sqrt(variance + epsilon) * scale + shift, each over the columns of a row.
 
     Without `centred` the mean counts as zero (root mean square normalization). `constants` holds the scale
     if there is one, then the shift.
     """
 
+    rows: int
+    columns: int
+    lanes: int
     epsilon: float
     centred: bool
     scale: bool
@@ -67,8 +61,12 @@ class RowNorm(OverRows):
 
 
 @dataclass(frozen=True)
-class RowSoftmax(OverRows):
+class RowSoftmax(Routine):
     """y = exp(x - max(x)) / sum(exp(x - max(x))) of every row."""
+
+    rows: int
+    columns: int
+    lanes: int
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Exponentials and their sum, then the shares."""
