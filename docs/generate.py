@@ -15,7 +15,7 @@ from docs.interfaces import cli_page, formats_page, python_page
 from docs.markup import NOTE, cell, fields, paragraphs
 
 from tensmith.data import READERS, DatasetReader
-from tensmith.engine.base import ENGINES, ON_REQUEST
+from tensmith.engine.base import ENGINES
 from tensmith.engine.sized import KEPT_MODELS, MOST_BYTES, MOST_MODELS
 from tensmith.files import write_text
 from tensmith.hardware import Target, load_target, target_names
@@ -146,7 +146,7 @@ def engines_page() -> str:
         "",
     ]
     for name, found in sorted(ENGINES.items()):
-        lines += [f"## {name}", "", *(["Used on request only.", ""] if name in ON_REQUEST else [])]
+        lines += [f"## {name}", "", *(["Used on request only.", ""] if found.on_request else [])]
         lines += [paragraphs(inspect.getdoc(type(found)) or ""), ""]
     return "\n".join(lines)
 

@@ -76,10 +76,12 @@ def in_parts(inputs: Arrays, size: int) -> Iterator[dict[str, np.ndarray[Any, An
 class Engine(Protocol):
     """A runtime that loads ONNX files. Stateless: everything lives in its sessions.
 
-    `settings` are its own, with their values, the default first.
+    `settings` are its own, with their values, the default first. One that is `on_request` compiles every file
+    anew, so nobody gets it unasked.
     """
 
     settings: Mapping[str, tuple[str, ...]] = {}
+    on_request: bool = False
 
     @property
     def name(self) -> str:
@@ -191,10 +193,6 @@ E = TypeVar("E", bound=Engine)
 BASELINE_ENGINE = "onnxruntime"
 
 
-# Engines that are used only where they are asked for by name.
-ON_REQUEST: set[str] = set()
-
-
 def engine(cls: type[E]) -> type[E]:
     """Class decorator: registers an instance of an engine under its name."""
     instance = cls()
@@ -202,15 +200,9 @@ def engine(cls: type[E]) -> type[E]:
     return cls
 
 
-def on_request(cls: type[E]) -> type[E]:
-    """Class decorator beside `engine`: the engine compiles every file anew, so nobody gets it unasked."""
-    ON_REQUEST.add(cls().name)
-    return cls
-
-
 def available() -> tuple[str, ...]:
     """Names of the engines that can run here, without those that are used on request."""
-    return tuple(name for name, item in ENGINES.items() if name not in ON_REQUEST and item.missing() is None)
+    return tuple(name for name, each in ENGINES.items() if not each.on_request and each.missing() is None)
 
 
 def compiler(name: str) -> CompilingEngine | None:

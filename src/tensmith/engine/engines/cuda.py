@@ -15,7 +15,7 @@ from typing import Any
 from tensmith.backend.device.dialect import CUDA
 from tensmith.backend.device.plan import DevicePlan
 from tensmith.engine import nvml
-from tensmith.engine.base import engine, on_request, require
+from tensmith.engine.base import engine, require
 from tensmith.engine.device import DeviceEngine, LoadedPlan
 from tensmith.engine.frame import Array
 from tensmith.errors import EngineError, MissingExtra
@@ -119,7 +119,6 @@ def _release(context: Any, module: Any, addresses: list[int]) -> None:
     driver.cuModuleUnload(module)
 
 
-@on_request
 @engine
 class Cuda(DeviceEngine):
     """Setting `precision`: "f32" (default), or "f16" for halves in memory, with sums in floats.
@@ -127,7 +126,7 @@ class Cuda(DeviceEngine):
     Threads say nothing here: the GPU is used whole.
     """
 
-    name, package = "cuda", "cuda-bindings"
+    name, package, on_request = "cuda", "cuda-bindings", True
 
     def missing(self) -> str | None:
         if not _has_compiler():

@@ -13,7 +13,7 @@ import tensmith
 from tensmith.backend.mixed.folder import LIBRARY, MODEL, check_folder, mix, write_folder
 from tensmith.backend.native.emit.loader import path_of_now
 from tensmith.backend.native.plan import fixed
-from tensmith.engine.base import ENGINES, Session, Sizes, engine, first_line, on_request
+from tensmith.engine.base import ENGINES, Session, Sizes, engine, first_line
 from tensmith.engine.compiled import NATIVE, CompileOptions, compiled_folder
 from tensmith.engine.engines.onnxruntime import OnnxRuntimeSession, open_session, session_options
 from tensmith.engine.frame import Array
@@ -40,7 +40,6 @@ class _Loaded:
         return self._session.bind(inputs), {}
 
 
-@on_request
 @engine
 class MixedEngine(TunableEngine):
     """Settings as the native engine's, which compiles the regions.
@@ -48,7 +47,7 @@ class MixedEngine(TunableEngine):
     Regions run in one thread; the rest takes as many as it is given.
     """
 
-    name = "mixed"
+    name, on_request = "mixed", True
     entry, library = MODEL, LIBRARY
     needs = (LIBRARY, MODEL)
     stands_in_for = NATIVE

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensmith.backend.device.dialect import OPENCL
 from tensmith.backend.device.plan import DevicePlan
-from tensmith.engine.base import engine, first_line, on_request, require
+from tensmith.engine.base import engine, first_line, require
 from tensmith.engine.device import DeviceEngine, LoadedPlan
 from tensmith.engine.frame import Array
 from tensmith.errors import EngineError
@@ -70,7 +70,6 @@ class OpenClMachine(LoadedPlan):
         cl.enqueue_copy(self._queue, array, self._memory[name])
 
 
-@on_request
 @engine
 class OpenCl(DeviceEngine):
     """Setting `precision`: "f32" (default), or "f16" for halves in memory, with sums in floats.
@@ -78,7 +77,7 @@ class OpenCl(DeviceEngine):
     On a CPU it computes in as many threads as it is given; a GPU is used whole.
     """
 
-    name, package = "opencl", "pyopencl"
+    name, package, on_request = "opencl", "pyopencl", True
 
     def missing(self) -> str | None:
         if importlib.util.find_spec("pyopencl") is None:
