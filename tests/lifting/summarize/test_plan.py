@@ -17,34 +17,34 @@ NONE: frozenset[str] = frozenset()
 
 
 def test_an_extent_alone_is_a_size_and_requires_nothing() -> None:
-    plan = plan_sizes([n, n, m - 2], NONE, frozenset({"n", "m"}), {})
+    plan = plan_sizes([n, n, m - 2], NONE, frozenset({"n", "m"}))
     assert {size.symbol: size.poly for size in plan.sizes} == {"n": n, "m_1": m - 2}
     assert plan.symbols["m"] == Poly.symbol("m_1") + 2
     assert plan.requires == () and plan.alone == {"n", "m_1"}
 
 
 def test_extents_that_differ_by_a_constant_share_the_smallest() -> None:
-    plan = plan_sizes([n - 1, n, n - 2], NONE, frozenset({"n"}), {})
+    plan = plan_sizes([n - 1, n, n - 2], NONE, frozenset({"n"}))
     assert [(size.symbol, size.poly) for size in plan.sizes] == [("n_1", n - 2)]
     assert [r.text for r in plan.requires] == ["n >= 2"]
 
 
 def test_lengths_are_never_negative() -> None:
-    plan = plan_sizes([length, length - 0], frozenset({"len(a, 0)"}), frozenset({"a"}), {})
+    plan = plan_sizes([length, length - 0], frozenset({"len(a, 0)"}), frozenset({"a"}))
     assert [size.symbol for size in plan.sizes] == ["len_a"] and plan.alone == NONE
-    shorter = plan_sizes([length - 1], frozenset({"len(a, 0)"}), frozenset({"a"}), {})
+    shorter = plan_sizes([length - 1], frozenset({"len(a, 0)"}), frozenset({"a"}))
     assert shorter.sizes[0].poly == length - 1 and shorter.alone == {shorter.sizes[0].symbol}
 
 
 def test_a_difference_of_parameters_is_solved_for_one_that_is_no_size() -> None:
-    plan = plan_sizes([n - k + 1, k], NONE, frozenset({"n", "k"}), {})
+    plan = plan_sizes([n - k + 1, k], NONE, frozenset({"n", "k"}))
     symbol = plan.symbols["n"]
     assert symbol.substitute(plan.raw).substitute({"n": n}) == n and "k" in symbol.symbols()
 
 
 def test_a_product_of_sizes_needs_no_symbol_but_one_of_parameters_does() -> None:
-    assert len(plan_sizes([m, n, m * n], NONE, frozenset({"m", "n"}), {}).sizes) == 2
-    alone = plan_sizes([m * n], NONE, frozenset({"m", "n"}), {})
+    assert len(plan_sizes([m, n, m * n], NONE, frozenset({"m", "n"})).sizes) == 2
+    alone = plan_sizes([m * n], NONE, frozenset({"m", "n"}))
     assert alone.opaque[m * n] == Poly.symbol(alone.sizes[0].symbol)
 
 

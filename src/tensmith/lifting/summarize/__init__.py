@@ -17,6 +17,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import Array, Function, If, Loop, Statement
@@ -114,7 +115,7 @@ def _improved(
     """The plan that runs suggest; that of the last one where it is as good as it gets."""
     function, plan = run.function, run.plan
     taken = frozenset(run.types) | frozenset(run.arrays)
-    sized = plan_sizes(extents, _unsigned(function), taken, plan.grids)
+    sized = plan_sizes(extents, _unsigned(function), taken)
     parameters = function.arrays
     declared = {name: run.rows(name) for name in parameters}
     subscripts = [(a.array, a.at, a.scope) for a in accesses if a.array in parameters]
@@ -125,6 +126,4 @@ def _improved(
         )
         for name, grid in {**plan.grids, **chosen}.items()
     }
-    return DerivationPlan(
-        sized.sizes, sized.symbols, sized.opaque, sized.never_negative, sized.requires, sized.alone, grids
-    )
+    return replace(sized, grids=grids)

@@ -39,13 +39,8 @@ class DerivationPlan:
         return {size.symbol: size.poly for size in self.sizes}
 
 
-def plan_sizes(
-    extents: Collection[Poly],
-    unsigned: frozenset[str],
-    taken: frozenset[str],
-    grids: Mapping[str, StridedMemory],
-) -> DerivationPlan:
-    """The plan for the extents seen, polynomials in parameters and lengths.
+def plan_sizes(extents: Collection[Poly], unsigned: frozenset[str], taken: frozenset[str]) -> DerivationPlan:
+    """The plan for the extents seen, polynomials in parameters and lengths, without grids.
 
     unsigned: names never negative by type; taken: names that a symbol may not have.
     """
@@ -76,7 +71,6 @@ def plan_sizes(
         unsigned | {size.symbol for size in sizes},
         tuple(made.requires),
         frozenset(made.alone),
-        grids,
     )
 
 
