@@ -94,7 +94,6 @@ class Contents:
 
 
 Below = Callable[[tuple[Poly, ...], Scope, SourcePosition], Term]
-ValueOf = Callable[[StoredBox, Scope], Term]
 
 
 def lookup(
@@ -103,7 +102,7 @@ def lookup(
     scope: Scope,
     position: SourcePosition,
     below: Below,
-    value_of: ValueOf | None = None,
+    value_of: Callable[[StoredBox], Term] = lambda box: box.value,
 ) -> Term:
     """The element `at` through boxes, newest first: a choice by position where several may match."""
     found: list[tuple[Conjunction, Term]] = []
@@ -113,8 +112,7 @@ def lookup(
         if met is None:
             continue
         values, conditions = met
-        inside = scope.knowing(conditions)
-        value = substitute(value_of(box, inside) if value_of else box.value, values)
+        value = substitute(value_of(box), values)
         if not conditions:
             return choice(found, value, around)
         found.append((conditions, value))

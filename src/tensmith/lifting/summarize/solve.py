@@ -149,7 +149,7 @@ class Solver:
             return choice([((self.iteration.t - 1,), before)], start, self.iteration.head)
         step = Recurrence(own, start, self.iteration.run.algebra, self.iteration.inside).step(after)
         if step is not None:
-            return self._fold(step, start, self.iteration.inside)
+            return self._fold(step, start, self.iteration.inside, self.iteration.t)
         place = ExtremumPlaces(
             self.iteration, self.scalar, lambda term: self.resolve(term, self.iteration.inside)
         ).of(name, start)
@@ -184,8 +184,8 @@ class Solver:
         finally:
             self.scalars[name] = None
 
-    def _fold(self, step: RecurrenceStep, start: Term, scope: Scope, extent: Poly | None = None) -> Term:
-        """The fold of the step over the iterations before `counter` (or the first `extent`)."""
+    def _fold(self, step: RecurrenceStep, start: Term, scope: Scope, extent: Poly) -> Term:
+        """The fold of the step over the first `extent` iterations."""
         algebra = self.iteration.run.algebra
         if step.term is None:
             return start
@@ -193,9 +193,7 @@ class Solver:
         body = substitute(self.resolve(step.term, scope), {self.iteration.counter: Poly.symbol(var)})
         zero = number(0, step.type)
         first = algebra.cast(start, step.type, self.iteration.outer) if step.once is None else zero
-        made: Term = Reduce(
-            step.kind, var, self.iteration.t if extent is None else extent, body, step.type, start=first
-        )
+        made: Term = Reduce(step.kind, var, extent, body, step.type, start=first)
         positive = Call("less", (zero, made), BOOL)
         if step.once is not None:
             return algebra.select(positive, step.once, start, self.iteration.outer)

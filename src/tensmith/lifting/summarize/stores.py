@@ -8,9 +8,8 @@ before the loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from tensmith.formula.expr import Read, SourcePosition, fresh, rebuilt
 from tensmith.formula.poly import Poly
@@ -27,20 +26,6 @@ from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Term
 
 _NOTHING = number(0, I64)
-
-
-class Resolve(Protocol):
-    """A term of the iteration in terms of the state before the loop."""
-
-    def __call__(self, term: Term, scope: Scope) -> Term: ...
-
-
-class FoldSteps(Protocol):
-    """The fold of a step over the iterations before this one, or the first `extent`."""
-
-    def __call__(
-        self, step: RecurrenceStep, start: Term, scope: Scope, extent: Poly | None = None
-    ) -> Term: ...
 
 
 @dataclass(frozen=True)
@@ -60,11 +45,15 @@ class StorePlace:
 
 @dataclass
 class Stores:
-    """The stores of one loop's body, each known by its array and its number there."""
+    """The stores of one loop's body, each known by its array and its number there.
+
+    resolve: a term of the iteration in terms of the state before the loop; fold: that of a step from a start
+    over so many iterations.
+    """
 
     iteration: Iteration
-    resolve: Resolve
-    fold: FoldSteps
+    resolve: Callable[[Term, Scope], Term]
+    fold: Callable[[RecurrenceStep, Term, Scope, Poly], Term]
 
     def __post_init__(self) -> None:
         self.places: dict[tuple[str, int], StorePlace] = {}
@@ -216,7 +205,7 @@ class Stores:
         step = Recurrence(own, start, self.iteration.run.algebra, scope).step(value)
         if step is None:
             raise Circle
-        return self.fold(step, start, scope)
+        return self.fold(step, start, scope, self.iteration.t)
 
     def _elements(self, place: StorePlace) -> Scope:
         """An iteration, and any element that a store that stays reaches in whichever iteration."""
@@ -310,5 +299,5 @@ class Stores:
             scope,
             position,
             self.iteration.entry.arrays[name].read,
-            lambda box, _: self.value(name, numbers[id(box)]),
+            lambda box: self.value(name, numbers[id(box)]),
         )
