@@ -17,6 +17,7 @@ from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Term, first
 
 _BIT = MachineType("u8")
+_KINDS = {operator: kind for kind, operator in JOINS.items()}
 
 
 @dataclass(frozen=True)
@@ -85,25 +86,15 @@ class Recurrence:
                 return RecurrenceStep("sum", rest, type_)
             case Call("cast", (inner,), type_):
                 return self._cast(inner, type_)
-            case Call(("add" | "sub") as operator, (left, right), type_):
-                if not self._inside(right):
-                    if operator == "sub":
-                        right = self.algebra.apply("neg", (right,), type_, self.scope)
-                    return self._joined("sum", self._step(left), right)
+            case Call("sub", (left, right), type_) if not self._inside(right):
+                right = self.algebra.apply("neg", (right,), type_, self.scope)
+                return self._joined("sum", self._step(left), right)
+            case Call(function, (left, right), _) if function in _KINDS:
+                if self._inside(right):
+                    left, right = right, left
                 return (
-                    self._joined("sum", self._step(right), left)
-                    if operator == "add" and not self._inside(left)
-                    else None
+                    None if self._inside(right) else self._joined(_KINDS[function], self._step(left), right)
                 )
-            case Call("mul", (left, right), _):
-                if self._inside(right):
-                    left, right = right, left
-                return None if self._inside(right) else self._joined("prod", self._step(left), right)
-            case Call(("maximum" | "minimum") as function, (left, right), _):
-                kind = "max" if function == "maximum" else "min"
-                if self._inside(right):
-                    left, right = right, left
-                return None if self._inside(right) else self._joined(kind, self._step(left), right)
             case Call("where", (condition, then, otherwise), _) if self._inside(condition):
                 return self._extremum(condition, then, otherwise)
             case Call("where", (condition, then, otherwise), _):
