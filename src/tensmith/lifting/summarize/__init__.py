@@ -26,7 +26,6 @@ from tensmith.lifting.summarize.execute import Execution, Guess
 from tensmith.lifting.summarize.finish import finish
 from tensmith.lifting.summarize.grids import choose
 from tensmith.lifting.summarize.liveness import liveness
-from tensmith.lifting.summarize.loop import run_loop
 from tensmith.lifting.summarize.plan import DerivationPlan, plan_sizes
 from tensmith.lifting.summarize.state import Access
 from tensmith.lifting.summary import StridedMemory, Summary, length_symbol
@@ -73,7 +72,7 @@ def _summarize(function: Function, guess: Guess | None) -> Summary:
     accesses: list[Access] = []  # those of runs that were refused are not all there are
     looked_up: set[str] = set()
     for _ in range(_MOST_RUNS):
-        run = Execution(function, plan, live, guess, run_loop)
+        run = Execution(function, plan, live, guess)
         problem: Refusal | None = None
         try:
             state, returned = run.run()

@@ -27,9 +27,6 @@ from tensmith.lifting.summary import Term, length_symbol, looked_up
 Guess = Callable[[str, Term, str, Term], "Term | None"]
 
 
-RunLoop = Callable[["Execution", loops.Loop, "State", Scope], None]
-
-
 @dataclass
 class Execution:
     """One run over a function under a plan. What it meets on the way is collected for the summary."""
@@ -38,7 +35,6 @@ class Execution:
     plan: DerivationPlan
     live: Mapping[str, Live]
     guess: Guess | None
-    run_loop: RunLoop
     types: dict[str, MachineType] = field(default_factory=dict)
     arrays: dict[str, loops.Array] = field(default_factory=dict)
     extents: list[Poly] = field(default_factory=list)
@@ -67,16 +63,13 @@ class Execution:
         """The state in which the function begins."""
         state = State({}, {})
         for name, type_ in self.function.fields:
-            self._bind(name, type_, state)
+            if isinstance(type_, MachineType):
+                self.types[name] = type_
+                state.scalars[name] = Read(name, (), type_)
+            else:
+                self.arrays[name] = type_
+                state.arrays[name] = Contents(name, type_.element, type_.rank, name)
         return state
-
-    def _bind(self, name: str, type_: MachineType | loops.Array, state: State) -> None:
-        if isinstance(type_, MachineType):
-            self.types[name] = type_
-            state.scalars[name] = Read(name, (), type_)
-        else:
-            self.arrays[name] = type_
-            state.arrays[name] = Contents(name, type_.element, type_.rank, name)
 
     def block(self, body: Sequence[loops.Statement], state: State, scope: Scope) -> None:
         """Run statements in order; the state changes."""
@@ -107,7 +100,9 @@ class Execution:
             case loops.If():
                 self._branch(statement, state, scope)
             case loops.Loop():
-                self.run_loop(self, statement, state, scope)
+                from tensmith.lifting.summarize.loop import run_loop
+
+                run_loop(self, statement, state, scope)
             case loops.Return():
                 pass
 
@@ -207,8 +202,12 @@ class Execution:
                 if isinstance(length, Poly):
                     return Size(length, type_)
                 return self.algebra.cast(length, type_, scope)
-            case loops.Load():
-                return self._load(expression, state, scope)
+            case loops.Load(_, indices, type_):
+                if self.scouting:
+                    return unknown(type_)
+                return self._element(
+                    expression, [self.evaluate(i, state, scope) for i in indices], state, scope
+                )
             case Call("cast", (value,), type_):
                 return self.algebra.cast(self.evaluate(value, state, scope), type_, scope)
             case Call("where", (condition, then, otherwise), type_):
@@ -230,12 +229,6 @@ class Execution:
         """The length of an array: what a local one has grown to, or a size."""
         symbol = length_symbol(array, axis)
         return state.scalars.get(symbol) or self.plan.symbols.get(symbol) or Poly.symbol(symbol)
-
-    def _load(self, load: loops.Load, state: State, scope: Scope) -> Term:
-        if self.scouting:
-            return unknown(load.type)
-        terms = [self.evaluate(part, state, scope) for part in load.indices]
-        return self._element(load, terms, state, scope)
 
     def _element(self, load: loops.Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
         """An element; subscripts chosen by position become a choice of elements."""
