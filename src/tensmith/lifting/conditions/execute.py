@@ -30,7 +30,6 @@ from tensmith.lifting.conditions.state import (
     cases,
     merge,
     select,
-    within,
     written,
 )
 from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope, is_data
@@ -85,10 +84,6 @@ class Executor:
         """A value of which nothing is known."""
         self._fresh += 1
         return self.world.arena.symbol(f"any.{self._fresh}.{name}", sort)
-
-    def subscripts(self, rank: int) -> At:
-        """Arbitrary subscripts of an element."""
-        return tuple(self.world.arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(rank))
 
     def places(self, rank: int) -> At:
         """Arbitrary integers where the subscripts of an element may stand."""
@@ -160,7 +155,7 @@ class Executor:
 
     def _allocate(self, made: loops.Allocate, state: ProofState) -> ProofState:
         arena, type_ = self.world.arena, made.type.element
-        extents = tuple(self._natural(self.value(extent, state)) for extent in made.extents)
+        extents = tuple(arena.positive_part(self.value(extent, state)) for extent in made.extents)
         if len(extents) != made.type.rank:
             raise Malformed(f"{made.position}: the array '{made.name}' has other axes than extents")
         if made.fill is not None:
@@ -172,11 +167,6 @@ class Executor:
             content = Content(lambda at: arena.app(name, sort_of(type_), at))
         self.memories[made.name] = memory_of(self.world, made.name, made.type, extents)
         return state.array(made.name, content, extents)
-
-    def _natural(self, extent: ProofTerm) -> ProofTerm:
-        """An extent as an allocation takes it: at least 0."""
-        arena = self.world.arena
-        return arena.ite(arena.ge(extent, self.world.zero), extent, self.world.zero)
 
     def _append(
         self, array: str, value: Expr | str, position: SourcePosition, state: ProofState
@@ -207,7 +197,7 @@ class Executor:
         facts = self._facts(loop)
         arena, world = self.world.arena, self.world
         trips = world.poly(facts.trips, self.scope)
-        last = arena.ite(arena.ge(trips, world.zero), trips, world.zero)
+        last = arena.positive_part(trips)
         counter = arena.symbol(f"at.{facts.counter}", "Int", natural=True)
         invariant = _Invariant(self, facts, before, _changed(loop.body))
         self.inside.append(loop.label)
@@ -263,15 +253,15 @@ class Executor:
         for name in invariant.arrays:
             content, expected = reached.arrays[name], claimed.arrays[name]
             shared = len(start.arrays[name].layers)
-            every = self.subscripts(self.memories[name].rank)
+            every = self.world.subscripts(self.memories[name].rank)
             for at, part, apart in cases(self.world, content, shared, every):
                 lengths = claimed.lengths.get(name, ())
-                inside = [arena.claim(arena.shift(length, -1), x) for length, x in zip(lengths, at)]
+                inside = arena.below(at, lengths)
                 with self.under(*inside, *self.memories[name].proper(self.world, at), *apart):
                     a, b = select(self.world, part, at), select(self.world, expected, at)
                     self.demand(kind, f"{name}[]", position, arena.eq(a, b))
             lengths = claimed.lengths.get(name, ())
-            proper = [within(self.world, lengths, every), *self.memories[name].proper(self.world, every)]
+            proper = [arena.all(arena.below(every, lengths)), *self.memories[name].proper(self.world, every)]
             if any(part is not arena.true for part in proper):
                 claims = expected.layers[len(invariant.before.arrays[name].layers) :]
                 with self.under(written(self.world, claims, every)):

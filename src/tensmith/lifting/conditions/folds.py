@@ -94,8 +94,7 @@ class Folds:
             if varying:
                 fold = self._closed("sum", position, arena.poly({varying: 1}, body.sort), zero, extent)
             else:
-                nothing = arena.number(0, "Int")
-                count = arena.ite(arena.ge(extent, nothing), extent, nothing)
+                count = arena.positive_part(extent)
                 fold = arena.real(count) if body.sort == "Real" else count
             total = arena.add(total, arena.mul(free, fold))
         return total

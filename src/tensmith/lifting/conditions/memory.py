@@ -78,19 +78,15 @@ class ArrayMemory:
         arena = world.arena
         parts = [arena.claim(digit, world.zero) for digit in digits]
         if self.extents is not None:
-            parts += [
-                arena.claim(arena.shift(extent, -1), digit) for extent, digit in zip(self.extents, digits)
-            ]
-            return arena.all(parts)
-        parts += [arena.claim(arena.shift(r, -1), digit) for r, digit in zip(self.ratios, digits[1:])]
+            return arena.all([*parts, *arena.below(digits, self.extents)])
+        parts += self.proper(world, digits)
         below = (arena.all([holds, _before(world, digits, limit)]) for holds, limit in self.limits)
         parts.append(arena.any(below))
         return arena.all(parts)
 
     def proper(self, world: ProofWorld, digits: At) -> list[ProofTerm]:
         """What holds of the subscripts of any element: used of arbitrary ones."""
-        arena = world.arena
-        return [arena.claim(arena.shift(ratio, -1), digit) for ratio, digit in zip(self.ratios, digits[1:])]
+        return world.arena.below(digits[1:], self.ratios)
 
 
 def _before(world: ProofWorld, digits: At, limit: At) -> ProofTerm:

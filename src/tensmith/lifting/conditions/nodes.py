@@ -201,6 +201,10 @@ class Arena:
         value = difference.constant
         return self._make("ge0", "Bool", (difference,)) if value is None else self.boolean(value >= 0)
 
+    def below(self, indices: Iterable[ProofTerm], extents: Iterable[ProofTerm]) -> list[ProofTerm]:
+        """That each index is less than its extent, left for a solver to prove."""
+        return [self.claim(self.shift(extent, -1), index) for index, extent in zip(indices, extents)]
+
     def gt(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a > b; for integers a >= b + 1."""
         if a.sort == "Int":
@@ -327,6 +331,11 @@ class Arena:
             common = self._sum(shared, a.sort)
             return self.add(common, self.ite(condition, self.sub(a, common), self.sub(b, common)))
         return self._make("ite", a.sort, (condition, a, b))
+
+    def positive_part(self, node: ProofTerm) -> ProofTerm:
+        """max(0, node) of an integer."""
+        zero = self.number(0, "Int")
+        return self.ite(self.ge(node, zero), node, zero)
 
     # Rewriting
 

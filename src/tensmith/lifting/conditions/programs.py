@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tensmith.formula.types import INT, MachineType
+from tensmith.formula.types import MachineType
 from tensmith.lifting.choices import Cases, Choice, needed
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.elements import ProofElements
@@ -15,9 +15,10 @@ from tensmith.lifting.conditions.memory import ArrayMemory, memory_of
 from tensmith.lifting.conditions.nodes import Arena, ProofTerm, monomials
 from tensmith.lifting.conditions.operators import sort_of
 from tensmith.lifting.conditions.script import ObligationWriter
-from tensmith.lifting.conditions.state import At, BoxClaim, Content, select
+from tensmith.lifting.conditions.state import At, claimed_content, select
 from tensmith.lifting.conditions.world import Malformed, ProofWorld
 from tensmith.lifting.lifted import ArrayView, Lifted, Output
+from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import Requirement, Result, SizeSymbol, Summary
 from tensmith.verify.obligation import Obligation
 
@@ -64,19 +65,14 @@ class ProgramComparison:
         if by_name.keys() != results.keys():
             raise Malformed("the program has other outputs than the function has results")
         for name, outputs in by_name.items():
-            if any(self._dtype(output) != MachineType(self._stated(output)) for output in outputs):
+            types = self.lifted.program.type
+            if any(MachineType(types(output.name).dtype) != dtype_of(output.type) for output in outputs):
                 raise Malformed(f"the output '{name}' does not have its type")
             if name == "return":
                 self._returned(outputs, results[name])
             else:
                 self._written(outputs, results[name])
         self._views()
-
-    def _dtype(self, output: Output) -> object:
-        return MachineType(self.lifted.program.type(output.name).dtype)
-
-    def _stated(self, output: Output) -> str:
-        return "i64" if output.type == INT else output.type
 
     def _products_fit(self) -> None:
         """What is summed over in a matrix product is as long in both operands, which types leave open."""
@@ -123,13 +119,6 @@ class ProgramComparison:
             raise Malformed(f"the guard '{name}' is no truth value")
         return self.elements.at(name, ())
 
-    def _indices(self, view: ArrayView) -> tuple[At, list[ProofTerm]]:
-        """Arbitrary indices of a view, and that they lie in its box."""
-        world, arena = self.world, self.world.arena
-        indices = tuple(arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(len(view.shape)))
-        extents = [world.poly(extent, world.scope) for extent in view.shape]
-        return indices, [arena.claim(arena.shift(e, -1), i) for e, i in zip(extents, indices)]
-
     def _asked(self, cases: Cases) -> ProofTerm:
         """Whether one of the cases in which a value is needed holds."""
         arena = self.world.arena
@@ -141,11 +130,14 @@ class ProgramComparison:
         return arena.any(arena.all(map(holds, sorted(case))) for case in sorted(cases, key=sorted))
 
     def _inside(self, view: ArrayView, asked: ProofTerm) -> None:
-        indices, box = self._indices(view)
+        """At arbitrary indices in the box of a view."""
+        world, arena = self.world, self.world.arena
+        indices = world.subscripts(len(view.shape))
+        box = arena.below(indices, [world.poly(extent, world.scope) for extent in view.shape])
         self.path = (*box, *(asked.args if asked.op in ("and", "true") else (asked,)))
         place, same = self.elements.place(view, indices)
-        inside = self.memories[view.array].inside(self.world, place)
-        self.demand(f"a view of {view.array} inside it", self.world.arena.all([same, inside]))
+        inside = self.memories[view.array].inside(world, place)
+        self.demand(f"a view of {view.array} inside it", arena.all([same, inside]))
         self.path = ()
 
     # Outputs
@@ -154,9 +146,8 @@ class ProgramComparison:
         """After all outputs are put in place, the array is what the summary says it is."""
         world, arena = self.world, self.world.arena
         memory = self.memories[result.name]
-        at = tuple(arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(memory.rank))
-        base = Content(lambda place: world.read(result.name, place))
-        claimed = base.having(*(BoxClaim(part, world.scope, arena.true) for part in result.written))
+        at = world.subscripts(memory.rank)
+        claimed = claimed_content(world, lambda place: world.read(result.name, place), result.written)
         expected = select(world, claimed, at)
         found = world.read(result.name, at)
         for output in outputs:
@@ -225,13 +216,12 @@ class ProgramComparison:
             raise Malformed("the returned value does not have its rank")
         for axis, (extent, poly) in enumerate(zip(shape, stated)):
             self.demand(f"axis {axis} of return", arena.eq(extent, world.poly(poly, world.scope)))
-        at = tuple(arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(len(shape)))
+        at = world.subscripts(len(shape))
         if result.shape is None:
             expected = world.term(result.written[0].value, world.scope)
         else:
             sort = sort_of(result.type)
-            base = Content(lambda _: arena.symbol("any.return", sort))
-            boxes = (BoxClaim(part, world.scope, arena.true) for part in result.written)
-            expected = select(world, base.having(*boxes), at)
-        self.path = tuple(arena.claim(arena.shift(extent, -1), x) for extent, x in zip(shape, at))
+            claimed = claimed_content(world, lambda _: arena.symbol("any.return", sort), result.written)
+            expected = select(world, claimed, at)
+        self.path = tuple(arena.below(at, shape))
         self._equal("return", self.elements.at(output.name, at), expected)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensmith.lifting.conditions.execute import Executor
-from tensmith.lifting.conditions.state import At, BoxClaim, Content, Held, ProofState, select, within, written
+from tensmith.lifting.conditions.state import At, Content, Held, ProofState, claimed_content, select, written
 from tensmith.lifting.conditions.world import Malformed
 from tensmith.lifting.loops import Array
 from tensmith.lifting.summary import Result
@@ -36,17 +36,11 @@ def demand_results(executor: Executor, final: ProofState) -> None:
         _return(executor, results["return"])
 
 
-def _boxes(executor: Executor, result: Result | None, base: Content) -> Content:
-    world = executor.world
-    parts = () if result is None else result.written
-    return base.having(*(BoxClaim(part, world.scope, world.arena.true) for part in parts))
-
-
 def _parameter(executor: Executor, name: str, content: Content, result: Result | None) -> None:
     world, arena, memory = executor.world, executor.world.arena, executor.memories[name]
     position = world.summary.function.position
-    at = executor.subscripts(memory.rank)
-    claimed = _boxes(executor, result, Content(executor.entry_of(name)))
+    at = world.subscripts(memory.rank)
+    claimed = claimed_content(world, executor.entry_of(name), result.written if result else ())
     hit = written(world, claimed.layers, at)
     value = select(world, content, at)
     place = executor.places(memory.rank)
@@ -94,16 +88,16 @@ def _elements(executor: Executor, result: Result, returned: Content, shape: At) 
     """Every element of a returned array is given, and right."""
     world, arena = executor.world, executor.world.arena
     position = world.summary.function.position
-    at = executor.subscripts(len(shape))
-    given = Content(lambda _: arena.symbol("any.return", select(world, returned, at).sort))
-    claimed = _boxes(executor, result, given)
+    at = world.subscripts(len(shape))
+    claimed = claimed_content(
+        world, lambda _: arena.symbol("any.return", select(world, returned, at).sort), result.written
+    )
     hit = written(world, claimed.layers, at)
     place = executor.places(len(shape))
     with executor.under(written(world, claimed.layers, place)):
-        inside = [within(world, shape, place), *(arena.claim(x, world.zero) for x in place)]
+        inside = [arena.all(arena.below(place, shape)), *(arena.claim(x, world.zero) for x in place)]
         executor.demand("bounds", "return", position, arena.all(inside))
-    inside = [arena.claim(arena.shift(extent, -1), x) for extent, x in zip(shape, at)]
-    with executor.under(*inside):
+    with executor.under(*arena.below(at, shape)):
         executor.demand("shape", "elements of return", position, hit)
         with executor.under(hit):
             right = arena.eq(select(world, returned, at), select(world, claimed, at))

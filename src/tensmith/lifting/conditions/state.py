@@ -94,6 +94,11 @@ class ProofState:
         )
 
 
+def claimed_content(world: ProofWorld, base: Callable[[At], ProofTerm], parts: Iterable[Written]) -> Content:
+    """An array that begins as `base` after what a summary says was written to it."""
+    return Content(base).having(*(BoxClaim(part, world.scope, world.arena.true) for part in parts))
+
+
 def select(world: ProofWorld, content: Content, at: At) -> ProofTerm:
     """The element at subscripts."""
     pending: list[tuple[ProofTerm, ProofTerm]] = []
@@ -191,12 +196,6 @@ def _fixed(world: ProofWorld, layer: Layer, rank: int) -> tuple[ProofTerm | None
 def written(world: ProofWorld, layers: Iterable[Layer], at: At) -> ProofTerm:
     """Whether some layer writes the element at subscripts."""
     return world.arena.any(reach(world, layer, at)[0] for layer in layers)
-
-
-def within(world: ProofWorld, lengths: At, at: At) -> ProofTerm:
-    """Whether subscripts, none of them negative, are below lengths."""
-    arena = world.arena
-    return arena.all(arena.claim(arena.shift(length, -1), x) for length, x in zip(lengths, at))
 
 
 def solve(world: ProofWorld, written: Written, scope: Scope, at: At) -> tuple[ProofTerm, Scope]:

@@ -67,7 +67,10 @@ class ProofWorld:
                 continue
             node = self.arena.symbol(f"in.{name}", sort_of(kind), self._natural(kind))
             self.scalars[name] = (node, kind)
-            self._range(node, kind)
+            if kind.limits is not None:
+                low, high = (self.arena.number(limit, "Int") for limit in kind.limits)
+                self.state(self.arena.claim(high, node), "type")
+                self.state(self.arena.claim(node, low), "type")
             if kind.kind == "int":
                 self.scope[name] = node
         parameters = dict(self.scope)
@@ -85,7 +88,7 @@ class ProofWorld:
             if self.arena.never_negative(poly):
                 self.arena.assume(self.arena.sub(poly, node))
             else:
-                poly = self.arena.ite(self.arena.ge(poly, self.zero), poly, self.zero)
+                poly = self.arena.positive_part(poly)
                 self.arena.assume(self.arena.sub(node, self.sizes[node]))
             self.state(self.arena.eq(node, poly), "size")
         for node, kind in self.scalars.values():
@@ -103,13 +106,6 @@ class ProofWorld:
 
     def _natural(self, kind: MachineType) -> bool:
         return kind.kind == "int" and not kind.signed
-
-    def _range(self, node: ProofTerm, kind: MachineType) -> None:
-        limits = kind.limits
-        if limits is not None:
-            low, high = (self.arena.number(limit, "Int") for limit in limits)
-            self.state(self.arena.claim(high, node), "type")
-            self.state(self.arena.claim(node, low), "type")
 
     def facts_of(self, symbol: ProofTerm, types: bool) -> list[ProofTerm]:
         """The definition of a size, and of an argument its range: always where it is unsigned."""
@@ -178,6 +174,10 @@ class ProofWorld:
         node = self.arena.symbol(f"len.{array}.{axis}", "Int", natural=True)
         self.ranges[node] = self.arena.claim(self.arena.number(2**63 - 1, "Int"), node)
         return node
+
+    def subscripts(self, rank: int) -> tuple[ProofTerm, ...]:
+        """Arbitrary subscripts of an element."""
+        return tuple(self.arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(rank))
 
     def read(self, array: str, indices: tuple[ProofTerm, ...]) -> ProofTerm:
         """An element at entry."""
