@@ -191,20 +191,16 @@ def counted(
     carried: Names | None = None,
 ) -> Iterator[Item]:
     """A loop over an iteration; its body is what is emitted inside. Yields the item of an iteration."""
-    counter = scope.counter(name, source.start, where)
+    counter = scope.declare(name, source.start, where)
+    scope.steady.add(counter.name)  # nothing else assigns it
     here = variable(counter.name, INT, where)
-    sides = (here, source.stop.expr) if source.step > 0 else (source.stop.expr, here)
+    sides, way = ((here, source.stop.expr), "add") if source.step > 0 else ((source.stop.expr, here), "sub")
     with scope.block(carried) as inside:
         yield source.item(here, where)
-        scope.step(counter, source.step, where)
-    scope.emit(
-        loops.Loop(
-            Call("less", sides, BOOL, where),
-            tuple(inside),
-            scope.label(counter.name, where),
-            where,
-        )
-    )
+        following = Call(way, (here, Num(abs(source.step), INT, where)), INT, where)
+        scope.emit(loops.Assign(counter.name, following, where))
+    test, label = Call("less", sides, BOOL, where), scope.label(counter.name, where)
+    scope.emit(loops.Loop(test, tuple(inside), label, where))
 
 
 def bind(scope: PythonScope, target: ast.expr, item: Item, own: bool = False) -> None:

@@ -288,7 +288,10 @@ class PythonScope:
 
     def store(self, array: ArrayRef, index: Expr, value: Expr, position: SourcePosition) -> None:
         self.check_kept(array, position)
-        self.check_own(array, position)
+        if array.name in self.constant_arrays:
+            raise Refusal(
+                "a list of the file is changed, and the next call would find it so; copy it first", position
+            )
         self.emit(loops.Store(array.name, (*array.prefix, index), value, position))
 
     def append(self, array: ArrayRef, value: Expr | str, position: SourcePosition) -> None:
@@ -319,26 +322,6 @@ class PythonScope:
                 "append it last",
                 position,
             )
-
-    def check_own(self, array: ArrayRef, position: SourcePosition) -> None:
-        if array.name in self.constant_arrays:
-            raise Refusal(
-                "a list of the file is changed, and the next call would find it so; copy it first", position
-            )
-
-    def counter(self, name: str, start: ScalarValue, position: SourcePosition) -> Local:
-        """A loop's own counter, which nothing else assigns."""
-        local = self.declare(name, start, position)
-        self.steady.add(local.name)
-        return local
-
-    def step(self, counter: Local, by: int, position: SourcePosition) -> None:
-        """counter += by, at the end of an iteration."""
-        scalar = counter.kind.scalar
-        here = variable(counter.name, scalar, position)
-        operator = "add" if by > 0 else "sub"
-        next_value = Call(operator, (here, Num(abs(by), scalar, position)), scalar, position)
-        self.emit(loops.Assign(counter.name, next_value, position))
 
 
 Node = TypeVar("Node", bound=ast.expr)
