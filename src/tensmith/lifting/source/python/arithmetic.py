@@ -22,13 +22,7 @@ def constant(value: int | float | bool, position: SourcePosition) -> ScalarValue
         raise Refusal(
             f"an integer of {value.bit_length()} bits does not fit in 64; use smaller ones", position
         )
-    kind = (
-        python_kinds.PY_BOOL
-        if isinstance(value, bool)
-        else python_kinds.PY_INT
-        if isinstance(value, int)
-        else python_kinds.PY_FLOAT
-    )
+    kind = python_kinds.own(value)
     return ScalarValue(Num(value, kind.scalar, position), kind)
 
 

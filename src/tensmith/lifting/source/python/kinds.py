@@ -103,11 +103,15 @@ def join(*kinds: NumberKind) -> NumberKind:
     return NumberKind(INT if wraps and len(among - {_SMALL}) > 1 else whole.scalar, whole.weak, among)
 
 
+def own(value: Number) -> NumberKind:
+    """The kind of a number of Python."""
+    return PY_BOOL if isinstance(value, bool) else PY_INT if isinstance(value, int) else PY_FLOAT
+
+
 def literal(value: Number) -> NumberKind:
     """The kind of a literal of Python."""
-    if isinstance(value, bool):
-        return PY_BOOL
-    return PY_FLOAT if isinstance(value, float) else _SMALL if 0 <= value < 128 else PY_INT
+    kind = own(value)
+    return _SMALL if kind == PY_INT and 0 <= value < 128 else kind
 
 
 def _plain(kind: NumberKind) -> NumberKind:

@@ -58,7 +58,6 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*FILLS, "numpy.full"), ("shape", "dtype")),
     **dict.fromkeys(FILLS_LIKE, ("dtype",)),
 }
-METHODS = ("append", "copy", "sum")
 
 
 def check_arguments(scope: PythonScope, node: ast.Call, called: str) -> None:
