@@ -40,9 +40,12 @@ def call(inference: Inference, node: ast.Call, scope: TypeScope) -> Cell:
     if called.startswith("def "):
         return helper(inference, node, called[4:], scope)
     if called in names.TOTALS and node.args:
-        return total(inference, node, scope)
+        parts = (*node.args, *(word.value for word in node.keywords))
+        return total(inference, node, called, *(inference.expression(part, scope) for part in parts))
     if called in ("min", "max") and len(node.args) == 1:
-        return held_in(inference, node, node.args[0], scope)
+        result = inference.cells.new(place(node))
+        inference.cells.flow(inference.cells.element(inference.expression(node.args[0], scope)), result)
+        return result
     if called in names.FILLS or called in names.FILLS_LIKE or called == "numpy.full":
         return filled(inference, node, called, scope)
     if called in names.COPIES and node.args:
@@ -105,7 +108,7 @@ def method(inference: Inference, node: ast.Call, function: ast.Attribute, scope:
         return result
     elif function.attr == "sum":
         receiver.root().numpy = True
-        return total_of(inference, node, receiver, called="numpy.sum")
+        return total(inference, node, "numpy.sum", receiver)
     return inference.cells.new(place(node))
 
 
@@ -134,30 +137,12 @@ def helper(inference: Inference, node: ast.Call, name: str, scope: TypeScope) ->
     return result
 
 
-def held_in(inference: Inference, node: ast.Call, source: ast.expr, scope: TypeScope) -> Cell:
-    """An element of the argument."""
-    result = inference.cells.new(place(node))
-    inference.cells.flow(inference.cells.element(inference.expression(source, scope)), result)
-    return result
-
-
-def total(inference: Inference, node: ast.Call, scope: TypeScope) -> Cell:
-    return total_of(
-        inference,
-        node,
-        inference.expression(node.args[0], scope),
-        *(inference.expression(argument, scope) for argument in node.args[1:]),
-        *(inference.expression(word.value, scope) for word in node.keywords),
-        called=inference.module.callee(node.func),
-    )
-
-
-def total_of(inference: Inference, node: ast.Call, whole: Cell, *more: Cell, called: str | None) -> Cell:
+def total(inference: Inference, node: ast.Call, called: str, whole: Cell, *start: Cell) -> Cell:
     element = inference.cells.element(whole)
-    return inference.same(node, [element, *more], lambda kinds: _sum(called, *kinds))
+    return inference.same(node, [element, *start], lambda kinds: _sum(called, *kinds))
 
 
-def _sum(called: str | None, element: NumberKind, *start: NumberKind) -> NumberKind:
+def _sum(called: str, element: NumberKind, *start: NumberKind) -> NumberKind:
     """numpy.sum adds integers in 64 bits, math.fsum floats, sum in their own type from a start that may be
     all there is."""
     if called == "math.fsum":
