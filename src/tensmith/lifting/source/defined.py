@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tensmith.formula.expr import Expr, Read
+from tensmith.formula.expr import Read
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
@@ -19,8 +19,7 @@ def check_defined(body: Sequence[loops.Statement], parameters: Iterable[loops.Pa
 def follow(body: Sequence[loops.Statement], known: set[str]) -> None:
     """Check statements in order; `known` grows by what they set for sure."""
     for statement in body:
-        for expression in expressions(statement):
-            check(expression, known)
+        check(statement.condition if isinstance(statement, loops.If | loops.Loop) else statement, known)
         match statement:
             case loops.Declare(name, _, value, _):
                 known.discard(name)
@@ -37,26 +36,9 @@ def follow(body: Sequence[loops.Statement], known: set[str]) -> None:
                 follow(inside, set(known))
 
 
-def expressions(statement: loops.Statement) -> tuple[Expr, ...]:
-    """What a statement evaluates before its own blocks."""
-    match statement:
-        case loops.Declare(_, _, value, _):
-            return () if value is None else (value,)
-        case loops.Assign(_, value, _):
-            return (value,)
-        case loops.Store(_, indices, value, _):
-            return (*indices, value)
-        case loops.Allocate(_, _, extents, fill, _):
-            return extents if fill is None else (*extents, fill)
-        case loops.Append(_, value, _) | loops.Return(value, _):
-            return () if isinstance(value, str) else (value,)
-        case loops.If(condition, _, _, _) | loops.Loop(condition, _, _, _):
-            return (condition,)
-    return ()
-
-
-def check(expression: Expr, known: set[str]) -> None:
-    variables = (part for part in loops.nodes(expression) if isinstance(part, Read))
+def check(part: object, known: set[str]) -> None:
+    """What a statement evaluates before its own blocks must be set."""
+    variables = (node for node in loops.nodes(part) if isinstance(node, Read))
     unset = [variable for variable in variables if variable.tensor not in known]
     if unset:
         first = min(unset, key=lambda variable: variable.position)
