@@ -55,8 +55,7 @@ class CompiledSource:
 
     def __init__(self, path: Path, functions: Sequence[Function]) -> None:
         self.source = c_guard.read(path)
-        read = parse(self.source)
-        self.unit = read[0] if isinstance(read, tuple) else read
+        self.unit, _ = parse(self.source)
         found = definitions(self.unit, path)
         self.cursors = {cursor.spelling: cursor for cursor in found}
         self.functions = {function.name: function for function in functions}

@@ -123,7 +123,6 @@ def check_storage(cursor: Cursor, fixed: bool) -> None:
     if kind_of.is_volatile_qualified():
         found = PROPERTIES["volatile"]
     elif isinstance(type_meaning(kind(kind_of)), RefusedSyntax):
-        found = type_meaning(kind(kind_of))
         raise Refusal(unsupported(cursor.type, name), where)
     if isinstance(found, RefusedSyntax):
         raise Refusal(f"{name} is {found.why}", where)

@@ -136,7 +136,8 @@ def parameter(context: LoweringContext, frame: CFrame, cursor: Cursor, number: i
         context.arrays[name] = array
         if found.bytes:
             context.bytes.add(name)
-        point_parameter(context, frame, at, name, where)
+        context.bound[at] = c_places.PointerPlace(at, name)
+        point_to_first(context, at, name, at in frame.written, where)
         return loops.Parameter(name, array, where)
     kind_of = c_types.scalar(cursor.type)
     if kind_of is not None and c_types.is_reference(cursor.type) and at in frame.written:
@@ -164,16 +165,9 @@ def first_open(context: LoweringContext, cursor: Cursor, found: c_types.Shape) -
     return (None, *known[1:])
 
 
-def point_parameter(
-    context: LoweringContext, frame: CFrame, at: int, name: str, where: SourcePosition
-) -> None:
-    """A pointer parameter points to its first element; one that walks gets a subscript of its own."""
-    context.bound[at] = c_places.PointerPlace(at, name)
-    point_to_first(context, at, name, at in frame.written, where)
-
-
 def point_to_first(context: LoweringContext, at: int, name: str, walks: bool, where: SourcePosition) -> None:
-    """A pointer that comes in points to the first element of the array of its name."""
+    """A pointer that comes in points to the first element of the array of its name; one that walks gets a
+    subscript of its own."""
     start: Expr = integer(0, where)
     if walks:
         start = context.declare(f"{name}_at", I64, start, where)

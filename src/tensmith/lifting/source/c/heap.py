@@ -88,7 +88,6 @@ def filled(
     extent: Expr,
     new: Expr,
     where: SourcePosition,
-    base: str = "fill",
     unsigned: bool = False,
 ) -> None:
     """A loop that writes `extent` elements from `to` on; `new` may depend on nothing that it writes."""
@@ -100,15 +99,14 @@ def filled(
 
         def row(at: Expr) -> None:
             start = (*to.moved(at, where).indices, integer(0, where))
-            filled(context, Address(to.array, start), cast(size, I64), new, where, base)
+            filled(context, Address(to.array, start), cast(size, I64), new, where)
 
-        return repeat(context, rows, where, base, row, unsigned)
+        return repeat(context, rows, where, "fill", row, unsigned)
 
     def body(at: Expr) -> None:
         context.emit(store_at(context, to, at, new, where))
 
-    repeat(context, extent, where, base, body, unsigned)
-    return None
+    return repeat(context, extent, where, "fill", body, unsigned)
 
 
 def quotient(extent: Expr, size: Expr) -> Expr | None:

@@ -352,7 +352,7 @@ def prefetch(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) 
 
 
 def pointee(context: LoweringContext, pointer: Pointer, cursor: Cursor) -> MachineType:
-    if not isinstance(pointer, Address) or isinstance(pointer, Null):
+    if not isinstance(pointer, Address):
         raise Refusal(f"`{spelled(cursor)}` works on what is not an array", position(cursor))
     return context.arrays[pointer.array].element
 
