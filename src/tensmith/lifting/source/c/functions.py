@@ -30,7 +30,7 @@ from tensmith.lifting.source.defined import check_defined
 
 
 def lower(
-    cursor: Cursor, file: str, language: str, deadline: Deadline, hazards: Sequence[Hazard] = ()
+    cursor: Cursor, file: str, language: str, deadline: Deadline, hazards: Sequence[Hazard]
 ) -> loops.Function:
     """A function definition in the loop language.
 

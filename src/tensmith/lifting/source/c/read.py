@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tensmith.errors import TensmithError, our_fault
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c import guard as c_guard
+from tensmith.lifting.source.c.cursor import Cursor, kind, position
+from tensmith.lifting.source.c.functions import lower
+from tensmith.lifting.source.c.parse import definitions, parse
 from tensmith.lifting.source.c.pragmas import Hazard
 
 SECONDS = 4.5  # of processor time for one file
@@ -30,8 +32,6 @@ def read_c(path: Path) -> list[Function | Refusal]:
         TensmithError: the file cannot be read or parsed at all; the message begins with file:line:column.
         MissingExtra: libclang is not installed.
     """
-    from tensmith.lifting.source.c.parse import definitions, parse
-
     deadline = Deadline.within(SECONDS)
     source = c_guard.read(path)
     unit, unknown = parse(source)
@@ -42,7 +42,7 @@ def read_c(path: Path) -> list[Function | Refusal]:
     return [attempt(cursor, str(path), c_guard.language(path), deadline, hazards) for cursor in found]
 
 
-def placed(hazards: Sequence[Hazard], file: str, functions: Sequence[Any]) -> list[Hazard]:
+def placed(hazards: Sequence[Hazard], file: str, functions: Sequence[Cursor]) -> list[Hazard]:
     """Hazards that stand in no function concern them all."""
     extents = [(each.extent.start.line, each.extent.end.line) for each in functions]
     return [
@@ -54,13 +54,10 @@ def placed(hazards: Sequence[Hazard], file: str, functions: Sequence[Any]) -> li
 
 
 def attempt(
-    cursor: object, file: str, language: str, deadline: Deadline, hazards: Sequence[Hazard] = ()
+    cursor: Cursor, file: str, language: str, deadline: Deadline, hazards: Sequence[Hazard]
 ) -> Function | Refusal:
     """One function, or its refusal."""
-    from tensmith.lifting.source.c.cursor import kind, position
-    from tensmith.lifting.source.c.functions import lower
-
-    name = str(cursor.spelling)  # type: ignore[attr-defined]
+    name = str(cursor.spelling)
     where = position(cursor)
     try:
         if deadline.passed:
