@@ -7,7 +7,7 @@ from tensmith.lifting.emit import rules
 from tensmith.lifting.emit.expression import PRODUCT, ExpressionText, Rule, call, infix, nested
 from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.emit.rules import axes_of, fill, pad_widths, padded_extreme, typed_reduction
+from tensmith.lifting.emit.rules import axes_of, fill, padded_extreme, typed_reduction
 
 flat_helper = '''
         def _flat(name, value, dtype):
@@ -36,8 +36,7 @@ def reduction(method: str, word: str = "axis") -> Rule:
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         code, arguments = operands[0].atom, [axes_of(w, node, word)]
-        pad = padded_extreme(w, node)
-        if pad is not None and pad_widths(w, pad) is None:
+        if (pad := padded_extreme(w, node)) is not None:
             arguments.append(f"initial={fill(w, pad)}")
         if method in ("sum", "prod") and w.type(node.output).dtype[0] in "iu":
             code, dtype = typed_reduction(w, node, operands[0])

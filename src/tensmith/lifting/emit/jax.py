@@ -66,7 +66,7 @@ _HELPERS = {
 
 
 def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    axis, dtype = rules.axis_of_sum(w, node), w.target.dtype(w.type(node.output).dtype)
+    axis, dtype = rules.numbers(w, node.inputs[1])[0], w.target.dtype(w.type(node.output).dtype)
     total = f"jnp.cumsum({operands[0].code}, axis={axis}, dtype={dtype})"
     if not node.attrs["exclusive"]:
         return ExpressionText(total)

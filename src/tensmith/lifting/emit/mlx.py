@@ -143,9 +143,8 @@ _HELPERS = {
 
 def _total(method: str, nothing: int) -> Rule:
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        code = (
-            f"{w.helper('_reduced')}(mx.{method}, {operands[0].code}, {rules.axes_tuple(w, node)}, {nothing})"
-        )
+        axes = rules.some_axes(w, node)
+        code = f"{w.helper('_reduced')}(mx.{method}, {operands[0].code}, {axes}, {nothing})"
         dtype = w.type(node.output).dtype
         return ExpressionText(code if dtype[0] == "f" else f"{code}.astype({w.target.dtype(dtype)})")
 

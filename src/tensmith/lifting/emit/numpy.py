@@ -157,7 +157,7 @@ class NumPy(PythonEmitter):
     def fresh(self, writer: PythonWriter, name: str) -> str:
         """Views are copied."""
         node = writer.producer(name)
-        if node is not None and node.op == "expand" and rules.scalar(writer, node.inputs[0]):
+        if node is not None and node.op == "expand" and not writer.shape(node.inputs[0]):
             return writer.value(name).code
         if writer.shape(name) and (writer.is_view(name) or (node is not None and node.op == "expand")):
             return f"{writer.value(name).atom}.copy()"

@@ -144,13 +144,9 @@ def _source(w: PythonWriter, name: str) -> str:
 
 def index_of(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """x[:, None]: axes of size 1."""
-    axes = w.constant(node.inputs[1])
-    assert axes is not None
-    missing = set(axes.reshape(-1).tolist())
-    last = max(missing)
-    return ExpressionText(
-        f"{operands[0].atom}[{', '.join('None' if a in missing else ':' for a in range(last + 1))}]"
-    )
+    missing = numbers(w, node.inputs[1])
+    subscripts = ("None" if axis in missing else ":" for axis in range(max(missing) + 1))
+    return ExpressionText(f"{operands[0].atom}[{', '.join(subscripts)}]")
 
 
 def where(function: str) -> Rule:
@@ -279,9 +275,11 @@ def _wrapped(w: PythonWriter, value: str, text: ExpressionText, dtype: str) -> E
     return ExpressionText(f"({text.within(SUM)} + {-low}) % {high - low + 1} - {-low}", SUM)
 
 
-def scalar(w: PythonWriter, value: str) -> bool:
-    """Whether a value has no axes."""
-    return not w.shape(value)
+def numbers(w: PythonWriter, value: str) -> list[int]:
+    """A constant that an op takes: axes, widths."""
+    found = w.constant(value)
+    assert found is not None
+    return list(map(int, found.reshape(-1)))
 
 
 def fill(w: PythonWriter, node: Node) -> str:
@@ -292,9 +290,9 @@ def fill(w: PythonWriter, node: Node) -> str:
 
 
 def padded_extreme(w: PythonWriter, node: Node) -> Node | None:
-    """The pad before a maximum, which makes it one of at least one element."""
+    """The pad that puts an element before the first of those a maximum is of, as there may be none."""
     pad = w.producer(node.inputs[0])
-    return pad if pad is not None and pad.op == "pad" else None
+    return pad if pad is not None and pad.op == "pad" and pad_widths(w, pad) is None else None
 
 
 def over_nothing(dtype: str, largest: bool) -> float:
@@ -307,10 +305,8 @@ def over_nothing(dtype: str, largest: bool) -> float:
 
 def joined(w: PythonWriter, node: Node, code: str, join: str, largest: bool) -> ExpressionText:
     """A maximum (minimum), joined to what a pad puts before its elements where that is more than nothing."""
-    pad = padded_extreme(w, node)
-    first = w.constant(pad.inputs[2]) if pad is not None and pad_widths(w, pad) is None else None
-    dtype = w.type(node.output).dtype
-    if pad is None or first is None or first == over_nothing(dtype, largest):
+    pad, dtype = padded_extreme(w, node), w.type(node.output).dtype
+    if pad is None or w.constant(pad.inputs[2]) == over_nothing(dtype, largest):
         return ExpressionText(code)
     return ExpressionText(f"{join}({code}, {w.target.typed(ExpressionText(fill(w, pad)), dtype).code})")
 
@@ -321,10 +317,10 @@ def extreme(method: str, helper: str, word: str) -> Rule:
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         padding = padded_extreme(w, node)
-        if padding is None or pad_widths(w, padding) is not None:
+        if padding is None:
             return ExpressionText(f"{operands[0].atom}.{method}({axes_of(w, node, word)})")
         kind, module = method[-3:], w.target.module
-        array, axes, nothing = operands[0].code, axes_tuple(w, node), fill(w, padding)
+        array, axes, nothing = operands[0].code, some_axes(w, node), fill(w, padding)
         found = f"{w.helper(helper)}({module}.{method}, {array}, {axes}, {nothing})"
         return joined(w, node, found, f"{module}.{kind}imum", kind == "max")
 
@@ -345,18 +341,9 @@ def pad(
 
 def pad_widths(w: PythonWriter, node: Node) -> list[int] | None:
     """Elements behind each axis; None where one is put before the first, for a maximum to find."""
-    pads = w.constant(node.inputs[1])
-    assert pads is not None
+    pads = numbers(w, node.inputs[1])
     half = len(pads) // 2
-    ends: list[int] = pads[half:].tolist()
-    return None if pads[:half].any() else ends
-
-
-def axis_of_sum(w: PythonWriter, node: Node) -> int:
-    """The axis of a running sum."""
-    axis = w.constant(node.inputs[1])
-    assert axis is not None
-    return int(axis.reshape(-1)[0])
+    return None if any(pads[:half]) else pads[half:]
 
 
 def gather(spelling: str) -> Rule:
@@ -375,9 +362,7 @@ def gather(spelling: str) -> Rule:
 
 def first_along(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """Without an axis of size 1."""
-    axes = w.constant(node.inputs[1])
-    assert axes is not None and axes.size == 1
-    axis = int(axes.reshape(-1)[0])
+    (axis,) = numbers(w, node.inputs[1])
     return ExpressionText(f"{operands[0].atom}[{':, ' * axis}0]")
 
 
@@ -419,7 +404,7 @@ def cum_sum(spelling: str, before: str = "") -> Rule:
     `before`, or by a helper."""
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        axis, code, atom = axis_of_sum(w, node), operands[0].code, operands[0].atom
+        axis, code, atom = numbers(w, node.inputs[1])[0], operands[0].code, operands[0].atom
         exclusive, dtype = node.attrs["exclusive"], w.target.dtype(w.type(node.output).dtype)
         if exclusive and not before:
             return ExpressionText(f"{w.helper('_sum_before')}({code}, {axis})")
@@ -434,26 +419,18 @@ def transpose(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Ex
     return ExpressionText(w.target.transposed(operands[0], tuple(node.attrs["perm"])))
 
 
-def axes_list(w: PythonWriter, node: Node) -> list[int] | None:
+def some_axes(w: PythonWriter, node: Node) -> tuple[int, ...] | None:
     """The axes a reduction goes over; None for all."""
-    axes = w.constant(node.inputs[1])
-    assert axes is not None
-    found: list[int] = axes.reshape(-1).tolist()
+    found = tuple(numbers(w, node.inputs[1]))
     return None if len(found) == len(w.shape(node.inputs[0])) else found
 
 
 def axes_of(w: PythonWriter, node: Node, word: str) -> str:
     """axis=1, axis=(0, 1), or nothing for all axes."""
-    axes = axes_list(w, node)
+    axes = some_axes(w, node)
     if axes is None:
         return ""
-    return f"{word}={axes[0] if len(axes) == 1 else tuple(axes)}"
-
-
-def axes_tuple(w: PythonWriter, node: Node) -> str:
-    """The axes a reduction goes over as a tuple, or None."""
-    axes = axes_list(w, node)
-    return str(None if axes is None else tuple(axes))
+    return f"{word}={axes[0] if len(axes) == 1 else axes}"
 
 
 def typed_reduction(w: PythonWriter, node: Node, operand: ExpressionText) -> tuple[str, str]:

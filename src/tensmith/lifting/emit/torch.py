@@ -378,9 +378,8 @@ class Torch(PythonEmitter):
     def fresh(self, writer: PythonWriter, name: str) -> str:
         """Views are copied."""
         node = writer.producer(name)
-        full = node is not None and node.op == "expand" and rules.scalar(writer, node.inputs[0])
-        full = full and node is not None and writer.value(node.inputs[0]).literal
-        expanded = node is not None and node.op == "expand" and not full
-        if not full and (expanded or (writer.shape(name) and writer.is_view(name))):
-            return f"{writer.value(name).atom}.clone()"
-        return super().fresh(writer, name)
+        if node is not None and node.op == "expand":
+            view = bool(writer.shape(node.inputs[0])) or not writer.value(node.inputs[0]).literal
+        else:
+            view = bool(writer.shape(name)) and writer.is_view(name)
+        return f"{writer.value(name).atom}.clone()" if view else super().fresh(writer, name)
