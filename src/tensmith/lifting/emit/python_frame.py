@@ -123,7 +123,7 @@ class PythonEmitter(Emitter):
 
     def scattered(self, writer: PythonWriter, array: str, view: ArrayView, value: str) -> str:
         """A statement that replaces the elements of a view of a copy."""
-        target = view_text(self, writer, view, array)
+        target = view_text(writer, view, array)
         return f"{target}{'' if target.endswith(']') else '[...]'} = {value}"
 
     def spell(self, what: str, *parts: object) -> str:
@@ -172,7 +172,7 @@ class PythonEmitter(Emitter):
             return self.typed(ExpressionText(local), dtype) if dtype[0] in "iub" else ExpressionText(local)
         assert given.view is not None
         array = writer.arrays[given.view.array]
-        code = view_text(self, writer, given.view, array)
+        code = view_text(writer, given.view, array)
         if given.when:
             condition, shape = writer.condition(given.when), extents(given.view.shape, writer.names)
             code = f"({code} if {condition} else {self.spell('nothing', array, shape, self.dtype(dtype))})"
@@ -199,80 +199,71 @@ class PythonEmitter(Emitter):
         signature = [writer.parameter(parameter.name) for parameter in lifted.function.parameters]
         for statement in self.preamble(writer, lifted, signature):
             writer.line(statement)
-        _coerce(self, writer, signature)
+        _coerce(writer, signature)
         given = dict(writer.names)
         early = [r for r in lifted.requires if r.poly is not None and not r.when]
         early = [r for r in early if r.poly is not None and r.poly.symbols() <= given.keys()]
         for requirement in early:
-            _guard(self, writer, requirement, given)
+            _guard(writer, requirement, given)
         late = [r for r in lifted.requires if r not in early]
         _sizes(writer, given, [r.poly for r in late if r.poly is not None])
         # What decides, first; whether elements are NaN only where they are there.
         for requirement in sorted(late, key=lambda r: (r.kind == "ordered", len(r.where))):
-            _guard(self, writer, requirement, {**writer.names, **given})
-        results = _outputs(self, writer)
+            _guard(writer, requirement, {**writer.names, **given})
+        results = _outputs(writer)
         writer.line(f"return {', '.join(results)}")
-        return _module(self, writer, signature)
+        return _module(writer, signature)
 
 
 # Parameters
 
 
-def _coerce(target: PythonEmitter, writer: PythonWriter, signature: list[str]) -> None:
+def _coerce(writer: PythonWriter, signature: list[str]) -> None:
     """Every parameter that is used, in its type, under its own name."""
     for name, parameter in zip(signature, writer.lifted.function.parameters):
         for field, type_ in parameter.fields:
             local = name if field == parameter.name else writer.name(field)
-            _one(target, writer, field, type_, f"{name}{field.removeprefix(parameter.name)}", local)
+            _one(writer, field, type_, f"{name}{field.removeprefix(parameter.name)}", local)
 
 
-def _one(
-    target: PythonEmitter, writer: PythonWriter, name: str, type_: MachineType | Array, given: str, local: str
-) -> None:
+def _one(writer: PythonWriter, name: str, type_: MachineType | Array, given: str, local: str) -> None:
     writer.arrays[name] = local
     if not _used(writer, name):
         return
     if isinstance(type_, Array):
-        element = "i64" if type_.element == "int" else type_.element
-        rank = type_.axes
-        helper = writer.helper("_flat" if type_.memory == "flat" else "_array")
-        more = "" if type_.memory == "flat" else f", {rank}"
-        code = f'{helper}("{name}", {given}, {target.spell("coerced", target.dtype(element))}{more})'
-        writer.line(
-            f"{local} = {code}" + (f" if {given} is not None else None" if _may_be_none(writer, name) else "")
-        )
-        writer.names |= {length_symbol(name, axis): f"{local}.shape[{axis}]" for axis in range(rank)}
+        element = writer.target.dtype("i64" if type_.element == "int" else type_.element)
+        helper, rank = ("_flat", "") if type_.memory == "flat" else ("_array", f", {type_.axes}")
+        code = f'{writer.helper(helper)}("{name}", {given}, {writer.target.spell("coerced", element)}{rank})'
+        missing = f" if {given} is not None else None" if _may_be_none(writer, name) else ""
+        writer.line(f"{local} = {code}{missing}")
+        writer.names |= {length_symbol(name, axis): f"{local}.shape[{axis}]" for axis in range(type_.axes)}
         return
     writer.names[name] = local
     if type_.kind == "int":
         helper = writer.helper("_integer")
         bits, low = (64 if type_.bits is None else type_.bits), "" if type_.signed else ", signed=False"
         writer.line(f'{local} = {helper}("{name}", {given}, {bits}{low})')
-    elif any(entry.scalar == name and target.stays(writer, entry) for entry in writer.lifted.inputs):
+    elif any(entry.scalar == name and writer.target.stays(writer, entry) for entry in writer.lifted.inputs):
         number = f"{writer.helper('_single')}({given})" if type_ == "f32" else f"float({given})"
         writer.line(f"{local} = {number}")
     else:
         if type_ == "bool" and writer.lifted.function.language == "python":  # C makes one of any number
             given = f'{writer.helper("_integer")}("{name}", {given}, 1, signed=False)'
-        writer.line(f"{local} = {target.typed(ExpressionText(given), type_).code}")
+        writer.line(f"{local} = {writer.target.typed(ExpressionText(given), type_).code}")
         writer.refuse_if(f"{local}.ndim != 0", f"that {name} is one number")
 
 
 def _used(writer: PythonWriter, name: str) -> bool:
     """Whether anything reads a parameter: a view, a scalar input, a size, a requirement, an output."""
     lifted = writer.lifted
-    symbols: set[str] = set()
-    for size in lifted.sizes:
-        symbols |= size.poly.symbols()
-    for requirement in lifted.requires:
-        symbols |= requirement.poly.symbols() if requirement.poly is not None else set()
+    polys = [size.poly for size in lifted.sizes]
+    polys += [requirement.poly for requirement in lifted.requires if requirement.poly is not None]
     for given in lifted.inputs:
-        symbols |= set().union(*(p.symbols() for p in given.polys))
         if given.scalar == name or (given.view is not None and given.view.array == name):
             return True
-    for output in lifted.outputs:
-        if output.view is not None:
-            symbols |= set().union(*(p.symbols() for p in output.view.polys))
+        polys += given.polys
+    polys += [each for output in lifted.outputs if output.view is not None for each in output.view.polys]
+    symbols = {symbol for each in polys for symbol in each.symbols()}
     return name in symbols or name in lifted.written or name in measured(symbols)
 
 
@@ -314,9 +305,7 @@ def _size(writer: PythonWriter, size: SizeSymbol, names: Mapping[str, str]) -> s
     return f"max({poly(size.poly, names).code}, 0)" + (f" if {' and '.join(asked)} else 0" if asked else "")
 
 
-def _guard(
-    target: PythonEmitter, writer: PythonWriter, requirement: Requirement, names: Mapping[str, str]
-) -> None:
+def _guard(writer: PythonWriter, requirement: Requirement, names: Mapping[str, str]) -> None:
     """A check of one requirement, where there is something to check before the values are known.
 
     names: symbols of its polynomial -> Python names.
@@ -337,7 +326,7 @@ def _guard(
         for read in writer.lifted.inputs:
             if array == (read.scalar if read.view is None else read.view.array):
                 how = "is_nan" if read.view is None else "any_nan"
-                writer.refuse_if(target.spell(how, writer.assigned(read.name).code), requirement.text)
+                writer.refuse_if(writer.target.spell(how, writer.assigned(read.name).code), requirement.text)
 
 
 def _may_be_none(writer: PythonWriter, array: str) -> bool:
@@ -347,50 +336,50 @@ def _may_be_none(writer: PythonWriter, array: str) -> bool:
 # Outputs
 
 
-def _outputs(target: PythonEmitter, writer: PythonWriter) -> list[str]:
+def _outputs(writer: PythonWriter) -> list[str]:
     """Expressions of the results in order: written arrays, then the returned value."""
     lifted = writer.lifted
     if len(lifted.outputs) > 1:  # all values before the first array changes
         for output in lifted.outputs:
             writer.assigned(output.name)
-    results = [_stored(target, writer, name, outputs) for name, outputs in lifted.written.items()]
-    return results + ([] if lifted.returned is None else [target.fresh(writer, lifted.returned.name)])
+    results = [_stored(writer, name, outputs) for name, outputs in lifted.written.items()]
+    return results + ([] if lifted.returned is None else [writer.target.fresh(writer, lifted.returned.name)])
 
 
-def _stored(target: PythonEmitter, writer: PythonWriter, name: str, outputs: list[Output]) -> str:
+def _stored(writer: PythonWriter, name: str, outputs: list[Output]) -> str:
     """A value that fills the front of its array is placed there; others replace boxes of a copy."""
     local = writer.arrays[name]
     view = outputs[0].view
     if len(outputs) == 1 and view is not None and view.front:
-        value = target.fresh(writer, outputs[0].name)
+        value = writer.target.fresh(writer, outputs[0].name)
         if len(view.offset) != len(view.shape):  # a flat array stays flat
-            value = target.spell("flattened", value if value.isidentifier() else f"({value})")
+            value = writer.target.spell("flattened", value if value.isidentifier() else f"({value})")
         return f"{writer.helper('_placed')}({local}, {value})"
-    values = [target.moved(writer, output.name) for output in outputs]
-    copied = target.spell("copied", local)
+    values = [writer.target.moved(writer, output.name) for output in outputs]
+    copied = writer.target.spell("copied", local)
     if copied != local:
         writer.line(f"{local} = {copied}")
     for output, value in zip(outputs, values):
         assert output.view is not None
-        writer.line(target.scattered(writer, local, output.view, value))
+        writer.line(writer.target.scattered(writer, local, output.view, value))
     return local
 
 
-def view_text(target: PythonEmitter, writer: PythonWriter, view: ArrayView, array: str) -> str:
+def view_text(writer: PythonWriter, view: ArrayView, array: str) -> str:
     """A view of an array: a reshaped run, slices, or what the target has for the rest."""
     names = writer.names
     order = view.run
     if order == (0,) and view.offset[0] == 0:
         if view.shape[0] == Poly.symbol(length_symbol(view.array, 0)):
             return array
-        return target.front(writer, array, poly(view.shape[0], names).code)
+        return writer.target.front(writer, array, poly(view.shape[0], names).code)
     if order is not None and len(order) > 1:
         shape = extents([view.shape[axis] for axis in order], names)
-        return _turned(target, target.spell("reshaped", f"{array}{run_of(view, names)}", shape), order)
+        return _turned(writer, writer.target.spell("reshaped", f"{array}{run_of(view, names)}", shape), order)
     if (slices := basic(view, names)) is not None:
         code, axes = slices
-        return _turned(target, f"{array}[{code}]", axes)
-    return target.box(writer, array, view)
+        return _turned(writer, f"{array}[{code}]", axes)
+    return writer.target.box(writer, array, view)
 
 
 def view_places(writer: PythonWriter, view: ArrayView, slices: bool = True) -> str:
@@ -405,32 +394,33 @@ def view_places(writer: PythonWriter, view: ArrayView, slices: bool = True) -> s
     return f"{writer.helper('_places')}({poly(view.offset[0], names).code}, {shape}, {steps})"
 
 
-def _turned(target: PythonEmitter, code: str, axes: tuple[int, ...]) -> str:
+def _turned(writer: PythonWriter, code: str, axes: tuple[int, ...]) -> str:
     """The text of a view whose axes are `axes` of the wanted one, in the wanted order."""
     order = tuple(axes.index(axis) for axis in range(len(axes)))
-    return code if order == tuple(range(len(order))) else target.transposed(ExpressionText(code), order)
+    same = order == tuple(range(len(order)))
+    return code if same else writer.target.transposed(ExpressionText(code), order)
 
 
 # The module
 
 
-def _module(target: PythonEmitter, writer: PythonWriter, signature: list[str]) -> str:
+def _module(writer: PythonWriter, signature: list[str]) -> str:
     lifted = writer.lifted
     function = lifted.function
-    decorators = target.decorators(writer)
+    decorators = writer.target.decorators(writer)
     code = "\n\n\n".join(textwrap.dedent(text).strip() for text in writer.helpers.values())
     body = "\n".join(f"    {line}" for line in writer.lines)
-    imports = _imports(target, writer)
+    imports = _imports(writer)
     head = [*decorators, f"def {writer.function}({', '.join(signature)}):", f'    """{_summary(lifted)}"""']
-    title = f'"""{function.name} of {lifted.source}, as {target.title}.\n\n{_claims(lifted)}"""'
+    title = f'"""{function.name} of {lifted.source}, as {writer.target.title}.\n\n{_claims(lifted)}"""'
     parts = [title, "\n".join(imports), *([f"\n{code}"] if code else []), "\n" + "\n".join([*head, body])]
     return "\n\n".join(parts) + "\n"
 
 
-def _imports(target: PythonEmitter, writer: PythonWriter) -> list[str]:
+def _imports(writer: PythonWriter) -> list[str]:
     """The imports that are used."""
-    text = "\n".join([*target.decorators(writer), *writer.helpers.values(), *writer.lines])
-    found = [line for line in target.imports if f"{line.split()[-1]}." in text]
+    text = "\n".join([*writer.target.decorators(writer), *writer.helpers.values(), *writer.lines])
+    found = [line for line in writer.target.imports if f"{line.split()[-1]}." in text]
     standard = [line for line in found if line.split()[-1] in sys.stdlib_module_names]
     return [*standard, *([""] if standard else []), *(line for line in found if line not in standard)]
 
