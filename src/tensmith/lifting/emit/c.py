@@ -31,9 +31,7 @@ class C(Emitter):
     def emit(self, lifted: Lifted) -> EmittedFiles:
         """F.c and F.h."""
         plan = make_plan(lifted)
-        source = unmixed(lambda names: CSource(lifted, plan, names), CSource.own)
-        name = lifted.function.name
-        return EmittedFiles({f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()})
+        return unmixed(lambda names: CSource(lifted, plan, names), CSource.own).files()
 
 
 class CSource:
@@ -44,14 +42,17 @@ class CSource:
         self.plan: LoopPlan = plan
         self.signature = FunctionSignature(lifted, names)
         self.requirements = [entry.text for entry in lifted.requires]
-        self._zero_status = next(
-            (place + 1 for place, entry in enumerate(lifted.requires) if entry.kind == "nonzero"), 0
-        )
         self.unit = self._unit()
         self.signature.unit, self.signature.truth = self.unit, self._truth
         self._body = self._function_lines()
 
     # Files
+
+    def files(self) -> EmittedFiles:
+        """F.c and F.h."""
+        name = self.lifted.function.name
+        files = {f"{name}.c": self.text().encode(), f"{name}.h": self.header().encode()}
+        return EmittedFiles(files, tuple(note for note in self.notes() if note))
 
     def text(self) -> str:
         """F.c."""
@@ -178,23 +179,21 @@ class CSource:
     def _result(self) -> str:
         found = "outside" if self.unit.looks_up else "0"
         if self.unit.divides:
-            found = f"zero ? {self._status_of(_NO_ZERO, self._zero_status)} : {found}"
+            known = (number for number, r in enumerate(self.lifted.requires, 1) if r.kind == "nonzero")
+            found = f"zero ? {next(known, 0) or self._status_of(_NO_ZERO)} : {found}"
         return f"return {found};"
 
-    def _status_of(self, text: str, known: int = 0) -> int:
+    def _status_of(self, text: str) -> int:
         """The number of a requirement, added if it is not one of the source's."""
-        if known:
-            return known
         if text not in self.requirements:
             self.requirements.append(text)
         return self.requirements.index(text) + 1
 
     def _checks(self, scope: CBlock) -> None:
         elements = KernelElements(self.lifted)
-        numbered = enumerate(self.lifted.requires, 1)
-        for number, requirement in sorted(
-            numbered, key=lambda entry: len(entry[1].where)
-        ):  # what decides, first
+        # What decides, first.
+        numbered = sorted(enumerate(self.lifted.requires, 1), key=lambda entry: len(entry[1].where))
+        for number, requirement in numbered:
             when = scope.value(elements.at(requirement.when, ())) if requirement.when else ""
             if requirement.kind == "ordered":
                 self._ordered(scope, requirement, number)
@@ -260,11 +259,10 @@ class CSource:
 
 
 def _quoted(text: str) -> str:
-    escaped = "".join(c if " " <= c <= "~" and c not in '"\\?' else _escape(c) for c in text)
-    return f'"{escaped}"'
+    return f'"{"".join(map(_escaped, text))}"'
 
 
-def _escape(char: str) -> str:
+def _escaped(char: str) -> str:
     if char in '"\\?':
         return f"\\{char}"
-    return "".join(f"\\{byte:03o}" for byte in char.encode())
+    return char if " " <= char <= "~" else "".join(f"\\{byte:03o}" for byte in char.encode())

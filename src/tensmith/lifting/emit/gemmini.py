@@ -39,10 +39,7 @@ class Gemmini(Emitter):
     def emit(self, lifted: Lifted) -> EmittedFiles:
         """F.c and F.h."""
         plan = make_plan(lifted, stored_for_mesh)
-        source = unmixed(lambda names: MeshSource(lifted, plan, names), MeshSource.own)
-        name = lifted.function.name
-        files = {f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()}
-        return EmittedFiles(files, tuple(note for note in source.notes() if note))
+        return unmixed(lambda names: MeshSource(lifted, plan, names), MeshSource.own).files()
 
 
 class MeshSource(CSource):

@@ -26,19 +26,17 @@ class Tpc(Emitter):
 
     def emit(self, lifted: Lifted) -> EmittedFiles:
         """F_k.tpc.c, F_glue.cpp, F.c and F.h."""
-        function = lifted.function
         # The host packs views, guards included: kernels read what it packed.
         packed = tuple(replace(given, when="") for given in lifted.inputs)
         plan = make_plan(replace(lifted, inputs=packed), stored_for_lanes, flat=False)
         kernels = _kernels(lifted, plan.steps)
         host = unmixed(lambda names: Host(lifted, plan, kernels, names), Host.own)
         dtypes = {name: lifted.program.type(name).dtype for kernel in kernels for name in kernel.inputs}
-        files = {f"{kernel.name}.tpc.c": kernel.text for kernel in kernels}
+        files = {f"{kernel.name}.tpc.c": kernel.text.encode() for kernel in kernels}
         classes = [glue.glue_class(kernel, dtypes) for kernel in kernels]
-        files[f"{function.name}_glue.cpp"] = "\n".join([glue.HEADER, *classes])
-        files[f"{function.name}.c"], files[f"{function.name}.h"] = host.text(), host.header()
-        notes = tuple(note for note in host.notes() if note)
-        return EmittedFiles({name: text.encode() for name, text in files.items()}, notes)
+        files[f"{lifted.function.name}_glue.cpp"] = "\n".join([glue.HEADER, *classes]).encode()
+        beside = host.files()
+        return EmittedFiles({**files, **beside.files}, beside.notes)
 
 
 def _kernels(lifted: Lifted, steps: tuple[LoopNest, ...]) -> tuple[VectorKernel, ...]:

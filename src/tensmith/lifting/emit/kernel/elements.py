@@ -68,10 +68,8 @@ class KernelElements(PolyElements[Expr]):
         """The element at a position, read from its buffer where the value is stored."""
         key = (value, tuple(map(self.bounds.ranges.simplify, indices)))
         if key not in self._made:
-            if value in self.stored:
-                self._made[key] = self._load(value, key[1])
-            else:
-                self._made[key] = self.define(value, key[1])
+            make = self._load if value in self.stored else self.define
+            self._made[key] = make(value, key[1])
         return self._made[key]
 
     def define(self, value: str, indices: tuple[Poly, ...]) -> Expr:
@@ -178,8 +176,7 @@ class KernelElements(PolyElements[Expr]):
 
 def least(lifted: Lifted) -> dict[str, int]:
     """Lower bounds of symbols: sizes and lengths may be 0, integer parameters anything."""
-    symbols = {symbol for entry in lifted.inputs for poly in entry.polys for symbol in poly.symbols()}
-    symbols |= {size.symbol for size in lifted.sizes}
-    scalars = {entry.scalar for entry in lifted.inputs if entry.scalar is not None}
     sizes = {size.symbol for size in lifted.sizes}
-    return {s: 0 if s in sizes or length_of(s) else -(2**63) for s in symbols | scalars}
+    symbols = {symbol for entry in lifted.inputs for poly in entry.polys for symbol in poly.symbols()}
+    scalars = {entry.scalar for entry in lifted.inputs if entry.scalar is not None}
+    return {s: 0 if s in sizes or length_of(s) else -(2**63) for s in symbols | sizes | scalars}

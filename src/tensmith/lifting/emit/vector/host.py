@@ -57,13 +57,13 @@ class Host(CSource):
 
     def run(self, scope: CBlock) -> None:
         """Packs, launches each kernel, unpacks."""
-        values = list(dict.fromkeys(v for kernel in self.kernels for v in kernel.inputs))
+        values = dict.fromkeys(value for kernel in self.kernels for value in kernel.inputs)
         fed = [value for value in values if value not in self.plan.stored]
         for value in [*fed, *self.plan.stored]:
             self._allocated(scope, value, self.lifted.program.type(value).dtype, self._shape(value))
-        results = [f"result of {kernel.name}" for kernel in self.kernels if kernel.step.output is not None]
-        for kernel, key in zip([k for k in self.kernels if k.step.output is not None], results):
-            self._allocated(scope, key, kernel.step.dtype, kernel.step.extents)
+        results = {_result(kernel): kernel.step for kernel in self.kernels if kernel.step.output is not None}
+        for key, step in results.items():
+            self._allocated(scope, key, step.dtype, step.extents)
         tests = " || ".join(f"{name} == NULL" for name in self._tensors.values())
         scope.line(f"int launched = {tests} ? {self.no_memory()} : 0;")
         inner = scope.inner()
@@ -72,8 +72,8 @@ class Host(CSource):
         for kernel in self.kernels:
             self._launch(inner, kernel)
         done = inner.inner()
-        for kernel, key in zip([k for k in self.kernels if k.step.output is not None], results):
-            self._unpack(done, kernel.step, key)
+        for key, step in results.items():
+            self._unpack(done, step, key)
         inner.block("if (!launched)", done)
         scope.block("if (!launched)", inner)
         for name in self._tensors.values():
@@ -106,11 +106,9 @@ class Host(CSource):
 
     def _launch(self, scope: CBlock, kernel: VectorKernel) -> None:
         name = self.signature.function
-        key = kernel.step.buffer if kernel.step.output is None else f"result of {kernel.name}"
-        entries = [
-            (value, self.lifted.program.type(value).dtype, self._shape(value)) for value in kernel.inputs
-        ]
-        entries.append((key, kernel.step.dtype, kernel.step.extents))
+        types = self.lifted.program.type
+        entries = [(value, types(value).dtype, self._shape(value)) for value in kernel.inputs]
+        entries.append((_result(kernel), kernel.step.dtype, kernel.step.extents))
         inner = scope.inner()
         inner.line(f"const struct {name}_tensor tensors[] = {{")
         for value, dtype, shape in entries:
@@ -147,3 +145,8 @@ class Host(CSource):
         flat = Poly.of(flat_position(indices, step.extents))
         source = Read(f"tensor {key}", (flat,), MachineType(step.dtype))
         nest_lines(scope, replace(step, expr=source))
+
+
+def _result(kernel: VectorKernel) -> str:
+    """The key of the tensor that a kernel writes."""
+    return kernel.step.buffer if kernel.step.output is None else f"result of {kernel.name}"

@@ -69,8 +69,7 @@ def make_kernel(name: str, step: LoopNest, scalars: Mapping[str, str]) -> Vector
         raise Refusal("a running total goes from element to element, which lanes cannot; use another target")
     if len(step.variables) > 5:
         raise Refusal(f"TPC tensors have at most 5 dimensions, but {len(step.variables)} are needed")
-    written = unmixed(lambda names: _Writer(name, step, scalars, names).kernel(), lambda kernel: kernel.text)
-    return written
+    return unmixed(lambda names: _Writer(name, step, scalars, names).kernel(), lambda kernel: kernel.text)
 
 
 class _Writer:
@@ -85,9 +84,8 @@ class _Writer:
         self.folds, self.body = chain(self.fold) if self.fold else ((), step.expr)
         self.down = self.fold is not None and _runs_along(self.body, self.step)
         self.loads = list(loads(step.expr))
-        self.tensors = {load.tensor: "" for load in self.loads}
-        for value in self.tensors:
-            self.tensors[value] = self.names.fresh(value)
+        read = dict.fromkeys(load.tensor for load in self.loads)
+        self.tensors = {value: self.names.fresh(value) for value in read}
         self.loops = {variable: self.names.fresh("i") for variable in step.variables}
         self.used: dict[str, str] = {}
         variable = self.folds[-1].var if self.down else (step.variables[-1] if step.variables else "")
@@ -141,13 +139,11 @@ class _Writer:
         if self.fold is not None and self.down:
             vector.known[id(self.fold), 0] = self._down_the_lanes(count)
             vector.variable = ""  # after a reduction every lane stands for the same output
-            value = vector.value(step.expr, 0)
-            self._store_one(value)
+            self._store_one(vector.value(step.expr, 0))
             return
         if self.fold is not None:
             self._across(count)
-        values = [vector.value(step.expr, part) for part in range(count)]
-        self._store(values)
+        self._store([vector.value(step.expr, part) for part in range(count)])
 
     def _across(self, count: int) -> None:
         """A vector of sums for each part, term by term."""

@@ -132,10 +132,6 @@ class Vector:
         """The type of lanes that an element type is computed in."""
         return "f32" if dtype == "f32" else "i32"
 
-    def register(self, dtype: str) -> str:
-        """The register type that an element type is computed in."""
-        return REGISTERS[self.kind(dtype)]
-
     def poly(self, poly: Poly) -> str:
         """A polynomial that does not run along the lanes."""
         return poly_text(poly, self.symbol, floor_text(self.ranges, _refuse_floor))
@@ -213,7 +209,7 @@ class Vector:
             lanes_of(dtype)
         args = [self.value(arg, part) for arg in expr.args]
         text = self.operation(op, dtype, source, args)
-        return self.keep(self.register(dtype), self._wrapped(text, op, dtype))
+        return self.keep(REGISTERS[self.kind(dtype)], self._wrapped(text, op, dtype))
 
     def operation(self, op: str, dtype: str, source: str, args: list[str]) -> str:
         """An operator on lanes of `source`, as text."""
