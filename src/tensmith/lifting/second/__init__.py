@@ -52,7 +52,7 @@ class SecondReader:
         """Runs program and source. Raises Refusal with the input on which they differ."""
         from tensmith.lifting.emit.numpy import NumPy
         from tensmith.lifting.second.inputs import Sampler
-        from tensmith.lifting.second.interpreted import EmittedFunction
+        from tensmith.lifting.second.interpreted import emitted_function
         from tensmith.lifting.second.judge import Difference, LiftJudge
 
         function = lifted.function
@@ -62,7 +62,7 @@ class SecondReader:
             files = NumPy().emit(lifted).files
         except (TensmithError, Refusal) as error:
             return Checked(0, "", str(error))
-        judge = LiftJudge(lifted, source, EmittedFunction(programs, function, files))
+        judge = LiftJudge(lifted, source, emitted_function(programs, function, files))
         try:
             count = judge.all(Sampler(lifted, 0).boundaries(self.inputs))
         except Difference as difference:

@@ -82,16 +82,14 @@ class CompiledSource:
                 texts[name] = call_text(len(texts), function, self.cursors[name])
             except Refusal as refusal:
                 self.built[name] = TensmithError(f"{name} cannot be called from outside: {refusal.reason}")
-        try:
-            driver = self.driver(list(texts))
-            self.built |= dict.fromkeys(texts, driver)
-        except TensmithError as error:
-            for name in texts:
-                self.built[name] = error if len(texts) == 1 else self.alone(name)
+        driver = self.attempt(list(texts))
+        self.built |= dict.fromkeys(texts, driver)
+        if isinstance(driver, TensmithError) and len(texts) > 1:
+            self.built |= {name: self.attempt([name]) for name in texts}
 
-    def alone(self, name: str) -> Driver | TensmithError:
+    def attempt(self, names: Sequence[str]) -> Driver | TensmithError:
         try:
-            return self.driver([name])
+            return self.driver(names)
         except TensmithError as error:
             return error
 

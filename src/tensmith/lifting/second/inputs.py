@@ -175,8 +175,7 @@ class Sampler:
             for draw in self.planned(self.plan(style, {name: edge}), each):
                 made += 1
                 yield draw
-        for draw in self.draws(count - made, 4):
-            yield draw
+        yield from self.draws(count - made, 4)
 
     def plan(self, style: str = "", fixed: Mapping[str, int] | None = None) -> DrawPlan:
         """The next sizes and scalars; about one random plan in twenty ignores the requirements.

@@ -7,7 +7,7 @@ import copy
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -349,16 +349,17 @@ class InterpretedFunction:
 # The program
 
 
-class EmittedFunction:
-    """A lifted function as NumPy code: what is held against the source."""
+def emitted_function(
+    interpreter: Interpreter, function: Function, files: Mapping[str, bytes]
+) -> Callable[[Mapping[str, Any]], list[Any]]:
+    """A lifted function as NumPy code: what is held against the source. A call raises Raised, ValueError by
+    kind where a requirement is not met."""
+    name, space = function.name, f"lifted {function.name}"
+    interpreter.add(space, files[f"{name}.py"].decode())
 
-    def __init__(self, interpreter: Interpreter, function: Function, files: Mapping[str, bytes]) -> None:
-        self.interpreter, self.name = interpreter, function.name
-        self.parameters = [parameter.name for parameter in function.parameters]
-        interpreter.add(f"lifted {self.name}", files[f"{self.name}.py"].decode())
-
-    def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
-        """The outputs. Raises Raised, ValueError by kind where a requirement is not met."""
-        given = [arguments[name] for name in self.parameters]
-        value, _ = self.interpreter.call(f"lifted {self.name}", self.name, given)
+    def run(arguments: Mapping[str, Any]) -> list[Any]:
+        given = [arguments[parameter.name] for parameter in function.parameters]
+        value, _ = interpreter.call(space, name, given)
         return value if isinstance(value, list) else [value]
+
+    return run

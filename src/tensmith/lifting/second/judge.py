@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,13 +28,9 @@ from tensmith.lifting.second.values import (
     shown,
 )
 
-
-class CallableLift(Protocol):
-    """A lifted function that can be called."""
-
-    def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
-        """The outputs: written arrays in parameter order, then the returned value. Raises Raised where a
-        requirement is not met."""
+# A lifted function that can be called: arguments -> written arrays in parameter order, then the returned
+# value. It raises Raised where a requirement is not met.
+CallableLift: TypeAlias = Callable[[Mapping[str, Any]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -173,9 +169,9 @@ class LiftJudge:
                 )
                 same = closely(want, got, own, kind) or closely(want, got, bounds(True)[place] + own, kind)
             if not same or (kind.bits is not None and np.asarray(got).dtype != dtype(kind)):
-                what = f"for {self.names[place] if place < len(self.written) else self.names[-1]}"
+                name = self.names[place]
                 raise self.difference(
-                    draw, f"the source gives {short(want)} {what}, the program {short(got)}"
+                    draw, f"the source gives {short(want)} for {name}, the program {short(got)}"
                 )
 
     def bounds(self, draw: Draw, wanted: Sequence[Any], moving: bool) -> list[Any]:
@@ -189,9 +185,8 @@ class LiftJudge:
                 raise Meaningless from fault
             return [cropped(one, other) for one, other in zip(found, like)]
 
-        run: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] = again
         return spread(
-            run if moving else None, self.lifted.function, draw.arguments, wanted,
+            again if moving else None, self.lifted.function, draw.arguments, wanted,
             lambda rounding: again(draw.arguments, wanted, rounding),
         )  # fmt: skip
 

@@ -85,10 +85,7 @@ def flat(function: Function, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def shown(arguments: Mapping[str, Any]) -> str:
     """Arguments in a line."""
-    parts = []
-    for name, value in arguments.items():
-        parts.append(f"{name} = {short(dict(value) if isinstance(value, Fields) else value)}")
-    return ", ".join(parts)
+    return ", ".join(f"{name} = {short(value)}" for name, value in arguments.items())
 
 
 def short(value: Any) -> str:
