@@ -314,10 +314,8 @@ class Execution:
         grid = self.plan.grids.get(array)
         if grid is None or len(grid.strides) != 1 or len(at) == 1:
             return at
-        flat = Poly.of(0)
-        for stride, subscript in zip(row_major(self.rows(array)), at, strict=True):
-            flat = flat + stride * subscript
-        return (flat,)
+        strides = row_major(self.rows(array))
+        return (sum((stride * each for stride, each in zip(strides, at, strict=True)), Poly.of(0)),)
 
     def _subscript(self, part: Expr, state: State, scope: Scope, array: str, stored: bool) -> Poly:
         return self.position_of(self.evaluate(part, state, scope), scope, part.position, array, stored)

@@ -54,13 +54,10 @@ def plan_sizes(extents: Collection[Poly], unsigned: frozenset[str], taken: froze
     for key in sorted(groups, key=lambda key: (key not in singles, list(groups).index(key))):
         constants = groups[key]
         name = _single(key)
+        as_they_stand = {symbol for symbol, poly in made.symbols.items() if _single(poly) is not None}
         if name in unsigned:
             constants = constants if min(constants) < 0 else [0]
-        elif (
-            all(atom in made.symbols for atom in key.symbols())
-            and _sum_of_sizes(key, made)
-            and min(constants) >= 0
-        ):
+        elif min(constants) >= 0 and never_negative(key, as_they_stand):
             continue
         made.add(key, constants, name or _solvable(key, singles, made.symbols))
     sizes = tuple(made.sizes)
@@ -157,12 +154,6 @@ def _solvable(key: Poly, singles: set[Poly], solved: Mapping[str, Poly]) -> str 
         if Poly.symbol(name) not in singles and name not in solved and key.coefficient(name) == 1:
             return name
     return None
-
-
-def _sum_of_sizes(key: Poly, made: _Making) -> bool:
-    """Whether the polynomial has only positive terms in symbols that are sizes as they stand."""
-    exact = {name for name, poly in made.symbols.items() if _single(poly) is not None}
-    return never_negative(key, exact)
 
 
 def never_negative(poly: Poly, sizes: Collection[str]) -> bool:

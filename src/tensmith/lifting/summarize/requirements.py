@@ -330,9 +330,9 @@ def _as_long(run: Execution, longer: Poly, shorter: Poly) -> bool:
     loop is read for negative parameters too.
     """
     raw = _shown(longer, run.plan) - _shown(shorter, run.plan)
-    sizes = run.plan.never_negative if shorter.constant is None else _never(run)
-    shifted = {size.symbol for size in run.plan.sizes if size.poly != Poly.symbol(size.symbol)}
-    return Scope(sizes - shifted, facts=tuple(_claimed(run))).proves(raw)
+    outside = shorter.constant is not None
+    other = {size.symbol for size in run.plan.sizes if outside or size.poly != Poly.symbol(size.symbol)}
+    return Scope(run.plan.never_negative - other, facts=tuple(_claimed(run))).proves(raw)
 
 
 def _claimed(run: Execution) -> Iterator[Poly]:
@@ -340,11 +340,6 @@ def _claimed(run: Execution) -> Iterator[Poly]:
     for requirement in (*run.plan.requires, *_claims(run)):
         if requirement.poly is not None and not requirement.where:
             yield requirement.poly
-
-
-def _never(run: Execution) -> frozenset[str]:
-    """Parameters and lengths that are never negative."""
-    return run.plan.never_negative - {size.symbol for size in run.plan.sizes}
 
 
 def _length(run: Execution, array: str, axis: int, need: Need) -> Requirement:

@@ -74,7 +74,6 @@ _OF_FLOATS = ("exp", "log", "sqrt", "tanh")
 TABLE = frozenset(
     (*ARITHMETIC, *_OF_INTEGERS, *_OF_FLOATS, *COMPARISONS, "neg", "abs", "and", "or", "not", "where")
 ) | {"cast"}
-KINDS = ("sum", "prod", "max", "min")
 _FOLDS = {
     "sum": {"add", "sub", "neg"},
     "prod": {"mul", "where"},
@@ -85,7 +84,7 @@ _FOLDS = {
 
 def kinds_of(operators: Iterable[str]) -> tuple[str, ...]:
     """The folds that operators of a loop's body can amount to."""
-    return tuple(kind for kind in KINDS if not _FOLDS[kind].isdisjoint(operators))
+    return tuple(kind for kind, joining in _FOLDS.items() if not joining.isdisjoint(operators))
 
 
 def operators_of(terms: Iterable[Term]) -> frozenset[str]:

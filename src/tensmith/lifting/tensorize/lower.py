@@ -14,7 +14,7 @@ from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import StridedMemory, Summary, Term
 from tensmith.lifting.tensorize import cases, folds, operators, positions
 from tensmith.lifting.tensorize.build import Build, Tensor
-from tensmith.lifting.tensorize.reads import variables_of, view_of
+from tensmith.lifting.tensorize.reads import view_of
 from tensmith.lifting.tensorize.sizes import Sizes
 
 # A condition, and what it is where something is chosen.
@@ -125,7 +125,7 @@ class Lowering:
 
     def read(self, term: Read) -> Tensor:
         """An input that holds the elements read, one for each value of the variables in the subscripts."""
-        axes = variables_of(term.indices, self.build.extents)
+        axes = self.build.ordered(symbol for index in term.indices for symbol in index.symbols())
         view = view_of(self.grid(term.tensor), term.indices, self.build.extents, axes)
         if not self.guarded:
             self.certain.add((view.array, view.offset))

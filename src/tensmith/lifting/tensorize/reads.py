@@ -20,10 +20,7 @@ def view_of(
     A grid over flat memory has one axis: the sum of its subscripts times its strides.
     """
     if grid.strides:
-        position = Poly.of(0)
-        for stride, subscript in zip(grid.strides, subscripts):
-            position = position + stride * subscript
-        subscripts = [position]
+        subscripts = [sum((stride * each for stride, each in zip(grid.strides, subscripts)), Poly.of(0))]
     offsets, rows = [], []
     for subscript in subscripts:
         parts = linear(subscript, extents)
@@ -36,9 +33,3 @@ def view_of(
         offsets.append(parts[0])
         rows.append(tuple(parts[1].get(variable, Poly.of(0)) for variable in order))
     return ArrayView(grid.array, tuple(offsets), tuple(rows), tuple(extents[variable] for variable in order))
-
-
-def variables_of(subscripts: Sequence[Poly], extents: Mapping[str, Poly]) -> tuple[str, ...]:
-    """The index variables that subscripts depend on, in the order of the space."""
-    used = frozenset(symbol for subscript in subscripts for symbol in subscript.symbols())
-    return tuple(variable for variable in extents if variable in used)
