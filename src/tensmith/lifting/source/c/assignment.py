@@ -56,33 +56,26 @@ def assign(context: LoweringContext, cursor: Cursor, left: Cursor, right: Cursor
     """left = right."""
     where = position(cursor)
     if is_pointer(left.type):
-        before = len(context.out)
-        pointer = address(context, right)
-        changed = loops.writes(context.out[before:])
+        pointer, made = context.watched(lambda: address(context, right))
         target = place(context, left)
-        refuse_shared(changed & loops.reads(target), where)
+        refuse_shared(loops.writes(made) & loops.reads(target), where)
         if not isinstance(target, PointerPlace):
             reason = f"`{spelled(left)}` makes an array point elsewhere"
             raise Refusal(f"{reason}: copy the elements, or use a local pointer", where)
         repoint(context, target, pointer, where)
         return target
-    before = len(context.out)
-    source = evaluate(context, right)
-    changed = loops.writes(context.out[before:])
+    source, made = context.watched(lambda: evaluate(context, right))
     if isinstance(source, StructPlace):
         return copy_struct(context, place(context, left), source, where)
     new = load(context, source, right) if isinstance(source, ScalarPlace | ElementPlace) else source
-    before = len(context.out)
-    target = number_place(context, left)
-    refuse_shared(
-        changed & loops.reads(target) | loops.writes(context.out[before:]) & loops.reads(new), where
-    )
-    if isinstance(target, ScalarPlace):
-        context.reads.add(target.name)
+    to, on_the_way = context.watched(lambda: number_place(context, left))
+    refuse_shared(loops.writes(made) & loops.reads(to) | loops.writes(on_the_way) & loops.reads(new), where)
+    if isinstance(to, ScalarPlace):
+        context.reads.add(to.name)
     if not is_number(new):
         raise Refusal(f"`{spelled(right)}` is not a number", where)
-    context.emit(store(context, target, cast(new, place_type(context, target), where), where))
-    return target
+    context.emit(store(context, to, cast(new, place_type(context, to), where), where))
+    return to
 
 
 def repoint(context: LoweringContext, target: PointerPlace, pointer: Pointer, where: SourcePosition) -> None:
@@ -125,15 +118,12 @@ def compound(context: LoweringContext, cursor: Cursor) -> Value:
     """left op= right: computed in the common type of both, converted back."""
     left, right = children(cursor)
     sign, where = operator(cursor)[:-1], position(cursor)
-    before = len(context.out)
-    by = value(context, right)
-    changed = loops.writes(context.out[before:])
+    by, made = context.watched(lambda: value(context, right))
     if is_pointer(left.type):
         return move(context, place(context, left), by, cursor, sign)
-    before = len(context.out)
-    target = number_place(context, left)
+    target, on_the_way = context.watched(lambda: number_place(context, left))
     old = load(context, target, left)
-    refuse_shared(changed & loops.reads(old) | loops.writes(context.out[before:]) & loops.reads(by), where)
+    refuse_shared(loops.writes(made) & loops.reads(old) | loops.writes(on_the_way) & loops.reads(by), where)
     kind = place_type(context, target)
     new = cast(updated(old, sign, by, where), kind, where)
     context.emit(store(context, target, new, where))

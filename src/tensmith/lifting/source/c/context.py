@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tensmith.formula.expr import Expr, Num, Read, SourcePosition, variable
 from tensmith.formula.types import I64, MachineType
@@ -19,6 +20,8 @@ from tensmith.lifting.source.c.places import Address, Heap, Pointer, Value
 
 STATEMENTS = 20_000  # more than any kernel; helpers that call helpers twice each would grow without end
 UNKNOWN = "unknown"  # where a pointer points after branches that disagree
+
+Found = TypeVar("Found")
 
 
 def refuse_shared(names: set[str], where: SourcePosition) -> None:
@@ -131,6 +134,12 @@ class LoweringContext:
         return self.bound.get(key(cursor))
 
     # Blocks.
+
+    def watched(self, evaluate: Callable[[], Found]) -> tuple[Found, list[Statement]]:
+        """What is evaluated, and the statements that it emits."""
+        before = len(self.out)
+        found = evaluate()
+        return found, self.out[before:]
 
     @contextmanager
     def block(self) -> Iterator[list[Statement]]:

@@ -36,7 +36,7 @@ from tensmith.lifting.source.c.search import (
     stopping,
     tested,
 )
-from tensmith.lifting.source.c.statements import BREAK, LoopExit, run, statement
+from tensmith.lifting.source.c.statements import BREAK, LoopExit, run, statement, unbraced
 from tensmith.lifting.source.c.types import is_pointer, is_reference, scalar, unsupported, vector_element
 from tensmith.lifting.source.c.vectors import duplicate, length, region_of
 
@@ -81,10 +81,7 @@ def repeat(
 ) -> LoopExit | None:
     """A loop whose condition may itself have effects, before its value counts and after."""
     where = position(cursor)
-    statements = [inside]
-    if kind(inside) == "COMPOUND_STMT":
-        context.see(inside)
-        statements = children(inside)
+    statements = unbraced(context, inside)
     leaving = early_exit(statements)
     start, touched, context.touched = dict(context.pointers), context.touched, {}
     with context.block() as before:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
 from tensmith.formula.expr import Expr, Num, SourcePosition
 from tensmith.lifting import loops
-from tensmith.lifting.source.c.context import LoweringContext, refuse_shared
-
-Found = TypeVar("Found")
+from tensmith.lifting.source.c.context import Found, LoweringContext, refuse_shared
 
 
 def unsequenced(
@@ -21,12 +18,8 @@ def unsequenced(
     Raises:
         Refusal: another order would give other values.
     """
-    results: list[Found] = []
-    effects: list[list[loops.Statement]] = []
-    for evaluation in evaluations:
-        before = len(context.out)
-        results.append(evaluation())
-        effects.append(context.out[before:])
+    watched = [context.watched(evaluation) for evaluation in evaluations]
+    results, effects = [found for found, _ in watched], [made for _, made in watched]
     for number, statements in enumerate(effects):
         changed = loops.writes(statements)
         for other in range(len(results)) if changed else ():

@@ -283,9 +283,7 @@ def grouped(context: LoweringContext, inside: Cursor) -> list[Group]:
     """The labels (None: default) and statements of every group of a switch, without the final break."""
     groups: list[Group] = []
     ended = True
-    if kind(inside) == "COMPOUND_STMT":
-        context.see(inside)
-    for cursor in children(inside) if kind(inside) == "COMPOUND_STMT" else [inside]:
+    for cursor in unbraced(context, inside):
         labels: list[Cursor | None] = []
         where = position(cursor)
         while kind(cursor) in ("CASE_STMT", "DEFAULT_STMT"):
@@ -309,12 +307,17 @@ def grouped(context: LoweringContext, inside: Cursor) -> list[Group]:
     return groups
 
 
+def unbraced(context: LoweringContext, cursor: Cursor) -> list[Cursor]:
+    """The statements in braces, or the one there is."""
+    if kind(cursor) != "COMPOUND_STMT":
+        return [cursor]
+    context.see(cursor)
+    return children(cursor)
+
+
 def until_break(context: LoweringContext, cursor: Cursor) -> list[Cursor]:
     """The statements of a group; what follows its break is never run."""
-    parts = [cursor]
-    if kind(cursor) == "COMPOUND_STMT":
-        context.see(cursor)
-        parts = children(cursor)
+    parts = unbraced(context, cursor)
     for number, part in enumerate(parts):
         if kind(part) == "BREAK_STMT":
             context.see(part)
