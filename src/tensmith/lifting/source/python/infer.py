@@ -264,7 +264,7 @@ class Inference:
                 return calls.call(self, node, scope)
             case ast.ListComp(element, clauses) | ast.GeneratorExp(element, clauses):
                 inside = self.clauses(clauses, scope)
-                made = self.cells.array(place(node), element=self.held(element, inside))
+                made = self.cells.array(place(node), element=self.joined(element, [element], inside))
                 made.listed = isinstance(node, ast.ListComp)
                 return made
             case ast.List(elements) | ast.Tuple(elements):
@@ -277,11 +277,6 @@ class Inference:
             if isinstance(child, ast.expr):
                 self.expression(child, scope)
         return self.cells.new(place(node))
-
-    def held(self, element: ast.expr, scope: TypeScope) -> Cell:
-        cell = self.cells.new(place(element))
-        self.cells.flow(self.expression(element, scope), cell)
-        return cell
 
     def clauses(self, clauses: Sequence[ast.comprehension], scope: TypeScope) -> TypeScope:
         inside = TypeScope(outer=scope)
@@ -389,8 +384,7 @@ class Inference:
         exponent = node.right if isinstance(node, ast.BinOp) else None
         if isinstance(node, ast.Call) and len(node.args) == 2:
             exponent = node.args[1]
-        whole = isinstance(exponent, ast.Constant) and isinstance(exponent.value, int)
-        if whole:
+        if isinstance(exponent, ast.Constant) and isinstance(exponent.value, int):
             return self.same(node, [left], lambda kinds: arithmetic(kinds[0], kinds[0]))
         result = self.cells.new(place(node))
         self.cells.relate(result, left, right)
