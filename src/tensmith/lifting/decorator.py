@@ -308,8 +308,8 @@ def _literal(value: Any, node: ast.AST) -> ast.expr | None:
         found = ast.List(parts, ast.Load())
     else:
         return None
-    for part in ast.walk(found):
-        ast.copy_location(part, node)
+    for made in ast.walk(found):
+        ast.copy_location(made, node)
     return found
 
 
