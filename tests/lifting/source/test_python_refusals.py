@@ -237,3 +237,21 @@ def test_a_function_that_is_not_there_is_a_usage_error():
 def test_scalars_keep_their_types():
     (found,) = read_python_source("def f(n: int, x: float, c: bool): return n if c else x", "f.py")
     assert isinstance(found, Function) and found.returns == F64
+
+
+CIRCLE = """\
+def fill(x, a):
+    a[0] = x
+def dot(a, x):
+    return fill(x, a) if x else dot(x, a)
+def total(v: list[float]):
+    s = 0.0
+    for i in range(len(v)):
+        s += v[i]
+    return s
+"""
+
+
+def test_lists_that_hold_themselves_by_recursion_are_refused_where_they_do() -> None:
+    found = {each.name: each for each in read_python_source(CIRCLE, "x.py") if isinstance(each, Function)}
+    assert "total" in found and "dot" not in found

@@ -8,7 +8,7 @@ of ranges, subscripts) are pinned to integers and pass no demand on. Kinds of ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -53,6 +53,15 @@ class Cell:
         while cell.same is not None:
             cell = cell.same
         return cell
+
+    def elements(self) -> Iterator[Cell]:
+        """The cell of its elements, that of theirs, and so on; Refusal of a list that holds itself."""
+        inner, depth = self.root().element, 0
+        while inner is not None:
+            if depth > 2 * _DEEPEST:
+                raise Refusal("a list holds itself; use lists of numbers", self.position)
+            yield inner.root()
+            inner, depth = inner.root().element, depth + 1
 
 
 Rule = Callable[[list[NumberKind]], NumberKind]
@@ -168,11 +177,8 @@ class Cells:
             left.element = right.element
         elif right.element is not None:
             self.merge(left.element, right.element, depth + 1)
-        if left.element is not None and left.parameter:
-            inner = left.element.root()
-            while inner is not None:
-                inner.parameter = True
-                inner = inner.element.root() if inner.element is not None else None  # type: ignore[assignment]
+        for inner in left.elements():
+            inner.parameter |= left.parameter
 
     def _fix_leaves(self) -> None:
         for cell in self.all:
@@ -204,11 +210,9 @@ class Cells:
 
     def _spread_numpy(self) -> None:
         for cell in self.all:
-            root = cell.root()
-            while root.element is not None:
-                inner = root.element.root()
-                inner.numpy |= root.numpy
-                root = inner
+            numpy = cell.root().numpy
+            for inner in cell.elements():
+                inner.numpy = numpy = inner.numpy or numpy
 
     def _spread_kinds(self) -> None:
         for _ in range(_MOST_ROUNDS):
