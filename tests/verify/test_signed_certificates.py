@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -82,9 +83,13 @@ def test_another_key_and_another_certificate_are_refused(root: Path, point: Path
         checked(root, point, key=root / "ann.pub")
 
 
-def test_wrong_use(root: Path, point: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_use(root: Path, point: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="ssh-keygen -t ed25519"):
         sign(point, root / "none")
+    (tmp_path / "huge").touch()
+    os.truncate(tmp_path / "huge", 5 << 30)
+    with pytest.raises(UsageError, match="there is no key"):
+        sign(point, tmp_path / "huge")
     with pytest.raises(UsageError, match="give a private SSH key"):
         sign(point, root / "original.onnx")
     with pytest.raises(VerificationError, match="holds no certificate"):

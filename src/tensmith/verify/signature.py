@@ -30,7 +30,7 @@ def sign(document: Path, digest: str, key: Path) -> Path:
 
     The tool asks for a passphrase itself where the key has one.
     """
-    if not key.is_file():
+    if not key.is_file() or key.stat().st_size > _MOST_BYTES:  # which ssh-keygen would read whole
         raise UsageError(f"there is no key {key}; make one with: ssh-keygen -t ed25519 -f {key}")
     command = ["-Y", "sign", "-q", "-n", NAMESPACE, "-f", str(key.absolute())]
     done = _run(command, _message(document.name, digest), None)
