@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from typer.models import ArgumentInfo
 
 from forked import Commands
-from tensmith import gate
+from tensmith import cli, gate
+from tensmith.cli.command import app
 from tensmith.errors import DataError, ModelError
 
 PACKAGE = Path(gate.__file__).parent
@@ -170,10 +175,20 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "huge": _huge,
     "unreadable": _unreadable,
 }
-# {} stands for the hostile path; --data and the model beside it are sound.
+# {} stands for the hostile path; --data and the model beside it are sound, signed/ has some signature.
 COMMANDS = {
     "compress a model": ("compress", "{}.onnx", "--data", "npz:tiny.npz", "--output", "out"),
     "compress --config": ("compress", "--config", "{}.yaml", "--output", "out"),
+    "compress --plan": (
+        "compress",
+        "tiny.onnx",
+        "--data",
+        "npz:tiny.npz",
+        "--plan",
+        "{}.json",
+        "--output",
+        "out",
+    ),
     "compress --target": (
         "compress",
         "tiny.onnx",
@@ -184,10 +199,16 @@ COMMANDS = {
         "--dry-run",
     ),
     "dry run": ("compress", "{}.onnx", "--data", "npz:tiny.npz", "--dry-run"),
+    "init": ("init", "{}.onnx", "--output", "out"),
+    "init --look": ("init", "tiny.onnx", "--look", "{}", "--output", "tiny.yaml"),
     "compile": ("compile", "{}.onnx", "--output", "out"),
     "compile --target": ("compile", "tiny.onnx", "--target", "{}.toml", "--output", "out"),
     "bench": ("bench", "{}.onnx", "--seconds", "0.1"),
     "bench a packed file": ("bench", "{}.packed", "--seconds", "0.1"),
+    "study": ("study", "{}.yaml", "--output", "out"),
+    "diagnose": ("diagnose", "{}.onnx", "--seconds", "0.1"),
+    "diff": ("diff", "{}.onnx", "tiny.onnx"),
+    "diff with the second": ("diff", "tiny.onnx", "{}.onnx"),
     "tune": ("tune", "{}.onnx", "--output", "out"),
     "pack": ("pack", "{}.onnx", "out.packed"),
     "unpack": ("unpack", "{}.packed", "out.onnx"),
@@ -203,9 +224,16 @@ COMMANDS = {
     "compress gguf": ("compress", "{}.gguf", "--data", "npz:tiny.npz", "--output", "out"),
     "cache": ("cache", "{}.onnx", "out.onnx"),
     "explain": ("explain", "{}.onnx"),
+    "explain --original": ("explain", "done", "--original", "{}.onnx"),
+    "rules": ("rules", "{}.onnx", "--discover"),
     "report": ("report", "{}.run"),
     "verify": ("verify", "{}.run"),
     "verify --original": ("verify", "done/best", "--original", "{}.onnx"),
+    "verify --source": ("verify", "lifted/f.cert", "--source", "{}.c"),
+    "verify --key": ("verify", "signed", "--key", "{}.pub"),
+    "sign": ("sign", "{}.run", "--key", "key"),
+    "sign --key": ("sign", "signed", "--key", "{}"),
+    "optimize": ("optimize", "{}.py", "--function", "f", "--example", "x=f64[3]"),
     "lift c": ("lift", "{}.c", "--to", "numpy"),
     "lift python": ("lift", "{}.py", "--to", "numpy"),
     "targets": ("targets", "{}.toml"),
@@ -218,6 +246,34 @@ COMMANDS = {
 }
 
 
+# Those that take a folder, and those whose answer it may be that a file holds something else.
+FOLDERS, ANSWERS = ("init --look",), ("verify --source",)
+_ANSWERED = "exit code 1 without one sentence: "
+# Paths that are written.
+WRITTEN = ("output", "target", "save_inputs", "fix", "figure")
+
+
+def test_every_path_that_a_command_reads_is_hostile_once() -> None:
+    for name in cli._COMMANDS:
+        importlib.import_module(f"tensmith.cli.{name}")
+    read = set()
+    for command in app.registered_commands:
+        assert command.callback is not None
+        arguments = 0
+        for option in inspect.signature(command.callback).parameters.values():
+            kind, *told = get_args(option.annotation)
+            argument = isinstance(told[0], ArgumentInfo)
+            arguments += argument
+            if "Path" in str(kind) and option.name not in WRITTEN:
+                read.add((command.name, str(arguments) if argument else f"--{option.name.replace('_', '-')}"))
+    tried = set()
+    for words in COMMANDS.values():
+        place = next(number for number, word in enumerate(words) if "{}" in word)
+        before = words[place - 1]
+        tried.add((words[0], before if before.startswith("--") else str(place)))
+    assert read - tried == set()
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_hostile_path_is_one_sentence(
     name: str, commands: Commands, tiny: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -227,13 +283,37 @@ def test_a_hostile_path_is_one_sentence(
         shutil.copyfile(tiny / sound, tmp_path / sound)
     (tmp_path / "done").symlink_to(finished)
     arguments = COMMANDS[name]
+    if "signed" in arguments:
+        shutil.copytree(finished / "best", tmp_path / "signed")
+        (tmp_path / "signed" / "certificate.json.sig").write_text("none")
+    if "lifted/f.cert" in arguments:
+        (tmp_path / "f.c").write_text("int f(int a) { return a; }")
+        assert commands("lift", "f.c", "--to", "numpy", folder=tmp_path, seconds=30).code == 0
     for kind, make in HOSTILE.items():
         if kind == "huge" and name.startswith("data"):
             continue  # data may be as large as it is: it is read in pieces
         written = next(word for word in arguments if "{}" in word).format(kind)
         make(tmp_path / written.partition(":")[2] if ":" in written else tmp_path / written)
         outcome = commands(*(word.format(kind) for word in arguments), folder=tmp_path, seconds=30)
-        assert outcome.fault is None, f"{name}, {kind}: {outcome.fault}"
-        if kind != "unreadable" or os.geteuid():  # root reads all, and finds it damaged
+        answered = name in ANSWERS and outcome.fault == _ANSWERED
+        assert outcome.fault is None or answered, f"{name}, {kind}: {outcome.fault}"
+        if kind == "folder" and name in FOLDERS:
+            assert outcome.code == 0
+        elif kind != "unreadable" or os.geteuid():  # root reads all, and finds it damaged
             assert outcome.code, f"{name} took {kind} for good"
         assert not (tmp_path / "out").exists(), f"{name}, {kind}"
+
+
+def test_a_hostile_signature_is_one_sentence(
+    commands: Commands, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best, place = tmp_path / "best", Path("certificate.json.sig")
+    shutil.copytree(finished / "best", best)
+    (tmp_path / "key.pub").write_text(f"ssh-ed25519 {'A' * 68} me")
+    monkeypatch.chdir(best)
+    for kind, make in HOSTILE.items():
+        make(place)
+        outcome = commands("verify", "best", "--key", "key.pub", folder=tmp_path, seconds=30)
+        assert outcome.fault is None, f"{kind}: {outcome.fault}"
+        assert outcome.code, f"{kind} is a signature"
+        place.rmdir() if kind == "folder" else place.unlink(missing_ok=True)
