@@ -311,6 +311,20 @@ def test_several_zero_points_beside_one_scale_are_not_one() -> None:
     assert parameters_of(program, program.nodes[0]) is None
 
 
+def test_zero_points_that_are_computed_are_not_none(tmp_path: Path) -> None:
+    net = Net((1, 2, 5, 5))
+    x = net.pair("x", 2**-4, 113)
+    most = net.add("reduce_max", "x", net.constant(np.array([0, 2, 3])), keepdims=0)
+    zeros = net.add("cast", net.add("concat", most, most, axis=0), to=3)
+    codes = net.constant(net.random.integers(-127, 128, (4, 2, 3, 3)).astype(np.int8))
+    weights = net.add("dequantize_linear", codes, net.constant(np.full(4, 2**-7, np.float32)), zeros, axis=0)
+    settings = {"strides": (1, 1), "dilations": (1, 1), "pads": (1,) * 4, "group": 1}
+    program = net.program(net.pair(net.add("conv", x, weights, **settings), 2**-2, 120))
+    images = (np.random.default_rng(1).integers(16, 96, net.shape) / 16).astype(np.float32)
+    answer = run(make_plan(program, host_isa()), images, tmp_path / "model")
+    assert np.array_equal(answer, interpret(program, {"x": images})[program.outputs[0]])
+
+
 def test_signed_bytes_at_the_border_are_refused() -> None:
     net = Net((1, 3, 5, 5))
     scale, zero = net.constant(np.float32(0.5).reshape(())), net.constant(np.asarray(0, np.int8))

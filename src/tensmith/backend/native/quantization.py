@@ -27,8 +27,10 @@ def symmetric_codes(constants: Mapping[str, Array], node: Node | None) -> tuple[
     """(codes, scales) that a node dequantizes, if they are constants without zero points and blocks."""
     if node is None or not decodes(node) or node.attrs["block_size"]:
         return None
-    codes, scales, zeros = (constants.get(name) if name else None for name in (*node.inputs, "")[:3])
-    return None if codes is None or scales is None or np.any(zeros) else (codes, scales)
+    codes, scales, *zeros = (constants.get(name) for name in node.inputs if name)
+    if codes is None or scales is None or any(zero is None or zero.any() for zero in zeros):
+        return None
+    return codes, scales
 
 
 def parameters_of(program: Program, node: Node) -> QuantizationParameters | None:
