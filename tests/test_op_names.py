@@ -17,7 +17,11 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "tensmith"
 # File -> (how many lines compare names, why). `lifting` is not counted: it has a term language of its own.
 LEFT = {
     "rewrite/match.py": (1, "the matcher of patterns itself"),
-    "rewrite/tokens/caching.py": (1, "a mask's triangle, cut by the rows that are new"),
+    "rewrite/tokens/caching.py": (
+        3,
+        "a mask's triangle, what is spread, and slices, cut by the rows that are new",
+    ),
+    "rewrite/tokens/row_rules.py": (2, "shapes that say how many rows there are"),
     "rewrite/term.py": (1, "sums and products without an operand"),
     "rewrite/rule.py": (1, "rules are offered nodes of the ops that they declare"),
     "rewrite/law.py": (1, "whether a node is one of the ops that a law writes itself"),
@@ -36,7 +40,7 @@ LEFT = {
     "rewrite/lossy/weights.py": (2, "weights that are stored turned; rows that are looked up"),
     "verify/difference.py": (1, "a mask is what is added before a softmax"),
 }
-MOST = 24
+MOST = 28
 
 
 def is_op(expr: ast.expr) -> bool:
