@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tensmith.backend.native.invented import invented
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.integers import IntegerOperands
 from tensmith.backend.native.steps.operands import Free
@@ -53,8 +54,8 @@ def dynamic_layer(graph: StepGraph, node: Node, free: Free) -> tuple[list[Step],
     if made is None:
         return None
     step, nodes = made
-    range_ = graph.table(encoder.outputs[0], "range", 2)
-    table = graph.table(node.output, "numbers", HEADER + FIELDS * isa.round_up(columns))
+    range_, table = _range(graph, encoder), invented(node.output, "numbers")
+    graph.tables[table] = HEADER + FIELDS * isa.round_up(columns)
     return (
         [
             Dense(
@@ -73,11 +74,17 @@ def dynamic_layer(graph: StepGraph, node: Node, free: Free) -> tuple[list[Step],
 def encoded(graph: StepGraph, node: Node) -> list[Step]:
     """The steps of a dynamic_quantize_linear whose readers are such products: its range, then its bytes."""
     size, lanes = math.prod(graph.shapes[node.inputs[0]]), graph.isa.lanes
-    source, range_ = graph.names[node.inputs[0]], graph.table(node.outputs[0], "range", 2)
+    source, range_ = graph.names[node.inputs[0]], _range(graph, node)
     return [
         Dense(DynamicScale(size, lanes), (source,), range_),
         Dense(dynamic_quantize(size, lanes), (source, range_), graph.names[node.outputs[0]]),
     ]
+
+
+def _range(graph: StepGraph, encoder: Node) -> str:
+    name = invented(encoder.outputs[0], "range")
+    graph.tables[name] = 2
+    return name
 
 
 def _template(step: Heavy, isa: Isa) -> Array:

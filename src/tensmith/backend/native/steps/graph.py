@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tensmith.backend.native.images import Images, images_of, rows_of
-from tensmith.backend.native.invented import invented
 from tensmith.backend.native.quantization import parameters_of, parameters_of_values
 from tensmith.backend.native.steps.functions import ElementFunction, element_function
 from tensmith.backend.native.steps.integers import IntegerOperands, integer_operands
@@ -48,12 +47,6 @@ class StepGraph:
     names: Mapping[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
     tables: dict[str, int] = field(default_factory=dict)
-
-    def table(self, value: str, role: str, size: int) -> str:
-        """The name of so many such floats that play a role of a value."""
-        name = invented(value, role)
-        self.tables[name] = size
-        return name
 
 
 def step_graph(program: Program, isa: Isa) -> StepGraph:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tensmith.backend.native.invented import invented
 from tensmith.backend.native.quantization import symmetric_codes
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Reads
@@ -56,7 +57,7 @@ def recurrence(graph: StepGraph, node: Node) -> list[Step] | None:
         reads.table("tables", tables(bias, holes, worth[..., 0], weights, graph.isa)).offset,
         weights.dtype == np.int8, graph.isa, alone,
     )  # fmt: skip
-    whole = graph.names[node.outputs[0]] if alone else graph.table(node.output, "states", routine.size)
+    whole = graph.names[node.outputs[0]] if alone else _table(graph, node, routine)
     fold = Dense(routine, tuple(reads.sources), whole, reads.constants)
     return [fold] if alone else [fold, *_outputs(graph, node, whole)]
 
@@ -111,6 +112,13 @@ def _stage(gates: tuple[int, ...], values: Sequence[Expr]) -> GateStage:
     typing = Typing(lambda name, at: Read(name, (), F32), EngineError, whole=UNTYPED)
     texts = tuple(vector_text(typing.typed(value, F32), named) for value in values)
     return GateStage(gates, texts, tuple(names))
+
+
+def _table(graph: StepGraph, node: Node, routine: RecurrentFold) -> str:
+    """What holds all that the fold makes."""
+    name = invented(node.output, "states")
+    graph.tables[name] = routine.size
+    return name
 
 
 def _outputs(graph: StepGraph, node: Node, whole: str) -> list[Step]:
