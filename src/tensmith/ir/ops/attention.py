@@ -13,7 +13,6 @@ from tensmith.ir.op import Attrs, Op, Run, Typed, op
 from tensmith.ir.ops.elementwise import single
 from tensmith.ir.ops.sizes import as_ints, onnx_dtype
 from tensmith.ir.ops.softmax import softmax
-from tensmith.ir.tensors import widen
 from tensmith.ir.types import DTYPES, Shape, TensorType
 
 
@@ -184,10 +183,10 @@ def _positions_allowed(call: Run, rows: int, columns: int) -> Array | None:
 
 
 def _weights(attrs: Attrs, arith: Arith, biased: Array, bias: Array | None) -> Array:
-    """Softmax over the keys, in 32 bits at least; a query that may see none has weights 0, as ONNX says."""
+    """Softmax over the keys; a query that may see none has weights 0, as ONNX says."""
     precision = attrs["softmax_precision"]
     x = biased if arith.exact or precision is None else biased.astype(DTYPES[onnx_dtype(precision)])
-    weights = softmax(arith, widen(x), x.ndim - 1)
+    weights = softmax(arith, x, x.ndim - 1)
     if arith.exact:
         return weights
     if bias is not None:

@@ -11,7 +11,7 @@ from tensmith.formula.expr import Formula
 from tensmith.ir.op import Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.reduction import arg_extreme
 from tensmith.ir.ops.shared import normal_axis
-from tensmith.ir.tensors import FORMULAS, T, Tensors, reduce_over, shape_of, widen
+from tensmith.ir.tensors import FORMULAS, T, Tensors, reduce_over, shape_of
 from tensmith.ir.types import TensorType
 
 # Exporters write a finite number below this for minus infinity in masks; and what it takes to read it so.
@@ -44,8 +44,8 @@ class AlongAxis(Op):
         return (x,)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """The meaning on arrays, 16-bit floats in 32 bits; nothing to do where there are no elements."""
-        x = widen(call[0])
+        """The meaning on arrays; nothing to do where there are no elements."""
+        x = call[0]
         return (x if x.size == 0 else type(self).meaning(arith, x, normal_axis(call.attrs["axis"], x.ndim)),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
