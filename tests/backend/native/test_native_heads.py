@@ -122,3 +122,20 @@ def test_is_found_and_answers_as_the_interpreter(
     for name, array in expected.items():
         # Values stay near 1, and no sum is of more than some twenty terms.
         np.testing.assert_allclose(found[name], array, rtol=3e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize("keys", [16, 21])
+@pytest.mark.parametrize("heads", [(1, 1), (2, 1), (1, 3), (2, 3)])
+def test_each_head_sees_what_its_own_mask_shows(heads: tuple[int, int], keys: int, tmp_path: Path) -> None:
+    random, net = np.random.default_rng(0), Net(2, 3, keys, 8)
+    hidden = random.random((*heads, keys, keys)) < 0.3
+    for place in np.ndindex(heads):
+        hidden[place][:, random.integers(1, keys) :] = True
+    hidden[..., 0] = False
+    mask = np.where(hidden, -np.inf, random.standard_normal(hidden.shape)).astype(np.float32)
+    scores = net.add("matmul", "x", net.add("transpose", "x", perm=(0, 1, 3, 2)))
+    shares = net.add("softmax", net.add("add", scores, net.constant(values=mask)), axis=-1)
+    program = net.program(net.add("matmul", shares, "x"))
+    found, expected = answers(program, tmp_path)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, atol=3e-6)

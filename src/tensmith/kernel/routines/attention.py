@@ -86,7 +86,7 @@ class AttentionRoutine(Routine):
             tiles.append(self._tile(name, panels, height, first, times))
             seen.append(self._seen(panels[0], height, first, times))
             first += height * times
-        begin, end = self._heads("".join(seen) if self._looks else "")
+        begin, end = self._heads("".join(seen))
         packed = [f"        {name}_keys(k, w);\n"] if self._lying(self.k, tall) is None else []
         if self.v and self._lying(self.v, tall) is None:
             packed.append(f"        {name}_values(v, w + {panels[0].size});\n")
@@ -161,8 +161,9 @@ class AttentionRoutine(Routine):
 
     def _seen(self, scores: Panels, height: int, first: int, times: int) -> str:
         """How many columns each of `times` tiles sees, by whole vectors: behind them the mask is -inf."""
-        if self.mask is None:
+        if not self._looks:
             return ""
+        assert self.mask is not None
         row, lanes, columns = self.mask.view.strides[-2], scores.lanes, scores.columns
         count = f"{columns} - j < {lanes} ? {columns} - j : {lanes}"
         return f"""\
