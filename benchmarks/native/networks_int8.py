@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import cache, parts, timing
+from benchmarks.compress.stock.entries import BF16
 from benchmarks.compress.stock.ir import IrContender
 from benchmarks.native.networks import arguments, difference, file_of, inputs_of
 from benchmarks.native.quantized_files import by_nncf, by_onnxruntime, is_sequence, quantized
@@ -23,8 +24,6 @@ from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.latency import compare
 
 _OURS = "native"
-# What OpenVINO takes for layers in floats by itself, on processors that multiply so.
-_BF16 = (("precision", "bf16"),)
 
 
 def contenders(path: Path, folder: Path) -> dict[str, Contender]:
@@ -34,9 +33,9 @@ def contenders(path: Path, folder: Path) -> dict[str, Contender]:
         _OURS: Contender("native", ours),
         "ORT": Contender("onnxruntime", ours),
         "OpenVINO": Contender("openvino", ours),
-        "OpenVINO bf16": Contender("openvino", ours, _BF16),
+        "OpenVINO bf16": Contender("openvino", ours, BF16),
         "NNCF": IrContender("openvino-ir", theirs),
-        "NNCF bf16": IrContender("openvino-ir", theirs, _BF16),
+        "NNCF bf16": IrContender("openvino-ir", theirs, BF16),
     }
     if is_sequence(path):
         for way in ("static", "dynamic"):

@@ -18,6 +18,8 @@ from tensmith.evaluate.contender import Contender
 from tensmith.files import sha256_file, write_text
 
 TENSMITH = "tensmith"
+# What OpenVINO takes for layers in floats by itself, on processors that multiply so.
+BF16 = (("precision", "bf16"),)
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "nable to allocate", "ailed to allocate")
 
 # Peer -> (maker, what distinguishes it) of each of its files; a user would keep the best, so all count.
@@ -49,7 +51,7 @@ class Entry:
 
 def originals(model: Path) -> list[Entry]:
     """The delivered file: the baseline first, then OpenVINO in fp32 and in its default on CPUs with bf16."""
-    bf16 = Contender("openvino", model, (("precision", "bf16"),))
+    bf16 = Contender("openvino", model, BF16)
     return [
         Entry("ONNX Runtime fp32", "as delivered", "onnxruntime", Contender("onnxruntime", model), (model,)),
         Entry("OpenVINO fp32", "as delivered", "openvino", Contender("openvino", model), (model,)),
@@ -109,10 +111,9 @@ def _entries(peer: str, variant: str, home: Path, record: dict[str, str]) -> Ite
         )
 
         files = (path, path.with_suffix(".bin"))
-        for precision in ("", "bf16"):
-            settings = (("precision", precision),) if precision else ()
-            words = ", ".join(word for word in (variant, precision) if word)
-            yield Entry(peer, words, "openvino", IrContender("openvino-ir", path, settings), files)
+        yield Entry(peer, variant, "openvino", IrContender("openvino-ir", path), files)
+        both = f"{variant}, bf16" if variant else "bf16"
+        yield Entry(peer, both, "openvino", IrContender("openvino-ir", path, BF16), files)
         return
     contender = Contender("onnxruntime", path)
     yield Entry(peer, variant, "onnxruntime", contender, (path,), note=record["note"])
