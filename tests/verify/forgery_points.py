@@ -176,7 +176,7 @@ def _with_content(name: str, change: Callable[[bytes], bytes], remade: bool) -> 
         path = folder / name
         path.write_bytes(change(path.read_bytes() if path.exists() else b""))
         if remade:
-            restate(folder)
+            restate(folder, repack=name != "model.packed")
 
     return act
 
@@ -190,8 +190,8 @@ def _removed(name: str) -> Callable[[Path], None]:
 
 
 def restate(folder: Path, repack: bool = True) -> None:
-    """All hashes that files are stated with, made anew: the packed model's, the manifest's, the
-    certificate's."""
+    """All hashes that files are stated with, made anew: the manifest's and the certificate's; repack: and the
+    packed model, of the model's file."""
     model, packed, manifest = (folder / name for name in ("model.onnx", "model.packed", "model.json"))
     if repack and model.exists() and packed.exists():
         with suppress(ModelError, TensmithError, ValueError):

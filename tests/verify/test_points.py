@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import subprocess
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -164,8 +165,9 @@ def test_a_folder_is_loaded_only_as_it_was_certified(root: Path, tmp_path: Path)
 # What is forged
 
 
-def noticed(root: Path, tmp_path: Path, kind: str, alterations: list[Alteration]) -> None:
-    original = root / "original.onnx"
+def noticed(root: Path, tmp_path: Path, kind: str, alterations: list[Alteration]) -> dict[str, list[str]]:
+    """What was done, by what came of it; "same": nothing was altered."""
+    original, found = root / "original.onnx", defaultdict[str, list[str]](list)
 
     def verify(folder: Path) -> VerifyResult:
         return verify_point(folder, original, seconds=1)
@@ -173,17 +175,23 @@ def noticed(root: Path, tmp_path: Path, kind: str, alterations: list[Alteration]
     genuine = verify(root / kind)
     for number, alteration in enumerate(alterations):
         copy = Path(shutil.copytree(root / kind, tmp_path / str(number)))
-        assert forgery.judge(copy, alteration, genuine, verify) != "MISSED", alteration
+        found[forgery.judge(copy, alteration, genuine, verify)].append(
+            f"{alteration.place}: {alteration.what}"
+        )
+    assert not found["MISSED"]
+    return found
 
 
 @pytest.mark.parametrize("kind", ["exact", "lossy"])
 def test_whole_forgeries_are_noticed(root: Path, tmp_path: Path, kind: str) -> None:
-    noticed(root, tmp_path, kind, [*forgery.by_name(root / "original.onnx")])
+    found = noticed(root, tmp_path, kind, [*forgery.by_name(root / "original.onnx")])
+    assert not found["same"]
 
 
 @pytest.mark.parametrize("kind", ["exact", "lossy"])
 def test_altered_files_are_noticed(root: Path, tmp_path: Path, kind: str) -> None:
-    noticed(root, tmp_path, kind, [*forgery.files(root / kind)])
+    found = noticed(root, tmp_path, kind, [*forgery.files(root / kind)])
+    assert not found["same"]
 
 
 @pytest.mark.parametrize("kind", ["exact", "lossy"])
