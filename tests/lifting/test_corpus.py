@@ -60,18 +60,13 @@ def lifted(path: Path) -> File:
 def written(path: Path, target: str) -> Path:
     """The folder with what a target's emitter writes for the functions of a file."""
     from tensmith.lifting.emit import EMITTERS
-    from tensmith.lifting.refusal import Refusal
 
     file = lifted(path)
     folder = file.folder / target
     folder.mkdir()
     for result in file.results.values():
         if result.proved:
-            try:
-                files = EMITTERS[target].emit(result.work.lifted).files
-            except Refusal:
-                continue
-            for name, content in files.items():
+            for name, content in EMITTERS[target].emit(result.work.lifted).files.items():
                 (folder / name).write_bytes(content)
     TARGETS[target].prepare(list(file.results), folder)
     return folder
@@ -88,12 +83,9 @@ def result_of(kernel: Kernel) -> LiftResult:
     return lifted(kernel.path).results[kernel.function]
 
 
-def loaded(kernel: Kernel, target: str) -> Loaded | None:
-    """The emitted function; None where the target says that it lacks a type or an op."""
-    folder = written(kernel.path, target)
-    if not list(folder.glob(f"{kernel.function}.*")):
-        return None
-    return TARGETS[target](result_of(kernel).work.lifted, folder)
+def loaded(kernel: Kernel, target: str) -> Loaded:
+    """The emitted function."""
+    return TARGETS[target](result_of(kernel).work.lifted, written(kernel.path, target))
 
 
 def each(kernels: tuple[Kernel, ...]) -> list[Any]:
@@ -116,8 +108,7 @@ def test_lifts_and_agrees(kernel: Kernel) -> None:
 def agrees(kernel: Kernel, source: Any, targets: Sequence[str], **draws: Any) -> None:
     result = result_of(kernel)
     assert result.work.lifted is not None
-    code = {target: loaded(kernel, target) for target in targets if not TARGETS[target].missing()}
-    there = {target: function for target, function in code.items() if function is not None}
+    there = {target: loaded(kernel, target) for target in targets if not TARGETS[target].missing()}
     seed = zlib.crc32(result.name.encode())
     for target, verdict in harness.judge(result.work.lifted, source, there, INPUTS, seed, **draws).items():
         assert not verdict.wrong, f"{target}: {verdict.wrong[0]}"
