@@ -16,6 +16,7 @@ import nets
 from lossy_samples import SAMPLES, inputs_of
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
+from tensmith.recovery import meanings
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.meanings import _taken
 from tensmith.recovery.network import TorchNetwork, _Ordered, require_agreement
@@ -81,6 +82,17 @@ def test_what_is_cut_out_stays_where_it_lies(cut: tuple[Any, ...], view: bool) -
     found = _taken(x, places, places[cut])
     np.testing.assert_array_equal(found, places[cut])
     assert (found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()) == view
+
+
+def test_arrays_that_may_not_be_written_are_copied(recwarn: pytest.WarningsRecorder) -> None:
+    """PyTorch warns of what it shares with them, which users would see."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    places = np.arange(3).reshape(1, 3)
+    _taken(torch.arange(3).reshape(1, 3), places, np.broadcast_to(places, (2, 3)))
+    meanings.tensor(np.broadcast_to(np.float32(1), (2, 3)), torch.zeros(1))
+    torch.set_warn_always(before)
+    assert not [str(each.message) for each in recwarn]
 
 
 def test_gradients_of_images_lie_as_images_do() -> None:

@@ -50,7 +50,7 @@ def tensor(value: Any, like: Tensor) -> Tensor:
     """An input as a tensor beside another one; truth values stay what they are."""
     if isinstance(value, torch.Tensor):
         return value
-    found = torch.as_tensor(np.asarray(value), device=like.device)
+    found = torch.tensor(np.asarray(value), device=like.device)
     return found if found.dtype == torch.bool else found.to(like.dtype)
 
 
@@ -91,9 +91,7 @@ def _taken(x: Tensor, places: Array, found: Array) -> Tensor:
     if (cut := _strided(places, found)) is not None:
         return x[cut]
     return (
-        x.reshape(-1)
-        .index_select(0, torch.as_tensor(found.reshape(-1), device=x.device))
-        .reshape(found.shape)
+        x.reshape(-1).index_select(0, torch.tensor(found.reshape(-1), device=x.device)).reshape(found.shape)
     )
 
 
