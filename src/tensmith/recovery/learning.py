@@ -20,9 +20,10 @@ from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.normalization import Normalization
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes, over_axis
+from tensmith.ir.ops.recurrence import Recurrent
 from tensmith.ir.types import dtype_name
 from tensmith.recovery.meanings import onto_grid
-from tensmith.rewrite.lossy.weights import RecurrentWeights, stored_weights
+from tensmith.rewrite.lossy.weights import stored_weights
 
 Tensor: TypeAlias = Any
 
@@ -162,14 +163,21 @@ class LearningGrid(LearningZeros):
     """Codes times scales, both learned (Esser et al. 2020). A scale that all rows share stays shared.
 
     scales: as broadcast to the codes they are read. name and scale_name: of the constants that hold
-    them; without a scale's name the products are held.
+    them; without a scale's name the products are held, in the shape `held`.
     """
 
     def __init__(
-        self, names: tuple[str, str], codes: Array, scales: Array, attrs: Mapping[str, Any], zeros: bool
+        self,
+        names: tuple[str, str],
+        codes: Array,
+        scales: Array,
+        attrs: Mapping[str, Any],
+        zeros: bool,
+        held: tuple[int, ...] | None = None,
     ) -> None:
         self.name, self.scale_name = names
         self.attrs, self.shape = attrs, codes.shape
+        self._held = codes.shape if held is None else held
         whole, self._scale_dtype = codes.astype(np.float32), scales.dtype
         scales = scales.astype(np.float32)
         self.top = float(2 ** np.ceil(np.log2(max(whole.max(), -whole.min() - 1, 1) + 1)) - 1)
@@ -205,7 +213,7 @@ class LearningGrid(LearningZeros):
         return _rounded(_array(self.scales()), self._scale_dtype)
 
     def value(self) -> Tensor:
-        return onto_grid(self.masked, self._spread(), self.low, self.top)
+        return onto_grid(self.masked, self._spread(), self.low, self.top).reshape(self._held)
 
     def unrounded(self) -> Tensor:
         """The weights in units of their scales."""
@@ -246,7 +254,7 @@ class LearningGrid(LearningZeros):
             # No zero is negative: a file would have to say which.
             codes = self.codes() + 0.0
             if not self.scale_name:
-                return {self.name: _array(codes * self._spread())}
+                return {self.name: _array(codes * self._spread()).reshape(self._held)}
         return {self.name: _array(codes).astype(self._dtype), self.scale_name: self.written_scales()}
 
 
@@ -337,18 +345,19 @@ def _learning(program: Program, zeros: bool) -> dict[str, Learning]:
         names = (node.inputs[0], node.inputs[1])
         arrays = (program.constants[names[0]], program.constants[names[1]])
         found[names[0]] = LearningBias(names, *arrays, _bias_scale(program, node, found))
-    stored = (own for own in stored_weights(program) if not isinstance(own, RecurrentWeights))
-    rows = {own.weight: own for own in stored}
+    rows = {own.weight: own for own in stored_weights(program)}
     for name in _floats(program):
         array = program.constants[name]
-        if name in rows and (grid := _as_grid(rows[name].rows(array))) is not None:
-            scales, axis = grid, array.ndim - 1 if rows[name].transposed else 0
-            codes = np.rint(array / over_axis(scales, array, {"axis": axis}))
-            found[name] = LearningGrid((name, ""), codes, scales, {"axis": axis}, zeros)
+        own = rows.get(name)
+        stored = array if own is None else own.stored(program)
+        if own is not None and (scales := _as_grid(own.rows(stored))) is not None:
+            attrs = {"axis": stored.ndim - 1 if own.transposed else 0}
+            codes = np.rint(stored / over_axis(scales, stored, attrs))
+            found[name] = LearningGrid((name, ""), codes, scales, attrs, zeros, array.shape)
         elif _has_few_values(array):
             found[name] = LearningCodebook(name, array)
         else:
-            found[name] = LearningFloats(name, array, zeros and name in rows)
+            found[name] = LearningFloats(name, array, zeros and own is not None)
     return found
 
 
@@ -374,19 +383,32 @@ def _bias_scale(program: Program, node: Node, found: Mapping[str, Learning]) -> 
 def _lean(program: Program, found: Mapping[str, Learning], floats: Program) -> None:
     """Codes of weights begin at the numbers that the same products multiply by in `floats`, or near them."""
     for node in floats.nodes:
-        numbers = floats.constants.get(node.inputs[1]) if node.kind(Product) is not None else None
-        grid = _grid_of(program, found, node.output) if numbers is not None else None
-        if numbers is not None and grid is not None and grid.shape == numbers.shape:
-            grid.lean(numbers)
+        for place in _multiplied(node):
+            numbers = floats.constants.get(node.inputs[place])
+            grid = _grid_of(program, found, node.output, place) if numbers is not None else None
+            if numbers is None or grid is None:
+                continue
+            matrix = numbers.reshape(-1, numbers.shape[-1])
+            if grid.shape in (numbers.shape, matrix.shape):
+                grid.lean(numbers.reshape(grid.shape))
 
 
-def _grid_of(program: Program, found: Mapping[str, Learning], product: str) -> LearningGrid | None:
+def _multiplied(node: Node) -> Collection[int]:
+    """The inputs of a node that are weights of products."""
+    if node.kind(Recurrent) is not None:
+        return (1, 2)
+    return () if node.kind(Product) is None else (1,)
+
+
+def _grid_of(
+    program: Program, found: Mapping[str, Learning], product: str, place: int = 1
+) -> LearningGrid | None:
     """The codes that a product multiplies by, where it has such."""
     node = program.producers.get(product)
-    if node is None or node.kind(Product) is None:
+    if node is None or place not in _multiplied(node):
         return None
-    decoded = _decoded(program, node.inputs[1])
-    grid = found.get(node.inputs[1] if decoded is None else decoded.inputs[0])
+    decoded = _decoded(program, node.inputs[place])
+    grid = found.get(node.inputs[place] if decoded is None else decoded.inputs[0])
     return grid if isinstance(grid, LearningGrid) else None
 
 
@@ -413,6 +435,8 @@ def _learned_places(node: Node) -> Collection[int]:
     """The inputs of a node at which constants learn."""
     if node.kind(Product) is not None or node.kind(Normalization) is not None:
         return (1, 2)
+    if node.kind(Recurrent) is not None:
+        return (1, 2, 3)
     elementwise = node.kind(Elementwise)
     if elementwise is not None and elementwise.function in ("add", "mul"):
         return (0, 1)

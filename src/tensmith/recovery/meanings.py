@@ -26,6 +26,7 @@ from tensmith.ir.ops.convolution import window_attrs
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.pooling import GlobalPool, Pool, Window
 from tensmith.ir.ops.quantization import OnGrid, encodes, integer_range
+from tensmith.ir.ops.recurrence import Recurrent, Stacks
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.slicing import full_pads
@@ -273,6 +274,10 @@ def _batch_normalization(node: Node, inputs: Sequence[Any]) -> Tensor:
 # Elements
 
 
+# Of the largest power of e in float32.
+_LARGEST_EXPONENT = 88.0
+
+
 class _Torch(Operators):
     """PyTorch's arithmetic; see `formula.arith.Arith`."""
 
@@ -282,6 +287,8 @@ class _Torch(Operators):
         return torch.as_tensor(value, dtype=like.dtype, device=like.device)
 
     def call(self, function: str, *args: Tensor) -> Tensor:
+        if function == "exp":  # infinite, that of a sigmoid's 1 + exp(-x) would have no gradient
+            args = (args[0].clamp(max=_LARGEST_EXPONENT),)
         return getattr(torch, "remainder" if function == "mod" else function)(*args)
 
     def compare(self, relation: str, a: Tensor, b: Tensor) -> Tensor:
@@ -318,6 +325,15 @@ def _where(node: Node, inputs: Sequence[Any]) -> Tensor:
     like = _first(choices)
     a, b = (tensor(value, like) for value in choices)
     return torch.where(torch.as_tensor(condition, device=like.device).bool(), a, b)
+
+
+@MEANINGS(Recurrent)
+def _recurrent(node: Node, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
+    """By the meaning of the op itself, step by step."""
+    recurrent = node.kind(Recurrent)
+    assert recurrent is not None
+    arrays = Stacks(torch.matmul, torch.stack, lambda shape, like: like.new_zeros(shape))
+    return recurrent.fold(inputs, node.attrs, _TORCH, arrays)[: len(node.outputs)]
 
 
 # Grids

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -38,6 +38,15 @@ def _tanh(m: Scalars[T], x: T) -> T:
 
 
 _FUNCTIONS: dict[str, Activation] = {"sigmoid": sigmoid, "tanh": _tanh, "relu": relu}
+
+
+class Stacks(NamedTuple):
+    """What a fold does with whole arrays: products, arrays as one along a new axis, zeros of a shape like
+    those of an array."""
+
+    matmul: Callable[[Any, Any], Any]
+    stack: Callable[..., Any]
+    zeros: Callable[[tuple[int, ...], Any], Any]
 
 
 class Recurrent(Op):
@@ -121,41 +130,50 @@ class Recurrent(Op):
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """The fold, one direction after the other."""
         inputs = [None if array is None else widen(array) for array in call.inputs]
-        inputs += [None] * (8 - len(inputs))
-        x, w, r, b, _, *rest = inputs
+
+        def zeros(shape: tuple[int, ...], like: Array) -> Array:
+            return np.broadcast_to(arith.const(0.0, like=like), shape)
+
+        folded = self.fold(inputs, call.attrs, arith, Stacks(arith.matmul, np.stack, zeros))
+        return folded[: len(call.out_types)]
+
+    def fold(self, inputs: Sequence[Any], attrs: Attrs, m: Scalars[Any], arrays: Stacks) -> tuple[Any, ...]:
+        """All outputs, of arrays as NumPy and PyTorch have them; ProgramError without x or R."""
+        x, w, r, b, _, *rest = (*inputs, *[None] * (8 - len(inputs)))
         starts = [rest[place - 5] for place in self.first]
         if x is None or r is None:
             raise ProgramError("input 0 or 2 is missing")
-        if call.attrs["layout"]:
-            x, starts = np.swapaxes(x, 0, 1), [None if s is None else np.swapaxes(s, 0, 1) for s in starts]
+        if attrs["layout"]:
+            x, starts = x.swapaxes(0, 1), [None if s is None else s.swapaxes(0, 1) for s in starts]
         ways, rows, hidden = r.shape
         if w is not None:
-            x = arith.matmul(x, w.reshape(ways * rows, w.shape[2]).T)
-            x = x if b is None else arith.add(x, b[:, :rows].reshape(-1))
-        sums = x.reshape(*x.shape[:2], ways, self.gates, hidden)
-        zeros = np.broadcast_to(arith.const(0.0, like=r), (x.shape[1], hidden))
+            x = arrays.matmul(x, w.reshape(ways * rows, w.shape[2]).T)
+            x = x if b is None else m.add(x, b[:, :rows].reshape(-1))
+        length, count = x.shape[:2]
+        sums = x.reshape(length, count, ways, self.gates, hidden)
+        zeros = arrays.zeros((count, hidden), r)
         folded = []
-        for way, backwards in enumerate(directions(call.attrs)):
+        for way, backwards in enumerate(directions(attrs)):
             weights = r[way].reshape(self.gates, hidden, hidden)
             bias = None if b is None else b[way, rows:].reshape(self.gates, hidden)
             looks = None if self.peepholes is None else rest[self.peepholes - 5]
             holes = () if looks is None else tuple(looks[way].reshape(3, hidden))
 
-            def product(gate: int, value: Array, weights: Array = weights, bias: Any = bias) -> Array:
-                found = arith.matmul(value, weights[gate].T)
-                return found if bias is None else arith.add(found, bias[gate])
+            def product(gate: int, value: Any, weights: Any = weights, bias: Any = bias) -> Any:
+                found = arrays.matmul(value, weights[gate].T)
+                return found if bias is None else m.add(found, bias[gate])
 
             state = tuple(zeros if start is None else start[way] for start in starts)
-            seen = [zeros] * len(x)
-            for t in reversed(range(len(x))) if backwards else range(len(x)):
+            seen = [zeros] * length
+            for t in reversed(range(length)) if backwards else range(length):
                 gates = tuple(sums[t, :, way, gate] for gate in range(self.gates))
-                state = self.step(arith, gates, product, state, holes, call.attrs)
+                state = self.step(m, gates, product, state, holes, attrs)
                 seen[t] = state[0]
-            folded.append((np.stack(seen) if seen else np.zeros((0, *zeros.shape), r.dtype), *state))
-        y, *last = (np.stack(parts, axis=int(place == 0)) for place, parts in enumerate(zip(*folded)))
-        if call.attrs["layout"]:
-            y, last = y.transpose(2, 0, 1, 3), [np.swapaxes(state, 0, 1) for state in last]
-        return (y, *last)[: len(call.out_types)]
+            folded.append((arrays.stack(seen) if seen else arrays.zeros((0, count, hidden), r), *state))
+        y, *last = (arrays.stack(parts, int(place == 0)) for place, parts in enumerate(zip(*folded)))
+        if attrs["layout"]:
+            y, last = y.swapaxes(1, 2).swapaxes(0, 1), [state.swapaxes(0, 1) for state in last]
+        return (y, *last)
 
     def steps(self, call: Typed) -> int:
         """As many as x has."""
