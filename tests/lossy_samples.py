@@ -208,3 +208,15 @@ class OnTokens(Interpreted):
     def _value(self, program: Program, name: str) -> Array:
         alone = Program(program.name, program.inputs, (name,), program.nodes, program.constants)
         return interpret(alone, {"x": TOKENS})[name]
+
+
+def language_model(op: str = "matmul") -> Program:
+    """Words to vectors, a layer, every word's score: by a transposed table, or as linear layers have it."""
+    net = Net()
+    net.input = TensorType("i64", (Poly.symbol("batch"), LENGTH))
+    table = net.weights(WORDS, WIDTH)
+    x = net.op("relu", net.op("matmul", net.op("gather", table, "x"), net.weights(WIDTH, WIDTH)))
+    if op == "matmul":
+        return net.program(net.op("matmul", x, net.op("transpose", table, perm=(1, 0))))
+    x = net.op("reshape", x, net.constant([-1, WIDTH], np.int64))
+    return net.program(net.op("gemm", x, table, transB=1))

@@ -32,7 +32,7 @@ COARSE = Plan((Step("int8", params={"default_bits": 2}, kind="lossy"),))
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """One plan to train, for as many steps on every machine."""
-    monkeypatch.setattr(Training, "seconds_a_step", lambda self: (10.0, 0.0))
+    monkeypatch.setattr(Training, "seconds_a_step", lambda self: (5.0, 0.0))
     monkeypatch.setattr(recovering, "FARTHEST", 100.0)
     monkeypatch.setattr(Space, "challenges", lambda self, plan: iter((COARSE,)))
     monkeypatch.setattr(Schedule, "judged_by", lambda self, points: math.inf)

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch", reason="the torch extra is not installed")
 import torch
 
-from lossy_samples import Interpreted, Net, chain, inputs_of
+from lossy_samples import TOKENS, WIDTH, WORDS, Interpreted, Net, OnTokens, chain, inputs_of, language_model
 from tensmith.formula.arith import Array
 from tensmith.ir import Program, TensorType
 from tensmith.recovery.learning import (
@@ -25,6 +25,7 @@ from tensmith.recovery.learning import (
 )
 from tensmith.recovery.network import TorchNetwork, require_agreement
 from tensmith.rewrite.archives import digest_of, read_trained, trained_path, write_arrays
+from tensmith.rewrite.lossy.tables import with_tables_opened
 from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
@@ -73,16 +74,14 @@ def test_codes_begin_at_the_numbers_that_were_rounded(rule: str) -> None:
     program = lossy(rule, default_bits=4)
     plain = learning_constants(program, False)
     leaning = learning_constants(program, False, floats=chain())
-    leant = 0
     for name, grid in leaning.items():
         if isinstance(grid, LearningGrid):
             other = plain[name]
             assert isinstance(other, LearningGrid)
             assert torch.equal(grid.codes(), other.codes())
-            apart = (grid.numbers - other.numbers).detach().abs() / grid._spread()
+            apart = ((grid.numbers - other.numbers).abs() / grid._spread()).detach()
             assert float(apart.max()) <= 0.451
-            leant += int((apart > 0.01).sum())
-    assert leant
+            assert bool((apart > 0.01).any()), name  # behind a rectifier that the grid swallows, too
 
 
 def test_codes_stay_within_their_bits() -> None:
@@ -234,3 +233,26 @@ def test_masks_do_not_learn(ruled_out: float) -> None:
     mask = net.constant(np.where(np.arange(6) % 2, ruled_out, 0.0))
     program = net.program(net.op("add", net.op("matmul", "x", net.weights(6, 6)), mask))
     assert mask not in learning_constants(program, False) and len(learning_constants(program, False)) == 1
+
+
+@pytest.mark.parametrize("rule", ["int8", "weight_only"])
+def test_a_table_that_a_head_multiplies_with_learns(rule: str) -> None:
+    params = {"default_bits": 4} | ({"stored": "codes"} if rule == "weight_only" else {})
+    before = language_model()
+    coded = apply_lossy(before, Step(rule, params=params, kind="lossy"), OnTokens())
+    opened = with_tables_opened(coded)
+    learning = learning_constants(opened, False, floats=before)
+    (table,) = (each for each in learning.values() if each.value().shape == (WORDS, WIDTH))
+    plain = learning_constants(opened, False)[table.name]
+    assert isinstance(table, LearningGrid) and isinstance(plain, LearningGrid)
+    assert not torch.equal(table.numbers, plain.numbers)
+    network = TorchNetwork(opened, learning, "cpu")
+    require_agreement(network, {"x": TOKENS})
+    network({"x": TOKENS})[0].sum().backward()
+    assert bool((table.numbers.grad != 0).any())
+    with torch.no_grad():
+        table.numbers.mul_(-1)
+    network.program = coded.with_constants(
+        {name: array.astype(coded.constants[name].dtype) for name, array in network.written().items()}
+    )
+    require_agreement(network, {"x": TOKENS})

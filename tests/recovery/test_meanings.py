@@ -56,6 +56,16 @@ def test_what_has_no_gradients_is_refused() -> None:
         TorchNetwork(program, {}, "cpu")(sample(program))
 
 
+def test_what_nothing_learns_in_needs_no_gradients() -> None:
+    """Masks, as language models make them of the length of a text."""
+    net = nets.Net(2, 4, 4)
+    below = net.add("trilu", net.add("relu", "x"), upper=0)
+    program = net.program(net.add("mul", below, net.constant(4, 4)))
+    network = TorchNetwork(program, learning_constants(program, False), "cpu")
+    require_agreement(network, sample(program))
+    sum(value.sum() for value in network(sample(program))).backward()
+
+
 def test_a_network_that_answers_otherwise_is_refused() -> None:
     program = nets.classifier()
     network = TorchNetwork(program, {}, "cpu")

@@ -19,10 +19,12 @@ import torch
 import digit_lessons
 from lossy_samples import Interpreted
 from tensmith.data import Subset
+from tensmith.data.dataset import DatasetPart, Indices, Inputs
 from tensmith.data.preprocess import UNIT
 from tensmith.data.split import Splits
 from tensmith.errors import DataError, EngineError, ProgramError, TensmithError
-from tensmith.ir import Program
+from tensmith.formula.poly import Poly
+from tensmith.ir import Program, TensorType
 from tensmith.recovery import distill, known, training
 from tensmith.recovery.feed import Feed, Samples, mirrored, parts_of, shifted
 from tensmith.recovery.learning import learning_constants
@@ -290,6 +292,42 @@ def test_a_step_sees_the_same_samples_every_time(splits: Splits, original: Progr
     np.testing.assert_array_equal(one[name], again[name])
     assert not np.array_equal(one[name], other[name])
     assert one[name].shape == (16, 1, 8, 8)
+
+
+class Texts(DatasetPart):
+    """Sample n: n + 1 times n."""
+
+    ragged = True
+
+    def __len__(self) -> int:
+        return 100
+
+    def inputs(self, indices: Indices) -> Inputs:
+        assert len(indices) == 1
+        return np.array([[int(index)] * int(index + 1) for index in indices], np.int64)
+
+    def labels(self, indices: Indices) -> None:
+        return None
+
+
+TOKENS = {"tokens": TensorType("i64", (Poly.symbol("n"), Poly.symbol("length")))}
+
+
+def test_samples_of_several_lengths_are_cut_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensmith.recovery.feed._ELEMENTS", 40)
+    view = Subset(Texts(), np.arange(3, 100))
+    feed = Feed(view, TOKENS, None, 8, 0)
+    lengths = set()
+    for step in range(50):
+        (batch,) = feed.at(step).values()
+        np.testing.assert_array_equal(batch, feed.at(step)["tokens"])
+        count, length = batch.shape
+        texts = batch[:, 0]
+        assert (batch == texts[:, None]).all() and length == texts.min() + 1
+        assert sorted(texts) == list(range(texts.min(), texts.min() + count))  # neighbours in length
+        assert count == 1 or (count <= 8 and batch.size <= 40)
+        lengths.add(length)
+    assert len(lengths) > 20
 
 
 def test_only_changes_that_the_original_bears_are_made(splits: Splits, original: Program) -> None:

@@ -12,7 +12,7 @@ from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
 from tensmith.report.document import LayerRow
 from tensmith.rewrite.kept import KEPT
-from tensmith.rewrite.lossy.int8 import WEIGHT_SUFFIX
+from tensmith.rewrite.lossy.int8 import is_at
 from tensmith.rewrite.lossy.weights import LookupTable, StoredWeights, WeightedLayer, called
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
@@ -88,14 +88,9 @@ def treatment(plan: Plan, weights: StoredWeights, program: Program) -> str:
     return "; ".join(words) or "exact rewrites only"
 
 
-def _is_at(node: Node, site: str) -> bool:
-    """Whether it is the node of a site; quantization may have given it the name of a rectifier behind it."""
-    return site in node.outputs or node.inputs[1:2] == (site + WEIGHT_SUFFIX,)
-
-
 def _layer(program: Program, site: str, before: Program, products: Collection[str]) -> Node | None:
     """What became of the layer of a site: the product there, or one behind it that was not before."""
-    waiting = [node for node in program.nodes if _is_at(node, site)]
+    waiting = [node for node in program.nodes if is_at(node, site)]
     while waiting:
         node = waiting.pop()
         if node.output in products and node.inputs[1] in program.static_values:

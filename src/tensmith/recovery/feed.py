@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensmith.data import Subset
-from tensmith.data.dataset import Inputs, sample_count
+from tensmith.data.dataset import Inputs, by_name, sample_count
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program, TensorType
@@ -21,6 +23,8 @@ Change = Callable[[Array, np.random.Generator], Array]
 
 # Images are shifted by up to this share of their sides: 4 of 32 pixels.
 _SHIFT = 1 / 8
+# Of samples that differ in shape: as many elements a batch has at most, and so many are looked at.
+_ELEMENTS, _MEASURED = 2048, 4096
 # A change is borne where it leaves so many answers as they are, of so many images.
 _BORNE, _LOOKED_AT = 0.9, 256
 
@@ -52,7 +56,9 @@ def between(samples: Samples, start: int, stop: int) -> Samples:
 class Feed:
     """Batches of a view. prepare: from images to what the model takes; changes are made before it.
 
-    Which samples a step sees, and how they are changed, depends on the seed and the step alone.
+    Which samples a step sees, and how they are changed, depends on the seed and the step alone. Of samples
+    that differ in shape some of about one size are cut to what all of them have, and are as many as
+    `_ELEMENTS` allow: the original answers what is left of a text, too.
     """
 
     view: Subset
@@ -65,9 +71,25 @@ class Feed:
     def at(self, step: int) -> Samples:
         """The samples of a step."""
         random = np.random.default_rng((self.seed, step))
-        count = min(self.batch, len(self.view))
-        chosen = self.view.indices[random.choice(len(self.view), count, replace=False)]
-        return self.prepared(self.view.part.inputs(chosen), self.changes, random)
+        part, count = self.view.part, min(self.batch, len(self.view))
+        if not part.ragged:
+            chosen = self.view.indices[random.choice(len(self.view), count, replace=False)]
+            return self.prepared(part.inputs(chosen), self.changes, random)
+        order, sizes = self._by_size
+        first = int(random.integers(len(order)))
+        fitting = max(1, min(count, _ELEMENTS // max(1, int(sizes[first]))))
+        first = min(first, len(order) - fitting)
+        singles = [part.inputs([index]) for index in order[first : first + fitting]]
+        return self.prepared(_cut_alike(singles), self.changes, random)
+
+    @cached_property
+    def _by_size(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Samples that differ in shape, the smallest first, and how many elements of an input each has."""
+        random = np.random.default_rng(self.seed)
+        some = random.permutation(self.view.indices)[:_MEASURED]
+        sizes = np.array([_size(self.view.part.inputs([index])) for index in some], np.int64)
+        order = np.argsort(sizes, kind="stable")
+        return some[order], sizes[order]
 
     def prepared(self, inputs: Inputs, changes: Sequence[Change], random: np.random.Generator) -> Samples:
         """A batch as the model takes it."""
@@ -92,6 +114,21 @@ class Feed:
             return bool(np.mean(classes(self.prepared(images, (change,), random)) == plain) >= _BORNE)
 
         return replace(self, changes=tuple(filter(borne, (mirrored, shifted))))
+
+
+def _size(inputs: Inputs) -> int:
+    """Elements of the first input."""
+    return next(iter(by_name(inputs).values())).size
+
+
+def _cut_alike(singles: Sequence[Inputs]) -> Inputs:
+    """Samples as a batch: of each input the beginning that all have, along each axis."""
+    named = [by_name(each) for each in singles]
+    joined = {}
+    for name in named[0]:
+        cut = tuple(slice(size) for size in np.min([each[name].shape for each in named], axis=0))
+        joined[name] = np.concatenate([each[name][cut] for each in named])
+    return joined if isinstance(singles[0], Mapping) else joined[""]
 
 
 def parts_of(samples: Samples, program: Program, most: int) -> Iterator[Samples]:

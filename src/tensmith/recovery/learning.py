@@ -23,7 +23,8 @@ from tensmith.ir.ops.quantization import decodes, over_axis
 from tensmith.ir.ops.recurrence import Recurrent
 from tensmith.ir.types import dtype_name
 from tensmith.recovery.meanings import onto_grid
-from tensmith.rewrite.lossy.weights import stored_weights
+from tensmith.rewrite.lossy.int8 import is_at
+from tensmith.rewrite.lossy.weights import behind, stored_weights
 
 Tensor: TypeAlias = Any
 
@@ -350,10 +351,10 @@ def _learning(program: Program, zeros: bool) -> dict[str, Learning]:
         array = program.constants[name]
         own = rows.get(name)
         stored = array if own is None else own.stored(program)
-        if own is not None and (scales := _as_grid(own.rows(stored))) is not None:
+        if own is not None and (grid := _as_grid(own.rows(stored))) is not None:
             attrs = {"axis": stored.ndim - 1 if own.transposed else 0}
-            codes = np.rint(stored / over_axis(scales, stored, attrs))
-            found[name] = LearningGrid((name, ""), codes, scales, attrs, zeros, array.shape)
+            codes = np.rint(stored / over_axis(grid, stored, attrs))
+            found[name] = LearningGrid((name, ""), codes, grid, attrs, zeros, array.shape)
         elif _has_few_values(array):
             found[name] = LearningCodebook(name, array)
         else:
@@ -369,7 +370,7 @@ def _symmetric(program: Program, node: Node) -> bool:
 def _bias_scale(program: Program, node: Node, found: Mapping[str, Learning]) -> _BiasScale | None:
     """The two scales whose product a bias's is; None where it is one of its own."""
     (reader, *others) = program.consumers.get(node.output, ()) or (None,)
-    if reader is None or others or (grid := _grid_of(program, found, reader.output)) is None:
+    if reader is None or others or (grid := _grid_of(program, found, reader, 1)) is None:
         return None
     values = _decoded(program, reader.inputs[0])
     scale = None if values is None else program.constants.get(values.inputs[1])
@@ -381,31 +382,31 @@ def _bias_scale(program: Program, node: Node, found: Mapping[str, Learning]) -> 
 
 
 def _lean(program: Program, found: Mapping[str, Learning], floats: Program) -> None:
-    """Codes of weights begin at the numbers that the same products multiply by in `floats`, or near them."""
-    for node in floats.nodes:
-        for place in _multiplied(node):
-            numbers = floats.constants.get(node.inputs[place])
-            grid = _grid_of(program, found, node.output, place) if numbers is not None else None
-            if numbers is None or grid is None:
+    """Codes of weights begin at the numbers that the same nodes read in `floats`, or near them."""
+    for before in floats.nodes:
+        for place in _weight_places(before):
+            numbers = floats.constants.get(behind(floats, before.inputs[place])[0])
+            if numbers is None:
                 continue
-            matrix = numbers.reshape(-1, numbers.shape[-1])
-            if grid.shape in (numbers.shape, matrix.shape):
-                grid.lean(numbers.reshape(grid.shape))
+            after = (node for node in program.nodes if is_at(node, before.output))
+            for grid in filter(None, (_grid_of(program, found, node, place) for node in after)):
+                matrix = numbers.reshape(-1, numbers.shape[-1])
+                if grid.shape in (numbers.shape, matrix.shape):
+                    grid.lean(numbers.reshape(grid.shape))
 
 
-def _multiplied(node: Node) -> Collection[int]:
-    """The inputs of a node that are weights of products."""
+def _weight_places(node: Node) -> Collection[int]:
+    """The inputs of a node that are weights of products, or a table."""
     if node.kind(Recurrent) is not None:
         return (1, 2)
-    return () if node.kind(Product) is None else (1,)
+    if node.kind(Product) is not None:
+        return (1,)
+    return (0,) if node.traits.subscripts else ()
 
 
-def _grid_of(
-    program: Program, found: Mapping[str, Learning], product: str, place: int = 1
-) -> LearningGrid | None:
-    """The codes that a product multiplies by, where it has such."""
-    node = program.producers.get(product)
-    if node is None or place not in _multiplied(node):
+def _grid_of(program: Program, found: Mapping[str, Learning], node: Node, place: int) -> LearningGrid | None:
+    """The codes that are weights of a node, where it has such."""
+    if place not in _weight_places(node):
         return None
     decoded = _decoded(program, node.inputs[place])
     grid = found.get(node.inputs[place] if decoded is None else decoded.inputs[0])

@@ -29,6 +29,7 @@ from tensmith.ir.ops.quantization import OnGrid, encodes, integer_range
 from tensmith.ir.ops.recurrence import Recurrent, Stacks
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.shared import normal_axis
+from tensmith.ir.ops.sizes import onnx_dtype
 from tensmith.ir.ops.slicing import full_pads
 
 # A value while a network runs: a tensor where it is floats, an array where it is known beside the weights.
@@ -283,7 +284,8 @@ class _Torch(Operators):
 
     exact = False
 
-    def const(self, value: Any, like: Tensor) -> Tensor:
+    def const(self, value: Any, like: Tensor | None = None) -> Tensor:
+        assert like is not None
         return torch.as_tensor(value, dtype=like.dtype, device=like.device)
 
     def call(self, function: str, *args: Tensor) -> Tensor:
@@ -311,6 +313,14 @@ def _elementwise(node: Node, inputs: Sequence[Any]) -> Tensor:
 def _known(value: Any) -> Array | None:
     learns = isinstance(value, torch.Tensor) and (value.requires_grad or value.numel() > 1)
     return None if value is None or learns else _array(value)
+
+
+@MEANINGS("cast")
+def _cast(node: Node, inputs: Sequence[Any]) -> Tensor:
+    """Floats of any width are what they were; to anything else there are no gradients."""
+    if TensorType(onnx_dtype(node.attrs["to"]), None).floating:
+        return inputs[0]
+    raise ProgramError(f"{node.label} has no gradients here")
 
 
 @MEANINGS("prelu")

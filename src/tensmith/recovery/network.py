@@ -89,7 +89,11 @@ class TorchNetwork:
             return run_node(self.program, node, shapes, _FLOATS)
         meaning = meaning_of(node)
         if meaning is None:
-            raise ProgramError(f"{node.label} has no gradients here")
+            if any(isinstance(value, torch.Tensor) and value.requires_grad for value in inputs):
+                raise ProgramError(f"{node.label} has no gradients here")
+            # Nothing that learns is in it, as in masks, or nobody asks for gradients.
+            arrays = {name: _answer(value) for name, value in zip(node.inputs, inputs) if name}
+            return tuple(map(self._value, run_node(self.program, node, arrays, _FLOATS)))
         try:
             found = meaning(node, inputs)
         except torch.OutOfMemoryError:

@@ -13,7 +13,6 @@ import torch
 from tensmith.data import Subset
 from tensmith.data.dataset import sample_count
 from tensmith.engine.base import Session
-from tensmith.errors import ProgramError
 from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
@@ -96,8 +95,6 @@ class Teacher:
 
     @cached_property
     def _plain_feed(self) -> Feed:
-        if self.samples.part.ragged:
-            raise ProgramError("its samples differ in shape, so that no batch can be made of them")
         recipe = self.recipe
         return Feed(self.samples, self.original.inputs, self.task.preprocess, recipe.batch, recipe.seed)
 

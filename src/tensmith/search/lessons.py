@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,14 +21,18 @@ from tensmith.evaluate.task import Task
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.teacher import Teacher
 from tensmith.recovery.training import Recipe, Training, WeightsLoss
-from tensmith.rewrite.method import independent, without_zeros
+from tensmith.rewrite.lossy.tables import with_tables_opened
+from tensmith.rewrite.method import LOSSY, NUMBERS, independent, without_zeros
 from tensmith.rewrite.rule import Step
 from tensmith.search.objective import LOST_OF_CHANGED, expected_drop
 from tensmith.search.plan import Plan
 from tensmith.search.trial import Trials
 
-# Samples of the search split that choose among the weights of a course.
-_LOOKED_AT = 2000
+# Samples of the search split that choose among the weights of a course: so many, or as many as are answered
+# in this share of its time, but not fewer than the least.
+_LOOKED_AT, _FEWEST, _LOOKING = 2000, 32, 0.025
+# What the checkpoint's fact about them is called.
+_SAMPLES = "recover/samples"
 # What PyTorch and Python raise of networks and samples that are not as they were taken for.
 _UNTRAINABLE = (RuntimeError, IndexError, ValueError, TypeError, StopIteration)
 
@@ -38,6 +44,7 @@ class Lessons:
     trials: Trials
     kept: Path
     _trainings: dict[str, Training] = field(default_factory=dict)
+    _seconds: float = math.inf  # of the course
 
     def course(self, plan: Plan, seconds: float, before: int) -> tuple[Step, bool]:
         """The step that a plan takes by one more course, and whether Ctrl-C ended that before its time.
@@ -47,7 +54,7 @@ class Lessons:
         TensmithError where the plan's program cannot be trained.
         """
         with _costing_a_plan():
-            training = self._training(plan)
+            self._seconds, training = seconds, self._training(plan)
             found = training.stands() if training.courses > before else training.course(seconds)
             return self._teacher.step(found), found.stopped
 
@@ -61,7 +68,7 @@ class Lessons:
             # Steps move codes one by one, which no trellis would follow.
             builder, steps = self.trials.builder, independent(plan.steps)
             left = without_zeros(steps)
-            program, dense = builder.treated(Plan.of(steps, plan.settings)), None
+            program, dense = with_tables_opened(builder.treated(Plan.of(steps, plan.settings))), None
             if left != steps:
                 with suppress(ProgramError):  # what zeros leave may fit where all of it does not
                     dense = builder.allowed.covered(builder.treated(Plan.of(left, plan.settings)))
@@ -83,17 +90,29 @@ class Lessons:
 
     def _lost(self, session: Session) -> WeightsLoss:
         """What a network is expected to lose, by the search split."""
+        checkpoint, task = self.trials.checkpoint, self.trials.race.run.task
+        whole = len(self.trials.standard.view)
+        if not task.staged or whole <= _FEWEST:
+            return self._lost_on(whole, session)
+        if (samples := checkpoint.fact(_SAMPLES)) is None:
+            began = time.monotonic()
+            self._lost_on(_FEWEST, session)
+            affordable = _LOOKING * self._seconds * _FEWEST / max(time.monotonic() - began, 1e-6)
+            samples = int(max(_FEWEST, min(whole, _LOOKED_AT, affordable)))
+            checkpoint.note(_SAMPLES, samples)
+        return self._lost_on(min(int(samples), whole), session)
+
+    def _lost_on(self, samples: int, session: Session) -> WeightsLoss:
+        """What it is expected to lose, by the first so many samples of the search split."""
         standard, task = self.trials.standard, self.trials.race.run.task
-        whole = len(standard.view)
-        samples = min(whole, _LOOKED_AT) if task.staged else whole
-        original = standard.of_original(samples)
-        return weights_loss(task, session, standard.view.take(samples), original)
+        return weights_loss(task, session, standard.view.take(samples), standard.of_original(samples))
 
 
 def _before_rounding(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Steps up to the last lossy one, which is what rounds where anything does."""
-    last = max((place for place, step in enumerate(steps) if step.kind == "lossy"), default=len(steps))
-    return tuple(steps[:last])
+    """Steps up to the first that rounds, or the last lossy one where none does."""
+    lossy = [place for place, step in enumerate(steps) if step.kind == "lossy"]
+    rounding = (place for place in lossy if LOSSY[steps[place].rule].stage >= NUMBERS)
+    return tuple(steps[: next(rounding, lossy[-1] if lossy else len(steps))])
 
 
 @contextmanager

@@ -9,30 +9,18 @@ import numpy as np
 import onnx
 import pytest
 
-from lossy_samples import LENGTH, TOKENS, WIDTH, WORDS, Net, OnTokens
+from lossy_samples import LENGTH, TOKENS, WIDTH, WORDS, Net, OnTokens, language_model
 from tensmith.backend.onnx import to_onnx, write_onnx
 from tensmith.engine.base import ENGINES
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
-from tensmith.formula.poly import Poly
 from tensmith.hardware import INT8_DOT, detect_cpu
 from tensmith.ir import Program, TensorType, interpret
+from tensmith.rewrite.lossy.tables import with_tables_opened
 from tensmith.rewrite.lossy.weights import lookups, weighted_layers
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.rewrite.trail import simplify
-
-
-def language_model(op: str = "matmul") -> Program:
-    """Words to vectors, a layer, every word's score: by a transposed table, or as linear layers have it."""
-    net = Net()
-    net.input = TensorType("i64", (Poly.symbol("batch"), LENGTH))
-    table = net.weights(WORDS, WIDTH)
-    x = net.op("relu", net.op("matmul", net.op("gather", table, "x"), net.weights(WIDTH, WIDTH)))
-    if op == "matmul":
-        return net.program(net.op("matmul", x, net.op("transpose", table, perm=(1, 0))))
-    x = net.op("reshape", x, net.constant([-1, WIDTH], np.int64))
-    return net.program(net.op("gemm", x, table, transB=1))
 
 
 def table_of(program: Program) -> str:
@@ -131,3 +119,14 @@ def test_a_table_of_halves_is_looked_up_in_halves(tmp_path: Path) -> None:
     (answer,) = ENGINES["onnxruntime"].prepare(tmp_path / "small.onnx", 1).run({"x": TOKENS}).values()
     assert answer.dtype == np.float16
     assert np.linalg.norm(answer - scores(program)) < 0.03 * np.linalg.norm(answer.astype(float))
+
+
+@pytest.mark.parametrize(("op", "method", "params"), METHODS)
+def test_rows_of_codes_are_opened_again(op: str, method: str, params: dict[str, Any]) -> None:
+    """For training: the same answers, by rows of numbers."""
+    coded = treated(language_model(op), method, **params)
+    opened = with_tables_opened(coded)
+    np.testing.assert_array_equal(scores(opened), scores(coded))
+    (row,) = (node for node in opened.nodes if node.op == "gather")
+    assert opened.producers[row.inputs[0]].op == "dequantize_linear"
+    assert with_tables_opened(opened) is opened

@@ -139,7 +139,8 @@ class Recurrent(Op):
 
     def fold(self, inputs: Sequence[Any], attrs: Attrs, m: Scalars[Any], arrays: Stacks) -> tuple[Any, ...]:
         """All outputs, of arrays as NumPy and PyTorch have them; ProgramError without x or R."""
-        x, w, r, b, _, *rest = (*inputs, *[None] * (8 - len(inputs)))
+        given: list[Any] = [*inputs, *[None] * (8 - len(inputs))]
+        x, w, r, b, _, *rest = given
         starts = [rest[place - 5] for place in self.first]
         if x is None or r is None:
             raise ProgramError("input 0 or 2 is missing")

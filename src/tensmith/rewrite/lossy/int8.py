@@ -58,7 +58,12 @@ _COMPENSATED: Mapping[str, Any] = {"scales": "mse", "rounding": "compensated"}
 # Codes of a bias, so that 32 bits have room for the sum of products as well.
 _LARGEST_BIAS = 2.0**30
 # A layer's dequantized weights are named after its site.
-WEIGHT_SUFFIX = ".weight"
+_WEIGHT_SUFFIX = ".weight"
+
+
+def is_at(node: Node, site: str) -> bool:
+    """Whether it is the node of a site; quantization may have given it the name of a rectifier behind it."""
+    return site in node.outputs or node.inputs[1:2] == (site + _WEIGHT_SUFFIX,)
 
 
 @lossy("int8", stage=NUMBERS, promise="8-bit weights and activations, scales from calibration data")
@@ -187,7 +192,7 @@ class _Writer:
             # A channel of hardly any weights has a scale in which its bias fits no 32 bits.
             least = np.abs(bias) / (self.grids[layer.node.inputs[0]].scale * _LARGEST_BIAS)
             grid = grid.no_finer_than(least)
-        operand = self.program.unused(layer.site + WEIGHT_SUFFIX)
+        operand = self.program.unused(layer.site + _WEIGHT_SUFFIX)
         base = self.program.unused(f"{operand}.rows") if layer.turned else operand
         weight = self._dequantized(base, grid.codes, grid.scales, grid.axis)
         if grid.axis == 0:

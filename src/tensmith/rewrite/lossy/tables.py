@@ -14,6 +14,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.onnx_schema import ELEMENT_CODES
+from tensmith.ir.part import without_dead
 from tensmith.rewrite.lossy.grid import QuantizedWeights
 from tensmith.rewrite.lossy.weights import LookupTable, WeightedLayer, is_table, layers_at, lookups
 from tensmith.rewrite.rule import EVERYWHERE
@@ -78,3 +79,37 @@ def looked_up_as_codes(program: Program, coded: Mapping[str, tuple[str, str]]) -
     nodes = tuple(new for node in program.nodes for new in replaced.get(node, [node]))
     constants = {**program.constants, last: np.array([-1], np.int64)}
     return replace(program, nodes=nodes, constants=constants)
+
+
+def with_tables_opened(program: Program) -> Program:
+    """The program with rows of numbers gathered in the place of codes and scales, as for `looked_up_as_codes`
+    they were: the same numbers, of a table that can learn."""
+    replaced: dict[Node, list[Node]] = {}
+    for node in program.nodes:
+        if (found := _row_of_codes(program, node)) is not None:
+            codes, scales, places = found
+            opened = program.unused(f"{node.output}.opened")
+            replaced[node] = [
+                make_node("dequantize_linear", (codes, scales), (opened,), {"axis": 0}),
+                make_node("gather", (opened, places), (node.output,), {"axis": 0}),
+            ]
+    nodes = tuple(new for node in program.nodes for new in replaced.get(node, [node]))
+    return without_dead(replace(program, nodes=nodes)) if replaced else program
+
+
+def _row_of_codes(program: Program, node: Node) -> tuple[str, str, str] | None:
+    """(codes, scales, places) of a product that is a row of numbers as `looked_up_as_codes` makes it."""
+    if node.op != "mul":
+        return None
+    wide, column = (program.producers.get(name) for name in node.inputs)
+    if wide is None or column is None or (wide.op, column.op) != ("cast", "unsqueeze"):
+        return None
+    rows, own = (program.producers.get(each.inputs[0]) for each in (wide, column))
+    if rows is None or own is None or not (rows.op == own.op == "gather"):
+        return None
+    (codes, places), (scales, others) = rows.inputs, own.inputs
+    known = program.constants.get(codes), program.constants.get(scales)
+    if places != others or known[0] is None or known[1] is None or rows.attrs["axis"] or own.attrs["axis"]:
+        return None
+    whole = known[0].dtype.kind == "i" and known[0].ndim == 2 and known[1].shape == known[0].shape[:1]
+    return (codes, scales, places) if whole else None
