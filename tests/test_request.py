@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from command_line import images, tiny_model
 from gguf_models import rotary_model, written
 from tensmith import compress
 from tensmith.config import make_config
-from tensmith.errors import DataError, UsageError
+from tensmith.errors import DataError, ModelError, UsageError
 from tensmith.evaluate.task import Task
 from tensmith.request import judged_by, read_request
-from token_models import language_model
+from token_models import language_model, stories
 
 FLOATS = images().transpose(0, 3, 1, 2).astype(np.float32)
 
@@ -55,6 +57,23 @@ def test_nothing_finite_comes_of_data_that_is_not(tmp_path: Path) -> None:
     x[::2, 0, 2, 2] = np.nan
     with pytest.raises(DataError, match=r"--preprocess\. part 'all' .* NaN or infinity in 120 of"):
         task_of(tmp_path, x, np.arange(len(x)) % 4)
+
+
+@pytest.mark.parametrize("least", [-np.inf, np.inf, np.nan])
+def test_only_a_mask_may_hold_minus_infinity(least: float, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(stories())
+    data = f"text:{tmp_path / 't.txt'}?tokenizer=byte"
+    config = make_config(model=str(tmp_path / "m.onnx"), data=data)
+    for op, refused in (("Add", not np.isneginf(least)), ("MatMul", True)):
+        language_model(tmp_path / "m.onnx")
+        model = onnx.load(tmp_path / "m.onnx")
+        model.graph.node[1].output[0] = "sums"
+        model.graph.node.append(helper.make_node(op, ["sums", "mask"], ["logits"]))
+        mask = np.triu(np.full((256, 256), least, np.float32), 1)[0 if op == "Add" else slice(None)]
+        model.graph.initializer.append(numpy_helper.from_array(mask, "mask"))
+        onnx.save(model, tmp_path / "m.onnx")
+        with pytest.raises(ModelError, match="'mask' holds NaN or inf") if refused else nullcontext():
+            assert "mask" in read_request(config, data).program.constants
 
 
 def test_characters_numbered_by_another_text_are_refused(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def with_batch(model: Path, batch: int, sizes: Mapping[str, int] | None = None) 
         raise UsageError("--batch is a whole number from 1")
     specs = _inputs(model)
     check_sizes(specs, sizes or {})
-    program = working(read_model(model), str(model), masks=True)
+    program = working(read_model(model), str(model))
     return fixed(program, sizes_of(specs, random_inputs(specs, batch, sizes=sizes)))
 
 

@@ -18,6 +18,7 @@ from tensmith.frontend.onnx_file import parse_onnx
 from tensmith.frontend.onnx_passes import bound_expansion
 from tensmith.frontend.onnx_valid import check_fields
 from tensmith.ir import Program
+from tensmith.ir.ops.product import Product
 
 
 def check_model(path: Path) -> None:
@@ -33,14 +34,16 @@ def check_model(path: Path) -> None:
         gate.check(file, gate.WEIGHTS)
 
 
-def working(program: Program, name: str, masks: bool = False) -> Program:
+def working(program: Program, name: str) -> Program:
     """The program itself; ModelError if its weights hold NaN or infinity.
 
-    masks: minus infinity may stand in them, as in constants that are added to hide what is not to be seen.
+    Minus infinity may stand in what no layer multiplies by: masks add it to hide what is not to be seen.
     """
+    layers = (node for node in program.nodes if node.kind(Product) is not None)
+    multiplied = {value for node in layers for value in node.inputs}
     for weight, array in program.constants.items():
         wrong = array.dtype.kind == "f" and array.size > 1 and not np.isfinite(array).all()
         let_go(array)
-        if wrong and not (masks and not np.isnan(array).any() and not np.isposinf(array).any()):
+        if wrong and (weight in multiplied or np.isnan(array).any() or np.isposinf(array).any()):
             raise ModelError(f"{name}: weight '{weight}' holds NaN or infinity; export a model that works")
     return program
