@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ from benchmarks.trust import fuzz_importer
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from tensmith.errors import ModelError
-from tensmith.frontend.model_files import model_files
+from tensmith.frontend.checked import check_model
+from tensmith.frontend.model_copy import copied_hashes
+from tensmith.frontend.model_files import file_identity, model_files
 from tensmith.frontend.onnx import read_onnx
 
 FLOAT = TensorProto.FLOAT
@@ -234,6 +237,22 @@ def test_external_data_that_is_wrong(entries: dict[str, str], message: str, tmp_
         read_onnx(folder / "m.onnx")
     with pytest.raises(ModelError, match="give the path of the model instead of its bytes"):
         read_onnx(proto)
+
+
+def test_external_data_whose_place_is_not_clear(tmp_path: Path) -> None:
+    """Of two locations some readers take the first, others the last: what is checked would not be read."""
+    (tmp_path / "w.bin").write_bytes(bytes(12))
+    for key, text in (("location", b"/etc/passwd"), ("comment", b"\xff\xfe is no text")):
+        proto = model()
+        weight = proto.graph.initializer[0]
+        weight.ClearField("raw_data")
+        weight.data_location = TensorProto.EXTERNAL
+        weight.external_data.add(key="location", value="w.bin")
+        weight.external_data.add(key=key, value="?" * len(text))
+        (tmp_path / "m.onnx").write_bytes(proto.SerializeToString().replace(b"?" * len(text), text))
+        for read in (read_onnx, check_model, file_identity, partial(copied_hashes, name="m")):
+            with pytest.raises(ModelError, match="'w' has external-data entries that are no text, or two of"):
+                read(tmp_path / "m.onnx")
 
 
 def test_weights_in_a_cache_of_links(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tensmith.data.gguf import is_gguf
 from tensmith.errors import ModelError
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.frontend.onnx_file import parse_onnx
-from tensmith.frontend.onnx_tensor import lies_beside
+from tensmith.frontend.onnx_tensor import external_entries, lies_beside
 
 
 def model_files(path: Path) -> list[Path]:
@@ -82,11 +82,11 @@ def _parts(found: Iterable[onnx.SparseTensorProto]) -> Iterator[onnx.TensorProto
 
 
 def external_files(path: Path, model: onnx.ModelProto) -> set[Path]:
-    """The external data files that the model at `path` names; ModelError if one lies elsewhere."""
+    """The external data files that the model at `path` names; ModelError for a place elsewhere, or two."""
     files = set()
     for tensor in model_tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+            location = external_entries(tensor, f"{path}: tensor '{tensor.name}'").get("location", "")
             if not lies_beside(path, location):
                 raise ModelError(f"{path} keeps '{tensor.name}' outside its folder, in {location}; refused")
             files.add(path.parent / location)

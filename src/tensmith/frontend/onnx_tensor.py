@@ -68,8 +68,20 @@ def external_bytes(tensor: TensorProto) -> int:
     name = ELEMENT_TYPES.get(tensor.data_type)
     if name is not None:
         return _stored_bytes(name, math.prod(tensor.dims))
-    said = next((entry.value for entry in tensor.external_data if entry.key == "length"), "")
+    said = external_entries(tensor, f"tensor '{tensor.name}'").get("length", "")
     return int(said) if said.isdecimal() else 0
+
+
+def external_entries(tensor: TensorProto, where: str) -> dict[str, str]:
+    """What an external tensor says of its place; ModelError where that is no text, or one thing said twice:
+    engines differ in which of two they take."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    texts = all(isinstance(word, str) for entry in entries.items() for word in entry)
+    if not texts or len(entries) < len(tensor.external_data):
+        raise ModelError(
+            f"{where} has external-data entries that are no text, or two of one name; export the model again"
+        )
+    return entries
 
 
 def _decode(raw: Array, name: str, shape: tuple[int, ...], count: int) -> Array:
@@ -151,7 +163,7 @@ class ExternalFiles:
 
     def read(self, tensor: TensorProto, expected: int, where: str) -> Array:
         """The bytes of an external tensor as a view of the mapped file."""
-        entries = {entry.key: entry.value for entry in tensor.external_data}
+        entries = external_entries(tensor, where)
         location = entries.get("location", "")
         mapped, size = self._open(location, where)
         try:
