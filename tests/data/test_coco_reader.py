@@ -93,6 +93,15 @@ def test_images_in_tar_files_and_annotations_beside_them(tmp_path: Path) -> None
     assert len(open_dataset(f"coco:{tmp_path / 'beside'}").part("validation")) == 2
 
 
+def test_loose_images_beside_a_tar_file(tmp_path: Path) -> None:
+    write(tmp_path, "_annotations.coco.json")
+    for file in (tmp_path / "val2017").iterdir():
+        file.rename(tmp_path / file.name)
+    (tmp_path / "val2017").rmdir()
+    tarfile.open(tmp_path / "backup.tar", "w").close()
+    assert len(open_dataset(f"coco:{tmp_path}?size=8").part("all")) == 2
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

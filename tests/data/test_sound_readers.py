@@ -54,6 +54,14 @@ def test_fsdd_names_give_label_and_part(tmp_path: Path) -> None:
     }
 
 
+def test_a_tar_file_beside_loose_sounds_is_not_read(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "old.tar", "w") as archive:
+        archive.addfile(tarfile.TarInfo("3_ann_7.wav"))
+    for name in ("0_ann_5.wav", "1_ann_5.wav"):
+        (tmp_path / name).write_bytes(wav())
+    assert open_dataset(f"wav:{tmp_path}").class_names == ("0", "1")
+
+
 def test_other_names_are_labelled_by_folder(tmp_path: Path) -> None:
     for name in ("train/yes/a.wav", "train/no/b.wav", "test/no/c.wav"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

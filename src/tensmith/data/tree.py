@@ -129,16 +129,18 @@ def _class_folders(where: Path, names: Iterable[str]) -> dict[str, tuple[str, Pu
     return found or alone
 
 
-def open_tree(path: Path) -> FileTree:
-    """Opens a folder or a tar file; a folder of one tar file and no subfolder stands for that file."""
+def open_tree(path: Path, *loose: str) -> FileTree:
+    """Opens a folder or a tar file; a folder of one tar file stands for that file where it has no subfolder,
+    and no file that ends in one of `loose`, as samples do that may lie in the folder itself."""
     if path.is_file():
         return _tar(path)
     if not path.is_dir():
         raise DataError(f"no such folder or tar file: {path}; check the path given after the dataset's kind")
-    tars = sorted(child for child in path.iterdir() if child.name.lower().endswith(TAR_SUFFIXES))
-    if len(tars) == 1 and not any(child.is_dir() for child in path.iterdir()):
-        return _tar(tars[0])
-    return _folder(path)
+    folder = open_folder(path)
+    tars = folder.having(*TAR_SUFFIXES)
+    if len(tars) == 1 and not folder.folders and not folder.having(*loose):
+        return _tar(path / tars[0])
+    return folder
 
 
 def _visible(name: str) -> bool:
@@ -151,7 +153,8 @@ def _unread(error: OSError) -> None:
     raise DataError(f"cannot read the folder {error.filename}: {error.strerror}; {advice}") from error
 
 
-def _folder(root: Path) -> FileTree:
+def open_folder(root: Path) -> FileTree:
+    """Opens a folder as what it is; tar files in it are files."""
     names: list[str] = []
     within: set[str] = set()
     seen: set[str] = set()

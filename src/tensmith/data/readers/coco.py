@@ -17,7 +17,7 @@ from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, LazyParts, b
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
 from tensmith.data.readers.imagefolder import PIXEL_LIMIT, SIZE_LIMIT, SUFFIXES, decoded_image
-from tensmith.data.tree import TAR_SUFFIXES, FileTree, expanded, open_tree
+from tensmith.data.tree import TAR_SUFFIXES, FileTree, expanded, open_folder, open_tree
 from tensmith.errors import DataError
 
 # The colour of what a letterboxed image does not fill, as YOLO's trainers have it.
@@ -100,7 +100,7 @@ def _letters(word: str) -> str:
 
 
 def _trees(root: Path) -> Iterator[FileTree]:
-    yield open_tree(root)
+    yield open_folder(root)
     for child in sorted(root.iterdir()):
         if child.is_file() and child.name.lower().endswith(TAR_SUFFIXES):
             yield open_tree(child)

@@ -25,7 +25,7 @@ def open_librispeech(path: str, /) -> Dataset:
     Parts come from subset folders (train-clean-100, dev-clean, test-other, ...), when there are any. Needs
     the extra tensmith[audio].
     """
-    tree = open_tree(expanded(path))
+    tree = open_tree(expanded(path), ".flac")
     transcripts = _transcripts(tree)
     parts: dict[str, list[str]] = {}
     for name in tree.having(".flac"):

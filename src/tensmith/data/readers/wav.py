@@ -35,7 +35,7 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
     beside the folders may say which sounds are of other parts than train. `?length=8000` cuts or pads with
     silence to so many samples.
     """
-    tree = open_tree(expanded(path))
+    tree = open_tree(expanded(path), ".wav")
     sounds = [name for name in tree.having(".wav") if not _set_aside(name)]
     if not sounds:
         raise DataError(f"no .wav files in {tree.root}; expected LABEL_SPEAKER_INDEX.wav or CLASS/FILE.wav")
