@@ -192,6 +192,13 @@ def test_links_to_no_file_of_a_tar_file_are_refused(
         open_dataset(linked(tmp_path / "a.tar", links))
 
 
+def test_files_stored_without_their_zeros_are_refused(tmp_path: Path) -> None:
+    links = {".kept/sparse.png": (tarfile.GNUTYPE_SPARSE, "")}
+    assert shown(open_dataset(linked(tmp_path / "a.tar", links))) == {"all": [(0, [0, 255, 0])]}
+    with pytest.raises(DataError, match=r"a\.tar:bee/2\.png is stored without its zeros; .* tar -S"):
+        open_dataset(linked(tmp_path / "a.tar", {"bee/2.png": (tarfile.GNUTYPE_SPARSE, "")}))
+
+
 def test_an_order_file_numbers_the_classes(tmp_path: Path) -> None:
     tar(tmp_path / "a.tar")
     (tmp_path / "synsets.txt").write_text("zebra, a striped horse\ncow\nant small\n".replace(",", " "))

@@ -194,6 +194,8 @@ def _tar(path: Path) -> FileTree:
                 name = PurePosixPath(member.name).as_posix()
                 if member.isreg() and not member.issparse():
                     entries[name] = (member.offset_data, member.size)
+                elif member.issparse() and _visible(name):
+                    raise DataError(f"{path}:{name} is stored without its zeros; pack it without tar -S")
                 elif member.islnk():
                     target = posixpath.normpath(member.linkname)
                     if target != name or name not in entries:  # a file packed twice is a link to itself
