@@ -135,6 +135,23 @@ def test_damaged_npz_files_are_refused(tmp_path: Path) -> None:
         open_dataset(f"npz:{tmp_path / 'missing.npz'}")
 
 
+@pytest.mark.parametrize(
+    ("part", "damaged"),
+    [
+        (b"(3, 400)", b"(3, 400 "),  # TokenError
+        (b"'descr': '<f8'", b"[1, 2]: '<f8' "),  # TypeError
+        (b"'<f8'", b"()   "),  # IndexError
+    ],
+)
+def test_headers_that_are_none_are_refused(part: bytes, damaged: bytes, tmp_path: Path) -> None:
+    """Of so large an array the checksum is not known yet where its header ends."""
+    path = tmp_path / "d.npz"
+    np.savez(path, x=np.ones((3, 400)))
+    path.write_bytes(path.read_bytes().replace(part, damaged))
+    with pytest.raises(DataError, match=r"d\.npz is not a readable \.npz .*x\.npy has no header"):
+        open_dataset(f"npz:{path}")
+
+
 SOURCE = """
 import numpy as np
 from tensmith.data import as_dataset

@@ -139,7 +139,10 @@ class _Archive:
                 raise DataError(
                     f"{self.name}:{info.filename} is of .npy version {version}; save arrays with plain dtypes"
                 )
-            return _Header(*read_header(stream), stream.tell())
+            try:
+                return _Header(*read_header(stream), stream.tell())
+            except Exception as error:  # NumPy reads it as Python, which may be anything
+                raise ValueError(f"{info.filename} has no header that NumPy reads") from error
 
     def array(self, info: zipfile.ZipInfo) -> Array:
         """One array, mapped: from the file where it is stored plain, else from a temporary one."""
