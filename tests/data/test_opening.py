@@ -97,6 +97,18 @@ def test_a_dataset_is_named_as_from_any_folder(tmp_path: Path, monkeypatch: pyte
     assert absolute("text:none.txt") == "text:none.txt"
 
 
+@pytest.mark.parametrize("kind", sorted(KINDS - {"python"}))
+def test_a_tilde_of_nobody_is_a_name(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="~nobody-of-here"):
+        open_dataset(f"{kind}:~nobody-of-here/x")
+    if kind == "text":
+        (tmp_path / "~notes.txt").write_text("some text")
+        with pytest.raises(DataError, match=r"~notes\.json"):
+            open_dataset("text:~notes.txt?tokenizer=~notes.json")
+        assert absolute("text:~notes.txt") == f"text:{tmp_path}/~notes.txt"
+
+
 def test_a_path_with_a_question_mark_is_a_path(tmp_path: Path) -> None:
     np.savez(tmp_path / "what?.npz", x=np.zeros((2, 2)))
     spec = f"npz:{tmp_path / 'what?.npz'}"

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from tensmith.data.dataset import Dataset
 from tensmith.data.tokenizers import NAMED
 from tensmith.errors import DataError, UsageError
+from tensmith.files import at_home
 from tensmith.registry import Registry
 
 
@@ -89,7 +90,7 @@ def open_dataset(spec: str, **options: Any) -> Dataset:
 
 def _parted(rest: str) -> tuple[str, dict[str, Any]]:
     """The path, and the options as they are written."""
-    if Path(rest).expanduser().exists():
+    if at_home(rest).exists():
         return rest, {}
     path, _, query = rest.partition("?")
     words = (word.partition("=") for word in query.split("&"))
@@ -99,7 +100,7 @@ def _parted(rest: str) -> tuple[str, dict[str, Any]]:
 def demand_there(spec: str) -> None:
     """Raises what `open_dataset` raises where nothing is at the path: sooner than all else is made ready."""
     kind, _, rest = spec.partition(":")
-    if not rest or (kind in READERS and kind != _CODE and not Path(rest.partition("?")[0]).exists()):
+    if not rest or (kind in READERS and kind != _CODE and not at_home(rest.partition("?")[0]).exists()):
         open_dataset(spec)
 
 
@@ -107,7 +108,7 @@ def _unnamed(spec: str, kind: str) -> str:
     """What is wrong with words that name no kind, or no path."""
     if kind in READERS:
         return f"'{spec}' lacks a path; name the data as {READERS[kind].example}"
-    path = Path(spec).expanduser()
+    path = at_home(spec)
     likely = _likely_kind(path) if spec and path.exists() else None
     meant = f"; did you mean {likely}:{spec}?" if likely else f"; kinds: {', '.join(READERS)}"
     return f"name a dataset as KIND:PATH, not '{spec}'{meant}"
@@ -129,10 +130,10 @@ def absolute(spec: str) -> str:
     """The same dataset, named as from any folder of this machine."""
     kind, _, rest = spec.partition(":")
     path, options = _parted(rest)
-    if not (place := Path(path).expanduser()).exists():
+    if not (place := at_home(path)).exists():
         return spec
     wanted = options.get("tokenizer", "auto")
-    if wanted not in NAMED and (file := Path(wanted).expanduser()).exists():
+    if wanted not in NAMED and (file := at_home(wanted)).exists():
         options["tokenizer"] = file.absolute()
     query = "&".join(f"{name}={value}" for name, value in options.items())
     return f"{kind}:{place.absolute()}{query and f'?{query}'}"

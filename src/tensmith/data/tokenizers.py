@@ -18,6 +18,7 @@ from tensmith.data.gguf import is_gguf
 from tensmith.data.parts import ItemPart
 from tensmith.data.storage import open_random
 from tensmith.errors import DataError, UsageError, needing
+from tensmith.files import at_home
 
 
 class Tokenizer(Protocol):
@@ -320,7 +321,7 @@ def find_tokenizer(wanted: str | Tokenizer, beside: Path, texts: Iterable[str]) 
     if wanted == "char":
         return CharTokenizer(texts)
     if wanted != "auto":
-        return _tokenizer_in(Path(wanted).expanduser())
+        return _tokenizer_in(at_home(wanted))
     found = sorted((*beside.glob("tok*.bin"), *beside.glob("tokenizer.json")))
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
@@ -330,7 +331,7 @@ def find_tokenizer(wanted: str | Tokenizer, beside: Path, texts: Iterable[str]) 
 
 def speller(wanted: str) -> Speller:
     """The tokenizer that --tokenizer names: byte, or the path of a tokenizer.json, llama2.c or .gguf file."""
-    return ByteTokenizer() if wanted == "byte" else _tokenizer_in(Path(wanted).expanduser())
+    return ByteTokenizer() if wanted == "byte" else _tokenizer_in(at_home(wanted))
 
 
 def _tokenizer_in(path: Path) -> Speller:

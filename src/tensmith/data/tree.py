@@ -65,11 +65,6 @@ def decoded(data: bytes, where: str) -> str:
         raise DataError(f"{where} is not UTF-8 at byte {error.start}; convert it with iconv") from error
 
 
-def expanded(path: str) -> Path:
-    """A path as users write it, with ~ for their home."""
-    return Path(path).expanduser()
-
-
 def by_folder(where: Path, names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """(part, class) of the files that lie in a folder of their class, as torchvision has it: the first one
     below the first folder that is named like a part, or where no class lies in such, below folders in which

@@ -9,8 +9,9 @@ import numpy as np
 from tensmith.data.dataset import Dataset, DatasetPart
 from tensmith.data.opening import reader
 from tensmith.data.tokenizers import Tokenizer, find_tokenizer, text_part
-from tensmith.data.tree import FileTree, expanded, open_tree
+from tensmith.data.tree import FileTree, open_tree
 from tensmith.errors import DataError
+from tensmith.files import at_home
 
 CLASS_NAMES = ("neg", "pos")
 _REVIEW = re.compile(r"(?:.*/)?(?P<part>train|test)/(?P<label>neg|pos)/[^/]*\.txt")
@@ -25,7 +26,7 @@ def open_aclimdb(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_lengt
     encoders input_ids, attention_mask and token_type_ids of `max_length` tokens. Unlabelled reviews (unsup/)
     are left out.
     """
-    tree = open_tree(expanded(path))
+    tree = open_tree(at_home(path))
     found: dict[str, list[tuple[str, int]]] = {}
     for name in tree.names:
         if match := _REVIEW.fullmatch(name):

@@ -18,6 +18,7 @@ from tensmith.data.parts import ArrayPart, checked_labels
 from tensmith.data.storage import COMPRESSED_SUFFIXES, RandomFile, open_random, spilled
 from tensmith.data.unpickle import load_arrays
 from tensmith.errors import DataError
+from tensmith.files import at_home
 
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SHAPE = (3, 32, 32)
@@ -36,7 +37,7 @@ def open_cifar10(path: str, /) -> Dataset:
     DIR holds data_batch_1.bin ... and test_batch.bin (binary version) or the same names without .bin (python
     version), each as it is or as .xz or .gz. One such file works too.
     """
-    root = Path(path).expanduser()
+    root = at_home(path)
     files = _batch_files(root)
     openers = {part: partial(_open_part, paths) for part, paths in files.items() if paths}
     if not openers:

@@ -17,8 +17,9 @@ from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, LazyParts, b
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
 from tensmith.data.readers.imagefolder import PIXEL_LIMIT, SIZE_LIMIT, SUFFIXES, decoded_image
-from tensmith.data.tree import TAR_SUFFIXES, FileTree, expanded, open_folder, open_tree
+from tensmith.data.tree import TAR_SUFFIXES, FileTree, open_folder, open_tree
 from tensmith.errors import DataError
+from tensmith.files import at_home
 
 # The colour of what a letterboxed image does not fill, as YOLO's trainers have it.
 _GREY = 114
@@ -47,7 +48,7 @@ def open_coco(path: str, /, *, size: int = 0, letterbox: int = 0) -> Dataset:
             raise DataError(f"{name}={value} is out of range; choose at most {SIZE_LIMIT} pixels a side")
     if size and letterbox:
         raise DataError("images are scaled by ?size or by ?letterbox, not by both")
-    root = expanded(path)
+    root = at_home(path)
     files = by_part(_annotation_files(root), partial(_part_of, root=root), str(root))
     if not files:
         raise DataError(

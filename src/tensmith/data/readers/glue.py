@@ -14,6 +14,7 @@ from tensmith.data.storage import RandomFile, open_random
 from tensmith.data.tokenizers import Tokenizer, find_tokenizer, text_part
 from tensmith.data.tree import decoded
 from tensmith.errors import DataError
+from tensmith.files import at_home
 
 LINE_LIMIT = 1 << 20
 _ROWS_A_BROKEN_ONE = 1000
@@ -41,7 +42,7 @@ def open_glue(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
     file; in Python any object that encodes. A tokenizer.json (extra tensmith[text]) gives encoders input_ids,
     attention_mask and token_type_ids of `max_length` tokens, two sentences as a pair.
     """
-    root = Path(path).expanduser()
+    root = at_home(path)
     files = {root.stem: root} if root.is_file() else {file.stem: file for file in sorted(root.glob("*.tsv"))}
     tables = {name: _Table(file) for name, file in files.items()}
     labelled: dict[str, _Table] = {}

@@ -15,8 +15,9 @@ from tensmith import gate
 from tensmith.data.dataset import Array, Dataset, DatasetPart
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import FileTree, by_folder, demand_classes, expanded, left_out, open_tree
+from tensmith.data.tree import FileTree, by_folder, demand_classes, left_out, open_tree
 from tensmith.errors import DataError
+from tensmith.files import at_home
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -41,7 +42,7 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
         raise DataError(
             f"images of {size} pixels a side are out of range; choose a size of at most {SIZE_LIMIT}"
         )
-    tree = open_tree(expanded(path))
+    tree = open_tree(at_home(path))
     images = tree.having(*SUFFIXES)
     if not images:
         raise DataError(f"no .jpg or .png images in {tree.root}; expected [val/]CLASS/IMAGE.jpg")

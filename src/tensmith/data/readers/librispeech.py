@@ -11,8 +11,9 @@ import numpy as np
 from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, part_name
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import FileTree, expanded, open_tree
+from tensmith.data.tree import FileTree, open_tree
 from tensmith.errors import DataError, needing
+from tensmith.files import at_home
 
 RATE = 16_000
 FRAME_LIMIT = RATE * 60 * 10  # ten minutes; the longest utterance of the corpus is 35 seconds
@@ -25,7 +26,7 @@ def open_librispeech(path: str, /) -> Dataset:
     Parts come from subset folders (train-clean-100, dev-clean, test-other, ...), when there are any. Needs
     the extra tensmith[audio].
     """
-    tree = open_tree(expanded(path), ".flac")
+    tree = open_tree(at_home(path), ".flac")
     transcripts = _transcripts(tree)
     parts: dict[str, list[str]] = {}
     for name in tree.having(".flac"):

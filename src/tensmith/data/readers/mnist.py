@@ -15,6 +15,7 @@ from tensmith.data.opening import reader
 from tensmith.data.parts import ArrayPart, checked_labels
 from tensmith.data.storage import open_random
 from tensmith.errors import DataError
+from tensmith.files import at_home
 
 CLASSES = 10
 _IMAGES = re.compile(r"(?P<part>train|t10k|test)-images[-.]idx3-ubyte(\.gz|\.xz)?")
@@ -27,7 +28,7 @@ def open_idx(path: str, /) -> Dataset:
     DIR holds train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
     t10k-labels-idx1-ubyte (either pair suffices), each as it is or as .gz or .xz.
     """
-    root = Path(path).expanduser()
+    root = at_home(path)
     names = sorted(child.name for child in root.iterdir()) if root.is_dir() else []
     openers: dict[str, Callable[[], DatasetPart]] = {}
     for name in names:

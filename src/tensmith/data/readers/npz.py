@@ -13,7 +13,6 @@ import zipfile
 import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset, 
 from tensmith.data.opening import reader
 from tensmith.data.storage import PIECE, spilled
 from tensmith.errors import DataError
+from tensmith.files import at_home
 
 MEMBER_LIMIT = 8 << 30
 _NUMBERS = "iufb"
@@ -45,7 +45,7 @@ def open_npz(path: str, /) -> Dataset:
     but for images [n,c,h,w] or [n,h,w,c] of pixels: none below 0, and no fractions of 1.
     Integer labels [n] make it a classification. Uncompressed archives (numpy.savez) are mapped, not loaded.
     """
-    file = Path(path).expanduser()
+    file = at_home(path)
     try:
         with gate.open_file(file, gate.DATA) as raw, zipfile.ZipFile(raw) as zipped:
             archive = _Archive(str(file), raw, zipped)

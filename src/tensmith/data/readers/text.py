@@ -17,6 +17,7 @@ from tensmith.data.storage import RandomFile, open_random
 from tensmith.data.tokenizers import ByteTokenizer, CharTokenizer, Tokenizer, find_tokenizer
 from tensmith.data.tree import decoded
 from tensmith.errors import DataError, UsageError
+from tensmith.files import at_home
 
 SEPARATOR = b"<|endoftext|>"
 STORY_LIMIT = 16 << 20
@@ -37,7 +38,7 @@ def open_text(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
     """
     if max_length < SHORTEST:
         raise UsageError(f"max_length is at least {SHORTEST}, not {max_length}")
-    root = Path(path).expanduser()
+    root = at_home(path)
     files = [root] if root.is_file() else sorted(root.glob("*.txt"))
     named = {_part_of(file): file for file in files}
     if not files or (len(files) > 1 and (len(named) < len(files) or ALL in named)):

@@ -15,8 +15,9 @@ import numpy as np
 from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset, DatasetPart
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import FileTree, by_folder, demand_classes, expanded, left_out, open_tree
+from tensmith.data.tree import FileTree, by_folder, demand_classes, left_out, open_tree
 from tensmith.errors import DataError
+from tensmith.files import at_home
 
 FSDD_TEST = range(5)
 # Of Speech Commands: the part that the sounds belong to which a file beside their folders lists.
@@ -35,7 +36,7 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
     beside the folders may say which sounds are of other parts than train. `?length=8000` cuts or pads with
     silence to so many samples.
     """
-    tree = open_tree(expanded(path), ".wav")
+    tree = open_tree(at_home(path), ".wav")
     sounds = [name for name in tree.having(".wav") if not _set_aside(name)]
     if not sounds:
         raise DataError(f"no .wav files in {tree.root}; expected LABEL_SPEAKER_INDEX.wav or CLASS/FILE.wav")
