@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tensmith.data import TokenizerFile, open_dataset
-from tensmith.errors import DataError
+from tensmith.errors import DataError, UsageError
 from tensmith.preview import preview
 
 tokenizers = pytest.importorskip("tokenizers", reason="the package tokenizers is not installed")
@@ -55,6 +55,14 @@ def test_a_long_one_keeps_the_token_that_ends_it(folder: Path) -> None:
     part = open_dataset(f"sst2:{folder}?max_length=4").part("train")
     inputs = part.inputs([2, 3])
     assert inputs["input_ids"][:, -1].tolist() == [8, 8] and inputs["attention_mask"].all()
+
+
+def test_a_length_that_holds_no_word_is_refused(folder: Path) -> None:
+    """The package cuts nothing where its own three tokens of a pair do not fit."""
+    assert open_dataset(f"sst2:{folder}?max_length=4").part("train").inputs([0])["input_ids"].shape == (1, 4)
+    for tokenizer, length, least in (("auto", 3, 4), ("byte", 0, 1)):
+        with pytest.raises(UsageError, match=f"max_length is at least {least}, not {length}"):
+            open_dataset(f"sst2:{folder}?max_length={length}&tokenizer={tokenizer}")
 
 
 def test_two_sentences_are_a_pair(folder: Path) -> None:

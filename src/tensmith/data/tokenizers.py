@@ -212,7 +212,8 @@ def of_package(what: str, todo: str = "") -> Iterator[None]:
 class TokenizerFile:
     """The tokenizer.json of an encoder such as BERT, by the package `tokenizers`.
 
-    It says itself how text is normalized and split, and which tokens begin and end it.
+    It says itself how text is normalized and split, and which tokens begin and end it: around two texts so
+    many as are `added`.
     """
 
     # What a token in no use for the model is called, in the order of looking.
@@ -231,6 +232,7 @@ class TokenizerFile:
         self.vocabulary = int(self._encoder.get_vocab_size())
         known = map(self._encoder.token_to_id, self.ENDS)
         self.ends = frozenset(number for number in known if number is not None)
+        self.added = int(self._encoder.num_special_tokens_to_add(True))
         self._path = path
 
     def encode(self, text: str) -> list[int]:
@@ -352,8 +354,11 @@ def text_part(
     """Samples of one text or two each, with labels [n].
 
     By a tokenizer.json they are an encoder's inputs of `max_length` tokens; else int64 [length], at most
-    `max_length` tokens of the text, two joined by a tab.
+    `max_length` tokens of the text, two joined by a tab. UsageError where that leaves none of the text.
     """
+    added = tokenizer.added if isinstance(tokenizer, TokenizerFile) else 0
+    if max_length <= added:
+        raise UsageError(f"max_length is at least {added + 1}, not {max_length}")
     if isinstance(tokenizer, TokenizerFile):
         encoded = tokenizer.inputs(max_length)
         count = len(labels)
