@@ -25,7 +25,7 @@ from tensmith.evaluate.energy import (
     rapl_counter,
 )
 from tensmith.evaluate.memory import measure_memory
-from tensmith.evaluate.size import file_bytes, weight_bytes
+from tensmith.evaluate.size import file_bytes, native_bytes, weight_bytes
 from tensmith.hardware import load_target
 
 
@@ -48,6 +48,14 @@ def test_sizes_with_and_without_external_data(tmp_path: Path) -> None:
     (tmp_path / "outside.data").unlink()
     with pytest.raises(ModelError, match=r"outside\.data"):
         file_bytes(outside)
+
+
+def test_a_compiled_model_has_all_files_of_its_model(tmp_path: Path) -> None:
+    model = onnx.load(save_linear(tmp_path / "m.onnx", "n", np.zeros((64, 64), np.float32)))
+    onnx.save(model, tmp_path / "mixed.onnx", save_as_external_data=True, location="mixed.onnx.data")
+    (tmp_path / "libmixed.so").write_bytes(bytes(100))
+    expected = 100 + (tmp_path / "mixed.onnx").stat().st_size + 64 * 64 * 4
+    assert native_bytes("mixed", tmp_path).value == expected
 
 
 def test_constants_and_less_than_bytes_count(tmp_path: Path) -> None:

@@ -28,8 +28,10 @@ def weight_bytes(path: Path) -> Metric:
 
 
 def native_bytes(engine: str, folder: Path) -> Metric:
-    """What a device needs to run what an engine compiled; ModelError if a file is missing."""
-    return exact(sum(size_of(folder / name) for name in compiling(engine).needs), "bytes")
+    """What a device needs to run what an engine compiled, a model with the files it names; ModelError if a
+    file is missing."""
+    files = [folder / name for name in compiling(engine).needs]
+    return exact(sum((model_bytes if file.suffix == ".onnx" else size_of)(file) for file in files), "bytes")
 
 
 def _tensor_bytes(tensor: onnx.TensorProto) -> int:
