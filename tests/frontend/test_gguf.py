@@ -363,6 +363,8 @@ def test_merges_are_those_of_byte_level_bpe() -> None:
     assert words.ends == frozenset()
     began = entries | {"tokenizer.ggml.add_bos_token": entry(True), "tokenizer.ggml.bos_token_id": entry(261)}
     assert tokenizer_of_gguf(open_gguf(gguf_bytes(began, {}))).start("hello") == [261, tokens.index("hello")]
+    composed = tokenizer_of_gguf(open_gguf(gguf_bytes(entries | {"tokenizer.ggml.pre": entry("qwen2")}, {})))
+    assert words.encode("e\u0301") != words.encode("\u00e9") == composed.encode("e\u0301")
     for wrong, said in (
         ({"tokenizer.ggml.pre": entry("other")}, "as 'other' does"),
         ({"tokenizer.ggml.merges": entry(["h zz"])}, "none of its tokens"),

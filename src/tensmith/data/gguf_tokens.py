@@ -32,17 +32,19 @@ _WORDS = (
 @dataclass(frozen=True)
 class _Family:
     """How texts are cut into words, None for GPT-2's own way; whether they begin with a token, unless the
-    file says so itself; whether a word that is a token is taken without merging."""
+    file says so itself; whether a word that is a token is taken without merging; whether characters are
+    composed first (Unicode's form C)."""
 
     words: str | None = None
     begins: bool = False
     whole: bool = False
+    composed: bool = False
 
 
 _LLAMA3 = _Family(_WORDS % "{1,3}", begins=True, whole=True)
 _FAMILIES = {
-    "gpt-2": _Family(), "qwen2": _Family(_WORDS % ""), "llama-bpe": _LLAMA3, "llama3": _LLAMA3,
-    "llama-v3": _LLAMA3,
+    "gpt-2": _Family(), "qwen2": _Family(_WORDS % "", composed=True), "llama-bpe": _LLAMA3,
+    "llama3": _LLAMA3, "llama-v3": _LLAMA3,
 }  # fmt: skip
 
 
@@ -131,7 +133,7 @@ class _GgufBpe:
 
     def __init__(self, file: GgufFile) -> None:
         with needing("the tokenizer of a .gguf file", "text"):
-            from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+            from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
         name = file.text(f"{_KEYS}pre", "")
         family = _FAMILIES.get(name)
         if family is None:
@@ -143,6 +145,8 @@ class _GgufBpe:
         vocabulary = {text: number for number, text in enumerate(texts)}
         with of_package(f"{file.label} holds merges that are none of its tokens", _TODO):
             encoder: Any = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=family.whole))
+        if family.composed:
+            encoder.normalizer = normalizers.NFC()
         if family.words is None:
             encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         else:
