@@ -88,6 +88,16 @@ def test_winners_that_may_be_noise_are_no_evidence() -> None:
     assert doubted[13].answer == "not enough data"
 
 
+def test_a_mix_of_algorithms_is_none() -> None:
+    """It is as fast as the fastest of them, and takes no first place from it."""
+    for system, answer in (("untuned", "holds"), ("tuned", "does not hold")):
+        alone = [r for r in results() if r.cell.system == system]
+        mixed = [replace(r, cell=replace(r.cell, algorithm="any")) for r in alone
+                 if r.cell.algorithm == "gemm"]  # fmt: skip
+        found, beside = (observations(some)[12] for some in (alone, [*alone, *mixed]))
+        assert found.answer == answer and beside == found
+
+
 def on_two_processors(gain: float, noise: float, share: float) -> list[CellResult]:
     """What is pruned gains more on the second one; its latencies are noise, of intervals so wide."""
     random, found = np.random.default_rng(0), []

@@ -214,12 +214,12 @@ def _surely_faster(one: CellResult, other: CellResult) -> bool:
 
 
 def _chosen_among(results: Sequence[CellResult]) -> list[CellResult]:
-    """Those by an algorithm that another one is beside."""
+    """Those by an algorithm that another one is beside, and not by a mix of them."""
     known: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for result in results:
         if result.cell.algorithm != ANY:
             known[beside(result.cell, algorithm="")].add(result.cell.algorithm)
-    return [result for result in results if len(known[beside(result.cell, algorithm="")]) > 1]
+    return [r for r in results if r.cell.algorithm != ANY and len(known[beside(r.cell, algorithm="")]) > 1]
 
 
 @_claim("Weight pruning reaches less than half of its expected speed-up")
