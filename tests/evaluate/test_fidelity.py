@@ -71,9 +71,30 @@ def test_the_interval_is_wider_where_samples_differ() -> None:
 def test_answers_that_are_no_numbers_are_all_wrong() -> None:
     truth = np.ones((4, 1, 2), np.float32)
     broken = truth.copy()
-    broken[1, 0, 0] = np.nan
+    broken[1, 0, 0] = np.inf
     assert Outputs(broken).drop(Outputs(truth)).value == 100
     assert Outputs(truth).drop(Outputs(broken)).value == 0  # where the original says nothing, nothing is lost
+
+
+class Finding(Session):
+    """As many boxes as it finds, after the first of which one is no number."""
+
+    inputs = (TensorSpec("x", "float32", (1, 3)),)
+    outputs = (TensorSpec("boxes", "float32", ("boxes", 4)),)
+
+    def __init__(self, boxes: int) -> None:
+        self._boxes = np.ones((boxes, 4), np.float32)
+        self._boxes[1:2] = np.nan
+
+    def run(self, inputs):
+        return {"boxes": self._boxes}
+
+
+@pytest.mark.parametrize(("boxes", "lost"), [(12, 0), (11, 100), (15, 100)])
+def test_elements_that_the_original_does_not_have_are_wrong(boxes: int, lost: float) -> None:
+    original, found = (all_outputs(Finding(count), View(X)) for count in (12, boxes))
+    drop = found.drop(original)
+    assert (drop.value, drop.low, drop.high) == (lost, lost, lost)
 
 
 def test_nothing_but_zeros_is_matched_by_zeros_alone() -> None:

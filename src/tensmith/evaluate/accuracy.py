@@ -170,13 +170,14 @@ def all_outputs(session: Session, view: Samples, *, preprocess: Preprocess | Non
 
 
 def _kept(output: Array, name: str, count: int) -> Array:
-    """float32 [count, 256] of an output; NaN where it has fewer elements."""
+    """float32 [count, 256] of an output; infinite for what is no number, NaN where it has fewer elements."""
     flat = _rows(output, name, count)
     size = flat.shape[1]
     if size > _KEPT:
         flat = flat[:, np.sort(np.random.default_rng(size).choice(size, _KEPT, replace=False))]
     kept = np.full((count, _KEPT), np.nan, np.float32)
-    kept[:, : flat.shape[1]] = flat
+    numbers = flat.astype(np.float32)
+    kept[:, : flat.shape[1]] = np.where(np.isfinite(numbers), numbers, np.inf)
     return kept
 
 

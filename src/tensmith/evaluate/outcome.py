@@ -111,11 +111,12 @@ class LanguageModel:
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """What a model puts out, whatever it is: float32 [samples, outputs, elements], NaN for none.
+    """What a model puts out, whatever it is: float32 [samples, outputs, elements], infinite for what is no
+    number, NaN for no element.
 
     `truth` are those of the original. An output's error is the norm of the difference over the norm of the
-    truth, over all samples, at most 1; a model's is that of its worst output, so that a wrong small output
-    does not hide behind a large one.
+    truth, over all samples, at most 1, and that where it has other elements than the truth; a model's is that
+    of its worst output, so that a wrong small output does not hide behind a large one.
     """
 
     values: Array
@@ -144,7 +145,8 @@ class Outputs:
         """The error and its interval."""
         known = np.isfinite(truth)
         difference = np.where(known, self.values - np.where(known, truth, 0), 0).astype(np.float64)
-        noise = np.square(np.where(np.isfinite(difference), difference, np.inf)).sum(axis=2)
+        alike = np.isfinite(difference) & (np.isnan(truth) == np.isnan(self.values))
+        noise = np.square(np.where(alike, difference, np.inf)).sum(axis=2)
         signal = np.square(np.where(known, truth, 0), dtype=np.float64).sum(axis=2)
         energies = np.stack([noise, signal], axis=-1)
         error, low, high = estimate(energies, _worst_error, z)
