@@ -251,7 +251,8 @@ def test_results_stay_where_a_model_is_gone_for_a_while(place: Path, tmp_path: P
 def test_times_of_another_engine_or_processor_are_measured_again(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_of(place).model_copy(update={"optimizations": ("none",)})
+    hardware = ("cpu:1", "estimated:host", "estimated:raspberry-pi-4")
+    plan = plan_of(place).model_copy(update={"optimizations": ("none",), "hardware": hardware})
     ran: list[tuple[str, str]] = []
     usual = run._measured
     monkeypatch.setattr(
@@ -262,11 +263,12 @@ def test_times_of_another_engine_or_processor_are_measured_again(
         ran.clear()
         left = len(cells(plan)) - len(known_results(plan, place, tmp_path))
         results = run_study(plan, place, tmp_path).results
-        assert len(results) == 3 and not any(result.failed for result in results) and len(ran) == left
+        assert len(results) == 4 and not any(result.failed for result in results) and len(ran) == left
         return set(ran)
 
     measured = {("onnxruntime", "cpu:1"), ("untuned", "cpu:1")}
-    assert again() == {*measured, ("untuned", "estimated:host")} and again() == set()
+    every = {*measured, *(("untuned", where) for where in hardware[1:])}
+    assert again() == every and again() == set()
     with monkeypatch.context() as other:
         other.setattr(type(ENGINES["native"]), "version", lambda self: "0.0.9")
         assert again() == {("untuned", "cpu:1")}
@@ -274,9 +276,13 @@ def test_times_of_another_engine_or_processor_are_measured_again(
     with monkeypatch.context() as gone:
         gone.setattr(type(ENGINES["native"]), "version", mock.Mock(side_effect=EngineError("no compiler")))
         assert again() == set()  # it cannot be measured again
+    with monkeypatch.context() as other:  # which all are judged in
+        other.setattr(type(ENGINES["onnxruntime"]), "version", lambda self: "0.0.9")
+        assert again() == every
+    assert again() == every
     other_cpu = replace(detect_cpu(), model="another")
     monkeypatch.setattr(resume, "detect_cpu", lambda: other_cpu)
-    assert again() == {*measured, ("untuned", "estimated:host")}
+    assert again() == every
     with sqlite3.connect(tmp_path / DATABASE) as database:  # of before there were settings
         for name, body in list(database.execute("SELECT name, body FROM rows")):
             if (row := json.loads(body)).pop("setting", None):
@@ -284,7 +290,7 @@ def test_times_of_another_engine_or_processor_are_measured_again(
                 database.execute(
                     "REPLACE INTO rows VALUES (?, ?, ?)", (name, old, _digest(name, old.encode()))
                 )
-    assert again() == {*measured, ("untuned", "estimated:host")}
+    assert again() == every
 
 
 def test_answers_of_another_processor_or_version_are_judged_again(

@@ -19,13 +19,9 @@ from tensmith.search.race import RACED, RACES
 def engine_versions(names: Iterable[str]) -> dict[str, str]:
     """Versions of the engines of a run, the baseline's among them, and the processor that they run on."""
     versions = {name: ENGINES[name].version() for name in sorted({*names, BASELINE_ENGINE})}
-    return versions | processor()
-
-
-def processor() -> dict[str, str]:
-    """The processor that this runs on, under its name among versions."""
     cpu = detect_cpu()
-    return {"processor": f"{cpu.model} ({cpu.cores} cores, {' '.join(sorted(cpu.features))})"}
+    processor = f"{cpu.model} ({cpu.cores} cores, {' '.join(sorted(cpu.features))})"
+    return {**versions, "processor": processor}
 
 
 def with_earlier(tried: Sequence[Candidate], checkpoint: Checkpoint) -> list[Candidate]:

@@ -25,7 +25,7 @@ _OF_ANSWERS = ("accuracy", "drop")
 @dataclass(frozen=True)
 class CellResult:
     """A cell's figures, or why it has none. `seconds`: what it took; `model`: the digest of the model's file
-    and of its data; `setting`: by name, the versions and the processor that its times are of.
+    and of its data; `setting`: by name, the versions and the processor that its times and answers are of.
 
     Figures by name: accuracy, drop, latency_ms (the paper's method), ratio (ours, against the original in
     ONNX Runtime), batch (the samples of an inference that these are of), file_bytes, weights (not zero),

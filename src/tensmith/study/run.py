@@ -23,7 +23,7 @@ from tensmith.backend.native.choose.choosers import ANY, in_family, restricted_t
 from tensmith.backend.native.choose.tuning import METASCHEDULE, TUNED
 from tensmith.backend.native.emit import loader
 from tensmith.backend.native.plan import fixed
-from tensmith.engine.base import ENGINES
+from tensmith.engine.base import BASELINE_ENGINE, ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.device import DeviceEngine
 from tensmith.engine.worker import SessionWorker
@@ -42,7 +42,7 @@ from tensmith.interrupt import unmissed
 from tensmith.progress import Progress, silent
 from tensmith.report.metric import Metric, exact, spread
 from tensmith.rewrite.trail import simplify
-from tensmith.search.resume import engine_versions, processor
+from tensmith.search.resume import engine_versions
 from tensmith.study.materials import Material, Materials
 from tensmith.study.plan import DEVICES, OUR_SYSTEMS, SEARCHED, StudyCell, StudyPlan, cells, expected_seconds
 from tensmith.study.results import DEVICE, CellResult, Results
@@ -114,16 +114,16 @@ class _Place:
 
 def _now(materials: Materials, every: Iterable[StudyCell]) -> dict[StudyCell, _Place]:
     settings = functools.cache(_setting)
-    return {cell: _Place(materials.digest(cell), settings(_engine(cell), cell.hardware)) for cell in every}
+    return {
+        cell: _Place(materials.digest(cell), settings(_engine(cell) or BASELINE_ENGINE)) for cell in every
+    }
 
 
-def _setting(engine: str | None, hardware: str) -> dict[str, str]:
-    """Versions, processor and device that times depend on; nothing where the engine is not there."""
-    found = {"tensmith": __version__}
-    if engine is None:
-        return found | (processor() if hardware == "estimated:host" else {})
+def _setting(engine: str) -> dict[str, str]:
+    """Versions, processor and device that times and answers depend on; nothing where the engine is not there.
+    What is estimated is judged in the baseline all the same."""
     try:
-        found |= engine_versions([engine])
+        found = {"tensmith": __version__, **engine_versions([engine])}
         used = ENGINES[engine]
         return found | ({DEVICE: used.device()[0]} if isinstance(used, DeviceEngine) else {})
     except EngineError:
@@ -131,7 +131,7 @@ def _setting(engine: str | None, hardware: str) -> dict[str, str]:
 
 
 def _engine(cell: StudyCell) -> str | None:
-    """What runs a cell; None where nothing does."""
+    """What a cell is timed in; None where nothing is."""
     if cell.hardware.startswith("estimated:"):
         return None
     if cell.hardware in DEVICES:
