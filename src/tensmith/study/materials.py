@@ -25,7 +25,7 @@ from tensmith.engine.compiled import code_revision
 from tensmith.errors import DataError, ProgramError, TensmithError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.count import node_costs, uncounted
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.size import file_bytes
@@ -338,14 +338,16 @@ def _packed_bytes(path: Path) -> Metric:
 def _work(material: Material, path: Path, name: str) -> dict[str, Metric]:
     """Weights that are not zero, multiply-adds with them, and the speed-up that this would be.
 
-    What a search made is of several formats at once, of which nothing is expected.
+    What a search made is of several formats at once, of which nothing is expected; nor of a model some of
+    whose work is not known.
     """
     weights, macs = _counted(read_onnx(path), material.sizes)
     work = {"weights": exact(weights, "numbers"), "macs": exact(macs, "operations")}
-    if name in SEARCHED:
+    original = material.request.program
+    if name in SEARCHED or uncounted(original, material.sizes):
         return work
-    before = _counted(material.request.program, material.sizes)[1]
-    if not before:  # all of it lies in what cannot be counted, or nothing multiplies
+    before = _counted(original, material.sizes)[1]
+    if not before:  # nothing multiplies
         return work
     expected = before / max(1.0, macs) * _LANES.get(untrained(name), 1.0)
     return work | {"expected": exact(expected, "x", "estimated")}

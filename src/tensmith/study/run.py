@@ -276,8 +276,8 @@ def _measured(
 
 
 def _energy(contender: Contender, cell: StudyCell, material: Material) -> Metric | None:
-    """By the counter of what computes, where it has one that moves; else by the table of its kind, of a
-    CPU."""
+    """By the counter of what computes, where it has one that moves; else by the table of its kind, of a CPU
+    and a model all of whose work is known."""
     kind = cell.hardware.partition(":")[0]
     spent = None
     if counter := energy_counter(kind):
@@ -285,6 +285,8 @@ def _energy(contender: Contender, cell: StudyCell, material: Material) -> Metric
     if spent or kind != "cpu":
         return spent
     program = simplify(read_onnx(contender.path)).program
+    if uncounted(program, material.sizes):
+        return None
     return program_energy(program, material.request.target, material.sizes)
 
 
