@@ -98,12 +98,14 @@ def _each_once(found: Iterable[tuple[tuple[str, ...], float]]) -> list[float]:
     return [float(np.median(values)) for values in by.values()]
 
 
-def _some_differ(differ: Sequence[bool], of: str) -> tuple[str, str]:
-    """Whether a difference is more than a rarity: over one in twenty, by Wilson's interval."""
+def _some_differ(differ: Sequence[tuple[bool, bool]], of: str) -> tuple[str, str]:
+    """Whether a difference, (for sure, perhaps), is more than a rarity: over one in twenty, by Wilson's
+    interval; it is a rarity only where what may differ is one."""
     if len(differ) < FEWEST:
         return _too_few(len(differ), of)
-    low, high = wilson(sum(differ), len(differ))
-    told = f"{sum(differ)} of {len(differ)} {of} ({100 * low:.0f} to {100 * high:.0f}%)"
+    surely, perhaps = map(sum, zip(*differ))
+    low, high = wilson(surely, len(differ))[0], wilson(perhaps, len(differ))[1]
+    told = f"{surely} of {len(differ)} {of}, {perhaps} may ({100 * low:.0f} to {100 * high:.0f}%)"
     if low > _RARE:
         return "holds", told
     return ("does not hold", told) if high <= _RARE else ("not enough data", told)
@@ -201,7 +203,10 @@ def _tuning_changes(results: Sequence[CellResult]) -> tuple[str, str]:
         return rival is not None and _surely_faster(best[key], rival)
 
     differ = [
-        surely_first(key, other) and surely_first(other, key)
+        (
+            surely_first(key, other) and surely_first(other, key),
+            best[key].cell.algorithm != best[other].cell.algorithm,
+        )
         for key in best
         if key[4] == UNTUNED and (other := (*key[:4], TUNED, key[5])) in best
     ]
