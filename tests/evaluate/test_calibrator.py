@@ -101,6 +101,25 @@ def test_positions_are_counted_by_what_is_summed(
     assert Calibrator(view, 10, None, 1).moment(program, "y").count == 5
 
 
+def test_a_file_that_answers_so_many_at_a_time_is_given_as_many() -> None:
+    """4 of 10 samples, where what a layer multiplies does not begin with their axis: 2 go in twice."""
+    weights = {"rows": np.array([8, 72], np.int64), "w": np.ones((72, 2), np.float32)}
+    nodes = (
+        make_node("reshape", ("x", "rows"), ("h",)),
+        make_node("matmul", ("h", "w"), ("m",)),
+        make_node("relu", ("m",), ("y",)),
+    )
+    program = Program("four", {"x": TensorType("f32", (4, 4, 6, 6))}, ("y",), nodes, weights)
+    view = Subset(as_dataset((SAMPLES, None)).part("all"), np.arange(len(SAMPLES)))
+    found = Calibrator(view, len(view), None, 1)
+    histograms = found.histograms(program, ("x", "h", "y"))
+    assert [histograms[name].counts.sum() for name in "xhy"] == [12 * 144, 12 * 144, 24 * 2]
+    rows = np.concatenate([SAMPLES, SAMPLES[8:]]).reshape(-1, 72)
+    moment = found.moment(program, "m")
+    assert moment.count == len(rows)
+    np.testing.assert_allclose(moment.second[0], rows.T @ rows / len(rows), **CLOSE)
+
+
 def test_only_layers_have_moments(found: Calibrator) -> None:
     with pytest.raises(ProgramError, match="'r' is not the output"):
         found.moment(network(), "r")

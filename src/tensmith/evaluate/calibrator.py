@@ -119,7 +119,10 @@ class Calibrator:
     def _run(
         self, program: Program, values: Sequence[str], batch: int | None = None, most: int | None = None
     ) -> Iterator[Mapping[str, Array]]:
-        """The values of each batch, which nobody else holds, of at most `most` samples."""
+        """The values of each batch, which nobody else holds, of at most `most` samples.
+
+        A short batch is filled up where the file may not answer it.
+        """
         given = [name for name in values if name in program.inputs]
         inner = replace(program, outputs=tuple(name for name in values if name not in given))
         inner = without_dead(inner)
@@ -128,12 +131,13 @@ class Calibrator:
             if inner.outputs:
                 session = stack.enter_context(session_of(inner, self._threads))
                 run = as_model(session, self._preprocess)
-            seen = 0
-            for part in self._view.batches(batch or _batch(inner)):
+            seen, size = 0, batch or _batch(inner)
+            for part in self._view.batches(size):
                 if most is not None and seen >= most:
                     return
                 seen += sample_count(part.inputs)
-                yield {**run(part.inputs), **{name: self._given(name, part.inputs) for name in given}}
+                samples = _filled(part.inputs, size) if size == _fixed(program) else part.inputs
+                yield {**run(samples), **{name: self._given(name, samples) for name in given}}
 
     def _given(self, name: str, samples: Inputs) -> Array:
         if isinstance(samples, Mapping):
@@ -208,10 +212,26 @@ def _batch(program: Program) -> int:
     static = {"", *program.static_values}
     names = [name for node in program.nodes for name in node.outputs if name not in static]
     types = [program.facts[name].type for name in names]
-    fixed = next((t.dims[0] for t in program.inputs.values() if t.shape), None)
-    if isinstance(fixed, int) and not all(t and t.shape and t.dims[0] == fixed for t in types):
+    fixed = _fixed(program)
+    if fixed and not all(t and t.shape and t.dims[0] == fixed for t in types):
         return fixed
     return max(1, min(_MOST_BATCH, _BATCH_BYTES // max(1, _bytes_alive(program))))
+
+
+def _fixed(program: Program) -> int | None:
+    """How many samples the file fixes."""
+    first = next((t.dims[0] for t in program.inputs.values() if t.shape), None)
+    return first if isinstance(first, int) else None
+
+
+def _filled(samples: Inputs, size: int) -> Inputs:
+    """The same again, from the first one on, until there are so many."""
+    if sample_count(samples) == size:
+        return samples
+    rows = np.arange(size) % sample_count(samples)
+    if isinstance(samples, Mapping):
+        return {name: array[rows] for name, array in samples.items()}
+    return samples[rows]
 
 
 def _bytes_alive(program: Program) -> int:
