@@ -56,12 +56,18 @@ def test_what_is_nested_too_deep_is_refused() -> None:
         validate_front(sample()["front"] | {"schema": deep})
 
 
-@pytest.mark.parametrize("low", [float("nan"), float("-inf"), 9.9])
+@pytest.mark.parametrize("low", [float("nan"), float("-inf"), 9.9, pytest.param(-(10**400), id="whole")])
 def test_intervals_hold_their_value(low: float) -> None:
     front = sample()["front"]
     front["points"][0]["metrics"]["speedup"]["low"] = low
     with pytest.raises(OutputError, match=r"points\[0\]\.metrics\.speedup: low, value and high"):
         validate_front(front)
+
+
+@pytest.mark.parametrize("number", [float("inf"), pytest.param(10**400, id="whole")])
+def test_figures_are_finite(number: float) -> None:
+    with pytest.raises(OutputError, match=r"front\.held_out_samples: it must be finite"):
+        validate_front(sample()["front"] | {"held_out_samples": number})
 
 
 def test_ids_differ() -> None:

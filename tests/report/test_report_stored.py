@@ -30,6 +30,14 @@ def test_another_front_is_refused(folder: Path) -> None:
         read_report(folder)
 
 
+def test_a_number_beyond_all_floats_is_damage(folder: Path) -> None:
+    report = sample()
+    report["layers"][0]["bytes_before"] = 10**400
+    (folder / "report.json").write_text(json.dumps(report))
+    with pytest.raises(OutputError, match="damaged: a field is missing or wrong"):
+        read_report(folder)
+
+
 @pytest.mark.parametrize("damage", ["missing", "cut", "folder", "large"])
 def test_a_damaged_front_is_told_by_whoever_reads_it(
     damage: str, folder: Path, monkeypatch: pytest.MonkeyPatch

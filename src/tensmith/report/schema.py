@@ -80,11 +80,11 @@ def _disorder(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ("held_out_samples", "searched_samples"):
         numbers.append((f"front.{name}", front.get(name, 0)))
     for where, number in numbers:
-        if not math.isfinite(number):
+        if not _finite(number):
             yield where, "it must be finite"
     for where, metric in figures:
         low, value, high = metric["low"], metric["value"], metric["high"]
-        if not (math.isfinite(low) and math.isfinite(high) and low <= value <= high):
+        if not (_finite(low) and _finite(high) and low <= value <= high):
             yield where, "low, value and high must be finite and in this order"
         kind = KINDS.get(where.rpartition(".")[2])
         if kind is not None and metric["unit"] not in kind.units:
@@ -94,3 +94,11 @@ def _disorder(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "front.knee", "no point has this id"
     if len(set(ids)) < len(ids):
         yield "front.points", "two points have the same id"
+
+
+def _finite(number: float) -> bool:
+    """Whether it is a finite float; JSON has whole numbers beyond all of them."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False

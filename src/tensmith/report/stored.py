@@ -25,7 +25,7 @@ def read_report(folder: Path) -> Report:
         raise OutputError(f"{path} is damaged ({error}); {advice}") from error
     try:
         render(document)
-    except (LookupError, TypeError, ValueError, AttributeError, OutputError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, OutputError) as error:
         raise OutputError(f"{path} is damaged: a field is missing or wrong ({error}); {advice}") from error
     front = folder / "front.json"
     told = document["front"]
