@@ -45,6 +45,21 @@ def test_a_third_party_s_file_by_its_path(tmp_path: Path) -> None:
     assert load_target(path).name == load_target(str(path)).name == "mine"
 
 
+ENERGY = """[energy]
+sram_byte = 1
+dram_byte = 160
+source = "a data sheet"
+multiply_add = {%s}
+"""
+
+
+def test_a_third_party_s_energy_table(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    named = PI_4.replace('name = "raspberry-pi-4"', 'name = "mine"')
+    path.write_text(named + ENERGY % "fp32 = 4.6, int8 = 0.3")
+    assert load_target(path).energy.of("int8") == 0.3
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -58,6 +73,8 @@ def test_a_third_party_s_file_by_its_path(tmp_path: Path) -> None:
         ("cores = 4", "", "cores: Field required"),
         ("cores = 4", "cores = 4\ncolour = 1", "colour: Extra inputs"),
         ("[sources]", "[sources", "is not TOML"),
+        ("[sources]", ENERGY % "float16 = 1.5" + "[sources]", r"energy\.multiply_add\.float16.*'fp16'"),
+        ("[sources]", ENERGY % "" + "[sources]", r"energy\.multiply_add: .*at least 1"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_place(tmp_path: Path, old: str, new: str, message: str) -> None:

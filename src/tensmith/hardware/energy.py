@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat
+
+_Multiplied = Literal["fp32", "fp16", "bf16", "int8", "int4", "int32"]
 
 
 class EnergyTable(BaseModel):
@@ -10,7 +14,7 @@ class EnergyTable(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    multiply_add: dict[str, PositiveFloat]
+    multiply_add: Annotated[dict[_Multiplied, PositiveFloat], Field(min_length=1)]
     sram_byte: PositiveFloat
     dram_byte: PositiveFloat
     source: str
