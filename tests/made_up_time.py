@@ -29,5 +29,6 @@ def make_up_time(patch: pytest.MonkeyPatch) -> None:
         return latency.Rounds(np.array(8 * [[nanoseconds(timer) for timer in timers]]))
 
     patch.setattr(latency, "take_turns", take_turns)
+    patch.setattr(latency, "watched", lambda timers, _: list(timers.values()))
     patch.setattr(Schedule, "processes", lambda *_: 1)
     patch.setattr(Contender, "start", start_forked)

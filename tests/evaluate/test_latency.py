@@ -197,3 +197,26 @@ def test_one_that_dies_in_its_turn_costs_the_others_nothing(
     assert refusals == {contenders[2]: "it died"}
     with pytest.raises(EngineError, match="it died"):
         compare(contenders, {}, seconds=0.1)
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_baseline_that_dies_in_its_turn_has_another_one(
+    deaths: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contenders = [Contender("onnxruntime", tmp_path / name) for name in ("original", "other")]
+    died: list[str] = []
+
+    def start(contender: Contender, *_: Any) -> Any:
+        def time(count: int) -> Turn:
+            if contender == contenders[0] and len(died) < deaths:
+                died.append("")
+                raise EngineError("it died")
+            return Turn(np.full(count, 1e6), 0)
+
+        return nullcontext(SimpleNamespace(time=time))
+
+    monkeypatch.setattr(Contender, "start", start)
+    refusals: dict[Contender, str] = {}
+    found = compare(contenders, {}, seconds=0.1, refusals=refusals)
+    assert [latency.contender for latency in found] == (contenders if deaths == 1 else [])
+    assert refusals == ({} if deaths == 1 else {contenders[1]: "it died"})

@@ -18,7 +18,7 @@ from tensmith.engine.stopwatch import Turn
 from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError, ModelError, UsageError
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.latency import FEWEST_RUNS, Latency, Rounds, summarize, take_turns
+from tensmith.evaluate.latency import FEWEST_RUNS, Latency, Rounds, summarize, take_turns, watched
 from tensmith.frontend.checked import check_model
 from tensmith.progress import Progress, silent
 
@@ -135,22 +135,11 @@ def _rounds(
     """Rounds of all `timers`; one that dies in its turn is taken out of them, why goes to `failures`, and the
     others begin anew for the time that is left. EngineError if none is left."""
     died: dict[Contender, str] = {}
-
-    def watched(contender: Contender) -> Callable[[int], Turn]:
-        def time_turn(count: int) -> Turn:
-            try:
-                return timers[contender](count)
-            except EngineError as error:
-                died[contender] = str(error)
-                raise
-
-        return time_turn
-
     ends = time.monotonic() + seconds
     while True:
         try:
             left = max(0.0, ends - time.monotonic())
-            return take_turns([watched(each) for each in timers], left, fewest=FEWEST_RUNS)
+            return take_turns(watched(timers, died), left, fewest=FEWEST_RUNS)
         except EngineError:
             for contender in died.keys() & timers.keys():
                 failures[contender] = died[contender]

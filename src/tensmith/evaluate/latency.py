@@ -104,40 +104,73 @@ def compare(
     `inputs` are one set for all, or one for each. Takes about `seconds` after loading, less when the ratios
     are known to half a per cent, more (see `take_turns`) on a busy machine. EngineError if a contender cannot
     be loaded or run; where there are `refusals`, those behind the baseline are left out for it, and why is
-    noted there; one that dies in its turn has the others timed again, each alone against the baseline. Where
-    these are all, nothing is timed.
+    noted there; where the baseline dies in its turn, or one of several, each is timed again, alone against
+    the baseline. Where all are left out, nothing is timed.
     """
     fed = [inputs] * len(contenders) if isinstance(inputs, Mapping) else list(inputs)
+    pairs = list(zip(contenders, fed, strict=True))
+    return _compared(pairs, threads, seconds, limit, turn_seconds, refusals)
+
+
+def _compared(
+    fed: Sequence[tuple[Contender, Arrays]],
+    threads: int,
+    seconds: float,
+    limit: float,
+    turn_seconds: float | None,
+    refusals: dict[Contender, str] | None,
+    again: bool = False,
+) -> tuple[Latency, ...]:
+    """See `compare`. Two that are timed `again` are so for the last time, whoever dies."""
     with ExitStack() as stack:
         timers: dict[Contender, Callable[[int], Turn]] = {}
-        for contender, arrays in zip(contenders, fed, strict=True):
+        died: dict[Contender, str] = {}
+        for contender, arrays in fed:
             try:
                 timers[contender] = stack.enter_context(contender.start(arrays, threads)).time
             except EngineError as error:
                 if refusals is None or not timers:
                     raise
                 refusals[contender] = str(error)
-        if len(timers) == 1 < len(contenders):
+        if len(timers) == 1 < len(fed):
             return ()
         began = time.monotonic()
         try:
-            rounds = take_turns(list(timers.values()), seconds, limit, turn_seconds=turn_seconds)
+            rounds = take_turns(watched(timers, died), seconds, limit, turn_seconds=turn_seconds)
             return summarize(tuple(timers), rounds)
         except EngineError as error:
             if refusals is None or len(timers) == 1:
                 raise
-            died = str(error)
-    (baseline, given), *others = (pair for pair in zip(contenders, fed, strict=True) if pair[0] in timers)
-    if len(others) == 1:
-        refusals[others[0][0]] = died
+            reason = str(error)
+    baseline, *others = (pair for pair in fed if pair[0] in timers)
+    if len(others) == 1 and (again or others[0][0] in died):
+        refusals[others[0][0]] = reason
         return ()
     limit = max(0.0, limit - (time.monotonic() - began)) / len(others)
+    seconds = min(seconds / len(others), limit)
     found: dict[Contender, Latency] = {}
-    for contender, arrays in others:
-        pair, sets = (baseline, contender), (given, arrays)
-        alone = compare(pair, sets, threads, min(seconds / len(others), limit), limit, turn_seconds, refusals)
+    for other in others:
+        alone = _compared((baseline, other), threads, seconds, limit, turn_seconds, refusals, again=True)
         found = {latency.contender: latency for latency in alone} | found
     return tuple(found[contender] for contender in timers if contender in found)
+
+
+def watched(
+    timers: Mapping[Contender, Callable[[int], Turn]], died: dict[Contender, str]
+) -> list[Callable[[int], Turn]]:
+    """The timers; one that fails in its turn is noted in `died`, and why."""
+
+    def of(contender: Contender) -> Callable[[int], Turn]:
+        def time_turn(count: int) -> Turn:
+            try:
+                return timers[contender](count)
+            except EngineError as error:
+                died[contender] = str(error)
+                raise
+
+        return time_turn
+
+    return list(map(of, timers))
 
 
 @dataclass(frozen=True)
