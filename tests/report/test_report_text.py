@@ -79,6 +79,19 @@ def test_what_is_just_faster_and_smaller_is_not_shown_as_the_same(ratio: float, 
     assert f"{shown} smaller" in size_words(found)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (0.997, 0.999, "is slower than the original on it: 0.998× its speed (0.997 to 0.999×, measured)"),
+        (0.5, 0.9, "is slower than the original on it: 0.70× its speed (0.50 to 0.90×, measured)"),
+        (1.0, 1.0, "shows no difference in speed from the original on it: 1.00× its speed (exact, measured)"),
+        (1.001, 1.003, "is faster than the original on it: 1.002× its speed (1.001 to 1.003×, measured)"),
+    ],
+)
+def test_a_speed_stands_on_the_side_that_it_is_said_to_be_on(low: float, high: float, shown: str) -> None:
+    assert speed_words(spread((low + high) / 2, low, high, "x"), "it") == shown
+
+
 def test_the_range_of_an_estimate_is_not_called_an_interval_of_95() -> None:
     front = sample()["front"]
     assert "of estimated energy" not in front_text(front)

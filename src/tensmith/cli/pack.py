@@ -27,7 +27,7 @@ def pack(
     from tensmith.errors import ModelError
     from tensmith.frontend.model_files import external_files
     from tensmith.frontend.onnx_file import parse_onnx
-    from tensmith.report.quantity import told_over
+    from tensmith.report.quantity import told_beside
 
     model = gate.read_bytes(source, gate.MODEL)
     if model.startswith(MAGIC):
@@ -44,5 +44,5 @@ def pack(
     digest = write_unless_other(place, packed, force)
     document = {"path": str(place), "bytes": len(packed), "model_bytes": len(model), "sha256": digest}
     ratio = len(model) / len(packed)
-    told = f"{told_over(ratio, 1.0)}x smaller" if ratio > 1 else "which saves nothing: ship the .onnx file"
+    told = f"{told_beside(ratio, 1.0)}x smaller" if ratio > 1 else "which saves nothing: ship the .onnx file"
     return Answer(document, [f"{place}: {len(packed)} bytes from {len(model)}, {told}"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from tensmith.report.document import Report, metric_of, point_of
 from tensmith.report.escape import printable
 from tensmith.report.metric import Metric
-from tensmith.report.quantity import quantity
+from tensmith.report.quantity import quantity, told_beside
 
 
 def speed_words(speedup: Metric, baseline: str) -> str:
     """Says "faster" or "slower" only where a measured interval excludes 1; names the baseline."""
-    ratio = quantity("speedup", speedup, 1.0)
-    shown = f"{ratio.value} its speed ({ratio.interval or 'exact'}, {ratio.evidence})"
+    value, low, high = (told_beside(number, 1.0) for number in (speedup.value, speedup.low, speedup.high))
+    interval = f"{low} to {high}×" if speedup.low < speedup.high else "exact"
+    shown = f"{value}× its speed ({interval}, {speedup.evidence})"
     if speedup.evidence != "measured":
         return f"is not timed against the original on {baseline}: {shown}"
     if speedup.low > 1:

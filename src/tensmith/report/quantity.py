@@ -62,11 +62,12 @@ def value_parts(name: str, value: float, unit: str) -> tuple[str, str]:
     return significant(value, 4 if name == "accuracy" else 3), f" {unit}" if unit else ""
 
 
-def told_over(value: float, limit: float, form: Literal["f", "g"] = "f") -> str:
-    """A figure in two decimals ("f") or three digits ("g"), or in as many more as show it over `limit`."""
+def told_beside(value: float, limit: float, form: Literal["f", "g"] = "f") -> str:
+    """A figure in two decimals ("f") or three digits ("g"), or in as many more as show on which side of
+    `limit` it is."""
     for digits in range(2 if form == "f" else 3, 17):
         told = f"{value:.{digits}{form}}"
-        if value <= limit or float(told) > limit:
+        if value == limit or (float(told) > limit if value > limit else float(told) < limit):
             break
     return told
 
@@ -91,7 +92,7 @@ def quantity(name: str, metric: Metric, limit: float = math.inf) -> Quantity:
     numbers = (metric.value, metric.low, metric.high)
     value, low, high = (value_parts(name, number, metric.unit) for number in numbers)
     if metric.value > limit >= float(value[0]) and not name.endswith("_bytes"):
-        value = told_over(metric.value, limit), value[1]
+        value = told_beside(metric.value, limit), value[1]
     if metric.low == metric.high:
         return Quantity("".join(value), "", metric.evidence)
     start = low[0] if low[1] == high[1] else "".join(low)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tensmith.evaluate.statistics import Z_95
 from tensmith.report.metric import CONFIDENCE, Metric
-from tensmith.report.quantity import told_over
+from tensmith.report.quantity import told_beside
 from tensmith.search.candidate import Candidate, Status
 
 # What is to be least, of bytes and milliseconds, in the point to deploy.
@@ -76,7 +76,7 @@ class Objective:
             most = self.limits.get(name, math.inf)
             if name in metrics and metrics[name].value > most:
                 value = metrics[name].value
-                return sentence.format(value if "bytes" in sentence else told_over(value, most, "g"), most)
+                return sentence.format(value if "bytes" in sentence else told_beside(value, most, "g"), most)
         return None
 
     def standing(
@@ -100,12 +100,12 @@ class Objective:
         if most <= self.max_drop:
             return "accepted", ""
         seen = f" on {samples:,} samples" if samples else ""
-        lost = f"loses {told_over(drop.value, self.max_drop)} {drop.unit}{seen}"
+        lost = f"loses {told_beside(drop.value, self.max_drop)} {drop.unit}{seen}"
         expected = expected_drop(drop, changed)
         if expected <= self.max_drop:
-            return "unsure", f"{lost}, at most {told_over(most, self.max_drop)} with {100 * CONFIDENCE:g}%"
+            return "unsure", f"{lost}, at most {told_beside(most, self.max_drop)} with {100 * CONFIDENCE:g}%"
         if expected > drop.value:
-            told = told_over(expected, self.max_drop)
+            told = told_beside(expected, self.max_drop)
             lost += f", but changes {changed:.1f}% of the answers: expected are {told}"
         return "beyond" if expected <= self.reach else "rejected", f"{lost}, more than {self.max_drop:.12g}"
 

@@ -18,7 +18,7 @@ from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.lifting.refusal import Refusal
 from tensmith.report.metric import Metric, spread
-from tensmith.report.quantity import told_over
+from tensmith.report.quantity import told_beside
 from tensmith.rewrite.rule import Step
 from tensmith.superoptimize.admit import AdmittedFunction, bounded
 from tensmith.superoptimize.compiled import agree, answered, load
@@ -105,7 +105,7 @@ class Optimization:
             yield f"{self.name}: the original stays: {self.reason}"
         else:
             s = self.speedup
-            value, low = (told_over(number, 1.0) for number in (s.value, s.low))
+            value, low = (told_beside(number, 1.0) for number in (s.value, s.low))
             yield f"{self.name}: {value}x faster ({low} to {s.high:.2f}), measured"
             yield f"  proved   equal, {self.proof}"
             gap = f"{self.difference:.1e} of the largest element"
