@@ -132,10 +132,12 @@ def test_picture(tmp_path: Path, name: str, magic: bytes) -> None:
     pytest.importorskip("matplotlib")
     report = sample()
     report["context"]["model"] = "$\\frac{1}{<script>"
+    report["front"]["points"][0]["within_budget"] = False
     save_figure(report, tmp_path / name)
     written = (tmp_path / name).read_bytes()
     assert written.startswith(magic)
     assert b"<script>" not in written
+    assert name != "front.svg" or b">beyond the budget<" in written  # whichever of them it is
 
 
 def test_picture_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:

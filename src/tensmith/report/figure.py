@@ -57,7 +57,7 @@ def _draw(axes: Axes, report: Report) -> None:
     for peer, symbol in zip(peers, itertools.cycle("D^vp*h")):
         _marks(axes, [peer["metrics"]], symbol, PEER, printable(peer["name"], 40))
     if beyond:
-        _marks(axes, beyond, "d", BEYOND, "beyond the accuracy budget")
+        _marks(axes, beyond, "d", BEYOND, "beyond the budget")
     _marks(axes, points, "o", FRONT, "tensmith front")
     framed = [start, *points, *beyond, *(peer["metrics"] for peer in peers)]
     axes.set_xlim(*span(framed, "speedup"))
