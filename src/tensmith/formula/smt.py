@@ -45,6 +45,7 @@ def _refutation(left: Formula, right: Formula, ranges: Ranges) -> z3.Solver | No
         return None
     solver = z3.Solver()
     solver.set("timeout", _TIMEOUT_MS)
+    solver.set("ctrl_c", False)  # z3 would answer a Ctrl-C by "unknown", and Python would not hear of it
     names = [f"{OUTPUT}{axis}" for axis in range(left.rank)]
     writer = _Writer(ranges, set(names))
     at = tuple(map(Poly.symbol, names))

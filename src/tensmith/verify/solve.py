@@ -163,6 +163,7 @@ def _decided(text: str, timeout: float) -> Answer:
     work, milliseconds = _limits("z3", timeout)
     solver.set("rlimit", work)
     solver.set("timeout", milliseconds)
+    solver.set("ctrl_c", False)  # z3 would answer a Ctrl-C by "unknown", and Python would not hear of it
     try:
         solver.from_string(text)
         answer = solver.check()
