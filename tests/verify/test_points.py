@@ -118,6 +118,18 @@ def test_without_the_statistics_lossy_steps_are_not_checked_and_the_data_gives_t
     assert "model.onnx is what the trail leads to" not in again.unchecked and again.ok
 
 
+def test_a_packed_file_alone_is_verified_with_the_data(root: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(root / "lossy", tmp_path / "lossy"))
+    (folder / "model.onnx").unlink()
+    result = verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
+    found = {finding.claim: finding for finding in result.findings}
+    assert result.ok
+    assert found["the calibration statistics are those of the data"].outcome == "holds"
+    assert found["model.onnx is what the trail leads to"].outcome == "holds"
+    (accuracy,) = (found[claim] for claim in result.unchecked if claim.startswith("accuracy is "))
+    assert accuracy.detail == "model.onnx is not in the folder"
+
+
 @needs_compiler
 def test_a_library_that_is_not_what_the_model_compiles_to_is_not_run(
     root: Path, tmp_path: Path, compile_once: None

@@ -91,14 +91,13 @@ class MeasuredAgain:
             raise VerificationError(f"{self.data} is not the data of {self.folder / NAME}, or it has changed")
         return drawn
 
-    def calibration(self, certificate: Certificate) -> Calibrator | None:
+    def calibration(self, certificate: Certificate, original: Path) -> Calibrator | None:
         """Statistics of the calibration split."""
         judged = certificate.judged
         if not self.data or judged is None:
             return None
         view = self._splits(judged).calibration
-        program = read_onnx(self.folder / MODEL)
-        preprocess = _task(judged, program, view, 0).preprocess
+        preprocess = _task(judged, read_onnx(original), view, 0).preprocess
         return Calibrator(view, len(view), preprocess, detect_cpu().cores, self.folder)
 
     def figures(self, certificate: Certificate, original: Path | None) -> Iterator[Finding]:
@@ -119,8 +118,10 @@ class MeasuredAgain:
     def _measured(self, certificate: Certificate, original: Path | None) -> tuple[Mapping[str, Metric], str]:
         """What is measured here, and why not all is."""
         judged, model = certificate.judged, self.folder / MODEL
-        if not self.data or original is None or not model.is_file():
+        if not self.data or original is None:
             return {}, "give the original with --original and the data with --data"
+        if not model.is_file():
+            return {}, f"{MODEL} is not in the folder"
         if judged is None:
             return {}, "it was judged by a function of the user's"
         try:

@@ -27,8 +27,9 @@ _MAX_ORIGINAL = 16 << 30
 class Again(Protocol):
     """What is measured again, by whoever has the data: the business of higher floors."""
 
-    def calibration(self, certificate: Certificate) -> Calibration | None:
-        """Statistics of the data; None without data. VerificationError if it is not the data stated."""
+    def calibration(self, certificate: Certificate, original: Path) -> Calibration | None:
+        """Statistics of the data, which go in as the original at that path takes them; None without data.
+        VerificationError if it is not the data stated."""
 
     def figures(self, certificate: Certificate, original: Path | None) -> Iterator[Finding]:
         """A finding for every metric."""
@@ -72,7 +73,7 @@ def _findings(
         yield Finding("the trail replays from the original", "not checked", why)
     else:
         yield _whose(certificate, path, original)
-        calibration = None if again is None else again.calibration(certificate)
+        calibration = None if again is None else again.calibration(certificate, path)
         yield from check_trail(folder, certificate, path, seconds, calibration)
     yield from check_library(folder, certificate, run_library)
     if again is not None:
