@@ -67,11 +67,7 @@ REPORT = FileKind("a run's report.json", OutputError, 256 << 20, "it is damaged"
 RUN = FileKind("a run's database", OutputError, 4 << 30, "choose another --output")
 KEPT = FileKind("a file of tensmith's cache", OutputError, 4 << 30, "remove it")
 ORIGINAL = FileKind(
-    "the original model",
-    VerificationError,
-    MODEL.most,
-    "it is another",
-    "give the original model with --original",
+    "the original model", VerificationError, missing="give the original model with --original"
 )
 ANY = FileKind("a file", OutputError)
 

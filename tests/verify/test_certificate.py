@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 from forgery_points import edit as forged
 
+from gguf_models import rotary_model, written
 from small_network import network
 from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack
 from tensmith.deploy.model import load
 from tensmith.errors import VerificationError
+from tensmith.files import sha256_file
+from tensmith.frontend.model import read_weights_open
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.document import Metrics
@@ -107,6 +110,18 @@ def test_a_packed_file_alone_is_enough(best: Path) -> None:
     (best / "model.onnx").unlink()
     result = verify_folder(best)
     assert result.ok and outcomes(result, "model.packed unpacks") == {"holds"}
+
+
+def test_an_original_may_have_any_size(best: Path, tmp_path: Path) -> None:
+    """As .gguf files have. This one is of another program, which shows that it was read."""
+    large = tmp_path / "large.gguf"
+    large.write_bytes(written(rotary_model()))
+    with large.open("ab") as file:
+        file.truncate(3 << 30)
+    write_onnx(read_weights_open(large), tmp_path / "model.onnx")
+    edit(best, lambda d: d["original"].update(sha256=sha256_file(tmp_path / "model.onnx")))
+    with pytest.raises(VerificationError, match="reads as another program"):
+        verify_folder(best, large)
 
 
 # Folding
