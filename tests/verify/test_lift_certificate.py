@@ -16,11 +16,12 @@ import pytest
 from forgery import FORGERIES, Document, edit, forge, insert, other_goal, solved
 
 from lifting.conditions.by_hand import blend, gemv, in_place, reversed_dot, zeros_and_quotient
+from tensmith.cli.verify import verify
 from tensmith.errors import VerificationError
 from tensmith.lifting.conditions import certify, obligations, program_obligations
 from tensmith.lifting.summary import Summary
 from tensmith.lifting.tensorize import tensorize
-from tensmith.verify import lift_checker
+from tensmith.verify import lift_certificate, lift_checker
 from tensmith.verify.lift_certificate import Certified, check, write_lift_certificate
 from tensmith.verify.solve import discharge
 
@@ -379,5 +380,17 @@ def test_what_follows_from_the_document_alone_is_checked(folder: Path, name: str
 def test_a_script_that_proves_nothing_is_found_by_either_solver(folder: Path) -> None:
     assert forge(folder, lambda document: other_goal("(>= x0 7)")(folder, document)) == []
     for solver in ("z3", "cvc5"):
-        (problem,) = check(folder, solver, 0.5).problems
-        assert f"{solver} says sat" in problem or f"{solver} says unknown" in problem
+        report = check(folder, solver, 0.5)
+        assert not report.ok
+        (said,) = report.problems + report.undecided
+        assert f"{solver} says sat" in said or f"{solver} says unknown" in said
+
+
+def test_what_a_solver_does_not_decide_is_not_false(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lift_certificate, "ask", lambda text, solver, timeout: ("unknown", "timeout"))
+    report = check(folder)
+    assert report.problems == () and not report.ok
+    assert all(said.endswith("sat: timeout") for said in report.undecided)
+    answer = verify(folder)
+    assert answer.exit_code == 1 and answer.document["undecided"] == list(report.undecided)
+    assert answer.shown[-1].endswith("not proved again; z3 refutes nothing, but does not decide all")

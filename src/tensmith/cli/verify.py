@@ -67,8 +67,8 @@ def verify(
     of every exact rule, the exact parts over prime fields drawn anew, lossy steps by their calibration
     statistics, compiled code by compiling it again; with --data its figures. Of a lifted function: the
     structure of its proof, every obligation by the solver, and with --source that they are the ones which the
-    source demands. Exit code 1 if a claim is false, with --strict also if one was not checked, or a figure is
-    another here."""
+    source demands. Exit code 1 if a claim is false or the solver does not decide one, with --strict also if
+    one was not checked, or a figure is another here."""
     from tensmith.errors import UsageError, VerificationError
 
     if not any((folder / name).exists() for name in (_POINT, _LIFT)):
@@ -185,8 +185,8 @@ def _lift(folder: Path, source: Path | None, solver: str, run: bool, strict: boo
     unchecked += [] if again.inputs else ["that the running source agrees"]
     document = {
         "folder": str(folder),
-        "ok": not problems,
-        "complete": not problems and not unchecked,
+        "ok": not problems and not report.undecided,
+        "complete": not problems and not report.undecided and not unchecked,
         "function": report.function,
         "source": None if source is None else str(source),
         "solver": report.solver,
@@ -197,18 +197,23 @@ def _lift(folder: Path, source: Path | None, solver: str, run: bool, strict: boo
         "assumes": list(report.assumes),
         "checked": again.to_json(),
         "unchecked": unchecked,
+        "undecided": list(report.undecided),
         "problems": problems,
     }
     shown = [f"requires {text}" for text in report.requires]
     shown += [f"assumes  {text}" for text in report.assumes]
     shown += [f"does not hold: {text}" for text in problems]
-    failed = bool(problems) or (strict and bool(unchecked))
+    shown += [f"was not decided: {text}" for text in report.undecided]
+    failed = bool(problems or report.undecided or (strict and unchecked))
     return Answer(document, [*shown, "", *_verdict(report, problems, source, again)], int(failed))
 
 
 def _verdict(report: LiftReport, problems: list[str], source: Path | None, again: Checked) -> Iterator[str]:
     if problems:
         yield f"{report.function}: a claim is false"
+        return
+    if report.undecided:
+        yield f"{report.function}: not proved again; {report.solver} refutes nothing, but does not decide all"
         return
     proof = f"{report.solved} obligations by {report.solver}, {report.structural} by their form"
     if source is None:

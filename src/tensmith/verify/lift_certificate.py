@@ -44,7 +44,8 @@ class Certified:
 
 @dataclass(frozen=True)
 class LiftReport:
-    """What checking a certificate gave. problems: nothing is wrong if there are none."""
+    """What checking a certificate gave. problems: nothing is wrong if there are none; undecided: what the
+    solver neither proved nor refuted."""
 
     folder: Path
     function: str
@@ -55,11 +56,12 @@ class LiftReport:
     requires: tuple[str, ...]
     assumes: tuple[str, ...]
     problems: tuple[str, ...]
+    undecided: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
         """Whether every obligation was proved again and the folder is complete."""
-        return not self.problems
+        return not self.problems and not self.undecided
 
 
 def as_json(value: Any) -> Any:
@@ -214,14 +216,16 @@ def check(folder: Path, solver: str = "z3", timeout: float = 10.0) -> LiftReport
     document = read_structure(folder)
     problems = lift_checker.check(folder)
     rows = list(lift_checker.rows(document)) if not problems else []
-    solved = 0
+    solved, undecided = 0, []
     for (file, expects), names in _questions(rows).items():
         answer, why = ask((folder / file).read_text(encoding="utf-8"), solver, timeout)
+        said = f"{folder / file} ({names[0]}): {solver} says {answer}, not {expects}"
         if answer == expects:
             solved += len(names)
+        elif answer == "unknown":
+            undecided.append(f"{said}: {why.splitlines()[0]}" if why else said)
         else:
-            detail = f": {why.splitlines()[0]}" if why and answer == "unknown" else ""
-            problems.append(f"{folder / file} ({names[0]}): {solver} says {answer}, not {expects}{detail}")
+            problems.append(said)
     return LiftReport(
         Path(folder),
         str(document.get("function", "")),
@@ -232,6 +236,7 @@ def check(folder: Path, solver: str = "z3", timeout: float = 10.0) -> LiftReport
         tuple(map(str, document.get("requires", []))),
         tuple(map(str, document.get("assumes", []))),
         tuple(problems),
+        tuple(undecided),
     )
 
 
