@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import pytest
 
@@ -28,6 +29,17 @@ class Judge:
 
     def __call__(self, model: object, view: object) -> float:
         return 3.0
+
+    def score(self, model: object, view: object) -> float:
+        return self.share
+
+
+def closure(share: object) -> Callable[[object, object], object]:
+    return lambda model, view: share
+
+
+def default(share: object) -> Callable[[object, object], object]:
+    return lambda model, view, share=share: share
 
 
 BEFORE = run_identity(make_config(model="a.onnx"), "m", "d", one)
@@ -69,6 +81,12 @@ def test_what_a_function_was_given_belongs_to_it() -> None:
     for another in (partial(graded, share=0.8), partial(graded, 0.9), partial(one, share=0.9), graded):
         assert function_identity(another) != found
     assert function_identity(Judge(0.9)) == function_identity(Judge(0.9)) != function_identity(Judge(0.8))
+    method = function_identity(Judge(0.9).score)
+    assert method == function_identity(Judge(0.9).score) != function_identity(Judge(0.8).score)
+    for make in (closure, default):
+        assert function_identity(make(0.9)) == function_identity(make(0.9)) != function_identity(make(0.8))
     # What lies elsewhere in each process is the same thing.
     assert function_identity(partial(graded, by=object())) == function_identity(partial(graded, by=object()))
     assert function_identity(Judge(by=object())) == function_identity(Judge(by=object()))
+    assert function_identity(Judge(by=object()).score) == function_identity(Judge(by=object()).score)
+    assert function_identity(closure(object())) == function_identity(closure(object()))

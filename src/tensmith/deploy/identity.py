@@ -52,26 +52,38 @@ def difference(before: Mapping[str, Any], now: Identity) -> str | None:
     return next((words for key, words in _CHANGED.items() if before.get(key) != now[key]), None)
 
 
-def function_identity(function: Callable[..., Any] | None) -> dict[str, str | None] | None:
+def function_identity(function: Callable[..., Any] | None) -> Identity | None:
     """Name and hash of the source of a function, or of the class of a callable object.
 
     The source is None where there is none (built in, typed at a prompt); what it calls is not looked at. What
-    a partial function was given, and the plain values that an object holds, belong to it.
+    a partial function was given, the object of a method, and the plain values that an object or a function
+    holds, belong to it.
     """
     if function is None:
         return None
     if isinstance(function, functools.partial):
         given = _lasting((function.args, sorted(function.keywords.items())))
         return {**(function_identity(function.func) or {}), "given": given}
+    if inspect.ismethod(function):
+        holder: Any = function.__self__
+        return {**(function_identity(function.__func__) or {}), "of": function_identity(holder)}
     named: Any = function if hasattr(function, "__qualname__") else type(function)
     try:
         source: str | None = sha256_bytes(inspect.getsource(named).encode())
     except (OSError, TypeError):
         source = None
     found = {"name": f"{named.__module__}.{named.__qualname__}", "source": source}
-    held = {} if named is function else getattr(function, "__dict__", {})
-    plain = sorted((name, value) for name, value in held.items() if isinstance(value, _PLAIN))
+    plain = sorted((name, value) for name, value in _held(function).items() if isinstance(value, _PLAIN))
     return {**found, "held": _lasting(plain)} if plain else found
+
+
+def _held(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """What a function closes over and has as defaults, or what an object that is called holds, by name."""
+    if inspect.isfunction(function):
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+        defaults = {parameter.name: parameter.default for parameter in parameters}
+        return {**defaults, **inspect.getclosurevars(function).nonlocals}
+    return {} if hasattr(function, "__qualname__") else getattr(function, "__dict__", {})
 
 
 def _lasting(value: object) -> str:
