@@ -202,6 +202,20 @@ def test_what_training_had_not_written_to_the_end_goes(old: dict[str, Any], tmp_
     assert [file.name for file in trained.iterdir()] == ["state.npz"]
 
 
+def test_what_others_put_there_is_not_swept(old: dict[str, Any], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    mine = (out / ".env.old", out / ".notes.new", out / "candidates" / "notes.md")
+    for file in mine:
+        file.write_text("mine")
+    copy = shutil.copytree(out / "candidates" / "002", out / "candidates" / "002-mine")
+    shutil.rmtree(out / "candidates" / "002")
+    for act in (lambda: mend(out), lambda: publish(out, stage(out, old, ("d", "e")))):
+        act()
+        assert [file.read_text() for file in mine] == ["mine"] * 3
+        assert (copy / "model.onnx").read_text() == "c"
+    assert [folder.name for folder in publishing._numbered(out / "candidates")] == ["000", "001"]
+
+
 def test_the_first_front(finished: Path, tmp_path: Path) -> None:
     """Until front.json is there, no front is."""
     document = json.loads((finished / "front.json").read_text())

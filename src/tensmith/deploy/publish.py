@@ -46,7 +46,7 @@ def publish(out: Path, document: FrontDocument) -> None:
     _demand_own(out)
     candidates = out / CANDIDATES
     candidates.mkdir(exist_ok=True)
-    free = 1 + max((int(each.name) for each in candidates.iterdir() if each.name.isdecimal()), default=-1)
+    free = 1 + max((int(each.name) for each in _numbered(candidates)), default=-1)
     for number, point in enumerate(sorted(_staging(out, CANDIDATES).iterdir())):
         point.rename(candidates / f"{free + number:03d}")
     write_text(out / FRONT, json.dumps(document, indent=1))
@@ -63,8 +63,9 @@ def mend(out: Path) -> None:
         _replace(staging, out / BEST)
     if (old := _old(out, BEST)).exists() and not (out / BEST).exists():
         old.rename(out / BEST)
-    unfinished = (*out.glob(".*.tmp-*"), *(out / TRAINED).glob(".*.tmp-*"))
-    for left in (*out.glob(".*.new"), *out.glob(".*.old"), *unfinished):
+    swept = (old for old in out.glob(".*.old") if old.name[1 : -len(".old")].isdecimal())
+    begun = (_staging(out, CANDIDATES), staging, _old(out, BEST), *swept)
+    for left in (*begun, *out.glob(".*.tmp-*"), *(out / TRAINED).glob(".*.tmp-*")):
         _remove(left)
     if document:
         _tidy(out, document)
@@ -78,7 +79,7 @@ def point_folder(out: Path, number: int, files: Files) -> Path:
     usual, wanted = out / CANDIDATES / f"{number:03d}", files.get(CERTIFICATE)
     if wanted is None or _certificate(usual) == wanted or not usual.parent.is_dir():
         return usual
-    others = sorted(usual.parent.iterdir(), reverse=True)  # the latest: an old front may hold its like
+    others = reversed(_numbered(usual.parent))  # the latest: an old front may hold its like
     return next((folder for folder in others if _certificate(folder) == wanted), usual)
 
 
@@ -91,10 +92,11 @@ def _demand_own(out: Path) -> None:
 
 
 def _tidy(out: Path, document: FrontDocument) -> None:
-    """Sweeps points that are not of the front, and gives those that are the numbers of their places."""
+    """Sweeps points that are not of the front, and gives those that are the numbers of their places. What
+    has no number was put there by others, and stays."""
     listed = [point_folder(out, number, point["files"]) for number, point in enumerate(document["points"])]
     (out / CANDIDATES).mkdir(exist_ok=True)  # somebody may have deleted it
-    for folder in (out / CANDIDATES).iterdir():
+    for folder in _numbered(out / CANDIDATES):
         if folder not in listed:
             _remove(folder.rename(_old(out, folder.name)))
     for number, folder in enumerate(listed):
@@ -103,6 +105,11 @@ def _tidy(out: Path, document: FrontDocument) -> None:
             folder.rename(final)
     for name in (CANDIDATES, BEST):
         _remove(_staging(out, name))
+
+
+def _numbered(candidates: Path) -> list[Path]:
+    """The folders of points, as publishing names them, in the order of their numbers."""
+    return sorted((each for each in candidates.iterdir() if each.name.isdecimal()), key=lambda x: int(x.name))
 
 
 def _replace(new: Path, final: Path) -> None:
