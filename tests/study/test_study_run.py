@@ -362,6 +362,16 @@ def test_two_studies_do_not_share_a_folder(place: Path, tmp_path: Path) -> None:
         run_study(plan_of(place), place, tmp_path)
 
 
+def test_a_study_takes_no_folder_of_others(place: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "tables.md"
+    mine.write_text("mine")
+    for output, words in ((tmp_path, "is not empty and holds no study"), (mine, "tables.md is a file")):
+        for act in (run_study, prepare_study):
+            with pytest.raises(OutputError, match=words):
+                act(plan_of(place), place, output)
+    assert [file.name for file in tmp_path.iterdir()] == ["tables.md"] and mine.read_text() == "mine"
+
+
 def test_other_labels_are_other_data(place: Path, tmp_path: Path) -> None:
     shutil.copytree(place, tmp_path / "here", ignore=shutil.ignore_patterns("out"))
     plan = plan_of(place).model_copy(update={"hardware": ("estimated:host",)})

@@ -28,7 +28,7 @@ from tensmith.engine.compiled import NATIVE
 from tensmith.engine.device import DeviceEngine
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.apart import distance
-from tensmith.errors import EngineError, ModelError, TensmithError, is_of_disk, of_disk
+from tensmith.errors import EngineError, ModelError, OutputError, TensmithError, is_of_disk, of_disk
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs, uncounted
 from tensmith.evaluate.energy import contender_energy, energy_counter, program_energy
@@ -203,13 +203,26 @@ def seconds_by_system(results: Iterable[CellResult]) -> dict[str, list[float]]:
 @contextlib.contextmanager
 def _opened(output: Path, looked_at: bool = False) -> Iterator[Results]:
     if not looked_at:
-        output.mkdir(parents=True, exist_ok=True)
+        _prepare(output)
     with contextlib.nullcontext() if looked_at else locked(output):
         results = Results(output / DATABASE, looked_at)
         try:
             yield results
         finally:
             results.close()
+
+
+def _prepare(output: Path) -> None:
+    """Makes the folder of a study; OutputError where it is somebody else's. Models may be there before."""
+    if output.exists() and not output.is_dir():
+        raise OutputError(f"{output} is a file; choose another --output")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        held = {item.name for item in output.iterdir()}
+    except OSError as error:
+        raise OutputError(f"cannot make {output}: {error.strerror}; choose another --output") from error
+    if DATABASE not in held and held - {MODELS, ".lock"}:
+        raise OutputError(f"{output} is not empty and holds no study; choose another --output")
 
 
 def _duration(seconds: float) -> str:
