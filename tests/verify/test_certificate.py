@@ -282,6 +282,30 @@ def test_an_edited_certificate_does_not_have_its_digest(best: Path, change: Edit
     assert checker.check(best) != []
 
 
+def test_claims_of_another_version_are_refused_with_its_name(best: Path) -> None:
+    for change in (lambda d: d["claims"][0].update(detail="other words"), lambda d: d["claims"].pop()):
+        edit(best, lambda d, change=change: (d.update(tensmith="99.0"), change(d)))
+        with pytest.raises(VerificationError, match=r"\(made by tensmith 99\.0; this is "):
+            verify_folder(best)
+
+
+def test_what_an_engine_that_is_not_here_does_is_not_checked(best: Path) -> None:
+    (best / "libfar.so").write_bytes(b"")
+    row = {"claim": "libfar.so computes.", "evidence": "tested", "detail": "", "assumptions": []}
+
+    def elsewhere(document: dict[str, Any]) -> None:
+        document["deployed"].update(engine="far", prepared=[{"step": "cast", "evidence": "tested"}])
+        document["files"]["libfar.so"] = sha256_file(best / "libfar.so")
+        document["claims"].insert(-1, row)
+
+    edit(best, elsewhere)
+    result = verify_folder(best)
+    assert result.ok and "what is said of the engine 'far', and of its files" in result.unchecked
+    edit(best, lambda d: d["claims"].pop(0))
+    with pytest.raises(VerificationError, match="does not list all that follows"):
+        verify_folder(best)
+
+
 def test_primes_are_told_from_pseudoprimes() -> None:
     by_division = [n for n in range(3, 5000) if all(n % d for d in range(2, int(n**0.5) + 1))]
     assert [n for n in range(5000) if checker.is_prime(n)] == by_division

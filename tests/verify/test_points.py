@@ -130,6 +130,13 @@ def test_a_packed_file_alone_is_verified_with_the_data(root: Path, tmp_path: Pat
     assert accuracy.detail == "model.onnx is not in the folder"
 
 
+def test_a_point_of_an_engine_that_is_not_here_is_verified_with_the_data(root: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(root / "lossy", tmp_path / "lossy"))
+    forgery.edit(folder, lambda d: d["deployed"].update(engine="far"))
+    result = verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
+    assert result.ok and unchecked(result) == ["what", "accuracy", "latency_ms"]
+
+
 @needs_compiler
 def test_a_library_that_is_not_what_the_model_compiles_to_is_not_run(
     root: Path, tmp_path: Path, compile_once: None

@@ -11,7 +11,7 @@ from pathlib import Path
 from tensmith.config import Config
 from tensmith.data import Dataset, ImageInput, Splits, Subset, open_dataset, parse_preprocess, split
 from tensmith.data.fingerprint import fingerprint
-from tensmith.engine.base import BASELINE_ENGINE, compiler, sizes_of, specs_of
+from tensmith.engine.base import BASELINE_ENGINE, ENGINES, compiler, sizes_of, specs_of
 from tensmith.errors import EngineError, ModelError, VerificationError
 from tensmith.evaluate import size
 from tensmith.evaluate.calibrator import Calibrator
@@ -124,6 +124,8 @@ class MeasuredAgain:
             return {}, f"{MODEL} is not in the folder"
         if judged is None:
             return {}, "it was judged by a function of the user's"
+        if certificate.deployed.engine not in ENGINES:
+            return {}, f"there is no engine '{certificate.deployed.engine[:100]}' here"
         try:
             return dict(self._here(certificate.deployed, judged, original, model)), "not measured here"
         except EngineError as error:

@@ -207,7 +207,9 @@ def available() -> tuple[str, ...]:
 
 def compiler(name: str) -> CompilingEngine | None:
     """The engine of a name where it compiles; None where it loads files as they are, or there is none."""
-    found = ENGINES.get(name)
+    if name not in ENGINES:
+        return None
+    found = ENGINES[name]
     return found if isinstance(found, CompilingEngine) else None
 
 

@@ -23,7 +23,7 @@ import tensmith
 from tensmith import cache
 from tensmith.backend.native.emit import loader
 from tensmith.children import Limits, memory_bytes
-from tensmith.engine.base import CompilingEngine, compiler, first_line
+from tensmith.engine.base import ENGINES, CompilingEngine, first_line
 from tensmith.errors import EngineError, ModelError, OutputError, system_sentence
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.fork_server import run_module
@@ -60,9 +60,9 @@ class CompileOptions:
 
 
 def compiling(engine: str) -> CompilingEngine:
-    """The engine of a name; EngineError if it compiles nothing."""
-    found = compiler(engine)
-    if found is None:
+    """The engine of a name; EngineError if it compiles nothing, UsageError if there is none."""
+    found = ENGINES[engine]
+    if not isinstance(found, CompilingEngine):
         raise EngineError(f"{engine} compiles no models: it loads them as they are")
     return found
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tensmith import gate
 from tensmith.backend.packed import unpack
-from tensmith.engine.base import compiler, compilers
+from tensmith.engine.base import ENGINES, compiler, compilers
 from tensmith.errors import ModelError, VerificationError
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.frontend.model_files import model_files
@@ -49,7 +49,8 @@ def check_files(folder: Path, certificate: Certificate) -> Iterator[Finding]:
             continue
         _check_hash(folder / name, expected)
         yield Finding(claim, "holds", "SHA-256")
-    if idle := sorted(certificate.files.keys() - _with_a_role(folder, certificate)):
+    idle = sorted(certificate.files.keys() - _with_a_role(folder, certificate))
+    if idle and certificate.deployed.engine in ENGINES:
         raise VerificationError(f"{folder / NAME} lists {idle[0]}, which is no part of such a point")
     if PACKED in present and MODEL in certificate.files:
         yield _unpacked(folder / PACKED, certificate.files[MODEL])
