@@ -16,7 +16,7 @@ from tensmith.backend.onnx import serialized
 from tensmith.backend.packed import pack
 from tensmith.deploy.front import FrontPoint
 from tensmith.deploy.model import Model, load
-from tensmith.errors import DataError, ModelError, OutputError, UsageError
+from tensmith.errors import DataError, EngineError, ModelError, OutputError, UsageError
 from tensmith.files import sha256_file
 from tensmith.report.metric import Metric
 
@@ -111,3 +111,7 @@ def test_a_point_runs_by_the_settings_that_it_was_judged_with(
     monkeypatch.setattr("tensmith.deploy.model.read_certificate", lambda path: Mock(deployed=deployed))
     assert load(tmp_path, engine="openvino")._settings == {"precision": "bf16"}
     assert load(tmp_path)._settings == {}
+    for name in ("threads", "self", "sizes"):
+        deployed.settings = {name: "4"}
+        with pytest.raises(EngineError, match=f"engine 'openvino' has no setting '{name}'"):
+            load(tmp_path, engine="openvino")

@@ -130,11 +130,14 @@ def test_a_packed_file_alone_is_verified_with_the_data(root: Path, tmp_path: Pat
     assert accuracy.detail == "model.onnx is not in the folder"
 
 
-def test_a_point_of_an_engine_that_is_not_here_is_verified_with_the_data(root: Path, tmp_path: Path) -> None:
+def test_an_engine_or_a_setting_that_is_not_here_is_not_measured(root: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(root / "lossy", tmp_path / "lossy"))
     forgery.edit(folder, lambda d: d["deployed"].update(engine="far"))
     result = verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
     assert result.ok and unchecked(result) == ["what", "accuracy", "latency_ms"]
+    forgery.edit(folder, lambda d: d["deployed"].update(engine="onnxruntime", settings={"threads": "4"}))
+    result = verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
+    assert result.ok and unchecked(result) == ["accuracy", "latency_ms"]
 
 
 @needs_compiler

@@ -139,6 +139,7 @@ class MeasuredAgain:
         splits, program, shipped = self._splits(judged), read_onnx(original), read_onnx(model)
         task = _task(judged, program, splits.training, self._dataset.classes or 0)
         example = task.example(program, splits.search)
+        ENGINES[deployed.engine].completed(deployed.settings)  # EngineError for what is none of its settings
         settings = tuple(sorted(deployed.settings.items()))
         first, point = Contender(BASELINE_ENGINE, original), Contender(deployed.engine, model, settings)
         if first.engine == point.engine and not settings and shipped.digest == program.digest:

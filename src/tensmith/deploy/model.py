@@ -282,11 +282,15 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
 
 
 def _settings(folder: Path, engine: str) -> dict[str, str]:
-    """Those of the engine with which a front point was judged; none in another engine."""
+    """Those of the engine with which a front point was judged; none in another engine. EngineError where the
+    engine has not such settings."""
     if not (folder / NAME).exists():
         return {}
     deployed = read_certificate(folder / NAME).deployed
-    return deployed.settings if deployed.engine == engine else {}
+    if deployed.engine != engine:
+        return {}
+    ENGINES[engine].completed(deployed.settings)
+    return deployed.settings
 
 
 def _kind(path: Path) -> gate.FileKind:
