@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import yaml
 
-from command_line import refused, tensmith
+from command_line import refused, tensmith, tiny_model
+from tensmith.cli.init import init
 from tensmith.config import make_config, read_config
 
 
@@ -29,6 +31,16 @@ def test_what_it_writes_is_what_compress_reads(tiny: Path, tmp_path: Path) -> No
     assert text.count("\n# ") >= len(options)  # each is explained
     shown = tensmith("compress", "--config", "tensmith.yaml", "--dry-run", folder=tmp_path)
     assert "npz:tiny.npz" in shown.stdout
+
+
+def test_names_stay_in_their_comments(tmp_path: Path) -> None:
+    model = tiny_model()
+    forged = "x\u2028seed: 7\u2028\x1b[2Kmodel: other.onnx"
+    model.graph.input[0].name = model.graph.node[0].input[0] = forged
+    onnx.save(model, tmp_path / "tiny.onnx")
+    init(tmp_path / "tiny.onnx", output=tmp_path / "made.yaml")
+    made = make_config(**read_config(tmp_path / "made.yaml"))
+    assert made == make_config(model=str(tmp_path / "tiny.onnx"))
 
 
 def test_without_data_the_way_out_is_said(tiny: Path, tmp_path: Path) -> None:

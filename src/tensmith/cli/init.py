@@ -57,14 +57,15 @@ def _lines(config: Config, inputs: dict[str, str], found: list[FittingData]) -> 
     """The file: every option with the words that `tensmith compress --help` has for it."""
     import yaml
 
-    yield f"# tensmith compress --config THIS_FILE [--dry-run]; the model takes {_listed(inputs)}."
+    takes = ", ".join(f"{name} {type_}" for name, type_ in inputs.items())
+    yield _comment(f"tensmith compress --config THIS_FILE [--dry-run]; the model takes {takes}.")
     hints = get_type_hints(compress, include_extras=True)
     for name, value in config.model_dump(mode="json").items():
         help_ = hints[name].__metadata__[0].help or ""
         yield ""
-        yield from (f"# {line}" for line in _wrapped(" ".join(help_.replace("\n", " ").split())))
+        yield from map(_comment, _wrapped(" ".join(help_.replace("\n", " ").split())))
         if name == "data":
-            yield from (f"# fits as well: {fit.spec} ({_words(fit)})" for fit in found[1:_SHOWN])
+            yield from (_comment(f"fits as well: {fit.spec} ({_words(fit)})") for fit in found[1:_SHOWN])
         written = yaml.safe_dump(value, default_flow_style=True, width=1 << 20)
         yield f"{name}: {written.removesuffix(_END).rstrip()}"
 
@@ -75,8 +76,11 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, _COLUMN)
 
 
-def _listed(inputs: dict[str, str]) -> str:
-    return ", ".join(f"{name} {type_}" for name, type_ in inputs.items()).replace("\n", " ")
+def _comment(text: str) -> str:
+    """A line of the file that no character in it ends."""
+    from tensmith.report.escape import printable
+
+    return f"# {printable(text, len(text))}"
 
 
 def _words(fit: FittingData) -> str:
