@@ -28,6 +28,9 @@ from tensmith.verify.schema import NAME, Certificate, seal
 
 Document = dict[str, Any]
 
+# Names of files that would write over a line, end it, or are no text.
+FORGED_NAMES = (b"\x1b[2K\rhashes and form are right", "a\u2028b".encode(), b"\xff")
+
 # What an alteration may pass as, because the certificate does not claim it: path -> why.
 NOT_CLAIMED = {
     r"tensmith": "a version in words: what it changes is noticed where it shows",

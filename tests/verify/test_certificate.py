@@ -6,12 +6,15 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from forgery_points import FORGED_NAMES
 from forgery_points import edit as forged
 
 from gguf_models import rotary_model, written
@@ -410,3 +413,12 @@ def test_the_checker_is_a_command(best: Path, capsys: pytest.CaptureFixture[str]
     (best / "model.onnx").write_bytes(b"")
     assert checker.main([str(best)]) == 1 and "model.onnx" in capsys.readouterr().out
     assert checker.main([]) == 2
+
+
+def test_no_name_forges_a_line_of_the_checker(best: Path) -> None:
+    for name in FORGED_NAMES:
+        (best / os.fsdecode(name)).write_text("")
+    run = subprocess.run([sys.executable, "-I", checker.__file__, best], capture_output=True)
+    lines = run.stdout.decode().splitlines()
+    assert (run.returncode, run.stderr) == (1, b"") and len(lines) == len(FORGED_NAMES)
+    assert all(line.isprintable() and line.endswith("is not in the certificate") for line in lines)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from forgery import FORGERIES, Document, edit, forge, insert, other_goal, solved
+from forgery_points import FORGED_NAMES
 
 from lifting.conditions.by_hand import blend, gemv, in_place, reversed_dot, zeros_and_quotient
 from tensmith.cli.verify import verify
@@ -111,6 +112,15 @@ def test_the_small_checker_stands_alone(folder: Path) -> None:
     next(folder.glob("*.smt2")).unlink()
     run = subprocess.run([sys.executable, "-I", str(path), str(folder)], capture_output=True, text=True)
     assert run.returncode == 1 and "is no plain file" in run.stderr
+
+
+def test_no_name_forges_a_line_of_the_small_checker(folder: Path) -> None:
+    for name in FORGED_NAMES:
+        (folder / os.fsdecode(name)).write_text("")
+    run = subprocess.run([sys.executable, "-I", lift_checker.__file__, folder], capture_output=True)
+    lines = run.stderr.decode().splitlines()
+    assert run.returncode == 1 and len(lines) == len(FORGED_NAMES)
+    assert all(line.isprintable() and line.endswith("belongs to no obligation") for line in lines)
 
 
 # Damage

@@ -168,8 +168,13 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m tensmith.verify.checker FOLDER", file=sys.stderr)
         return 2
     wrong = check(Path(arguments[0]))
-    print("\n".join(wrong) or "hashes and form are right")
+    print("\n".join(map(_line, wrong)) or "hashes and form are right")
     return 1 if wrong else 0
+
+
+def _line(text: str) -> str:
+    """One line to show: a stranger's names may hold what moves or colours a terminal's."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 if __name__ == "__main__":

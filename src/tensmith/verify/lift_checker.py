@@ -505,4 +505,5 @@ def _sha(data: Any) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(problem for folder in sys.argv[1:] for problem in check(Path(folder))) or 0)
+    wrong = [problem for folder in sys.argv[1:] for problem in check(Path(folder))]
+    sys.exit("\n".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in p) for p in wrong) or 0)
