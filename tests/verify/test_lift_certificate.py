@@ -64,11 +64,12 @@ def test_a_certificate_is_proved_again(make: Callable[[], Summary], solver: str,
     assert set(ASSUMES) == set(report.assumes) and report.requires
 
 
-def test_writing_again_leaves_no_old_scripts(tmp_path: Path) -> None:
+def test_writing_again_leaves_no_old_scripts_and_no_old_signature(tmp_path: Path) -> None:
     write(tmp_path, gemv())
+    (tmp_path / "structure.json.sig").write_text("of the older one")
     many = set(tmp_path.glob("*.smt2"))
     write(tmp_path, in_place())
-    assert set(tmp_path.glob("*.smt2")) < many
+    assert set(tmp_path.glob("*.smt2")) < many and not any(tmp_path.glob("*.sig"))
     assert check(tmp_path).ok
 
 

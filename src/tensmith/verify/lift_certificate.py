@@ -20,6 +20,7 @@ from tensmith.files import sha256_bytes, write_text
 from tensmith.formula.types import MachineType
 from tensmith.verify import lift_checker
 from tensmith.verify.obligation import FoldWindow, Lemma, Verdict
+from tensmith.verify.signature import SUFFIX
 from tensmith.verify.solve import ask
 from tensmith.verify.theory import Prefix
 
@@ -92,14 +93,15 @@ def _canonical(document: Any) -> bytes:
 
 
 def write_lift_certificate(folder: Path, about: Certified, verdicts: Sequence[Verdict]) -> list[Path]:
-    """Writes the folder and removes scripts of an older certificate in it. structure.json comes last and
-    whole; it holds the hashes of the scripts. Raises as `certificate_files` does."""
+    """Writes the folder and removes scripts and signature of an older certificate in it. structure.json comes
+    last and whole; it holds the hashes of the scripts. Raises as `certificate_files` does."""
     files = certificate_files(about, verdicts)
     structure = files.pop(NAME)
     paths = [folder / name for name in files]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / NAME).unlink(missing_ok=True)
+        for old in (NAME + SUFFIX, NAME):
+            (folder / old).unlink(missing_ok=True)
         for path in set(folder.glob("*.smt2")) - set(paths):
             path.unlink()
         for path, text in zip(paths, files.values()):
