@@ -21,6 +21,7 @@ from gguf_models import rotary_model, written
 from small_network import network
 from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack
+from tensmith.deploy.again import verify_point
 from tensmith.deploy.model import load
 from tensmith.errors import VerificationError
 from tensmith.files import sha256_file
@@ -125,6 +126,14 @@ def test_an_original_may_have_any_size(best: Path, tmp_path: Path) -> None:
     edit(best, lambda d: d["original"].update(sha256=sha256_file(tmp_path / "model.onnx")))
     with pytest.raises(VerificationError, match="reads as another program"):
         verify_folder(best, large)
+
+
+def test_an_empty_packed_file_is_no_model(best: Path, made: Path) -> None:
+    (best / "model.packed").write_bytes(b"")
+    (best / "model.onnx").unlink()
+    edit(best, lambda d: d.update(files={"model.packed": sha256_file(best / "model.packed")}))
+    result = verify_point(best, made / "original.onnx")
+    assert not result.ok and outcomes(result, "model.onnx is what") == {"does not hold"}
 
 
 # Folding

@@ -180,7 +180,7 @@ def _counted(folder: Path, certificate: Certificate, original: Path | None) -> d
         found["packed_bytes"] = found["file_bytes"]
     elif packed.is_file():
         found["packed_bytes"] = packed.stat().st_size
-    if original is not None and "packed_bytes" in found:
+    if original is not None and found.get("packed_bytes"):
         found["size_ratio"] = copied_bytes(original) / found["packed_bytes"]
     if compiler(certificate.deployed.engine):
         with contextlib.suppress(ModelError):
