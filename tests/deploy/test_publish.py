@@ -250,6 +250,13 @@ def test_a_folder_is_locked_until_all_of_it_is_taken_back(
     assert locked and all(locked) and not out.exists()
 
 
+def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
+    config = make_config(model="m.onnx")
+    with pytest.raises(ValueError), RunFolder(tmp_path, config, run_identity(config, "", ""), resume=False):
+        raise ValueError
+    assert tmp_path.is_dir() and not any(tmp_path.iterdir())
+
+
 def test_best_is_one_within_the_budgets_and_else_the_original(tmp_path: Path, finished: Path) -> None:
     document = json.loads((finished / "front.json").read_text())
     found = stage(tmp_path, document, ("small", "original", "beyond"))

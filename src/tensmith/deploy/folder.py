@@ -30,7 +30,7 @@ class RunFolder:
     def __init__(self, path: Path, config: Config, identity: Identity, resume: bool) -> None:
         self.path = path
         self.work = path / WORK
-        self._resumed = resume
+        self._resumed, self._made = resume, not path.exists()
         self._prepare(resume)
         self._lock = locked(path)
         try:
@@ -98,5 +98,6 @@ class RunFolder:
             shutil.rmtree(made, ignore_errors=True)
         for item in (*self.path.glob(f"{DATABASE}*"), self.path / CONFIG_FILE, self.path / ".lock"):
             item.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # it was there before, with something in it
-            self.path.rmdir()
+        if self._made:
+            with contextlib.suppress(OSError):  # somebody put something into it
+                self.path.rmdir()
