@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from tensmith.deploy.finalize import (
     Hearing,
     Point,
     _is_plain_int8,
+    _judged_peers,
     _through_the_gate,
     finalists,
     shown_and_not,
@@ -53,10 +55,11 @@ def gate(
     elsewhere: Collection[str] = (),
     each: float = 0.0,
     dying: Collection[str] = (),
+    unbuilt: Collection[str] = (),
 ) -> Any:
     """What is (kept, lost) of points, some of which lose so much, judged for so many seconds, less those that
-    measuring takes of `each`; a worker built the ones `elsewhere`, and otherwise than this machine, and what
-    is `dying` does not answer all."""
+    measuring takes of `each`; a worker built the ones `elsewhere`, and otherwise than this machine, the ones
+    `unbuilt` cannot be built here, and what is `dying` does not answer all."""
 
     def answers(contender: Contender, _: Any) -> Any:
         if contender.path.name in dying:
@@ -67,9 +70,12 @@ def gate(
     def named(plan: Plan) -> str:
         return str(plan.steps[0].rule)
 
-    builder: Any = SimpleNamespace(
-        file=lambda plan: Path(named(plan)), confirmed=lambda plan: named(plan) not in elsewhere
-    )
+    def confirmed(plan: Plan) -> bool:
+        if named(plan) in unbuilt:
+            raise EngineError("there is no memory to calibrate it")
+        return named(plan) not in elsewhere
+
+    builder: Any = SimpleNamespace(file=lambda plan: Path(named(plan)), confirmed=confirmed)
     task = SimpleNamespace(judged=lambda found, _: found)
     judge: Any = SimpleNamespace(answers=answers, task=task)
     whole: Any = SimpleNamespace(take=lambda _: None)
@@ -136,6 +142,24 @@ def test_what_a_worker_built_otherwise_is_no_point() -> None:
     assert sorted(kept) == ["balanced", "small"]
     assert [(each.id, each.status) for each in lost] == [("fast", "rejected")]
     assert "another file" in lost[0].reason
+
+
+def test_what_a_worker_built_and_this_machine_cannot_costs_the_run_one_point() -> None:
+    kept, lost = gate(FRONT, seconds=60, unbuilt={"fast"})
+    assert sorted(kept) == ["balanced", "small"]
+    assert [(each.id, each.status) for each in lost] == [("fast", "rejected")]
+    assert "no memory" in lost[0].reason
+
+
+def test_a_peer_that_cannot_be_built_costs_nothing() -> None:
+    def file(plan: Plan) -> Path:
+        raise EngineError("there is no memory to calibrate it")
+
+    plain = replace(point("int8", 1, 1), plan=Plan((Step("int8", "*", {"calibration": "minmax"}, "lossy"),)))
+    run: Any = SimpleNamespace(engines=("onnxruntime",))
+    builder: Any = SimpleNamespace(file=file)
+    hearing: Any = SimpleNamespace(heard={})
+    assert _judged_peers(run, builder, hearing, [plain], lambda _: None, math.inf) == []
 
 
 def test_what_fails_on_held_out_data_costs_the_run_one_point() -> None:

@@ -104,6 +104,10 @@ def test_what_is_another_file_is_not_confirmed(place: Path, tmp_path: Path) -> N
     del answers[ROUNDED.key]
     forged.prepare([INT8])
     assert not forged.confirmed(INT8)
+    answers[WRONG.key] = answers.pop(INT8.key)
+    forged.prepare([WRONG])
+    with pytest.raises(TensmithError, match="somewhere"):
+        forged.confirmed(WRONG)
 
 
 def test_what_an_earlier_process_was_delivered_is_built_here(place: Path, tmp_path: Path) -> None:

@@ -291,10 +291,10 @@ def _through_the_gate(
             why = LATE
             break
         progress(f"accuracy of {candidate.id} on held-out data")
-        if not builder.confirmed(candidate.plan):
-            judged[candidate.id] = replace(candidate, status="rejected", reason=_ELSEWHERE)
-            continue
         try:
+            if not builder.confirmed(candidate.plan):
+                judged[candidate.id] = replace(candidate, status="rejected", reason=_ELSEWHERE)
+                continue
             judged[candidate.id] = _gated(candidate, hearing.drop(_contender(builder, candidate)), objective)
         except TensmithError as error:
             if is_of_disk(error):
@@ -377,13 +377,13 @@ def _judged_peers(
     for engine in stock(run.engines) if candidate else ():
         assert candidate is not None
         name = f"int8, min-max ({engine})"
-        contender = replace(_contender(builder, candidate), engine=engine)
-        if contender not in hearing.heard and time.monotonic() < until:
-            progress(f"accuracy of {name} on held-out data")
-            with spared():  # a reference must not cost the run
+        with spared():  # a reference must not cost the run
+            contender = replace(_contender(builder, candidate), engine=engine)
+            if contender not in hearing.heard and time.monotonic() < until:
+                progress(f"accuracy of {name} on held-out data")
                 hearing.outcome(contender)
-        if contender in hearing.heard:
-            peers.append(_Peer(name, candidate, contender))
+            if contender in hearing.heard:
+                peers.append(_Peer(name, candidate, contender))
     return peers
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import TooSmallError, pack
-from tensmith.errors import ProgramError
 from tensmith.evaluate import size
 from tensmith.evaluate.pace import BUILD, Pace
 from tensmith.files import TemporaryFolder, write_bytes
@@ -119,17 +118,14 @@ class Builder:
     def confirmed(self, plan: Plan) -> bool:
         """Whether this process builds of a plan what was delivered; from then on it counts as built here.
 
-        What is not allowed is not built.
+        TensmithError where it cannot build the plan.
         """
         if plan.key not in self._trails:
             return True
         delivered, packed = self._place(plan), self._packed_place(plan)
         trail = self._trails.pop(plan.key)
         with self.pace.timed(BUILD), TemporaryFolder() as folder:
-            try:
-                traced = self.program(plan)
-            except ProgramError:
-                return False
+            traced = self.program(plan)
             again = Path(folder) / "again.onnx"
             write_onnx(traced.program, again)
             if traced.trail != trail or again.read_bytes() != delivered.read_bytes():
