@@ -75,6 +75,13 @@ def test_limits_end_a_walk_with_what_was_found() -> None:
     assert "depth" in enumerate_all(program, cost, Reach(depth=0)).ended
 
 
+def test_what_is_cheaper_than_all_of_the_space_is_not_called_its_optimum() -> None:
+    found = saturate(pairs(3), cost, Reach(programs=2))
+    assert found.ended and found.bound > 0
+    said = distance(found, "test", saturate(pairs(3), cost).cost)
+    assert "optimum" not in said and "cheaper than all of this space" in said
+
+
 def test_constants_cost_nothing_and_equal_ones_are_one() -> None:
     net = Net(2, 2)
     twice = [net.constant(values=np.float32([[1, 2], [3, 4]])) for _ in range(2)]

@@ -36,6 +36,8 @@ def distance(found: Explored, model: str, cost: float) -> str:
     if found.bound > 0:
         share = cost / found.bound - 1
         near = "the optimum" if share <= SAME else f"within {100 * share:.2g}% of the optimum"
+        if share < -SAME:  # it is none of the space
+            near = "cheaper than all"
         gap = f"{near} of this space under this cost model"
     faster = found.start_cost / cost if cost else 1.0
     gained = f"{faster:.3g}x faster than" if faster >= 1.005 else "as fast as"
