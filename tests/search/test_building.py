@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,14 @@ from linear_model import save_linear
 from tensmith.backend.packed import container
 from tensmith.data import Dataset, Splits, open_dataset, split
 from tensmith.deploy.again import verify_point
-from tensmith.errors import TensmithError
+from tensmith.errors import OutputError, TensmithError
 from tensmith.evaluate.calibrator import Calibrator
+from tensmith.evaluate.shard import task_json
 from tensmith.evaluate.sharing import shared
 from tensmith.evaluate.task import Task
 from tensmith.frontend.onnx import read_onnx
 from tensmith.rewrite.rule import Step
+from tensmith.search import builder as search_builder
 from tensmith.search import building
 from tensmith.search.builder import Builder
 from tensmith.search.building import Building, Delivered
@@ -161,3 +164,27 @@ def test_one_plan_and_what_came_from_elsewhere_are_built_here(place: Path, worke
     made = Building(sharing, place / "linear.onnx", splits.calibration, 1)
     assert made.deliver([ROUNDED]) == {}
     assert replace(made, sharing=replace(sharing, parts={})).deliver([ROUNDED, INT8]) == {}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_worker_keeps_no_file_of_what_it_does_not_deliver(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Those of large models fill a disk."""
+
+    def unpacked(*_: Any, **__: Any) -> bytes:
+        raise OutputError("it cannot be packed")
+
+    if fails:
+        monkeypatch.setattr(search_builder, "pack", unpacked)
+    else:
+        monkeypatch.setattr(building, "model_files", lambda path: [path, path])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dataset, splits = data(place)
+    request = {
+        "data": dataset.source, "part": next(iter(dataset.parts)), "task": task_json(Task("accuracy")),
+        "model": "linear.onnx", "threads": 1, "plan": ROUNDED.to_json(),
+    }  # fmt: skip
+    runner = building.BuildRunner()
+    assert runner.answer(request, {"indices": splits.calibration.indices}, place) == ({}, {})
+    assert [file for file in tmp_path.rglob("*") if ROUNDED.id in file.name] == []

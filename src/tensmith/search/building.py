@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,6 @@ class BuildRunner:
 
     _builder: Builder | None = None
     _of: Any = None
-    _folder: TemporaryFolder = field(default_factory=TemporaryFolder)
 
     def answer(
         self, request: Mapping[str, Any], arrays: Mapping[str, Array], folder: Path
@@ -89,16 +88,16 @@ class BuildRunner:
         """See workers.serve.Runner. No arrays where a step does not fit: who asks finds out why."""
         began = time.monotonic()
         builder = self._builder_of(request, arrays["indices"], folder)
-        try:
-            built = builder.built(Plan.from_json(request["plan"]))
-        except TensmithError:
-            return {}, {}
-        if len(model_files(built.path)) > 1:
-            return {}, {}
-        files = {"model": built.path, **({"packed": built.packed} if built.packed else {})}
-        content = {name: np.fromfile(file, np.uint8) for name, file in files.items()}
-        for file in files.values():
-            file.unlink()
+        with TemporaryFolder() as place:  # nothing stays of a plan's files, whatever came of it
+            builder.folder = Path(place)
+            try:
+                built = builder.built(Plan.from_json(request["plan"]))
+            except TensmithError:
+                return {}, {}
+            if len(model_files(built.path)) > 1:
+                return {}, {}
+            files = {"model": built.path, **({"packed": built.packed} if built.packed else {})}
+            content = {name: np.fromfile(file, np.uint8) for name, file in files.items()}
         trail = [step.to_json() for step in built.trail]
         return {"trail": trail, "seconds": time.monotonic() - began}, content
 
@@ -109,6 +108,6 @@ class BuildRunner:
             view = Subset(open_dataset(request["data"]).part(request["part"]), indices)
             preprocess = task_of(request["task"]).preprocess
             calibrator = Calibrator(view, len(view), preprocess, request["threads"])
-            self._builder = Builder(path, read_onnx(path), Path(self._folder.name), calibrator)
+            self._builder = Builder(path, read_onnx(path), folder, calibrator)
             self._of = of
         return self._builder
