@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -61,7 +61,7 @@ from tensmith.search.plan import Plan
 from tensmith.search.plan_file import demand_fitting
 from tensmith.search.race import Race
 from tensmith.search.recovering import Recovering, has_recovered
-from tensmith.search.resume import engine_versions, forget_other_engines, with_earlier
+from tensmith.search.resume import as_first_measured, engine_versions, forget_other_engines, with_earlier
 from tensmith.search.run import PROCESSOR, RunDescription, meter
 from tensmith.search.sensitivity import BUDGET_SHARE, Sensitivities
 from tensmith.search.space import Space, space_of
@@ -163,11 +163,11 @@ def compress(
         example = task.example(request.program, request.splits.search)
         sharing = shared(workers, request.dataset, request.splits, task, voice.tell)
         judge = Judge(task, example, config.threads, detect_cpu().cores, sharing)
-        run = _described(request, config, judge, folder)
-        counters = ", ".join(counter.name for counter in run.counters.values())
-        measures = {"energy counter": counters or "none"}
+        counters = _counters(request.engines) if request.target.name == HOST else {}
+        measures = {"energy counter": ", ".join(counter.name for counter in counters.values()) or "none"}
         if changed := forget_other_engines(folder.checkpoint, engine_versions(request.engines) | measures):
             voice.tell(changed)
+        run = _described(request, config, judge, folder, counters)
         _judge_original(request, judge, voice)
         standard = _standard(request, config, judge, folder.checkpoint)
         kept = folder.path / TRAINED
@@ -263,7 +263,9 @@ def _standard(request: Request, config: Config, judge: Judge, checkpoint: Checkp
     )
 
 
-def _described(request: Request, config: Config, judge: Judge, folder: RunFolder) -> RunDescription:
+def _described(
+    request: Request, config: Config, judge: Judge, folder: RunFolder, counters: Mapping[str, Counter]
+) -> RunDescription:
     """The run that is asked for."""
     return RunDescription(
         model=request.model,
@@ -274,7 +276,7 @@ def _described(request: Request, config: Config, judge: Judge, folder: RunFolder
         splits=request.splits,
         example=judge.example,
         sizes=sizes_of(specs_of(request.program.inputs), judge.example),
-        target=request.target,
+        target=as_first_measured(request.target, folder.checkpoint),
         engines=request.engines,
         objective=Objective(
             config.max_drop,
@@ -290,7 +292,7 @@ def _described(request: Request, config: Config, judge: Judge, folder: RunFolder
         time_budget=config.time_budget,
         seed=config.seed,
         folder=folder.work,
-        counters=_counters(request.engines) if request.target.name == HOST else {},
+        counters=counters,
     )
 
 

@@ -23,8 +23,10 @@ from tensmith.deploy.schedule import Schedule
 from tensmith.errors import OutputError
 from tensmith.evaluate.sequential import FEWEST
 from tensmith.evaluate.task import Measure, Task
+from tensmith.hardware import Target, host, load_target
 from tensmith.search import sensitivity
 from tensmith.search.checkpoint import Checkpoint
+from tensmith.search.resume import as_first_measured, forget_other_engines
 from tensmith.search.sensitivity import Sensitivities, Sensitivity
 from watched import Watch
 
@@ -145,7 +147,9 @@ def test_a_run_goes_on_as_one_that_was_never_stopped(
 ) -> None:
     """And its search looks at nothing that is held out."""
     make_up_time(monkeypatch)
-    watch = Watch(monkeypatch)
+    watch, there = Watch(monkeypatch), host.detect_host()
+    estimated: dict[str, set[float]] = {}
+    seconds_of = compression.node_seconds
 
     def tried(out: str, count: int, resume: bool = False) -> list[str]:
         asked: list[None] = []
@@ -156,6 +160,13 @@ def test_a_run_goes_on_as_one_that_was_never_stopped(
                 raise Ended
             return 0.0
 
+        def node_seconds(target: Target, *rest: Any, **more: Any) -> Any:
+            estimated.setdefault(out, set()).add(target.bandwidth_gbs)
+            return seconds_of(target, *rest, **more)
+
+        busy = there.model_copy(update={"bandwidth_gbs": there.bandwidth_gbs / 3})
+        monkeypatch.setattr(host, "detect_host", lambda: busy if resume else there)
+        monkeypatch.setattr(compression, "node_seconds", node_seconds)
         monkeypatch.setattr(Schedule, "reserve", reserve)
         with pytest.raises(Ended):
             compress(
@@ -173,7 +184,21 @@ def test_a_run_goes_on_as_one_that_was_never_stopped(
     whole, begun = tried("whole", 8), tried("out", 4)
     assert begun == whole[: len(begun)] and len(begun) < len(whole)
     assert tried("out", 8, resume=True) == whole
+    assert estimated == {"whole": {there.bandwidth_gbs}, "out": {there.bandwidth_gbs}}
     assert not watch.touched and watch.seen
+
+
+def test_this_machine_is_what_it_was_measured_to_be_until_an_engine_changes(tmp_path: Path) -> None:
+    checkpoint, first = Checkpoint(tmp_path / "run.sqlite"), host.detect_host()
+    later = first.model_copy(update={"bandwidth_gbs": 1.0, "peak_gflops": {"fp32": 1.0}, "cores": 99})
+    forget_other_engines(checkpoint, {"onnxruntime": "1"})
+    assert as_first_measured(first, checkpoint) == first
+    forget_other_engines(checkpoint, {"onnxruntime": "1"})
+    assert as_first_measured(later, checkpoint) == first.model_copy(update={"cores": 99})
+    named = load_target("raspberry-pi-4")
+    assert as_first_measured(named, checkpoint) == named
+    forget_other_engines(checkpoint, {"onnxruntime": "2"})
+    assert as_first_measured(later, checkpoint) == later
 
 
 def test_sensitivities_are_those_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

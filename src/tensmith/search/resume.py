@@ -1,7 +1,7 @@
 """What a resumed run takes over: everything, unless an engine has changed since, or the processor.
 
-There latencies are others, and what failed may run. Accuracies on the search split are
-kept: they only guide the search, and the front is judged again in the end.
+There latencies are others, and what failed may run; this machine's bandwidth is measured anew. Accuracies on
+the search split are kept: they only guide the search, and the front is judged again in the end.
 """
 
 from __future__ import annotations
@@ -10,10 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tensmith.engine.base import BASELINE_ENGINE, ENGINES
-from tensmith.hardware.cpu import detect_cpu
+from tensmith.hardware import Target, detect_cpu
+from tensmith.hardware.target import HOST
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.race import RACED, RACES
+
+# What each process measures of this machine, or reads of its clock, and the fact that holds it.
+_MEASURED = {"bandwidth_gbs", "core_bandwidth_gbs", "frequency_ghz", "peak_gflops"}
+_MACHINE = "this machine"
 
 
 def engine_versions(names: Iterable[str]) -> dict[str, str]:
@@ -31,6 +36,14 @@ def with_earlier(tried: Sequence[Candidate], checkpoint: Checkpoint) -> list[Can
     return [*tried, *(each for each in earlier if each.metrics.keys() >= measured)]
 
 
+def as_first_measured(target: Target, checkpoint: Checkpoint) -> Target:
+    """This machine as the run's first start measured it, so that a search estimates as it did, and walks the
+    same way; any other target as it is."""
+    if target.name != HOST:
+        return target
+    return target.model_copy(update=checkpoint.settled(_MACHINE, target.model_dump(include=_MEASURED)))
+
+
 def forget_other_engines(checkpoint: Checkpoint, versions: dict[str, str]) -> str | None:
     """Forgets what other versions of engines took or failed at, and says so in a sentence; None if nothing.
 
@@ -46,6 +59,7 @@ def forget_other_engines(checkpoint: Checkpoint, versions: dict[str, str]) -> st
             checkpoint.add(replace(candidate, metrics=kept))
     if before != versions:
         checkpoint.forget(RACES)
+        checkpoint.forget(_MACHINE)
     checkpoint.note("engines", versions)
     if not candidates:
         return None

@@ -2,8 +2,8 @@
 
 Methods say what is worth trying of them (`Method.starts`, `variants`, `extensions`, `retreats`); the space
 puts that in order, and adds what belongs to none of them: exact offers, and lines of ever fewer bits.
-Everything here is a pure function of the model, its sensitivities and the outcomes so far, so that a resumed
-search walks the same way and finds its candidates in the checkpoint.
+Everything here is a pure function of the model, the target, the sensitivities and the outcomes so far: a
+resumed search walks the same way and finds its candidates in the checkpoint.
 """
 
 from __future__ import annotations
