@@ -8,7 +8,7 @@ import pytest
 from tensmith.discovery import selection
 from tensmith.discovery.enumeration import Enumeration
 from tensmith.discovery.selection import Discovery, Sieve, discover, ranked
-from tensmith.discovery.vocabulary import VOCABULARIES, Vocabulary, of_ops, simple
+from tensmith.discovery.vocabulary import VOCABULARIES, Vocabulary, Word, of_ops, simple
 from tensmith.discovery.written import lines, written
 from tensmith.errors import UsageError
 from tensmith.ir import Program
@@ -24,6 +24,17 @@ def test_equal_terms_are_met_and_the_cheaper_one_is_on_the_right() -> None:
     shown = {f"{show(c.left.term)} = {show(c.right.term)}" for c in found}
     assert {"-(-x) = x", "abs(-x) = abs(x)", "abs(abs(x)) = abs(x)"} <= shown
     assert all(c.left.cost > c.right.cost for c in found)
+
+
+def test_larger_terms_are_made_of_the_cheapest_of_a_class_whenever_it_was_met() -> None:
+    """reduce_sum(-x) is met first."""
+    axis = np.array([1])
+    words = (Word("r", lambda x: ops.reduce_sum(x, axis, attrs={"keepdims": 1})), *simple(("neg", "exp")))
+    sums = Vocabulary("sums", {"x": "M N"}, words, alike=False)
+    found = Enumeration(sums, 3, 60.0).candidates()
+    assert "-(-reduce_sum(x, [1])) = reduce_sum(x, [1])" in {
+        f"{show(c.left.term)} = {show(c.right.term)}" for c in found
+    }
 
 
 def test_what_the_rules_imply_is_left_out() -> None:

@@ -75,9 +75,9 @@ class Enumeration:
             for known in self._grown(levels, size):
                 self.seen += 1
                 candidate = self._met(known)
-                if candidate is None:
-                    new += [known]
-                elif self._is_new(candidate):
+                if candidate is None or candidate.right is known:
+                    new.append(known)
+                if candidate is not None and self._is_new(candidate):
                     found.append(candidate)
                 late = time.monotonic() > deadline
                 if late or self.seen >= self.most:
@@ -112,7 +112,8 @@ class Enumeration:
                             yield known
 
     def _met(self, known: Known) -> Pair | None:
-        """The candidate that a term makes with the one of its class; None if it now stands for it."""
+        """The candidate that a term makes with the one of its class, None if there is none; the cheaper one
+        stands for it now."""
         keys = _keys(known)
         other = next((self._classes[key] for key in keys if key in self._classes), None)
         if other is None or known.cost < other.cost:
