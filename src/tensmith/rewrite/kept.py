@@ -21,9 +21,18 @@ from tensmith.ir.ops.recurrence import Recurrent
 from tensmith.ir.text_values import same_array
 from tensmith.rewrite.calibration import Kind, RelayedCalibration
 from tensmith.rewrite.lossy.weights import layer_of, recurrent_weights
+from tensmith.rewrite.rule import Step
 
 # The parameter by which any lossy step names the layers that it leaves alone.
 KEPT = "kept"
+
+
+def kept_by(step: Step) -> tuple[str, ...]:
+    """The layers that a step leaves alone; ProgramError where it names them by no list."""
+    named = step.params.get(KEPT, ())
+    if not isinstance(named, (list, tuple)) or not all(isinstance(site, str) for site in named):
+        raise ProgramError(f"lossy method '{step.rule}': {KEPT} is {named!r}; give a list of layers")
+    return tuple(named)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.registry import Registry
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.kept import KEPT, Covered, UncoveredCalibration, demand_unchanged
+from tensmith.rewrite.kept import KEPT, Covered, UncoveredCalibration, demand_unchanged, kept_by
 from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer
 from tensmith.rewrite.rule import EVERYWHERE, Kind, Step
 
@@ -258,7 +258,7 @@ def independent(steps: Iterable[Step]) -> tuple[Step, ...]:
 
 def apply_lossy(program: Program, step: Step, calibration: Calibration) -> Program:
     """One lossy step; ProgramError where it changes a layer that its parameters name as kept."""
-    method, kept = LOSSY[step.rule], _kept(step)
+    method, kept = LOSSY[step.rule], kept_by(step)
     with blas_threads(1):
         if not kept:
             return method.apply(program, step.site, step.params, calibration)
@@ -272,17 +272,13 @@ def apply_lossy(program: Program, step: Step, calibration: Calibration) -> Progr
 def exact_steps(program: Program, step: Step, calibration: Calibration) -> tuple[Step, ...] | None:
     """The exact steps that one of a method stands for, which leave kept layers alone; None where it is lossy
     itself."""
-    method, kept = LOSSY[step.rule], _kept(step)
+    method, kept = LOSSY[step.rule], kept_by(step)
     with blas_threads(1):
         if not kept:
             return method.exact_steps(program, step.params, calibration)
         covered = Covered.of(program, kept)
         asked = UncoveredCalibration(calibration, covered.uncovered)
         return method.exact_steps(covered.program, _own(step), asked)
-
-
-def _kept(step: Step) -> tuple[str, ...]:
-    return tuple(step.params.get(KEPT, ()))
 
 
 def _own(step: Step) -> dict[str, Any]:

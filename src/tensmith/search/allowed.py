@@ -12,7 +12,7 @@ from typing import Any
 
 from tensmith.errors import ProgramError
 from tensmith.ir import Program
-from tensmith.rewrite.kept import KEPT, Covered
+from tensmith.rewrite.kept import KEPT, Covered, kept_by
 from tensmith.rewrite.method import LOSSY, Method, lists_of_layers
 from tensmith.rewrite.rule import Step
 from tensmith.search.plan import Plan
@@ -55,14 +55,17 @@ class Allowed:
         return Plan.of(filter(None, map(self.fitted_step, plan.steps)), settings)
 
     def fitted_step(self, step: Step) -> Step | None:
-        """The step, with kept layers named if it is lossy; None where it is not allowed."""
+        """The step, with kept layers named if it is lossy; None where it is not allowed.
+
+        ProgramError where it names such by no list.
+        """
         if step.kind == "exact":
             return step
         if step.site in self.kept or (self.only is not None and step.rule not in self.only):
             return None
         if not self.kept:
             return step
-        named = sorted({*step.params.get(KEPT, ()), *self.kept})
+        named = sorted({*kept_by(step), *self.kept})
         return replace(step, params={**without_layers(step.params, named), KEPT: named})
 
     def demand(self, plan: Plan) -> None:
@@ -72,7 +75,7 @@ class Allowed:
                 continue
             if self.only is not None and step.rule not in self.only:
                 raise ProgramError(f"lossy method '{step.rule}' is none of those that may be used")
-            if left := set(self.kept) - set(step.params.get(KEPT, ())):
+            if left := set(self.kept) - set(kept_by(step)):
                 raise ProgramError(f"lossy method '{step.rule}' does not leave '{min(left)}' as it is")
         if not self.everything and (rounding := _rounding(plan)):
             raise ProgramError(f"the setting {', '.join(sorted(rounding))} rounds in every layer")
@@ -86,11 +89,10 @@ def _rounding(plan: Plan) -> set[str]:
 def without_layers(params: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
     """Parameters that say nothing of some layers."""
     lists = lists_of_layers()
-    said = {
-        name: [site for site in value if site not in gone]
-        if name in lists
-        else {site: count for site, count in value.items() if site not in gone}
-        for name, value in params.items()
-        if name in lists or (name in ("bits", "worth") and isinstance(value, Mapping))
-    }
-    return {**params, **said}
+    said = dict(params)
+    for name, value in params.items():
+        if name in lists and isinstance(value, (list, tuple)):
+            said[name] = [site for site in value if site not in gone]
+        elif name in ("bits", "worth") and isinstance(value, Mapping):
+            said[name] = {site: count for site, count in value.items() if site not in gone}
+    return said

@@ -132,8 +132,8 @@ def demand_fitting(text: YamlText[WrittenPlan], builder: Builder, engines: Seque
         place = ("steps", written.index(step))
         for wrong, what in _faults(builder, fitting, step):
             raise text.wrong((*place, wrong), what)
-        fitting = (*fitting, *builder.allowed.fitted(Plan((step,))).steps)
         try:
+            fitting = (*fitting, *builder.allowed.fitted(Plan((step,))).steps)
             builder.treated(Plan(fitting))
         except TensmithError as error:
             raise text.wrong(place, str(error)) from error
