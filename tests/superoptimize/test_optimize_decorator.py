@@ -493,6 +493,14 @@ def test_masks_and_whole_numbers_are_drawn_anew_and_counted_once() -> None:
     assert only == (3, ("x", (1, 2)))
 
 
+def test_an_array_that_is_none_is_refused() -> None:
+    for good, shape in (("f64[]", ()), ("f64[ 3 , 4 ]", (3, 4)), ("f32[5,]", (5,))):
+        assert example_arguments([f"x={good}"], ["x"], {})[0].shape == shape
+    for sizes in ("1000 50", "1," * 99, "0" + 3 * ",999999999", "9" * 30, "9" * 5000):
+        with pytest.raises(UsageError, match="is no array; write f64"):
+            example_arguments([f"x=f64[{sizes}]"], ["x"], {})
+
+
 def spread_of(x):
     y = np.sort(x)
     return y[-1] - y[0] + np.sum(y)

@@ -48,7 +48,10 @@ def _value(name: str, text: str, domain: Domain, rng: np.random.Generator) -> An
         if not isinstance(number, int | float | bool):
             raise UsageError(f"--example {name}: {text!r} is no number, and no array such as f64[1000, 50]")
         return number
-    shape = [int(size) for size in found[2].split(",") if size.strip()]
+    try:
+        shape = np.broadcast_to(0, [int(size) for size in found[2].split(",") if size.strip()]).shape
+    except ValueError as error:
+        raise UsageError(f"--example {name}: {text!r} is no array; write f64[1000, 50]") from error
     if math.prod(shape) > _MOST_ELEMENTS:
         raise UsageError(f"--example {name}: over {_MOST_ELEMENTS} elements; choose a smaller shape")
     drawn = {"i64": rng.integers(0, 4, shape), "bool": rng.random(shape) < 0.5}
