@@ -11,7 +11,7 @@ import pytest
 from nets import Net
 from small_network import network
 from tensmith.equality import changes, programs
-from tensmith.equality.changes import compare_changes
+from tensmith.equality.changes import PassComparison, compare_changes
 from tensmith.ir import Node, Program, TensorType, make_node
 
 
@@ -93,6 +93,34 @@ def test_what_rounds_is_tested_on_numbers() -> None:
     assert (found.evidence, found.error_probability) == ("tested", 1.0)
     off = replace(after, constants={**after.constants, high: np.uint8(124)}, _known={})
     assert compare_changes(start, off).different == "v1"
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_a_step_that_some_elements_take_excuses_no_other(added: bool) -> None:
+    """Of so many elements some are next to a step, and are a whole step off when their inputs round."""
+    net = Net(1, 1 << 16)
+    third, scale = (net.constant(values=np.float32(number)) for number in (1 / 3, 2**-12))
+    low = net.constant(values=np.uint16(1 << 15))
+    less = net.add("mul", net.add("mul", "x", third), third)
+    codes = net.add("quantize_linear", less, scale, low)
+    whole = net.add("dequantize_linear", codes, scale, low)
+    start = net.program(net.add("add", whole, "x") if added else net.add("identity", whole))
+    (value,) = start.outputs
+
+    def changed(factor: float, zero: int) -> PassComparison:
+        nodes = (
+            make_node("mul", ("x", "factor"), ("scaled",)),
+            make_node("quantize_linear", ("scaled" if factor else less, scale, low), ("others",)),
+            make_node("dequantize_linear", ("others", scale, "zero"), ("w",)),
+            make_node("add", ("w", "x"), (value,)) if added else make_node("identity", ("w",), (value,)),
+        )
+        constants = {"factor": np.float32(factor), "zero": np.uint16(zero)}
+        return compare_changes(start, with_node(start, value, *nodes, **constants))
+
+    ninth = start.constants[third] * start.constants[third]
+    assert changed(ninth, 1 << 15).evidence == "tested"
+    assert changed(0, (1 << 15) - 1).different == value
+    assert changed(ninth, (1 << 15) - 1).different == value
 
 
 def test_an_equality_of_more_than_the_nearest_values_is_found_from_the_inputs() -> None:
