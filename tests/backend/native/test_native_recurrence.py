@@ -234,3 +234,13 @@ def test_computed_weights_are_refused_by_name() -> None:
     net.nodes.insert(1, make_node("transpose", ("r",), ("column",), {"perm": (0, 2, 1)}))
     with pytest.raises(EngineError, match=r"\(rnn\) has no native kernel"):
         make_plan(net.program(*outputs), host_isa())
+
+
+@pytest.mark.parametrize("name", ["weights", "tables"])
+def test_a_first_state_of_any_name_is_no_other_constant(name: str, tmp_path: Path) -> None:
+    net = Net(2, 1, 3)
+    outputs = layer(net, "gru", 16)
+    (node,) = net.nodes
+    net.nodes = [replace(node, inputs=(*node.inputs[:5], name))]
+    net.constants[name] = net.constants.pop(node.inputs[5])
+    assert_close(*answers(net.program(*outputs), tmp_path))

@@ -39,14 +39,16 @@ class Reads:
     graph: StepGraph
     sources: list[str] = field(default_factory=list)
     _tables: list[Array] = field(default_factory=list)
-    _places: dict[tuple[str, str], int] = field(default_factory=dict)
+    _constants: dict[str, StridedView] = field(default_factory=dict)
 
     def operand(self, value: str, shape: tuple[int, ...] | None = None) -> StridedOperand:
         """A value as an operand, broadcast to `shape`."""
         constant = self.graph.constants.get(value)
         dtype = self.graph.dtypes[value]
         if constant is not None:
-            found = StridedOperand(None, self.table(value, constant), dtype)
+            if value not in self._constants:
+                self._constants[value] = self.table(constant)
+            found = StridedOperand(None, self._constants[value], dtype)
         else:
             found = self.seen(*traced(self.graph, value), dtype)
         return found if shape is None else replace(found, view=found.view.expanded(shape))
@@ -68,15 +70,12 @@ class Reads:
             return self.operand(value)
         return self.seen(value, StridedView.dense(self.graph.shapes[value]), self.graph.dtypes[value])
 
-    def table(self, key: str, array: Array) -> StridedView:
-        """Numbers among the step's constants."""
-        place = (key, str(array.dtype))
-        if place not in self._places:
-            self._places[place] = sum(table.nbytes for table in self._tables)
-            raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-            self._tables.append(np.concatenate([raw, np.zeros(-len(raw) % ALIGNMENT, np.uint8)]))
-        view = StridedView.dense(array.shape)
-        return StridedView(view.shape, view.strides, self._places[place] // array.itemsize)
+    def table(self, array: Array) -> StridedView:
+        """Numbers put among the step's constants."""
+        place = sum(table.nbytes for table in self._tables)
+        raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+        self._tables.append(np.concatenate([raw, np.zeros(-len(raw) % ALIGNMENT, np.uint8)]))
+        return replace(StridedView.dense(array.shape), offset=place // array.itemsize)
 
     @property
     def constants(self) -> Array | None:

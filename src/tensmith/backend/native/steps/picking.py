@@ -152,5 +152,5 @@ def _passes(
         taps = int(np.count_nonzero(matrix)) if matrix.ndim > 1 else None
         passes.append(ResampleAxis(axis, shape[axis], len(matrix), taps, words))
         words += len(parts[-1])
-    reads.table(f"{node.output} taps", np.concatenate(parts))
+    reads.table(np.concatenate(parts))
     return Resample(reads.dense(node.inputs[0]), shape, tuple(passes), fill)

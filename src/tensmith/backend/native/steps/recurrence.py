@@ -53,8 +53,8 @@ def recurrence(graph: StepGraph, node: Node) -> list[Step] | None:
     alone = used[0] and not any(used[1:])
     routine = RecurrentFold(
         steps, batch, hidden, layer.gates, directions(node.attrs), stages, given, starts,
-        reads.table("weights", packed(stages, batch, weights, graph.isa)).offset,
-        reads.table("tables", tables(bias, holes, worth[..., 0], weights, graph.isa)).offset,
+        reads.table(packed(stages, batch, weights, graph.isa)).offset,
+        reads.table(tables(bias, holes, worth[..., 0], weights, graph.isa)).offset,
         weights.dtype == np.int8, graph.isa, alone,
     )  # fmt: skip
     whole = graph.names[node.outputs[0]] if alone else _table(graph, node, routine)
