@@ -97,3 +97,20 @@ def test_the_least_byte_is_not_narrow(least: int) -> None:
     codes[0, 0] = least
     (kernel,) = make_plan(program, isa_named("avx2")).kernels
     assert isinstance(kernel.work, Kernel) and kernel.work.problem.narrow == (least == -64)
+
+
+@pytest.mark.parametrize("part", [1, 2])
+def test_rows_whose_parameters_are_asked_for_are_refused(part: int) -> None:
+    net = Net(2, ROWS, INNER)
+    rows = encoder(net, "x")
+    program = net.program(product(net, rows, INNER, COLUMNS), rows[part])
+    with pytest.raises(EngineError, match=r"dynamic_quantize_linear.* no native kernel"):
+        make_plan(program, host_isa())
+
+
+def test_rows_may_be_asked_for_in_bytes(tmp_path: Path) -> None:
+    net = Net(2, ROWS, INNER)
+    rows = encoder(net, "x")
+    program = net.program(product(net, rows, INNER, COLUMNS), rows[0])
+    found = Model(compile_folder(program, tmp_path))(x=images("any"))
+    np.testing.assert_array_equal(found[rows[0]], interpret(program, {"x": images("any")})[rows[0]])

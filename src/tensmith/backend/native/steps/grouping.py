@@ -98,8 +98,10 @@ class _Grouping:
             return
         steps, nodes, encoder = made
         self.place(nodes, *steps)
-        readers = [self.graph.program.consumers.get(name, ()) for name in encoder.outputs]
-        if not any(reader in self.free(reader) for part in readers for reader in part):
+        program = self.graph.program
+        readers = [program.consumers.get(name, ()) for name in encoder.outputs]
+        wanted = {*encoder.outputs[1:]} & {*program.outputs}
+        if not wanted and not any(reader in self.free(reader) for part in readers for reader in part):
             self.place([encoder], *encoded(self.graph, encoder))
 
     def layer(self, node: Node) -> None:
