@@ -120,6 +120,16 @@ def test_halves_go_to_even_whatever_the_zero_point() -> None:
             assert list(bytes_[0, 0] - zero_point) == [0, 0, 1, 2, 2, 2, 3, 4]
 
 
+@pytest.mark.parametrize("scale", [2**20, -(2**20)])
+def test_results_beyond_32_bits_are_refused(scale: float) -> None:
+    problem = u8(16, 1, 1, 16)
+    weights = np.full((16, 16, 1, 1), 127, np.int8)
+    grid = QuantizationParameters(1.0, 0)
+    how = Requantization(grid, np.full(16, scale, np.float32), grid)
+    with pytest.raises(EngineError, match="do not fit 32 bits"):
+        constants(problem, host_isa(), weights, how, curved=False)
+
+
 def test_sums_beyond_32_bits_are_refused() -> None:
     problem = u8(16, 1, 1, 16)
     weights = np.full((16, 16, 1, 1), 127, np.int8)

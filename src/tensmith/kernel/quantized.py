@@ -121,7 +121,7 @@ def fields(
     if how.bias is not None:
         offset = how.bias.astype(np.float64) * (unit if how.late else first)
     most = abs(start) + 255 * abs(flat).sum(1)
-    if np.any(most >= _LARGEST) or np.any(most * factor + abs(offset) >= _LARGEST * _ROUNDED):
+    if np.any(most >= _LARGEST) or np.any(most * abs(factor) + abs(offset) >= _LARGEST * _ROUNDED):
         raise EngineError(f"the sums of a {problem} with these weights and scales do not fit 32 bits")
     return start, factor, offset
 

@@ -311,6 +311,19 @@ def test_several_zero_points_beside_one_scale_are_not_one() -> None:
     assert parameters_of(program, program.nodes[0]) is None
 
 
+@pytest.mark.parametrize("scale", [-0.25, 0.0])
+def test_codes_that_do_not_rise_are_not_clipped_or_compared(scale: float, tmp_path: Path) -> None:
+    net = Net((1, 3, 5, 7))
+    y = net.conv(net.pair("x", 2**-4, 113), 20, 3)
+    clipped = net.pair(net.add("relu", y), scale, 128)
+    program = net.program(clipped, net.add("global_max_pool", net.pair(y, scale, 5, np.int8)))
+    write_folder(make_plan(program, host_isa()), tmp_path / "model")
+    x = (np.random.default_rng(1).integers(-96, 96, net.shape) / 16).astype(np.float32)
+    found = Model(tmp_path / "model")(x=x)
+    for name, array in interpret(program, {"x": x}).items():
+        assert np.array_equal(found[name], array)
+
+
 def test_zero_points_that_are_computed_are_not_none(tmp_path: Path) -> None:
     net = Net((1, 2, 5, 5))
     x = net.pair("x", 2**-4, 113)

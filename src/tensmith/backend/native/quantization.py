@@ -12,7 +12,7 @@ import numpy as np
 from tensmith.errors import EngineError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
-from tensmith.ir.ops.quantization import OnGrid, decodes, encodes
+from tensmith.ir.ops.quantization import OnGrid, decodes, encodes, rises
 from tensmith.kernel.quantized import QuantizationParameters
 
 SIGNED_OFFSET = {"u8": 0, "i8": 128}
@@ -34,7 +34,11 @@ def symmetric_codes(constants: Mapping[str, Array], node: Node | None) -> tuple[
 
 
 def parameters_of(program: Program, node: Node) -> QuantizationParameters | None:
-    """Those of a quantize_linear or dequantize_linear; None if it has not one pair for all, of bytes."""
+    """Those of a quantize_linear or dequantize_linear; None if it has not one pair for all, of bytes.
+
+    Nor are there any where numbers do not rise with their codes: kernels clip and compare codes in their
+    place.
+    """
     if node.kind(OnGrid) is None:
         return None
     offset = SIGNED_OFFSET.get(program.type(quantized_values(node)).dtype)
@@ -43,9 +47,9 @@ def parameters_of(program: Program, node: Node) -> QuantizationParameters | None
     zero = program.constants.get(node.inputs[2]) if has_zero else np.zeros(1, np.int64)
     if offset is None or scale is None or zero is None or scale.dtype != np.float32:
         return None
-    if scale.size != 1 or zero.size != 1:
+    if scale.size != 1 or zero.size != 1 or not rises(step := float(scale.reshape(()))):
         return None
-    return QuantizationParameters(float(scale.reshape(())), int(zero.reshape(())) + offset)
+    return QuantizationParameters(step, int(zero.reshape(())) + offset)
 
 
 def parameters_of_values(

@@ -18,6 +18,14 @@ from tensmith.ir.ops.sizes import onnx_dtype
 from tensmith.ir.tensors import widen
 from tensmith.ir.types import DTYPES, Shape, TensorType
 
+# Scales by which a code comes back from its number: normal, and 255 of them are finite.
+_SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max) / 256
+
+
+def rises(scale: float) -> bool:
+    """Whether what bytes on a grid of this scale stand for rises with them."""
+    return _SMALLEST <= scale <= _LARGEST
+
 
 def integer_range(dtype: str) -> tuple[int, int] | None:
     """Least and greatest value of an integer element type; None for the small floats."""

@@ -16,7 +16,7 @@ from tensmith.formula.expr import Scalar, call, tensor
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.edits import Edit
 from tensmith.ir.op import OPS
-from tensmith.ir.ops.quantization import OnGrid, decodes
+from tensmith.ir.ops.quantization import OnGrid, decodes, rises
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import lemma
 from tensmith.rewrite.rule import NodeRule, Rule, exact
@@ -27,8 +27,6 @@ S, Z = Var("s", static=True), Var("z", static=True)
 T, ZERO = Var("t", static=True), Var("o", static=True)
 _ENCODERS = frozenset(name for name, op in OPS.items() if isinstance(op, OnGrid) and op.encodes)
 _U8, _I16 = onnx.TensorProto.UINT8, onnx.TensorProto.INT16
-# Scales by which a code comes back from its number: normal, and 255 of them are finite.
-_SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max) / 256
 _LEAST = dict.fromkeys("NCHW", 1)
 
 Grid = tuple[float, int, str]
@@ -40,7 +38,7 @@ def _grid(program: Program, node: Node) -> Grid | None:
     if scale is None or scale.size != 1 or zero is None or zero.size != 1 or zero.dtype.itemsize != 1:
         return None
     step = float(scale.reshape(()))
-    return (step, int(zero.reshape(())), zero.dtype.name) if _SMALLEST <= step <= _LARGEST else None
+    return (step, int(zero.reshape(())), zero.dtype.name) if rises(step) else None
 
 
 def _one_grid(program: Program, nodes: Iterable[Node]) -> bool:
