@@ -142,6 +142,16 @@ def test_zeros_stay_where_they_are_worth_something() -> None:
         assert bool((after.constants[name][empty] == 0).all()) == zeros
 
 
+@pytest.mark.parametrize("kind", [LearningFloats, LearningCodebook])
+def test_no_zero_is_negative(kind: type[LearningFloats | LearningCodebook]) -> None:
+    rows = np.array([[0, 1, 2], [1, 0, 2]], np.float32)
+    learning = LearningFloats("w", rows, True) if kind is LearningFloats else LearningCodebook("w", rows)
+    with torch.no_grad():
+        learning.parameters["values"].tensor.sub_(0.5)
+    written = learning.written()["w"]
+    assert ((written == 0) == (rows == 0)).all() and not np.signbit(written).any()
+
+
 def test_zeros_that_were_there_before_do_not_grow() -> None:
     before = chain()
     (name, *_) = (own.weight for own in stored_weights(before))

@@ -72,8 +72,8 @@ class Learning(ABC):
         """The numbers that it stands for now."""
 
     def written(self) -> dict[str, Array]:
-        """The constants that say so."""
-        return {self.name: _array(self.value())}
+        """The constants that say so. No zero is negative: a file would have to say which."""
+        return {self.name: _array(self.value()) + 0.0}
 
 
 class LearningZeros(Learning):
