@@ -6,7 +6,7 @@ import pytest
 from test_beam import SENSITIVITY, simulated, two_layers
 
 from tensmith.report.metric import exact
-from tensmith.rewrite.rule import Step
+from tensmith.rewrite.rule import Kind, Step
 from tensmith.search.candidate import Candidate
 from tensmith.search.genetic import _other_layers, genetic_search, survivors
 from tensmith.search.objective import Objective
@@ -84,12 +84,14 @@ def test_a_search_may_be_asked_for_by_name() -> None:
     assert STRATEGIES["genetic"].name == "genetic"
 
 
-def found(name: str, lost: float, size: float, latency: float, status: str = "accepted") -> TriedIdea:
+def found(
+    name: str, lost: float, size: float, latency: float, status: str = "accepted", kind: Kind = "exact"
+) -> TriedIdea:
     metrics = {
         "packed_bytes": exact(size, "bytes"), "latency_ms": exact(latency, "ms"),
         "speedup": exact(1 / latency, "x"),
     }  # fmt: skip
-    plan = Plan((Step(name),))
+    plan = Plan((Step(name, kind=kind),))
     return TriedIdea(Idea(plan, ""), Candidate(name, plan, status, metrics=metrics, drop=exact(lost, "pt")))  # type: ignore[arg-type]
 
 
@@ -112,3 +114,8 @@ def test_what_is_little_beyond_the_budget_breeds_and_what_is_far_comes_last() ->
     far = found("far", 50.0, 1, 1, "rejected")
     unmeasured = TriedIdea(Idea(Plan((Step("no"),)), ""), Candidate("no", Plan(), "failed"))
     assert names(survivors([far, unmeasured, near, good], Objective(0.5), 100.0)) == ["good", "near", "far"]
+
+
+def test_what_was_trained_does_not_breed() -> None:
+    both = [found("recover", 0.1, 10, 1, kind="lossy"), found("plain", 0.2, 60, 10)]
+    assert names(survivors(both, Objective(0.5), 100.0)) == ["plain"]

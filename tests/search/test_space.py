@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_beam import SENSITIVITY, two_layers
 
 from lossy_samples import chain
 from tensmith.errors import ProgramError
@@ -103,3 +104,15 @@ def test_challenges_go_beyond_what_a_plan_takes() -> None:
     line = Plan((LOSSY["int8"].step(rounding="coded", price=0.5, worth={"v0": 1.0}),))
     alone = [each.steps[0].params for each in space.challenges(line) if len(each.steps) == 1]
     assert [params["price"] for params in alone] == [1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("status", ["accepted", "unsure", "rejected"])
+def test_nothing_changes_a_trained_plan(status: Any) -> None:
+    """Its weights are those of the very steps before them."""
+    plan = Plan((LOSSY["int8"].step(calibration="minmax", default_bits=8),))
+    space = Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
+    trained = plan.having(LOSSY["recover"].step(weights="0" * 64))
+    for each in (plan, trained):
+        idea, outcome = Idea(each, "begun"), Candidate("c1", each, status)
+        found = [*space.moves(idea, outcome), *space.variants(idea, outcome), *space.challenges(each)]
+        assert bool(found) == (each is plan)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensmith.rewrite.lossy.recover import Recover
 from tensmith.rewrite.method import LOSSY
 from tensmith.search.bits import price
 from tensmith.search.candidate import Candidate
@@ -42,7 +41,7 @@ def _eased(plan: Plan) -> Plan | None:
     price, or another step settles what weights are."""
     settled = any(LOSSY[step.rule].settles_bits for step in plan.steps if step.kind == "lossy")
     priced = next((step for step in plan.steps if "price" in step.params), None)
-    if priced is None or settled or plan.find(Recover.name) is not None:
+    if priced is None or settled or plan.is_trained:
         return None
     return plan.having(
         replace(priced, params={**priced.params, "price": priced.params["price"] / price(_BIT)})

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from tensmith.report.metric import exact
-from tensmith.rewrite.lossy.recover import Recover
 from tensmith.search.candidate import SHOWN, Candidate
 from tensmith.search.objective import PREFERENCES
 from tensmith.search.plan import UNTOUCHED
@@ -156,13 +155,13 @@ def shortlist(candidates: Iterable[Candidate], judged: bool = True) -> list[Cand
     found = list(candidates)
     points = front(found)
     if not judged:
-        plain = front(c for c in found if c.plan.find(Recover.name) is None)
+        plain = front(c for c in found if not c.plan.is_trained)
         points = sorted({c.id: c for c in (*points, *plain)}.values(), key=lambda c: (c.bytes, c.latency))
     sure, unsure, beyond = ([point for point in points if point.status == status] for status in SHOWN)
-    trained = [point for point in beyond if point.plan.find(Recover.name)]
+    trained = [point for point in beyond if point.plan.is_trained]
     kept = spread(beyond, MOST_BEYOND, [_preferred(trained, "balanced")] if trained else ())
     for within, room in ((sure, MOST_POINTS), (unsure, max(FEWEST_UNSURE, MOST_POINTS - len(sure)))):
-        untrained = [] if judged else [point for point in within if point.plan.find(Recover.name) is None]
+        untrained = [] if judged else [point for point in within if not point.plan.is_trained]
         stay = [_preferred(those, prefer) for prefer in PREFERENCES for those in (within, untrained) if those]
         stay += [min(within, key=lambda c: costs(c)[0])] if within else []
         stay = [*{point.id: point for point in stay}.values()]

@@ -69,12 +69,14 @@ def survivors(
 ) -> list[TriedIdea]:
     """Those that breed, best first: the elite by fitness, then by Pareto rank and crowding.
 
-    What was not measured does not breed; what breaks budgets by far does after all others.
+    What was not measured does not breed, nor what was trained; what breaks budgets by far does after all
+    others.
     """
     measured = [
         each
         for each in found
         if each.idea.plan != UNTOUCHED
+        and not each.idea.plan.is_trained
         and each.candidate.drop is not None
         and {"speedup", "packed_bytes", "latency_ms"} <= each.candidate.metrics.keys()
     ]

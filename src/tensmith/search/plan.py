@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from tensmith.engine.base import BASELINE_ENGINE
-from tensmith.rewrite.method import LOSSY
+from tensmith.rewrite.method import LOSSY, TRAINING
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
 _OURS = ("engine", "untouched")
@@ -62,6 +62,11 @@ class Plan:
     def is_exact(self) -> bool:
         """Whether all steps are proved and the engine is told nothing: its answers differ by rounding."""
         return not self.engine_settings and all(step.kind == "exact" for step in self.steps)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether training found the weights, for the very steps before it."""
+        return any(step.kind == "lossy" and LOSSY[step.rule].stage == TRAINING for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """The plan as a JSON object."""

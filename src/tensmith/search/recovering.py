@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from tensmith.errors import TensmithError, is_of_disk
 from tensmith.frontend.model_files import model_bytes
-from tensmith.rewrite.lossy.recover import Recover
 from tensmith.rewrite.method import independent
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
@@ -84,7 +83,7 @@ def promising(
         for candidate in measured
         if candidate.status in ("beyond", "rejected")
         and objective.over_budget(candidate.metrics) is None
-        and candidate.plan.find(Recover.name) is None
+        and not candidate.plan.is_trained
         and not beaten(candidate)
     ]
     front = pareto(found, lambda c: (c.bytes, c.latency, c.drop.value if c.drop else 0.0))

@@ -148,10 +148,10 @@ class Space:
 
         One that holds the budgets goes to fewer bits (and on, see `further`), takes the exact forms that
         engines may prefer where a device is in sight, and what methods add. One that does not, or not surely,
-        goes the way back that they know.
+        goes the way back that they know. A trained plan stays as it is.
         """
         yield from self._retreats(idea, outcome)
-        if not outcome.holds:
+        if not outcome.holds or idea.plan.is_trained:
             return
         plan = self._standing(idea)
         if plan.graded is not None and not plan.on_line:
@@ -163,13 +163,15 @@ class Space:
 
     def _retreats(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
         """The ways back of a plan that breaks a budget, or may do so."""
-        if outcome.status in ("unsure", "beyond", "rejected"):
+        if outcome.status in ("unsure", "beyond", "rejected") and not idea.plan.is_trained:
             plan = self._standing(idea)
             retreats = self._told(lambda method: method.retreats(plan, self.prospect))
             yield from (self._next(idea, form) for form in retreats)
 
     def challenges(self, plan: Plan) -> Iterator[Plan]:
         """Plans next to a measured one that lose much, for training to bring back."""
+        if plan.is_trained:
+            return
         standing = self._standing(Idea(plan, ""))
         for form in self._told(lambda method: method.challenges(standing, self.prospect)):
             yield self.fitted(Plan.of(form.steps, plan.settings))
