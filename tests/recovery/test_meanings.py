@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 import nets
 from lossy_samples import SAMPLES, inputs_of
 from tensmith.errors import ProgramError
-from tensmith.ir import Program
+from tensmith.ir import Program, TensorType
 from tensmith.recovery import meanings
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.meanings import _taken
@@ -47,6 +48,23 @@ def test_networks_answer_as_their_programs(build: Callable[[], Program]) -> None
     sum(value.sum() for value in network(sample(program))).backward()
     learned = [tensor.grad for tensor, _ in network.parameters.values()]
     assert learned and all(gradient is not None for gradient in learned)
+
+
+@pytest.mark.parametrize("op", ["conv", "gemm", "batch_normalization"])
+def test_images_may_be_integers(op: str) -> None:
+    """What they become is an array until a layer reads it."""
+    net = nets.Net(2, 3, 6, 6)
+    x = net.add("transpose", net.add("cast", "x", to=1), perm=(0, 1, 3, 2))
+    if op == "conv":
+        x = net.conv(x, 3, 4)
+    elif op == "gemm":
+        x = net.add("gemm", net.add("flatten", x), net.constant(108, 5), net.constant(5))
+    else:
+        scale, bias, mean = (net.constant(3) for _ in range(3))
+        x = net.add(op, x, scale, bias, mean, net.constant(values=np.ones(3, np.float32)))
+    program = replace(net.program(x), inputs={"x": TensorType("u8", (2, 3, 6, 6))})
+    images = {"x": np.random.default_rng(0).integers(0, 256, (2, 3, 6, 6), np.uint8)}
+    require_agreement(TorchNetwork(program, learning_constants(program, False), "cpu"), images)
 
 
 def test_what_has_no_gradients_is_refused() -> None:

@@ -87,6 +87,8 @@ class TorchNetwork:
         if node.traits.measures or not tensors:
             shapes = {name: _blank(value) for name, value in zip(node.inputs, inputs) if name}
             return run_node(self.program, node, shapes, _FLOATS)
+        # What integers become is computed beside the network until it meets what learns.
+        inputs = [self._value(x) if isinstance(x, np.ndarray) else x for x in inputs]
         meaning = meaning_of(node)
         if meaning is None:
             if any(isinstance(value, torch.Tensor) and value.requires_grad for value in inputs):
