@@ -266,3 +266,12 @@ def test_a_table_that_a_head_multiplies_with_learns(rule: str) -> None:
         {name: array.astype(coded.constants[name].dtype) for name, array in network.written().items()}
     )
     require_agreement(network, {"x": TOKENS})
+
+
+def test_codes_that_are_looked_up_as_they_are_stay() -> None:
+    """Rows of what they stand for would be scaled twice."""
+    coded = apply_lossy(language_model(), Step("int8", params={"default_bits": 7}, kind="lossy"), OnTokens())
+    network = TorchNetwork(coded, learning_constants(coded, False), "cpu")
+    require_agreement(network, {"x": TOKENS})
+    (grid,) = of_kind(network, LearningGrid)
+    assert coded.constants[grid].shape == (WIDTH, WIDTH)

@@ -336,6 +336,9 @@ def _learning(program: Program, zeros: bool) -> dict[str, Learning]:
         codes = program.constants.get(node.inputs[0]) if decodes(node) else None
         if codes is None or node.inputs[1] not in program.constants or not _symmetric(program, node):
             continue
+        # Whoever looks codes up as they are would take what they stand for.
+        if not all(decodes(reader) for name in node.inputs[:2] for reader in program.consumers[name]):
+            continue
         if codes.dtype == np.int32:
             biases.append(node)
         else:
