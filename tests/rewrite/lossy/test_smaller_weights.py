@@ -331,6 +331,18 @@ def test_weights_of_low_rank_are_factored_exactly(attrs: Mapping[str, Any], crit
         np.testing.assert_allclose(run(treated, 2), run(program, 2), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("channels", "filters", "ranks"), [(1, 32, {"rank": 16}), (40, 4, {"rank": 2, "rank_in": 38})]
+)
+def test_ranks_that_a_layer_does_not_have_are_refused(
+    channels: int, filters: int, ranks: Mapping[str, int]
+) -> None:
+    net = Net(image=(channels, 4, 4))
+    program = net.program(net.conv("x", filters))
+    with pytest.raises(ProgramError, match="are more than"):
+        apply("low_rank", program, program.outputs[0], form="tucker", criterion="weights", **ranks)
+
+
 def test_energy_chooses_the_rank() -> None:
     program = wide()
     site = weighted_layers(program)[1].site

@@ -161,8 +161,11 @@ class _Factoring:
         r_in = rank_in or (
             _rank_of(values_in, energy) if rank is None else max(1, round(r * channels / rows))
         )
-        if r > rows or r_in > channels:
-            raise ProgramError(f"ranks {r} and {r_in} exceed the channels of '{self._layer.site}'")
+        if r > left.shape[1] or r_in > basis.shape[1]:
+            raise ProgramError(
+                f"ranks {r} and {r_in} are more than the {left.shape[1]} and {basis.shape[1]} that "
+                f"'{self._layer.site}' has"
+            )
         first = np.linalg.solve(root.T, basis[:, :r_in]).T
         core = (basis[:, :r_in].T @ unfolded).reshape(r_in, rows, self.taps)
         core = np.einsum("ikt,kr->rit", core, left[:, :r]).reshape(r, r_in * self.taps)
