@@ -18,6 +18,7 @@ import pytest
 from forgery_points import Alteration
 
 import tensmith
+from lossy_samples import chain
 from tensmith.deploy.again import _compared as compared
 from tensmith.deploy.again import verify_point
 from tensmith.engine import ENGINES
@@ -26,9 +27,19 @@ from tensmith.errors import ProgramError, VerificationError
 from tensmith.ir import Program, make_node
 from tensmith.ir.types import TensorType
 from tensmith.report.metric import Metric
+from tensmith.rewrite.calibration import BINS, Moment
+from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.verify import library
 from tensmith.verify.finding import VerifyResult
-from tensmith.verify.statistics import FILE, MOST_BYTES, Statistics, read_statistics
+from tensmith.verify.statistics import (
+    FILE,
+    MOST_BYTES,
+    KeptStatistics,
+    Statistics,
+    arrays_of,
+    key_of,
+    read_statistics,
+)
 
 needs_compiler = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
 KINDS = ["exact", "lossy", pytest.param("native", marks=needs_compiler)]
@@ -279,7 +290,10 @@ def test_statistics_are_bounded_and_hold_no_pickles(tmp_path: Path) -> None:
         {"k.first": np.zeros((1, 3)), "k.second": np.zeros((1, 3, 2)), "k.count": np.array(1)},
         {"k.first": np.zeros((1, 3)), "k.second": np.zeros((1, 3, 3)), "k.count": np.zeros(2)},
         {"k.first": np.zeros((1, 3)), "k.second": np.zeros((1, 3, 3))},
-        {"k.histogram": np.zeros(9), "k.count": np.array(1)},
+        {"k.first": np.zeros((1, 3)), "k.second": np.zeros((1, 3, 3)), "k.count": np.array(0)},
+        {"k.first": np.zeros((1, 3)), "k.second": np.zeros((1, 3, 3)), "k.count": np.array(np.inf)},
+        {"k.histogram": np.zeros(9)},
+        {"k.histogram": np.zeros(BINS + 2), "k.count": np.array(1)},
         {"k": np.zeros(9)},
     ],
 )
@@ -287,6 +301,20 @@ def test_statistics_have_shapes(tmp_path: Path, arrays: dict[str, np.ndarray]) -
     np.savez(tmp_path / FILE, **arrays)
     with pytest.raises(VerificationError, match="of no known shape"):
         read_statistics(tmp_path / FILE)
+
+
+@pytest.mark.parametrize(("groups", "depth"), [(1, 26), (1, 28), (2, 27)])
+def test_moments_are_of_their_layers_inputs(groups: int, depth: int) -> None:
+    program = chain()
+    site = weighted_layers(program)[0].site
+
+    def kept(groups: int, depth: int) -> KeptStatistics:
+        moment = Moment(np.zeros((groups, depth)), np.zeros((groups, depth, depth)), 1)
+        return KeptStatistics({key_of(program, "moment", site): arrays_of(moment)})
+
+    assert kept(1, 27).moment(program, site).count == 1
+    with pytest.raises(ProgramError, match="another size"):
+        kept(groups, depth).moment(program, site)
 
 
 def test_what_is_not_kept_is_said(root: Path) -> None:

@@ -15,7 +15,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 
-_BINS = 2048
+BINS = 2048
 # Values counted of one batch; the extremes are always those of all.
 _MOST_COUNTED = 1 << 18
 # Of a layer's second moments in doubles: those of wider layers are not gathered.
@@ -39,23 +39,23 @@ class Histogram:
         """The histogram of one batch. Not-a-number and infinite values are left out."""
         finite = values[np.isfinite(values)]
         if finite.size == 0:
-            return Histogram(0.0, 0.0, np.zeros(_BINS))
+            return Histogram(0.0, 0.0, np.zeros(BINS))
         low, high = float(finite.min()), float(finite.max())
         if finite.size > _MOST_COUNTED:  # drawn, as steps of one length may meet the same channels each time
             finite = finite[np.random.default_rng(0).integers(0, finite.size, _MOST_COUNTED)]
         # A range may hold fewer numbers than there are bins, of halves often, of doubles hardly ever.
-        if high - low <= _BINS * np.spacing(max(abs(low), abs(high))):
-            counts = np.zeros(_BINS)
+        if high - low <= BINS * np.spacing(max(abs(low), abs(high))):
+            counts = np.zeros(BINS)
             counts[0] = finite.size
             return Histogram(low, high, counts)
-        counts, _ = np.histogram(finite.astype(np.float64), bins=_BINS, range=(low, high))
+        counts, _ = np.histogram(finite.astype(np.float64), bins=BINS, range=(low, high))
         return Histogram(low, high, counts.astype(np.float64))
 
     @property
     def centres(self) -> Array:
         """The middle of each bin: [2048]."""
-        width = (self.high - self.low) / _BINS
-        return np.asarray(self.low + width * (np.arange(_BINS) + 0.5))
+        width = (self.high - self.low) / BINS
+        return np.asarray(self.low + width * (np.arange(BINS) + 0.5))
 
     def merged(self, other: Histogram) -> Histogram:
         """Both histograms over the union of their ranges; counts move to the bin of their centre."""
@@ -64,12 +64,12 @@ class Histogram:
         if not other.counts.any():
             return self
         low, high = min(self.low, other.low), max(self.high, other.high)
-        counts = np.zeros(_BINS)
+        counts = np.zeros(BINS)
         for part in (self, other):
             if high == low:
                 counts[0] += part.counts.sum()
                 continue
-            place = ((part.centres - low) * (_BINS / (high - low))).astype(np.int64).clip(0, _BINS - 1)
+            place = ((part.centres - low) * (BINS / (high - low))).astype(np.int64).clip(0, BINS - 1)
             np.add.at(counts, place, part.counts)
         return Histogram(low, high, counts)
 

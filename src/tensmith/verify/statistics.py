@@ -18,6 +18,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.archives import digest_of, read_arrays, read_trained, write_arrays
 from tensmith.rewrite.calibration import (
+    BINS,
     Calibration,
     Histogram,
     Kind,
@@ -26,6 +27,7 @@ from tensmith.rewrite.calibration import (
     RelayedCalibration,
     Statistic,
 )
+from tensmith.rewrite.lossy.weights import find_layer
 
 FILE = "calibration.npz"
 # More than this is not kept beside a model: the data gives it again.
@@ -88,12 +90,13 @@ def read_statistics(path: Path) -> KeptStatistics:
     for arrays in found.values():
         shapes = {name: array.shape for name, array in arrays.items()}
         match shapes:
-            case {"histogram": (size,)} if len(shapes) == 1 and size > 2:
+            case {"histogram": (size,)} if len(shapes) == 1 and size == BINS + 2:
                 continue
             case {"first": (groups, d), "second": second, "count": ()} if len(shapes) == 3:
-                if second == (groups, d, d):
+                count = arrays["count"]
+                if second == (groups, d, d) and count.dtype.kind in "iu" and count > 0:
                     continue
-        raise VerificationError(f"{path} holds a statistic of no known shape: {str(shapes)[:100]}")
+        raise VerificationError(f"{path} holds a statistic of no known shape or count: {str(shapes)[:100]}")
     return KeptStatistics(found, path.parent)
 
 
@@ -118,6 +121,9 @@ class KeptStatistics:
         first, second, count = (
             self._array(program, "moment", site, part) for part in ("first", "second", "count")
         )
+        layer = find_layer(program, site)
+        if first.shape != (layer.groups, layer.depth):
+            raise ProgramError(f"the moment of '{site}' that is kept is of a layer of another size")
         return Moment(first, second.astype(np.float64), int(count))
 
     def trained(self, weights: str) -> Mapping[str, Array]:

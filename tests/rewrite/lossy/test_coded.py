@@ -215,6 +215,8 @@ def test_codes_that_fit_four_bits_are_stored_in_four() -> None:
         {"rounding": "coded", "price": 1.0},
         {"rounding": "coded", "price": 1.0, "worth": {"y": 0.0}},
         {"rounding": "coded", "price": -1.0, "worth": {"y": 1.0}},
+        {"rounding": "coded", "price": 10**400, "worth": {"y": 1.0}},
+        {"rounding": "coded", "price": 1.0, "worth": {"y": 10**400}},
         {"rounding": "nearest", "price": 1.0, "worth": {"y": 1.0}},
         {"price": 1.0},
         {"worth": {"y": 1.0}},

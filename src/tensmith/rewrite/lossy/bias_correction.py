@@ -6,7 +6,6 @@ the covariance of x rather than E[x x^T] (Nagel et al. 2019, section 4.2, with e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -63,8 +62,7 @@ def with_bias_shifts(program: Program, shifts: Mapping[str, Array]) -> Program:
 
 def too_wide(layer: StoredWeights) -> bool:
     """Whether nobody gathers the moments of its inputs."""
-    depth = math.prod(layer.shape[:-1] if layer.transposed else layer.shape[1:])
-    return 8 * depth**2 > MOST_MOMENT_BYTES
+    return 8 * layer.depth**2 > MOST_MOMENT_BYTES
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,8 +29,7 @@ class Parameters:
         value = self._take(name, default)
         if value is None:
             return None
-        real = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not real or not math.isfinite(value) or not low <= value < high:
+        if not _is_real(value) or not low <= value < high:
             raise self.wrong(f"{name} is {value!r}; give a number from {low} to below {high}")
         return float(value)
 
@@ -82,7 +82,7 @@ class Parameters:
         if self.layers("plain") and rounding == "nearest":
             raise self.wrong("plain goes with the other roundings than 'nearest'")
         price, worth = self.number("price", low=0, high=math.inf), self._take("worth", {})
-        if not isinstance(worth, Mapping) or not all(map(_positive, worth.values())):
+        if not isinstance(worth, Mapping) or not all(_is_real(each) and each > 0 for each in worth.values()):
             raise self.wrong(f"worth is {worth!r}; give positive numbers by layer")
         if (rounding in _PRICED) != (price is not None) or bool(worth) != (price is not None):
             raise self.wrong("price and worth go with rounding 'coded' or 'dependent', and they with these")
@@ -99,5 +99,7 @@ class Parameters:
         return ProgramError(f"lossy method '{self._method}': {what}")
 
 
-def _positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+def _is_real(value: Any) -> bool:
+    """Whether it is a number that floats hold: whole ones may have hundreds of digits."""
+    real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return real and abs(value) <= sys.float_info.max

@@ -62,6 +62,11 @@ class StoredWeights:
         return False
 
     @property
+    def depth(self) -> int:
+        """The d of its rows: how many products a number of the output sums."""
+        return math.prod(self.shape[:-1] if self.transposed else self.shape[1:])
+
+    @property
     def multiplies(self) -> bool:
         """Whether it multiplies a value of the program: no table does, and a state is none."""
         return False
