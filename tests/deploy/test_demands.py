@@ -198,7 +198,8 @@ PLANS = {
     "- int8": "is not a plan; give a plan.yaml",
     "": "is not a plan; give a plan.yaml",
     "steps: 3": ":1: steps must be a list, not 3",
-    "steps:\n- {rule: recover, params: {weights: %s, original: x, samples: 1, steps: 1, batch: 1, seed: 0}}"
+    "steps:\n- rule: recover\n"
+    "  params: {weights: %s, original: x, samples: 1, steps: 1, batch: 1, seed: 0, rate: 0}"
     % ("a" * 64): ":2: the trained weights a+ are not at hand",
 }  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,18 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
         apply_lossy(program, step({"other": good}), Kept(folder=tmp_path))
     with pytest.raises(ProgramError, match="SHA-256"):
         apply_lossy(program, step({name: good}, weights="../../elsewhere"), Kept(folder=tmp_path))
+
+
+@pytest.mark.parametrize("name", ["samples", "steps", "batch", "seed", "rate"])
+def test_how_weights_were_found_must_be_told(name: str, tmp_path: Path) -> None:
+    program = quantized()
+    arrays = {codes_of(program): program.constants[codes_of(program)].astype(np.int8)}
+    write_arrays(trained_path(tmp_path, digest_of(arrays)), arrays)
+    whole = step(arrays)
+    apply_lossy(program, whole, Kept(folder=tmp_path))
+    params = {key: value for key, value in whole.params.items() if key != name}
+    with pytest.raises(ProgramError, match="how the weights were found"):
+        apply_lossy(program, replace(whole, params=params), Kept(folder=tmp_path))
 
 
 def test_archives_are_bounded_and_hold_no_pickles(tmp_path: Path) -> None:

@@ -43,9 +43,9 @@ class Recover(Method):
         if not re.fullmatch("[0-9a-f]{64}", weights):
             raise reader.wrong(f"weights is {weights!r}; give a SHA-256 in hex")
         reader.text("original")
-        for name in ("samples", "steps", "batch", "seed"):
-            reader.count(name, low=0)
-        reader.number("rate", low=0, high=1)
+        told = {name: reader.count(name, low=0) for name in ("samples", "steps", "batch", "seed")}
+        if None in (*told.values(), reader.number("rate", low=0, high=1)):
+            raise reader.wrong(f"give {', '.join(told)} and rate: how the weights were found")
         reader.flag("bfloat16")
         reader.done()
         arrays = calibration.trained(weights)
