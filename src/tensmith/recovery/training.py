@@ -39,7 +39,8 @@ _TIMED_STEPS = 2
 # Few steps do not show how codes that jump all the time lose their way. The rate at which these learn follows
 # from how far all steps together are to reach, in what weights are like, within these bounds.
 _REACH, _SLOWEST_CODES, _FASTEST_CODES = 4.0, 0.0015, 0.02
-# Steps at each of the rates that are tried, as a share of all; samples on which they are compared.
+# Steps at each of the rates that are tried, as a share of all; batches on which they are compared, and the
+# number of the first of these, which no step takes.
 _TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
 # Zeros come little by little where all at once leave hardly anything to learn from (so many nats, or
 # variances of what is wanted) and the course is long: else those that are there from the start lose less. All
@@ -298,7 +299,7 @@ class Training:
         return [*self._recipe.rates]
 
     def _loss(self) -> float:
-        """Of samples that no step sees; their gradients count for nothing."""
+        """Of batches that no step takes; their gradients count for nothing."""
         return sum(self._gradients(_UNSEEN + number) for number in range(_COMPARED)) / _COMPARED
 
     def _step(self, number: int, rate: float) -> bool:
