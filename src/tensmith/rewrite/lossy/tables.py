@@ -6,7 +6,7 @@ dequantizes those alone, so that no engine opens the whole table for a few rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,9 +45,9 @@ def table_in_codes(program: Program, table: LookupTable, grid: QuantizedWeights)
 
 def codes_of_table(program: Program, site: str) -> tuple[str, str]:
     """The codes and scales that `table_in_codes` made of a table, by a value that is looked up in it."""
-    parts = (program.producers[name] for name in program.producers[site].inputs)
-    codes, scales = (program.producers[part.inputs[0]].inputs[0] for part in parts)
-    return codes, scales
+    found = _row_of_codes(program, program.producers[site])
+    assert found is not None
+    return found[:2]
 
 
 def looked_up_as_codes(program: Program, coded: Mapping[str, tuple[str, str]]) -> Program:
@@ -63,22 +63,29 @@ def looked_up_as_codes(program: Program, coded: Mapping[str, tuple[str, str]]) -
         element, own_element = (ELEMENT_CODES[program.type(name).dtype] for name in (table, scales))
         for node in lookups(program, table):
             made = ("rows", "wide", "own", "column", "product")
-            rows, wide, own, column, product = (program.unused(f"{node.output}.{part}") for part in made)
-            product = node.output if element == own_element else product
-            replaced[node] = [
-                replace(node, inputs=(codes, node.inputs[1]), outputs=(rows,)),
-                make_node("cast", (rows,), (wide,), {"to": own_element}),
-                make_node("gather", (scales, node.inputs[1]), (own,), {"axis": 0}),
-                make_node("unsqueeze", (own, last), (column,)),
-                make_node("mul", (wide, column), (product,)),
-            ]
-            if product != node.output:
-                replaced[node].append(make_node("cast", (product,), (node.output,), {"to": element}))
+            names = [program.unused(f"{node.output}.{part}") for part in made]
+            if element == own_element:
+                names[-1] = node.output
+            replaced[node] = _row(codes, scales, node.inputs[1], last, own_element, names)
+            if element != own_element:
+                replaced[node].append(make_node("cast", (names[-1],), (node.output,), {"to": element}))
     if not replaced:
         return program
     nodes = tuple(new for node in program.nodes for new in replaced.get(node, [node]))
     constants = {**program.constants, last: np.array([-1], np.int64)}
     return replace(program, nodes=nodes, constants=constants)
+
+
+def _row(codes: str, scales: str, places: str, last: str, element: int, names: Sequence[str]) -> list[Node]:
+    """Rows of codes and their product with the scales, in the element type of these."""
+    rows, wide, own, column, product = names
+    return [
+        make_node("gather", (codes, places), (rows,), {"axis": 0}),
+        make_node("cast", (rows,), (wide,), {"to": element}),
+        make_node("gather", (scales, places), (own,), {"axis": 0}),
+        make_node("unsqueeze", (own, last), (column,)),
+        make_node("mul", (wide, column), (product,)),
+    ]
 
 
 def with_tables_opened(program: Program) -> Program:
@@ -98,18 +105,35 @@ def with_tables_opened(program: Program) -> Program:
 
 
 def _row_of_codes(program: Program, node: Node) -> tuple[str, str, str] | None:
-    """(codes, scales, places) of a product that is a row of numbers as `looked_up_as_codes` makes it."""
-    if node.op != "mul":
+    """(codes, scales, places) of a product that is a `_row`."""
+    chains = [_behind(program, name) for name in node.inputs]
+    if list(map(len, chains)) != [2, 2]:
         return None
-    wide, column = (program.producers.get(name) for name in node.inputs)
-    if wide is None or column is None or (wide.op, column.op) != ("cast", "unsqueeze"):
+    (wide, rows), (column, own) = chains
+    (codes, *places), (scales, *others) = rows.inputs, own.inputs
+    arrays = program.constants.get(codes), program.constants.get(scales)
+    if places != others or len(places) != 1 or arrays[0] is None or arrays[1] is None:
         return None
-    rows, own = (program.producers.get(each.inputs[0]) for each in (wide, column))
-    if rows is None or own is None or not (rows.op == own.op == "gather"):
+    if arrays[0].ndim != 2 or arrays[0].dtype.kind != "i" or arrays[1].shape != arrays[0].shape[:1]:
         return None
-    (codes, places), (scales, others) = rows.inputs, own.inputs
-    known = program.constants.get(codes), program.constants.get(scales)
-    if places != others or known[0] is None or known[1] is None or rows.attrs["axis"] or own.attrs["axis"]:
-        return None
-    whole = known[0].dtype.kind == "i" and known[0].ndim == 2 and known[1].shape == known[0].shape[:1]
-    return (codes, scales, places) if whole else None
+    element = ELEMENT_CODES[program.type(scales).dtype]
+    wanted = _row(
+        codes,
+        scales,
+        places[0],
+        column.inputs[-1],
+        element,
+        [n.output for n in (rows, wide, own, column, node)],
+    )
+    found = (rows, wide, own, column, node)
+    same = all(a.function == b.function and a.inputs == b.inputs for a, b in zip(found, wanted))
+    return (codes, scales, places[0]) if same else None
+
+
+def _behind(program: Program, name: str) -> list[Node]:
+    """The node that makes a value, and that which makes its first input, as far as there are such."""
+    found: list[Node] = []
+    while len(found) < 2 and (node := program.producers.get(name)) is not None and node.inputs:
+        found.append(node)
+        name = node.inputs[0]
+    return found
