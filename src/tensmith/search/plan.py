@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from tensmith.engine.base import BASELINE_ENGINE
-from tensmith.rewrite.method import LOSSY, TRAINING
+from tensmith.rewrite.lossy.recover import Recover
+from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
 _OURS = ("engine", "untouched")
@@ -66,7 +67,7 @@ class Plan:
     @property
     def is_trained(self) -> bool:
         """Whether training found the weights, for the very steps before it."""
-        return any(step.kind == "lossy" and LOSSY[step.rule].stage == TRAINING for step in self.steps)
+        return self.find(Recover.name) is not None
 
     def to_json(self) -> dict[str, Any]:
         """The plan as a JSON object."""
