@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,21 +75,12 @@ class Feed:
         if not part.ragged:
             chosen = self.view.indices[random.choice(len(self.view), count, replace=False)]
             return self.prepared(part.inputs(chosen), self.changes, random)
-        order, sizes = self._by_size
+        order, sizes = _by_size(self.view, self.seed)
         first = int(random.integers(len(order)))
         fitting = max(1, min(count, _ELEMENTS // max(1, int(sizes[first]))))
         first = min(first, len(order) - fitting)
         singles = [part.inputs([index]) for index in order[first : first + fitting]]
         return self.prepared(_cut_alike(singles), self.changes, random)
-
-    @cached_property
-    def _by_size(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Samples that differ in shape, the smallest first, and how many elements of an input each has."""
-        random = np.random.default_rng(self.seed)
-        some = random.permutation(self.view.indices)[:_MEASURED]
-        sizes = np.array([_size(self.view.part.inputs([index])) for index in some], np.int64)
-        order = np.argsort(sizes, kind="stable")
-        return some[order], sizes[order]
 
     def prepared(self, inputs: Inputs, changes: Sequence[Change], random: np.random.Generator) -> Samples:
         """A batch as the model takes it."""
@@ -116,9 +107,17 @@ class Feed:
         return replace(self, changes=tuple(filter(borne, (mirrored, shifted))))
 
 
-def _size(inputs: Inputs) -> int:
-    """Elements of the first input."""
-    return next(iter(by_name(inputs).values())).size
+@lru_cache(maxsize=1)
+def _by_size(view: Subset, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Samples that differ in shape, the smallest first, and how many elements the first input of each has.
+
+    All that is trained of a run sees them in one order: each is read for that once.
+    """
+    some = np.random.default_rng(seed).permutation(view.indices)[:_MEASURED]
+    first = (next(iter(by_name(view.part.inputs([index])).values())) for index in some)
+    sizes = np.array([array.size for array in first], np.int64)
+    order = np.argsort(sizes, kind="stable")
+    return some[order], sizes[order]
 
 
 def _cut_alike(singles: Sequence[Inputs]) -> Inputs:
