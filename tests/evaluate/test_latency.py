@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -176,21 +177,27 @@ def test_one_that_cannot_be_loaded_is_left_out(linear: Path) -> None:
     assert found == () and "nosuch.onnx" in refusals[missing]
 
 
-def test_one_that_dies_in_its_turn_costs_the_others_nothing(
-    linear: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = ["original", "first", "dying", "last"]
-    contenders = [Contender("onnxruntime", tmp_path / name) for name in names]
+def dying(monkeypatch: pytest.MonkeyPatch, dies: Callable[[Contender], bool]) -> None:
+    """A turn takes a millisecond a call, or its process dies."""
 
     def start(contender: Contender, *_: Any) -> Any:
         def time(count: int) -> Turn:
-            if contender.path.name == "dying":
+            if dies(contender):
                 raise EngineError("it died")
             return Turn(np.full(count, 1e6), 0)
 
         return nullcontext(SimpleNamespace(time=time))
 
     monkeypatch.setattr(Contender, "start", start)
+
+
+def test_one_that_dies_in_its_turn_costs_the_others_nothing(
+    linear: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["original", "first", "dying", "last"]
+    contenders = [Contender("onnxruntime", tmp_path / name) for name in names]
+
+    dying(monkeypatch, lambda contender: contender.path.name == "dying")
     refusals: dict[Contender, str] = {}
     found = compare(contenders, {}, seconds=0.1, refusals=refusals)
     assert [latency.contender.path.name for latency in found] == ["original", "first", "last"]
@@ -204,18 +211,8 @@ def test_a_baseline_that_dies_in_its_turn_has_another_one(
     deaths: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contenders = [Contender("onnxruntime", tmp_path / name) for name in ("original", "other")]
-    died: list[str] = []
-
-    def start(contender: Contender, *_: Any) -> Any:
-        def time(count: int) -> Turn:
-            if contender == contenders[0] and len(died) < deaths:
-                died.append("")
-                raise EngineError("it died")
-            return Turn(np.full(count, 1e6), 0)
-
-        return nullcontext(SimpleNamespace(time=time))
-
-    monkeypatch.setattr(Contender, "start", start)
+    left = iter(range(deaths))
+    dying(monkeypatch, lambda contender: contender == contenders[0] and next(left, None) is not None)
     refusals: dict[Contender, str] = {}
     found = compare(contenders, {}, seconds=0.1, refusals=refusals)
     assert [latency.contender for latency in found] == (contenders if deaths == 1 else [])
