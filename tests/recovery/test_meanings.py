@@ -131,3 +131,13 @@ def test_gradients_of_images_lie_as_images_do() -> None:
     inner.register_hook(lambda g: seen.append(g.is_contiguous(memory_format=torch.channels_last)))
     _Ordered.apply(inner).permute(0, 2, 3, 1).contiguous().sum((1, 2)).mul(torch.arange(3.0)).sum().backward()
     assert seen == [True] and x.grad[0, :, 0, 0].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_gradients_of_heads_lie_as_the_heads_do() -> None:
+    """Scores of attention have four axes, too, and are no images."""
+    x = torch.randn(2, 3, 4, 5, requires_grad=True)
+    seen: list[bool] = []
+    inner = x * 1.0
+    inner.register_hook(lambda g: seen.append(g.is_contiguous()))
+    _Ordered.apply(inner).permute(0, 2, 1, 3).mul(torch.arange(5.0)).sum().backward()
+    assert seen == [True] and x.grad is not None and x.grad[0, 0, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]

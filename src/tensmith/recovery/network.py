@@ -32,19 +32,25 @@ def usual_device() -> str:
 
 
 class _Ordered(torch.autograd.Function):  # type: ignore[misc]
-    """Images whose gradients lie as they do, channels last: elementwise ops of two orders take many times as
-    long, and layers that move data or sum it answer in the other one."""
+    """Values whose gradients lie as they do, rows first or channels last: elementwise ops of two orders take
+    many times as long, and layers that move data or sum it answer in the other one."""
 
     @staticmethod
-    def forward(_: Any, x: Tensor) -> Tensor:
+    def forward(context: Any, x: Tensor) -> Tensor:
+        orders = torch.contiguous_format, torch.channels_last
+        context.orders = [order for order in orders if x.is_contiguous(memory_format=order)]
         return x.view_as(x)
 
     @staticmethod
-    def backward(_: Any, gradient: Tensor) -> Tensor:
-        return gradient.contiguous(memory_format=torch.channels_last)
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        orders = context.orders
+        if not orders or any(gradient.is_contiguous(memory_format=order) for order in orders):
+            return gradient
+        return gradient.contiguous(memory_format=orders[0])
 
 
-def _is_image(value: Any) -> bool:
+def _has_orders(value: Any) -> bool:
+    """Whether it learns, and its elements can lie in either order."""
     return isinstance(value, torch.Tensor) and value.ndim == 4 and value.requires_grad
 
 
@@ -82,7 +88,7 @@ class TorchNetwork:
     def _run(self, node: Node, values: Mapping[str, Any]) -> tuple[Any, ...]:
         inputs = [values[name] if name else None for name in node.inputs]
         if node.kind(Elementwise) is None and node.kind(Product) is None:
-            inputs = [_Ordered.apply(x) if _is_image(x) else x for x in inputs]
+            inputs = [_Ordered.apply(x) if _has_orders(x) else x for x in inputs]
         tensors = any(isinstance(value, torch.Tensor) for value in inputs)
         if node.traits.measures or not tensors:
             shapes = {name: _blank(value) for name, value in zip(node.inputs, inputs) if name}
