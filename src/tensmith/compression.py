@@ -19,7 +19,7 @@ from tensmith import gate
 from tensmith.config import Config, make_config
 from tensmith.data import Dataset
 from tensmith.data.fingerprint import fingerprint
-from tensmith.data.split import most_frequent_share
+from tensmith.data.split import Splits, most_frequent_share
 from tensmith.deploy.again import judged_as
 from tensmith.deploy.finalize import LATE, Finalized, finalists, finalize
 from tensmith.deploy.folder import RunFolder
@@ -174,6 +174,8 @@ def compress(
         builder = Builder(run.model, run.program, run.folder, _calibrator(run, kept), judge.pace)
         trials = Trials(builder, Race(run, folder.checkpoint), standard, folder.checkpoint, voice.progress)
         start = builder.program(Plan())
+        if config.recover:
+            _tell_of_training(request.splits, voice)
         recovers = bool(config.recover) or has_recovered(folder.checkpoint)
         builder.allowed = demands.allowed(run.program, start.program, recovers)
         begun = _begun(demands, builder, kept, run.engines)
@@ -434,6 +436,15 @@ def _tell_of(finalized: Finalized, run: RunDescription, voice: _Voice) -> None:
         voice.tell(f"{more} not judged on held-out data: {LATE}")
     if finalized.busy:
         voice.tell(BUSY)
+
+
+def _tell_of_training(splits: Splits, voice: _Voice) -> None:
+    """Where all samples come from one part, and few are left to train on."""
+    if splits.fitting.part is splits.held_out.part and len(splits.fitting) < len(splits.search):
+        voice.tell(
+            f"only {len(splits.fitting):,} samples are there to train on, as the data has one part: smaller "
+            "numbers to search on and to judge by (--search-samples, --held-out-samples) leave more"
+        )
 
 
 def _tell_of_samples(tried: Sequence[Candidate], voice: _Voice) -> None:

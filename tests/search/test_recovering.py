@@ -11,11 +11,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
 from command_line import tiny_model
+from tensmith.compression import _tell_of_training, _Voice
 from tensmith.config import Config
+from tensmith.data import as_dataset, split
 from tensmith.errors import MissingExtra, ProgramError
 from tensmith.recovery import demand_torch
 from tensmith.report.metric import exact
@@ -44,7 +47,7 @@ def candidate(bits: int, drop: float, size: float, ms: float, status: Status = "
 def test_what_nothing_within_the_budget_beats_is_trained_the_most_promising_first() -> None:
     within = candidate(8, 0.1, 1000, 5, "accepted")
     beaten = candidate(7, 3.0, 1200, 5)
-    alike = candidate(6, 2.0, 950, 4.8)
+    alike = candidate(6, 2.0, 980, 4.9)
     near, small, hopeless = candidate(4, 1.0, 500, 5), candidate(3, 1.5, 250, 5), candidate(2, 60.0, 100, 5)
     found = promising([within, beaten, alike, near, small, hopeless], OBJECTIVE, 4000, 3.0)
     assert [each.plan.steps[0].params["default_bits"] for each in found] == [3, 4]
@@ -179,3 +182,18 @@ def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_time_is_read_as_others_are() -> None:
     assert Config(model="m", recover="30m").recover == 1800  # type: ignore[arg-type]
     assert Config(model="m").recover == 0
+
+
+def test_data_of_one_part_leaves_few_samples_to_train_on_and_a_run_says_so() -> None:
+    """What nobody asked for to search on or to judge by is left to train on."""
+    samples, labels = np.zeros((600, 3), np.float32), np.arange(600) % 2
+    whole, apart = (
+        as_dataset((samples, labels)),
+        as_dataset({"train": (samples, labels), "test": (samples, labels)}),
+    )
+    told = []
+    for splits in (split(whole, 50, 2000), split(whole, 50, 100, 200), split(apart, 50, 2000)):
+        voice = _Voice(lambda said: None)
+        _tell_of_training(splits, voice)
+        told.append([note.partition(" samples")[0] for note in voice.notes])
+    assert told == [["Only 7"], [], []]

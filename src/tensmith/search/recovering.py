@@ -38,7 +38,7 @@ _ALONE = 1.5
 # Seconds of a step where none could be timed.
 _USUAL_STEP = 0.3
 # What is not so many times smaller or faster than what holds the budget is not worth training.
-_NOTICEABLE = 1.1
+_NOTICEABLE = 1.05
 # Without a drop budget, drops count against this.
 _SMALLEST_BUDGET = 0.1
 # What the checkpoint's facts about training are called.
