@@ -54,7 +54,7 @@ _BOUNDS = {"batch": (1, 1 << 20), "pause": (1, 1 << 53), "lost": (-math.inf, mat
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
 # After so many batches they come again, so that the original need not answer anew.
-_BATCHES = 1000
+_BATCHES = 2500
 # After so many steps codes are counted again. From course to course bits become more by no larger share, and
 # fewer by none. More than a few per cent more need finer codes; fewer are left to the price, as coarser ones
 # would cost what a course learned.
