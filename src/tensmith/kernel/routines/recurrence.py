@@ -11,7 +11,7 @@ digits of base 256, two or three of them. With its largest element a and depth H
     |error| <= 2^-16 a sum(|w|) by two digits, 2^-22 a sum(|w|) by three
 
 and two are taken where the bound of a sum of floats, H 2^-24 sum(|h| |w|) (Higham, 2002, eq. 3.5), is no
-smaller were all elements as large as a: from 256 on.
+smaller than half of that were all elements as large as a: from 128 on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _AHEAD = 4
 # The largest integer that so many digits write of either sign; one more is added to all.
 _TOP = {2: 2**15 - 1, 3: 2**22 - 1}
 # From so many elements on, two digits of a state do.
-_LONG = 2**8
+_LONG = 2**7
 
 # The digits of n elements of `a`, four to a word: element k of each quarter in word k, digit by digit, each
 # after `padded` words. What a unit of the last digit is worth is returned, NaN where an element is no number.
