@@ -10,6 +10,7 @@ import pytest
 from report_sample import metric, sample
 
 from tensmith.errors import MissingExtra, OutputError
+from tensmith.report.document import marks_of
 from tensmith.report.figure import save_figure
 from tensmith.report.headline import size_words, speed_words
 from tensmith.report.metric import spread
@@ -70,6 +71,17 @@ def test_what_is_just_beyond_a_budget_is_shown_so(lost: float, shown: str) -> No
     front["points"][0]["metrics"]["accuracy_drop"] = metric("accuracy_drop", lost, 0.1, unit="pt")
     assert f" {shown}" in front_text(front, width=200)
     assert f">{shown}<" in points_table(report)
+
+
+def test_held_out_samples_bring_no_point_back_within_the_budget() -> None:
+    front = sample()["front"]
+    last = front["points"][-1]
+    last["metrics"]["accuracy_drop"] = metric("accuracy_drop", 0.0, 0.1, unit="pt")
+    marks = []
+    for searched in (front["budget"]["accuracy_drop"] + 0.1, 0.0):
+        last["search"] = {"accuracy_drop": metric("accuracy_drop", searched, unit="pt"), "samples": 500}
+        marks.append(marks_of(front, last, ""))
+    assert marks == [["beyond the budget in the search"], ["beyond the budget"]]
 
 
 @pytest.mark.parametrize(("ratio", "shown"), [(1.003, "1.003×"), (1.2, "1.20×")])

@@ -7,6 +7,7 @@ is shown is the one inside each front point, so there is no second copy that cou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -163,11 +164,19 @@ def metric_of(metrics: Metrics, name: str) -> Metric:
 
 
 def marks_of(front: FrontDocument, point: PointRow, chosen: str) -> list[str]:
-    """What is said beside a point's name: "chosen", "knee", "beyond the budget"."""
+    """What is said beside a point's name: "chosen", "knee", "beyond the budget".
+
+    Held-out samples bring no point back that lost too much of those searched on.
+    """
+    beyond, most = not point["within_budget"], front["budget"].get("accuracy_drop", -math.inf)
+    drops = [found.get("accuracy_drop") for found in (point["metrics"], point.get("search", {}))]
+    held_out, searched = (Metric.from_json(drop).value if drop else math.nan for drop in drops)
+    in_search = beyond and held_out <= most < searched
     marks = {
         "chosen": point["id"] == chosen,
         "knee": point["id"] == front.get("knee"),
-        "beyond the budget": not point["within_budget"],
+        "beyond the budget in the search": in_search,
+        "beyond the budget": beyond and not in_search,
     }
     return [mark for mark, holds in marks.items() if holds]
 
