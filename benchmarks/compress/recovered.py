@@ -25,10 +25,15 @@ ASKED = {
 }
 
 
+# Of a text in one part half is to be trained on.
+SAMPLES = {"stories260k": ("--search-samples", "500", "--held-out-samples", "660")}
+
+
 def measured(name: str, options: Namespace) -> parts.Found:
     """What its front holds."""
     case, asked, out = CASES[name], ASKED[name], options.folder / name
     words = (options.time_budget, asked, "--measure", case.measure, "--recover", options.recover)
+    words += SAMPLES.get(name, ())
     return compressed_as_asked(case.model(DATA), case.spec(DATA), out, *words)
 
 
