@@ -50,6 +50,93 @@ def test_networks_answer_as_their_programs(build: Callable[[], Program]) -> None
     assert learned and all(gradient is not None for gradient in learned)
 
 
+def images(op: str, *constants: Any, channels: int = 8, **attrs: Any) -> Program:
+    """An op between two convolutions. constants: arrays, or shapes of weights; "" is none."""
+    net = nets.Net(2, 3, 7, 6)
+    named = [net.constant(*each) if isinstance(each, tuple) else each and net.constant(values=each[0])
+             for each in constants]  # fmt: skip
+    return net.program(net.conv(net.add(op, net.conv("x", 3, 8), *named, **attrs), channels, 5))
+
+
+def tokens(op: str, *constants: Any, of: int = 1, **attrs: Any) -> Program:
+    """An op of projections [2, 5, 24]."""
+    net = nets.Net(2, 5, 24)
+    named = [net.constant(values=each[0]) if each else "" for each in constants]
+    parts = [net.add("matmul", "x", net.constant(24, 24)) for _ in range(of)]
+    return net.program(net.add("matmul", net.add(op, *parts, *named, **attrs), net.constant(24, 7)))
+
+
+def resized(mode: str, *scales: float, **attrs: Any) -> Program:
+    return images("resize", "", [np.array([1, 1, *scales], np.float32)], mode=mode, **attrs)
+
+
+SEEN = np.tril(np.ones((5, 5), bool))
+ANGLES = np.random.default_rng(0).uniform(0, 6, (9, 4)).astype(np.float32)
+AFFINE = ((8,), (8,))
+MEANT = {
+    "upsampled by a transposed convolution": images(
+        "conv_transpose", (8, 3, 3, 2), (6,), channels=6, group=2, strides=(2, 3), pads=(1, 0, 0, 1),
+        output_padding=(1, 0), dilations=(1, 2),
+    ),
+    "same transposed convolution": images(
+        "conv_transpose", (8, 4, 4, 4), channels=4, strides=(2, 2), auto_pad="SAME_UPPER"
+    ),
+    "nearest": resized("nearest", 2, 1.5, nearest_mode="floor", coordinate_transformation_mode="asymmetric"),
+    "linear": resized("linear", 2, 0.5),
+    "cubic": resized("cubic", 1, 2.0, cubic_coeff_a=-0.5, exclude_outside=1),
+    "instance": images("instance_normalization", *AFFINE),
+    "group": images("group_normalization", *AFFINE, num_groups=4),
+    "variance": images("mean_variance_normalization"),
+    "lp": images("lp_normalization", axis=1, p=1),
+    "responses": images("lrn", size=3),
+    "l2": images("reduce_l2", [np.array([2])]),
+    "log of sums": images("reduce_log_sum_exp", [np.array([1, 3])], channels=1),
+    "product": images("reduce_prod", [np.array([3])]),
+    "selu": images("selu"), "celu": images("celu"), "shrunk": images("shrink", lambd=0.3, bias=0.1),
+    "prelu": images("prelu", (8, 1, 1)), "einsum": tokens("einsum", of=2, equation="b i d, b j d -> b j d"),
+    "attention": tokens("attention", of=3, q_num_heads=4, kv_num_heads=4, is_causal=1),
+    "masked attention": tokens("attention", [SEEN], of=3, q_num_heads=3, kv_num_heads=3, scale=0.2),
+    "biased attention": tokens(
+        "attention", [np.where(SEEN, 0.3, -9).astype(np.float32)], of=3, q_num_heads=2, kv_num_heads=2,
+        is_causal=1,
+    ),
+    "rotary": tokens(
+        "rotary_embedding", [np.cos(ANGLES)], [np.sin(ANGLES)], [np.arange(10).reshape(2, 5) % 9],
+        num_heads=3,
+    ),
+    "rotary of neighbours": tokens(
+        "rotary_embedding", [np.cos(ANGLES)[:, :3]], [np.sin(ANGLES)[:, :3]],
+        [np.arange(10).reshape(2, 5) % 9], num_heads=3, interleaved=1, rotary_embedding_dim=6,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_what_learns_before_an_op_learns_through_it(name: str) -> None:
+    program = MEANT[name]
+    network = TorchNetwork(program, learning_constants(program, False), "cpu")
+    require_agreement(network, sample(program))
+    sum((value * value).sum() for value in network(sample(program))).backward()
+    gradients = [parameter.tensor.grad for parameter in network.parameters.values()]
+    assert all(gradient is not None and bool(gradient.isfinite().all()) for gradient in gradients)
+    assert sum(bool((gradient != 0).any()) for gradient in gradients) >= 2
+
+
+def test_queries_that_see_no_key_are_refused() -> None:
+    program = tokens("attention", [np.zeros((5, 5), bool)], of=3, q_num_heads=3, kv_num_heads=3)
+    network = TorchNetwork(program, learning_constants(program, False), "cpu")
+    with pytest.raises(ProgramError, match="see no key"):
+        network(sample(program))
+
+
+def test_whole_numbers_of_what_does_not_learn_are_known() -> None:
+    net = nets.Net(2, 3, 6, 6)
+    mask = net.add("cast", net.add("cast", net.add("relu", "x"), to=7), to=1)
+    program = net.program(net.add("mul", net.conv("x", 3, 3), mask))
+    network = TorchNetwork(program, learning_constants(program, False), "cpu")
+    require_agreement(network, sample(program))
+
+
 @pytest.mark.parametrize("op", ["conv", "gemm", "batch_normalization"])
 def test_images_may_be_integers(op: str) -> None:
     """What they become is an array until a layer reads it."""

@@ -67,9 +67,18 @@ EXPRESSIONS = Expressions()
 
 
 def where(condition: T, a: T, b: T) -> T:
-    """a where the condition holds, else b: a selection by value, opaque in formulas."""
+    """a where the condition holds, else b: a selection by value, opaque in formulas.
+
+    Tensors of PyTorch choose by a method of their own.
+    """
     parts: tuple[Any, Any, Any] = (condition, a, b)
-    chosen: Any = call("where", *parts) if isinstance(condition, Expr) else np.where(*parts)
+    chosen: Any
+    if isinstance(condition, Expr):
+        chosen = call("where", *parts)
+    elif hasattr(a, "where"):
+        chosen = parts[1].where(condition, b)
+    else:
+        chosen = np.where(*parts)
     return chosen  # type: ignore[no-any-return]
 
 

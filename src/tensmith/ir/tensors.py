@@ -1,7 +1,8 @@
 """Meanings of whole tensors written once: the same function runs on arrays and builds index formulas.
 
 `Formulas` is the arithmetic whose tensors are formulas; the functions below move data or reduce it, on
-whichever kind of tensor they are given. Sizes may be symbolic where tensors are formulas.
+whichever kind of tensor they are given: formulas, whose sizes may be symbolic, arrays, or what has the
+methods of PyTorch's tensors.
 """
 
 from __future__ import annotations
@@ -112,9 +113,17 @@ def reduce_over(m: Tensors[T], kind: str, x: T, axes: Sequence[int], keepdims: b
         for axis in sorted(axes, reverse=True):
             result = np.expand_dims(reduce_axis(cast(Arith, m), kind, result, axis), axis)
         result = result if keepdims else result.squeeze(tuple(axes))
-    else:
+    elif isinstance(x, (np.ndarray, np.generic)):
         result = _reduce_array(kind, np.asarray(x), tuple(axes), keepdims)
+    else:
+        result = x
+        for axis in sorted(axes, reverse=True):
+            result = getattr(result, _METHODS[kind])(axis, keepdims)
     return cast(T, result)
+
+
+# Of a framework's tensors, along one axis.
+_METHODS = {"sum": "sum", "prod": "prod", "max": "amax", "min": "amin"}
 
 
 def _reduce_formula(kind: str, x: Formula, axes: Sequence[int], keepdims: bool) -> Formula:
@@ -167,7 +176,7 @@ def along(x: T, axis: int, rank: int) -> T:
         shape = [x.shape[0] if a == axis else Poly.of(1) for a in range(rank)]
         result = compute(shape, lambda *at: x[at[axis]])
     else:
-        result = np.asarray(x).reshape([-1 if a == axis else 1 for a in range(rank)])
+        result = cast(Any, x).reshape([-1 if a == axis else 1 for a in range(rank)])
     return cast(T, result)
 
 
@@ -180,7 +189,7 @@ def split_axis(x: T, axis: int, parts: int) -> T:
     if isinstance(x, Formula):
         result = compute(full, lambda *at: x[(*at[:axis], at[axis] * each + at[axis + 1], *at[axis + 2 :])])
     else:
-        result = np.asarray(x).reshape(full)
+        result = cast(Any, x).reshape(full)
     return cast(T, result)
 
 
@@ -195,7 +204,7 @@ def merge_axes(x: T, axis: int) -> T:
             full, lambda *at: x[(*at[:axis], at[axis] // each, at[axis] % each, *at[axis + 1 :])]
         )
     else:
-        result = np.asarray(x).reshape(full)
+        result = cast(Any, x).reshape(full)
     return cast(T, result)
 
 

@@ -18,19 +18,24 @@ from torch.nn import functional
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
+from tensmith.formula.poly import Poly
 from tensmith.formula.scalars import Operators
 from tensmith.ir import Node, TensorType
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.op import Run, Symbolic
+from tensmith.ir.ops.conv_transpose import transposed_window
 from tensmith.ir.ops.convolution import window_attrs
 from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.normalization import Normalization
 from tensmith.ir.ops.pooling import GlobalPool, Pool, Window
 from tensmith.ir.ops.quantization import OnGrid, encodes, integer_range
 from tensmith.ir.ops.recurrence import Recurrent, Stacks
 from tensmith.ir.ops.reduction import Reduction
+from tensmith.ir.ops.resize import axis_maps, coordinates, nearest, resized_axes, weights
 from tensmith.ir.ops.shared import normal_axis
-from tensmith.ir.ops.sizes import onnx_dtype
+from tensmith.ir.ops.sizes import as_ints, onnx_dtype
 from tensmith.ir.ops.slicing import full_pads
+from tensmith.ir.tensors import average, reduce_over
 
 # A value while a network runs: a tensor where it is floats, an array where it is known beside the weights.
 Tensor: TypeAlias = Any
@@ -57,7 +62,9 @@ def tensor(value: Any, like: Tensor) -> Tensor:
 
 
 def _first(inputs: Sequence[Any]) -> Tensor:
-    return next(value for value in inputs if isinstance(value, torch.Tensor))
+    """Of floats, where there is such a one."""
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    return next((value for value in tensors if value.is_floating_point()), tensors[0])
 
 
 def _array(value: Any) -> Array:
@@ -165,6 +172,25 @@ def _convolution(node: Node, inputs: Sequence[Any]) -> Tensor:
     return convolve(_around(x, pads[:n], pads[n:], 0.0), w, bias, strides, 0, dilations, group)
 
 
+@MEANINGS("conv_transpose")
+def _transposed_convolution(node: Node, inputs: Sequence[Any]) -> Tensor:
+    """All that any element reaches, then cut to what is asked for."""
+    x, w, bias = (*inputs, None)[:3]
+    shapes = tuple(x.shape[2:]), tuple(w.shape[2:])
+    strides, dilations, begins, out = map(as_ints, transposed_window(node.attrs, *shapes))
+    convolve = getattr(functional, f"conv_transpose{len(strides)}d")
+    y = convolve(x, w, None, strides, 0, 0, node.attrs["group"], dilations)
+    ends = [begin + size - full for begin, size, full in zip(begins, out, y.shape[2:])]
+    y = _around(y, [-begin for begin in begins], ends, 0.0)
+    return y if bias is None else y + bias.reshape(-1, *(1,) * len(out))
+
+
+@MEANINGS("einsum")
+def _summed_products(node: Node, inputs: Sequence[Any]) -> Tensor:
+    like = _first(inputs)
+    return torch.einsum(node.attrs["equation"], *(tensor(value, like) for value in inputs))
+
+
 @MEANINGS("matmul")
 def _matmul(node: Node, inputs: Sequence[Any]) -> Tensor:
     like = _first(inputs)
@@ -179,6 +205,28 @@ def _gemm(node: Node, inputs: Sequence[Any]) -> Tensor:
 
 
 # Windows and reductions
+
+
+@MEANINGS("resize")
+def _resized(node: Node, inputs: Sequence[Any]) -> Tensor:
+    """Axis by axis: the nearest elements, or a product with their shares."""
+    x, attrs = inputs[0], node.attrs
+    if attrs["coordinate_transformation_mode"] == "tf_crop_and_resize":
+        raise ProgramError(f"{node.label} has no gradients here")
+    blank = np.broadcast_to(np.zeros((), np.int8), tuple(x.shape))
+    known = (blank, *(None if value is None else _array(value) for value in inputs[1:]))
+    maps = axis_maps(Run(attrs, known, (None,) * len(known), (None,)), Floats())
+    for axis, part in zip(resized_axes(attrs, x.ndim), maps):
+        size = x.shape[axis]
+        if part.out == size and part.scale == 1:
+            continue
+        at = coordinates(attrs["coordinate_transformation_mode"], part, size)
+        if attrs["mode"] == "nearest":
+            x = x.index_select(axis, tensor(nearest(attrs["nearest_mode"], at, size), x).long())
+        else:
+            shares = tensor(weights(attrs, at, size, part.scale), x)
+            x = torch.tensordot(x, shares, ([axis], [1])).movedim(-1, axis)
+    return x
 
 
 @MEANINGS(Pool)
@@ -207,28 +255,22 @@ def _pooled(node: Node, inputs: Sequence[Any]) -> Tensor:
 
 @MEANINGS(GlobalPool)
 def _whole(node: Node, inputs: Sequence[Any]) -> Tensor:
-    pool = node.kind(GlobalPool)
+    (x,), pool = inputs, node.kind(GlobalPool)
     assert pool is not None
-    return _reduced(node, inputs[0], pool.takes, tuple(range(2, inputs[0].ndim)), True)
+    if pool.takes not in ("max", "mean"):
+        raise ProgramError(f"{node.label} has no gradients here")
+    axes = tuple(range(2, x.ndim))
+    return average(_TORCH, x, axes) if pool.takes == "mean" else reduce_over(_TORCH, pool.takes, x, axes)
 
 
 @MEANINGS(Reduction)
 def _reduction(node: Node, inputs: Sequence[Any]) -> Tensor:
+    """By the meaning of the op itself."""
     x, axes = (*inputs, None)[:2]
     reduction = node.kind(Reduction)
     assert reduction is not None
-    named = [] if axes is None else _array(axes).reshape(-1).tolist()
-    if not named and node.attrs["noop_with_empty_axes"]:
-        return x
-    over = tuple(normal_axis(axis, x.ndim) for axis in named) or tuple(range(x.ndim))
-    return _reduced(node, x, reduction.takes, over, bool(node.attrs["keepdims"]))
-
-
-def _reduced(node: Node, x: Tensor, takes: str, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    reduce = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin}.get(takes)
-    if reduce is None:
-        raise ProgramError(f"{node.label} has no gradients here")
-    return reduce(x, axes, keepdims)
+    known = None if axes is None else _array(axes).reshape(-1)
+    return reduction.reduce(_TORCH, x, known, node.attrs)
 
 
 # Functions of one tensor and of attributes.
@@ -249,27 +291,87 @@ def _of_one(node: Node, inputs: Sequence[Any]) -> Tensor:
     return _OF_ONE[node.op](inputs[0], node.attrs)
 
 
+@MEANINGS(Normalization)
+def _normalization(node: Node, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
+    """By the meaning of the op itself."""
+    normalization = node.kind(Normalization)
+    assert normalization is not None
+    return normalization.meaning(_TORCH, node.attrs, *inputs)[: len(node.outputs)]
+
+
+@MEANINGS("lrn")
+def _responses(node: Node, inputs: Sequence[Any]) -> Tensor:
+    (x,), attrs = inputs, node.attrs
+    before, after = (attrs["size"] - 1) // 2, attrs["size"] // 2
+    squares = functional.pad((x * x).movedim(1, -1), (before, after)).unfold(-1, attrs["size"], 1).sum(-1)
+    return x * (attrs["bias"] + attrs["alpha"] / attrs["size"] * squares.movedim(-1, 1)) ** -attrs["beta"]
+
+
 @MEANINGS("layer_normalization")
-def _layer_normalization(node: Node, inputs: Sequence[Any]) -> Tensor:
+def _layer_normalization(node: Node, inputs: Sequence[Any]) -> Any:
+    """Where only its first output is wanted, as PyTorch has it: faster."""
     x, scale, bias = (*inputs, None)[:3]
     if len(node.outputs) > 1:
-        raise ProgramError(f"{node.label} has no gradients here")
+        return _normalization(node, inputs)
     shape = x.shape[normal_axis(node.attrs["axis"], x.ndim) :]
     y = functional.layer_norm(x, shape, eps=node.attrs["epsilon"]) * scale
     return y if bias is None else y + bias
-
-
-@MEANINGS("rms_normalization")
-def _rms_normalization(node: Node, inputs: Sequence[Any]) -> Tensor:
-    x, scale = inputs
-    axes = tuple(range(normal_axis(node.attrs["axis"], x.ndim), x.ndim))
-    return x * torch.rsqrt((x * x).mean(axes, True) + node.attrs["epsilon"]) * scale
 
 
 @MEANINGS("batch_normalization")
 def _batch_normalization(node: Node, inputs: Sequence[Any]) -> Tensor:
     x, scale, bias, mean, variance = inputs
     return functional.batch_norm(x, mean, variance, scale, bias, eps=node.attrs["epsilon"])
+
+
+@MEANINGS("attention")
+def _attention(node: Node, inputs: Sequence[Any]) -> Tensor:
+    """Of all keys at once: without those of the past, windows, and queries that see no key."""
+    attrs, (q, k, v, mask) = node.attrs, (*inputs, None)[:4]
+    windows = attrs["left_window_size"] >= 0 or attrs["right_window_size"] >= 0
+    if any(value is not None for value in inputs[4:]) or len(node.outputs) > 1 or windows or attrs["softcap"]:
+        raise ProgramError(f"{node.label} has no gradients here")
+    counts = (attrs["q_num_heads"], attrs["kv_num_heads"], attrs["kv_num_heads"])
+    heads = [_heads(value, count) for value, count in zip((q, k, v), counts)]
+    rows, columns = heads[0].shape[2], heads[1].shape[2]
+    bias = None if mask is None else tensor(mask, q)
+    if bias is not None and bias.dtype == torch.bool:
+        bias = torch.zeros_like(bias, dtype=q.dtype).masked_fill(~bias, -math.inf)
+    if bias is not None and bias.shape[-1] < columns:
+        bias = functional.pad(bias, (0, columns - bias.shape[-1]), value=-math.inf)
+    if attrs["is_causal"]:
+        later = q.new_full((rows, columns), -math.inf).triu(1)
+        bias = later if bias is None else bias + later
+    if bias is not None and bool(torch.isneginf(bias.amax(-1)).any()):
+        raise ProgramError(f"{node.label} has queries that see no key, and no gradients for them here")
+    sharing = heads[0].shape[1] // heads[1].shape[1]
+    q, k, v = heads[0], *(each.repeat_interleave(sharing, 1) for each in heads[1:])
+    y = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=attrs["scale"])
+    return y if inputs[0].ndim == 4 else y.transpose(1, 2).flatten(2)
+
+
+def _heads(x: Tensor, count: int | None) -> Tensor:
+    """[N, L, H*D] as [N, H, L, D]."""
+    return x if x.ndim == 4 else x.unflatten(2, (count, -1)).transpose(1, 2)
+
+
+@MEANINGS("rotary_embedding")
+def _rotated(node: Node, inputs: Sequence[Any]) -> Tensor:
+    """(a, b) -> (a cos - b sin, a sin + b cos)."""
+    attrs, (x, *tables, places) = node.attrs, (*inputs, None)[:4]
+    heads = _heads(x, attrs["num_heads"])
+    cos, sin = (tensor(table, x) for table in tables)
+    if places is not None:
+        rows = torch.as_tensor(_array(places), device=x.device)
+        cos, sin = cos[rows], sin[rows]
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    width = attrs["rotary_embedding_dim"] or heads.shape[-1]
+    paired = (-1, 2) if attrs["interleaved"] else (2, -1)
+    axis = -1 if attrs["interleaved"] else -2
+    a, b = heads[..., :width].unflatten(-1, paired).unbind(axis)
+    turned = torch.stack((cos * a - sin * b, sin * a + cos * b), axis).flatten(-2)
+    turned = torch.cat((turned, heads[..., width:]), -1)
+    return turned if x.ndim == 4 else turned.transpose(1, 2).flatten(2)
 
 
 # Elements
@@ -284,8 +386,11 @@ class _Torch(Operators):
 
     exact = False
 
+    matmul = staticmethod(torch.matmul)
+
     def const(self, value: Any, like: Tensor | None = None) -> Tensor:
         assert like is not None
+        value = value.constant if isinstance(value, Poly) else value
         return torch.as_tensor(value, dtype=like.dtype, device=like.device)
 
     def call(self, function: str, *args: Tensor) -> Tensor:
@@ -317,24 +422,13 @@ def _known(value: Any) -> Array | None:
 
 @MEANINGS("cast")
 def _cast(node: Node, inputs: Sequence[Any]) -> Tensor:
-    """Floats of any width are what they were; to anything else there are no gradients."""
+    """Floats of any width are what they were; anything else is known beside what learns."""
+    (x,) = inputs
     if TensorType(onnx_dtype(node.attrs["to"]), None).floating:
-        return inputs[0]
-    raise ProgramError(f"{node.label} has no gradients here")
-
-
-@MEANINGS("prelu")
-def _prelu(node: Node, inputs: Sequence[Any]) -> Tensor:
-    x, slope = inputs
-    return torch.where(x < 0, slope * x, x)
-
-
-@MEANINGS("where")
-def _where(node: Node, inputs: Sequence[Any]) -> Tensor:
-    condition, *choices = inputs
-    like = _first(choices)
-    a, b = (tensor(value, like) for value in choices)
-    return torch.where(torch.as_tensor(condition, device=like.device).bool(), a, b)
+        return x if x.is_floating_point() else x.to(torch.float32)
+    if x.requires_grad:
+        raise ProgramError(f"{node.label} has no gradients here")
+    return _moves(node, _array(x), ())[0]
 
 
 @MEANINGS(Recurrent)
