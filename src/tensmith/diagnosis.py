@@ -105,7 +105,8 @@ def diagnose(
     telling = [each for each in inference if isinstance(ENGINES[each.engine], Profiled)]
     steps: dict[str, list[TimedStep]] = {}
     untold = {each.engine_name: reason for each, reason in latencies.failures.items()}
-    peak = _Peak(program, open_sizes(read_signature(path).inputs, 1, sizes or {}), threads)
+    taken = open_sizes(read_signature(path).inputs, 1, sizes or {})
+    peak = _Peak(program, taken, threads)
     for each in telling:
         name = each.engine_name
         tell(f"looking into {name}")
@@ -115,7 +116,7 @@ def diagnose(
             steps[name] = _timed(found, inference[each], peak)
         except EngineError as error:
             untold[name] = str(error)
-    findings = [*_of_program(program), *_of_steps(steps), *_of_engines(latencies, untold)]
+    findings = [*_of_program(program, taken), *_of_steps(steps), *_of_engines(latencies, untold)]
     findings.sort(key=lambda finding: -(finding.share or 0.0))
     return Diagnosis(path, latencies, steps, untold, tuple(findings))
 
@@ -227,8 +228,8 @@ def _timed(steps: Sequence[StepTime], inference: float, peak: _Peak) -> list[Tim
     ]
 
 
-def _of_program(program: Program) -> Iterator[Bottleneck]:
-    """What the graph itself shows."""
+def _of_program(program: Program, sizes: Mapping[str, int] | None = None) -> Iterator[Bottleneck]:
+    """What the graph itself shows, at `sizes` as `node_costs`."""
     simpler = simplify(program).program
     if (gone := len(program.nodes) - len(simpler.nodes)) > 0:  # an einsum may become several
         yield Bottleneck(
@@ -236,7 +237,7 @@ def _of_program(program: Program) -> Iterator[Bottleneck]:
             (),
             "write the simpler model: tensmith diagnose MODEL --fix FILE",
         )
-    layers = [node.output for node, cost in node_costs(simpler) if cost.macs]
+    layers = [node.output for node, cost in node_costs(simpler, sizes) if cost.macs]
     others = (node for node in simpler.nodes if node.output not in layers)
     if islands := [node.output for node in others if _is_island(simpler, node)]:
         yield Bottleneck(

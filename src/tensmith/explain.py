@@ -9,6 +9,7 @@ from typing import Any
 
 from tensmith.config import CONFIG_FILE, read_config
 from tensmith.errors import ModelError, OutputError, UsageError
+from tensmith.evaluate.bench import sizes_taken
 from tensmith.evaluate.layers import layer_costs
 from tensmith.files import sha256_file
 from tensmith.frontend.model import read_model, read_weights_open
@@ -30,20 +31,26 @@ from tensmith.search.sensitivity import Sensitivity, known_sensitivities
 Document = dict[str, Any]
 
 
-def explain_model(path: Path, target: str, layer: str | None = None) -> Document:
+def explain_model(
+    path: Path, target: str, layer: str | None = None, sizes: Mapping[str, int] | None = None
+) -> Document:
     """What the exact rules do to a model, and what is left: layers, near misses, opaque operators.
 
-    Times are roofline estimates for one thread of `target`. UsageError if there is no such layer.
+    Times are roofline estimates for one thread of `target` and one sample, at `sizes`; others that are open
+    are taken as `bench` takes them. UsageError if there is no such layer or size.
     """
     program = read_model(path)
+    taken = sizes_taken(program, sizes)
     traced = simplify(program)
     device = load_target(target)
-    layers = layer_costs(traced.program, device)
+    layers = layer_costs(traced.program, device, sizes=taken)
+    outlooks = layer_outlooks(traced.program, device, sizes=taken)
     sites = _chosen([cost.name for cost in layers], layer, str(path))
     around = _around(traced.program, layer)
     listed = {cost.weights.node.output for cost in layers}
     return {
         "model": str(path),
+        "sizes": taken,
         "nodes": {"read": len(program.nodes), "simplified": len(traced.program.nodes)},
         "layers": [cost.document() for cost in layers if cost.name in sites],
         "tables": [
@@ -51,7 +58,7 @@ def explain_model(path: Path, target: str, layer: str | None = None) -> Document
             for node in layers_with_weights(traced.program)
             if layer is None and node.output not in listed
         ],
-        "outlooks": [asdict(row) for row in layer_outlooks(traced.program, device) if row.layer in sites],
+        "outlooks": [asdict(row) for row in outlooks if row.layer in sites],
         "fired": _steps(_touching(program, traced.trail, layer)),
         "near_misses": _misses(traced.program, around),
         "opaque": _opaque(traced.program),

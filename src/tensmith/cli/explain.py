@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tensmith.cli.command import Answer, command
+from tensmith.cli.options import OpenSizes
 from tensmith.cli.terminal import table
 
 # Of a point beside another: what it is where it takes less, and where it takes more.
@@ -34,22 +35,28 @@ def explain(
     target: Annotated[
         str | None, typer.Option(help="The device that a model's times are estimated for. [default: host]")
     ] = None,
+    sizes: OpenSizes = None,
 ) -> Answer:
     """Say why each layer got this treatment: what it weighs, what it costs, how sensitive it is; what each
     lossy method would save of it, by estimate, and should cost; which exact rules fired, and which nearly did
     and why not. Nothing is measured: what a run measured is shown beside."""
+    from tensmith.cli.sizes import assumed, parse_sizes
     from tensmith.errors import UsageError
     from tensmith.explain import explain_model, explain_run
 
     if subject.is_dir():
         if target is not None:
             raise UsageError("--target is for a model; a run was made for its own, so leave it out")
+        if sizes is not None:
+            raise UsageError("--sizes is for a model; a run had its own, so leave it out")
         document = explain_run(subject, layer, original)
         return Answer(document, list(_run(document)))
     if original is not None:
         raise UsageError(f"--original is for the folder of a run, and {subject} is none; leave it out")
-    document = explain_model(subject, target or "host", layer)
-    return Answer(document, list(_model(document)))
+    given = parse_sizes(sizes)
+    document = explain_model(subject, target or "host", layer, given)
+    guessed = assumed([subject], 1, given)
+    return Answer(document, [*_model(document), *(["", guessed] if guessed else [])])
 
 
 def _run(document: dict[str, Any]) -> Iterator[Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tensmith.cli.command import Answer, command
 from tensmith.cli.progress import progress
+
+if TYPE_CHECKING:
+    from tensmith.ir import Program
 
 
 @command(example="tensmith rules --family algebra")
@@ -63,15 +67,23 @@ def rules(
     return Answer({"rules": kept}, lines)
 
 
+def _seconds_here() -> Callable[[Program], dict[str, float]]:
+    """Programs -> seconds that each node takes on this machine at best, for one sample."""
+    from tensmith.evaluate.bench import sizes_taken
+    from tensmith.evaluate.count import node_seconds
+    from tensmith.hardware import load_target
+
+    host = load_target("host")
+    return lambda program: node_seconds(host, sizes_taken(program))(program)
+
+
 def _discovered(models: list[Path], name: str | None, ops: str | None, size: int, budget: str) -> Answer:
     from tensmith.config import parse_seconds
     from tensmith.discovery.selection import discover_each, ranked
     from tensmith.discovery.vocabulary import VOCABULARIES, of_ops
     from tensmith.discovery.written import lines
     from tensmith.errors import UsageError
-    from tensmith.evaluate.count import node_seconds
     from tensmith.frontend.model import read_model
-    from tensmith.hardware import load_target
     from tensmith.rewrite.trail import simplify
 
     if not 1 <= size <= 4:
@@ -86,7 +98,7 @@ def _discovered(models: list[Path], name: str | None, ops: str | None, size: int
         searched = list(discover_each(chosen, size, seconds))
         tell("ranking")
         found = [law for one in searched for law in one.kept]
-        rows = ranked(found, programs, node_seconds(load_target("host"))) if programs else found
+        rows = ranked(found, programs, _seconds_here()) if programs else found
     texts = lines(rows)
     document = {
         "searched": [

@@ -137,7 +137,7 @@ def ranked(found: Sequence[Discovery], models: Sequence[Program], cost: Cost) ->
         for program, seconds in zip(models, before):
             for site in law.sites(program):
                 after = math.fsum(cost(law.apply(program, site)).values())
-                sites, saves = sites + 1, saves + max(0.0, 1 - after / seconds)
+                sites, saves = sites + 1, saves + (max(0.0, 1 - after / seconds) if seconds else 0.0)
         return replace(each, sites=sites, saves=saves)
 
     return sorted(map(counted, found), key=lambda row: (-row.saves, -row.sites, -row.saved))

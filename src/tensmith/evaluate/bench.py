@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import ENGINES, Arrays, available, compiler, demand_threads, require
+from tensmith.engine.base import ENGINES, Arrays, available, compiler, demand_threads, require, specs_of
 from tensmith.engine.signature import TensorSpec, read_signature
 from tensmith.engine.stopwatch import Turn
 from tensmith.engine.worker import SessionWorker
@@ -20,6 +20,7 @@ from tensmith.errors import EngineError, ModelError, UsageError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.latency import FEWEST_RUNS, Latency, Rounds, summarize, take_turns, watched
 from tensmith.frontend.checked import check_model
+from tensmith.ir import Program
 from tensmith.progress import Progress, silent
 
 _LENGTH = 128
@@ -186,6 +187,16 @@ def open_sizes(specs: Sequence[TensorSpec], batch: int, sizes: Mapping[str, int]
             if isinstance(size, str):
                 found.setdefault(size, sizes.get(size, _LENGTH if axis else batch))
     return found
+
+
+def sizes_taken(program: Program, sizes: Mapping[str, int] | None = None) -> dict[str, int]:
+    """What each size that a program's inputs leave open is taken for, for one sample; see `open_sizes`.
+
+    UsageError as `check_sizes`.
+    """
+    known = specs_of({name: type_ for name, type_ in program.inputs.items() if type_.shape is not None})
+    check_sizes(known, sizes or {})
+    return open_sizes(known, 1, sizes or {})
 
 
 def check_sizes(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> None:

@@ -35,7 +35,8 @@ def node_costs(program: Program, sizes: Mapping[str, int] | None = None) -> Iter
 
 
 def uncounted(program: Program, sizes: Mapping[str, int] | None = None) -> list[Node]:
-    """The nodes whose work is not known: opaque operators, and what follows them without a shape."""
+    """The nodes whose work is not known: opaque operators, what follows them without a shape, and what has no
+    shape at such sizes."""
     counted = {node.output for node, _ in node_costs(program, sizes)}
     return [node for node in program.nodes if not _scaffolds(node) and node.output not in counted]
 
@@ -67,7 +68,7 @@ def _fixed(program: Program, name: str, sizes: Mapping[str, int]) -> TensorType 
         int(dim.evaluate({s: sizes.get(s, 1) for s in dim.symbols()})) if isinstance(dim, Poly) else dim
         for dim in type_.shape
     ]
-    return type_.with_shape(dims)
+    return None if any(dim < 0 for dim in dims) else type_.with_shape(dims)
 
 
 def _elements(type_: TensorType) -> int:

@@ -63,10 +63,11 @@ def layer_outlooks(
     target: Target,
     threads: int = 1,
     sensitivity: Mapping[str, Sensitivity] | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> list[LayerOutlook]:
-    """Every method on every layer that it would act on, in model order."""
+    """Every method on every layer that it would act on, in model order, at `sizes` as `node_costs`."""
     prospect = space_of(program, target, (), {}).prospect
-    costs = {node.output: cost for node, cost in node_costs(program, None)}
+    costs = {node.output: cost for node, cost in node_costs(program, sizes)}
     found = {name: method.outlooks(prospect) for name, method in LOSSY.items()}
     return [
         _row(program, layer, name, of_layer[layer.site], cost, target, threads, sensitivity)
