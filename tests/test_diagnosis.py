@@ -12,8 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from command_line import refused, tensmith
+from tensmith import diagnosis
 from tensmith.cli.diagnose import _compared, diagnose
-from tensmith.diagnosis import Fixed, TimedStep, _of_program, _of_steps, largest_difference
+from tensmith.diagnosis import Fixed, TimedStep, _of_program, _of_steps, largest_difference, write_fixed
 from tensmith.engine.base import available
 from tensmith.engine.engines.onnxruntime import _events
 from tensmith.engine.profile import StepTime, mean_steps, profile
@@ -226,3 +227,24 @@ def test_answers_that_no_difference_tells_apart_are_the_same_numbers() -> None:
     """And not the same bits: -0 and 0 are no way apart."""
     (said,) = _compared(Fixed(Path("simpler.onnx"), 2, 0.0, {}))
     assert said.endswith("answers to random inputs are the same numbers.")
+
+
+def test_an_interrupt_says_what_was_written(
+    island: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **more: object) -> object:
+        raise KeyboardInterrupt
+
+    found = diagnosis.diagnose(island, ["onnxruntime"], seconds=0.1)
+    monkeypatch.setattr(diagnosis, "bench", interrupted)
+    file = tmp_path / "simpler.onnx"
+    with pytest.raises(KeyboardInterrupt, match=r"simpler\.onnx was written"):
+        write_fixed(found, file)
+    assert file.is_file()
+
+
+def test_a_place_where_no_file_can_be_is_refused_before_all_measuring(tmp_path: Path) -> None:
+    """The model is not there either, which is found out later."""
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="is no folder that can be written"):
+        diagnose(tmp_path / "none.onnx", fix=tmp_path / "file" / "simpler.onnx")

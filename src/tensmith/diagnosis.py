@@ -145,17 +145,25 @@ def write_fixed(
     sizes: Mapping[str, int] | None = None,
     tell: Progress = silent,
 ) -> Fixed:
-    """Writes the model as the exact rules make it, and compares both in every engine that ran."""
+    """Writes the model as the exact rules make it, and compares both in every engine that ran.
+
+    An interrupt that comes after the file was written says so.
+    """
     tell("applying exact rules")
     program, steps = fixed_program(found.model)
     write_onnx(program, file)
-    apart = largest_difference(found.model, file, sizes)
-    names = [each.engine_name for each in found.latencies.latencies]
-    speedups: dict[str, Metric] = {}
-    for name in names:
-        result = bench([found.model, file], [name], threads, seconds=seconds / len(names), sizes=sizes)
-        if not result.failures:
-            speedups.update((name, each.ratio) for one, each in result.latencies.items() if one.path == file)
+    try:
+        apart = largest_difference(found.model, file, sizes)
+        names = [each.engine_name for each in found.latencies.latencies]
+        speedups: dict[str, Metric] = {}
+        for name in names:
+            result = bench([found.model, file], [name], threads, seconds=seconds / len(names), sizes=sizes)
+            if not result.failures:
+                speedups.update(
+                    (name, each.ratio) for one, each in result.latencies.items() if one.path == file
+                )
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"{file} was written, and is not compared with the model") from error
     return Fixed(file, steps, apart, speedups)
 
 

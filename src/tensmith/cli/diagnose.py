@@ -14,7 +14,7 @@ from tensmith.cli.engine_file import engine_file
 from tensmith.cli.options import InferenceThreads, MeasuringSeconds, OpenSizes, engine_names
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
-from tensmith.cli.writing import files_of
+from tensmith.cli.writing import files_of, refuse_unwritable
 from tensmith.files import TemporaryFolder
 from tensmith.report.quantity import with_interval
 
@@ -56,6 +56,7 @@ def diagnose(
     for file in files_of(fix) if fix is not None else ():
         if file.exists():
             raise OutputError(f"{file} is there already; name another file")
+        refuse_unwritable(file)
     names = engine_names(engines)
     given = parse_sizes(sizes)
     with TemporaryFolder() as folder, progress("reading the model") as tell:

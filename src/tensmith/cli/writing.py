@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -45,6 +46,13 @@ def refuse_existing(place: Path, force: bool) -> None:
     """OutputError where a file stands at a place, or one of weights beside it, unless it may be replaced."""
     for file in files_of(place):
         _refuse(file, force, "exists")
+
+
+def refuse_unwritable(place: Path) -> None:
+    """OutputError where no file can be written at a place: before the work that it would hold."""
+    folder = next(each for each in place.absolute().parents if each.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"{folder} is no folder that can be written, so {place} cannot; name another file")
 
 
 def refuse_other(place: Path, force: bool, magic: bytes) -> None:
