@@ -248,3 +248,10 @@ def test_a_place_where_no_file_can_be_is_refused_before_all_measuring(tmp_path: 
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="is no folder that can be written"):
         diagnose(tmp_path / "none.onnx", fix=tmp_path / "file" / "simpler.onnx")
+
+
+def test_native_steps_have_names_that_can_be_printed(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])]
+    model = saved(tmp_path / "c.onnx", nodes, {"w": WEIGHTS.astype(np.float32)})
+    steps = profile("native", model, 1, {"x": np.zeros((1, 8, 8, 8), np.float32)}, 0.0)
+    assert steps and all(step.name.isprintable() for step in steps)

@@ -15,6 +15,7 @@ import tensmith
 from tensmith.backend.native.emit import loader
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.timed import action_seconds
+from tensmith.backend.native.invented import spelled
 from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.engine.base import Arrays, Session, Sizes, engine, sizes_in
 from tensmith.engine.compiled import NATIVE, CompileOptions, compiled_folder
@@ -85,7 +86,7 @@ class Native(TunableEngine):
         plan = make_plan(program, host_isa(), chooser)
         spent = action_seconds(plan, inputs, seconds)
         return [
-            StepTime(action.writes, str(action.work), (action.writes,), each)
+            StepTime(spelled(action.writes), str(action.work), (action.writes,), each)
             for action, each in zip(plan.actions, spent)
         ]
 
