@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from small_networks import Clock, two_layers
 
+from tensmith.cli.tune import _microseconds
 from tensmith.errors import OutputError
 from tensmith.kernel import ConvolutionProblem, Kernel, candidates, host_isa
 from tensmith.kernel.alone import function_version
@@ -35,6 +36,15 @@ def test_every_problem_gets_its_guess_timed_first(timings: Timings) -> None:
     made.run(Budget(600.0, trials=2))
     assert made.trials == 2
     assert {task.guess for task in made.tasks} == set(clock.asked)
+
+
+def test_what_takes_less_than_a_microsecond_is_not_told_as_nothing(timings: Timings) -> None:
+    said: list[str] = []
+    tasks, memory = tasks_of(two_layers(), host_isa())
+    made = TuningSearch(tasks, memory, timings, lambda *_: 2.345e-8, said.append)
+    made.run(Budget(600.0, trials=1))
+    assert ": 0.0234 us for a" in said[0] or ": 0.0235 us for a" in said[0]
+    assert [_microseconds(value) for value in (0.02345, 12.3, None)] == ["0.0234", "12.3", ""]
 
 
 def test_the_fastest_is_found_and_kept(timings: Timings) -> None:

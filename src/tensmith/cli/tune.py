@@ -13,6 +13,7 @@ from tensmith.cli.command import INTERRUPTED, Answer, command
 from tensmith.cli.options import Batch, LayerThreads, ModelFile, OpenSizes
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
+from tensmith.report.quantity import significant
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -136,4 +137,4 @@ def _table(document: dict[str, Any]) -> Table:
 
 
 def _microseconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
+    return "" if value is None else significant(value)

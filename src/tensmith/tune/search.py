@@ -23,6 +23,7 @@ from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.shipped import ShippedTable
 from tensmith.kernel.timings import Timings
 from tensmith.progress import Progress, silent
+from tensmith.report.quantity import significant
 from tensmith.tune.learned import FEWEST, Correction, learned
 
 # Says what a call of a kernel takes: (kernel, memory of its weights, seconds to measure for) -> seconds.
@@ -176,7 +177,7 @@ class TuningSearch:
         settled = sum(task.settled for task in self.tasks)
         self.tell(
             f"trial {self.trials}, {settled} of {len(self.tasks)} problems settled: "
-            f"{1e6 * min(before, seconds):.0f} us for a {task.problem}"
+            f"{significant(1e6 * min(before, seconds))} us for a {task.problem}"
         )
 
     def _time(self, task: TuningTask, kernel: Kernel, stopped: Callable[[], bool]) -> float:
