@@ -107,6 +107,13 @@ def test_what_takes_other_things_is_not_compared() -> None:
         compare_models(read_onnx(model(batch=2)), read_onnx(model(batch=3)))
 
 
+def test_what_declares_no_shape_is_said_to_declare_none() -> None:
+    open_shape = model()
+    open_shape.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(ModelError, match="give it a shape in both"):
+        compare_models(read_onnx(open_shape), read_onnx(open_shape))
+
+
 def test_a_name_that_both_use_for_other_values_is_no_trap() -> None:
     """The second model's input is called as a value inside of the first."""
     right, *_ = aligned(read_onnx(model()), read_onnx(model(given="t1", inside="x")))

@@ -245,7 +245,9 @@ def _unify(
     """Adds what sizes of the second model are in the first one: `names`; and open ones of the first that
     the second fixes: `sizes`."""
     wrong = f"input '{name}' is {left} in the first model and {right} in the second"
-    if left.dtype != right.dtype or left.rank != right.rank or left.shape is None:
+    if left.shape is None or right.shape is None:
+        raise ModelError(f"{wrong}; give it a shape in both to compare them, open sizes by a name")
+    if left.dtype != right.dtype or left.rank != right.rank:
         raise ModelError(f"{wrong}; they cannot be compared")
     for mine, theirs in zip(left.dims, right.dims):
         symbol = next(iter(theirs.symbols()), "") if isinstance(theirs, Poly) else ""
