@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from command_line import tensmith
+from tensmith.cli.diff import _document
 from tensmith.errors import ModelError
 from tensmith.frontend.onnx import read_onnx
 from tensmith.verify.claims import DRAWN
@@ -112,6 +114,13 @@ def test_what_declares_no_shape_is_said_to_declare_none() -> None:
     open_shape.graph.input[0].type.tensor_type.ClearField("shape")
     with pytest.raises(ModelError, match="give it a shape in both"):
         compare_models(read_onnx(open_shape), read_onnx(open_shape))
+
+
+def test_what_was_measured_alone_has_no_bound_on_its_error() -> None:
+    found = compare_models(read_onnx(model()), read_onnx(model(bias=0.5)))
+    assert found.evidence == "measured" and _document(found, 0.0)["error_probability"] is None
+    checked = replace(found, evidence="checked", error_probability=1e-9)
+    assert _document(checked, 0.0)["error_probability"] == 1e-9
 
 
 def test_a_name_that_both_use_for_other_values_is_no_trap() -> None:

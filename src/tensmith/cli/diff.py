@@ -119,7 +119,7 @@ def _document(found: ModelDifference, tolerance: float) -> dict[str, Any]:
     return {
         "verdict": found.verdict,
         "evidence": found.evidence,
-        "error_probability": found.error_probability,
+        "error_probability": found.error_probability if found.evidence == "checked" else None,
         "rules": found.rules,
         "reason": found.reason,
         "assumed": list(found.assumed),
