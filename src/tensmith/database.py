@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,9 @@ class Database:
             if found not in (0, version):
                 known = f"schema {found}, this one reads {version}"
                 raise OutputError(f"{path} is of another tensmith ({known}); {kind.smaller}")
+            if foreign := _made_of(self._db) - _made_by(tables):
+                what, name, _ = min(foreign)
+                raise self.damaged(ValueError(f"its {what} {name!r} is not as tensmith makes it"))
             if not found and not looked_at:
                 self._db.execute("PRAGMA journal_mode=WAL")
                 # To write the version where there is none would change a file that is only looked at.
@@ -83,6 +87,21 @@ class Database:
             raise OutputError(f"cannot write {self.path}: {error}; what it held is kept: {advice}") from error
         except sqlite3.Error as error:
             raise self.damaged(error) from error
+
+
+def _made_of(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    """(type, name, text without spaces) of all that a database holds. A view could be without end, and SQLite
+    hears no Ctrl-C."""
+    rows = db.execute("SELECT type, name, sql FROM sqlite_master")
+    return {(str(what), str(name), "".join(str(text).split())) for what, name, text in rows}
+
+
+@functools.cache
+def _made_by(tables: str) -> set[tuple[str, str, str]]:
+    """As `_made_of`, of a database that statements have made."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(tables)
+        return _made_of(db)
 
 
 def _looked_at(path: Path) -> str:

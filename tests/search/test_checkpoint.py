@@ -1,6 +1,8 @@
 """What was tried is on disk, and what is damaged is refused."""
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -72,6 +74,26 @@ def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"run\.sqlite is damaged"):
         Checkpoint(path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("looked_at", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE candidates RENAME TO c; CREATE VIEW candidates AS WITH RECURSIVE r(number, key, body) "
+        "AS (SELECT 1, 'a', 'b' UNION ALL SELECT number + 1, 'a' || number, 'b' FROM r) SELECT * FROM r;",
+        "CREATE TRIGGER t AFTER INSERT ON facts BEGIN DELETE FROM candidates; END;",
+        "DROP TABLE facts; CREATE TABLE facts (name TEXT PRIMARY KEY, value AS (hex(zeroblob(9))));",
+    ],
+)
+def test_a_file_of_other_than_our_tables_is_refused(tmp_path: Path, change: str, looked_at: bool) -> None:
+    """A view may have rows without end, which nothing interrupts."""
+    path = tmp_path / "run.sqlite"
+    Checkpoint(path).close()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript(change)
+    with pytest.raises(OutputError, match=r"run\.sqlite is damaged \(its .* is not as tensmith makes it"):
+        Checkpoint(path, looked_at=looked_at)
 
 
 def test_a_file_that_takes_nothing_more_is_the_fault_of_no_candidate(tmp_path: Path) -> None:
