@@ -38,6 +38,16 @@ def test_a_number_beyond_all_floats_is_damage(folder: Path) -> None:
         read_report(folder)
 
 
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "2"])
+@pytest.mark.parametrize("name", ["threads", "batch"])
+def test_an_inference_in_no_thread_or_of_no_sample_is_damage(folder: Path, name: str, wrong: object) -> None:
+    report = json.loads(json.dumps(sample()))
+    report["context"][name] = wrong
+    (folder / "report.json").write_text(json.dumps(report))
+    with pytest.raises(OutputError, match=f"damaged: a field is missing or wrong .{name} is"):
+        read_report(folder)
+
+
 @pytest.mark.parametrize("damage", ["missing", "cut", "folder", "large"])
 def test_a_damaged_front_is_told_by_whoever_reads_it(
     damage: str, folder: Path, monkeypatch: pytest.MonkeyPatch

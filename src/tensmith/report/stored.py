@@ -25,6 +25,7 @@ def read_report(folder: Path) -> Report:
         raise OutputError(f"{path} is damaged ({error}); {advice}") from error
     try:
         render(document)
+        _check_counts(document)
     except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, OutputError) as error:
         raise OutputError(f"{path} is damaged: a field is missing or wrong ({error}); {advice}") from error
     front = folder / "front.json"
@@ -34,3 +35,10 @@ def read_report(folder: Path) -> Report:
     if told != document["front"]:
         raise OutputError(f"{path} tells of another front than {front}, as a run that was stopped; {advice}")
     return document
+
+
+def _check_counts(report: Report) -> None:
+    """ValueError where threads or samples of an inference are none: times are estimated for them."""
+    for name, count in (("threads", report["context"]["threads"]), ("batch", report["context"]["batch"])):
+        if type(count) is not int or count < 1:
+            raise ValueError(f"{name} is {count!r}")
