@@ -107,6 +107,19 @@ def test_what_fails_at_guessed_sizes_says_which_they_were(linear: Path) -> None:
     assert bench([linear], ["onnxruntime"], seconds=0.1, sizes={"features": features}).latencies
 
 
+def test_what_no_engine_has_seen_does_not_fail_for_its_sizes(linear: Path) -> None:
+    """The batch is open and taken for one; what is wrong is something else."""
+    model = onnx.load(linear)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "features"
+    onnx.save(model, linear)
+    with pytest.raises(EngineError, match=r"too large to make up; --sizes gives open ones$"):
+        bench([linear], ["onnxruntime"], seconds=0.1, sizes={"features": 1 << 40})
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    onnx.save(model, linear)
+    with pytest.raises(EngineError, match=r"export the model with one$"):
+        bench([linear], ["onnxruntime"], seconds=0.1)
+
+
 def test_an_engine_is_timed_in_several_settings(linear: Path) -> None:
     both = ["onnxruntime", "onnxruntime:optimization=none"]
     result = bench([linear], both, seconds=0.2)
@@ -114,8 +127,10 @@ def test_an_engine_is_timed_in_several_settings(linear: Path) -> None:
     assert [row["engine"] for row in rows] == both
     assert all(row["latency_ms"] for row in rows)
     assert result.baseline == "onnxruntime:linear.onnx"
-    with pytest.raises(EngineError, match="no setting 'colour'"):
+    with pytest.raises(UsageError, match=r"no setting 'colour'; it has .*optimization"):
         bench([linear], ["onnxruntime:colour=red"])
+    with pytest.raises(UsageError, match=r"optimization is one of all, .*not 'red'"):
+        bench([linear], ["onnxruntime:optimization=red"])
     with pytest.raises(UsageError, match="write ENGINE:NAME=VALUE"):
         bench([linear], ["onnxruntime:fast"])
 

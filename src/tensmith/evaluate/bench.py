@@ -96,16 +96,17 @@ def bench(
     An engine may come with settings of its own, as "opencl:precision=f16".
     Inputs are random: normal floats, small integers; a symbolic size becomes what `sizes` says, else the
     first one `batch`, others 128.
-    UsageError on an unknown engine, no file or a size that no file leaves open; EngineError if nothing at all
-    can run.
+    UsageError on an unknown engine or setting, no file or a size that no file leaves open; EngineError if
+    nothing at all can run.
     """
     names = list(engines) if engines else list(available())
     demand_threads(threads)
     if not paths or not names or batch < 1:
         raise UsageError("bench needs at least one model, one engine and a batch of one")
     chosen = [_with_settings(name) for name in names]
-    for name, _ in chosen:
+    for name, settings in chosen:
         require(ENGINES[name])
+        _check_settings(name, settings)
     contenders = tuple(
         dict.fromkeys(Contender(name, path, settings) for path in paths for name, settings in chosen)
     )
@@ -118,6 +119,10 @@ def bench(
             try:
                 check_model(contender.path)
                 inputs = random_inputs(read_signature(contender.path).inputs, batch, seed, sizes)
+            except (EngineError, ModelError) as error:
+                failures[contender] = str(error)
+                continue
+            try:
                 workers[contender] = stack.enter_context(contender.start(inputs, threads))
             except (EngineError, ModelError) as error:
                 failures[contender] = f"{error}{_guessed(contender, batch, sizes or {})}"
@@ -169,6 +174,18 @@ def _with_settings(words: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     if not all(key and value for key, value in settings):
         raise UsageError(f"'{words}' is no engine with settings; write ENGINE:NAME=VALUE")
     return name, settings
+
+
+def _check_settings(engine: str, settings: Sequence[tuple[str, str]]) -> None:
+    """UsageError on a setting or a value that an engine has nowhere."""
+    known = ENGINES[engine].settings
+    for name, value in settings:
+        if name not in known:
+            raise UsageError(
+                f"engine '{engine}' has no setting '{name}'; it has {', '.join(known) or 'none'}"
+            )
+        if value not in known[name]:
+            raise UsageError(f"{engine}'s {name} is one of {', '.join(known[name])}, not '{value}'")
 
 
 def _inputs(path: Path) -> tuple[TensorSpec, ...]:
@@ -229,7 +246,9 @@ def _random(
         )
     shape = [size if isinstance(size, int) else sizes[size] for size in spec.shape]
     if math.prod(max(1, size) for size in shape) > _MOST_ELEMENTS:  # NumPy counts so, a size of 0 or not
-        raise EngineError(f"input '{spec.name}' has shape {shape}, too large to make up")
+        raise EngineError(
+            f"input '{spec.name}' has shape {shape}, too large to make up; --sizes gives open ones"
+        )
     if spec.dtype in _FLOATS:
         return generator.standard_normal(shape).astype(spec.dtype)
     if spec.dtype in _PIXELS:
