@@ -54,7 +54,7 @@ from tensmith.search.beyond import search_beyond
 from tensmith.search.builder import Builder
 from tensmith.search.building import Building, Delivered
 from tensmith.search.candidate import Candidate
-from tensmith.search.checkpoint import Checkpoint
+from tensmith.search.checkpoint import SIZES, Checkpoint
 from tensmith.search.demands import SearchDemands
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
@@ -269,6 +269,8 @@ def _described(
     request: Request, config: Config, judge: Judge, folder: RunFolder, counters: Mapping[str, Counter]
 ) -> RunDescription:
     """The run that is asked for."""
+    sizes = sizes_of(specs_of(request.program.inputs), judge.example)
+    folder.checkpoint.note(SIZES, sizes)
     return RunDescription(
         model=request.model,
         source=request.source,
@@ -277,7 +279,7 @@ def _described(
         task=judge.task,
         splits=request.splits,
         example=judge.example,
-        sizes=sizes_of(specs_of(request.program.inputs), judge.example),
+        sizes=sizes,
         target=as_first_measured(request.target, folder.checkpoint),
         engines=request.engines,
         objective=Objective(

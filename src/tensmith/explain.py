@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,10 @@ from tensmith.rewrite.lossy.weights import sites_of, stored_weights
 from tensmith.rewrite.rule import EXACT, Step
 from tensmith.rewrite.told import rule_of
 from tensmith.rewrite.trail import simplify
-from tensmith.search.checkpoint import DATABASE, Checkpoint
+from tensmith.search.checkpoint import DATABASE, SIZES, Checkpoint
 from tensmith.search.front import TAKEN
-from tensmith.search.outlook import MethodFound, layer_outlooks, methods_found
+from tensmith.search.outlook import LayerOutlook, MethodFound, layer_outlooks, methods_found
+from tensmith.search.resume import as_measured
 from tensmith.search.sensitivity import Sensitivity, known_sensitivities
 
 Document = dict[str, Any]
@@ -69,14 +70,16 @@ def explain_run(folder: Path, layer: str | None = None, original: Path | None = 
     """Why the chosen point of a finished run treats its layers as it does.
 
     Which rules nearly fired is told by the original model: the one named in config.yaml, or `original`.
-    Without it `near_misses` is None and `note` says why. OutputError if the run is damaged.
+    Without it `near_misses` is None and `note` says why. Times are of the machine as the run measured it, at
+    the run's sizes; None where that is not known. OutputError if the run is damaged.
     """
     report = read_report(folder)
     point = point_of(report["front"], report["context"]["chosen"])
     layers: list[Document] = [dict(row) for row in report["layers"]]
     sites = _chosen([row["name"] for row in layers], layer, str(folder))
     trail = [Step.from_json(step) for step in point["trail"]]
-    seen = _seen(folder, report)
+    device = _device(folder)
+    seen = _seen(folder, report, device)
     exact = [step for step in trail if step.kind == "exact"]
     document: Document = {
         "run": str(folder),
@@ -96,10 +99,7 @@ def explain_run(folder: Path, layer: str | None = None, original: Path | None = 
     if program is None:
         return document | {"fired": _steps(exact), "near_misses": None, "opaque": None, "note": note}
     simplified = simplify(program).program
-    device = _device(folder)
-    outlooks = (
-        layer_outlooks(simplified, device, report["context"]["threads"], seen.sensitivity) if device else []
-    )
+    outlooks = _outlooks(simplified, device, report["context"]["threads"], seen) if device else []
     return document | {
         "outlooks": [asdict(row) for row in outlooks if row.layer in sites],
         "fired": _steps(_touching(program, exact, layer)),
@@ -206,22 +206,47 @@ def _rejected(report: Report) -> list[Mapping[str, str]]:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a run's database knows of layers and methods; nothing where it is not there, or cannot be read."""
+    """What a run's database knows of layers and methods, target and sizes; nothing where it is not there."""
 
     sensitivity: Mapping[str, Sensitivity] = field(default_factory=dict)
     methods: Sequence[MethodFound] = ()
+    target: Target | None = None
+    sizes: Mapping[str, int] | None = None
 
 
-def _seen(folder: Path, report: Report) -> _Seen:
+def _outlooks(program: Program, device: Target, threads: int, seen: _Seen) -> list[LayerOutlook]:
+    """As layer_outlooks; without times where the run's target or sizes are not known."""
+    rows = layer_outlooks(program, seen.target or device, threads, seen.sensitivity, seen.sizes)
+    if seen.target is None or (seen.sizes is None and sizes_taken(program)):
+        return [replace(row, ms_before=None, ms_after=None) for row in rows]
+    return rows
+
+
+def _seen(folder: Path, report: Report, device: Target | None) -> _Seen:
     path = folder / DATABASE
     if not path.is_file():
         return _Seen()
     checkpoint = Checkpoint(path, looked_at=True)
     try:
         stored = metric_of(report["front"]["original"]["metrics"], "file_bytes").value
-        return _Seen(known_sensitivities(checkpoint), methods_found(checkpoint.candidates(), stored))
+        return _Seen(
+            known_sensitivities(checkpoint),
+            methods_found(checkpoint.candidates(), stored),
+            as_measured(device, checkpoint) if device else None,
+            _sizes(checkpoint),
+        )
     finally:
         checkpoint.close()
+
+
+def _sizes(checkpoint: Checkpoint) -> Mapping[str, int] | None:
+    """The sizes that a run took; None where an older one did not say."""
+    sizes = checkpoint.fact(SIZES)
+    if sizes is None:
+        return None
+    if not isinstance(sizes, dict) or any(type(n) is not int or not 0 <= n < 1 << 63 for n in sizes.values()):
+        raise checkpoint.damaged(ValueError(f"the sizes are {str(sizes)[:80]}"))
+    return sizes
 
 
 def _device(folder: Path) -> Target | None:

@@ -316,6 +316,8 @@ def test_explain_a_run(finished: Path) -> None:
     assert rows["half"]["bytes_after"] * 2 == rows["half"]["bytes_before"]
     assert {row["evidence"] for row in rows.values()} == {"estimated"}
     assert all(row["evidence"] == "measured" for row in found["methods"])
+    estimated = {row["name"]: row["ms_before"] for row in found["layers"]}
+    assert {row["layer"]: row["ms_before"] for row in found["outlooks"]} == estimated
 
 
 def test_points_are_compared_in_words() -> None:
@@ -350,6 +352,7 @@ def test_explain_a_run_whose_model_has_gone(copy: Path, tiny: Path) -> None:
     (copy / "run.sqlite").unlink()
     found = document("explain", "out", "--original", tiny / "tiny.onnx", folder=copy.parent)
     assert found["methods"] == [] and {row["divergence"] for row in found["outlooks"]} == {None}
+    assert {row["ms_before"] for row in found["outlooks"]} == {None}
 
 
 def test_explain_a_model(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ from tensmith.errors import OutputError
 from tensmith.evaluate.sequential import FEWEST
 from tensmith.evaluate.task import Measure, Task
 from tensmith.hardware import Target, host, load_target
-from tensmith.search import sensitivity
+from tensmith.search import resume, sensitivity
 from tensmith.search.checkpoint import Checkpoint
-from tensmith.search.resume import as_first_measured, forget_other_engines
+from tensmith.search.resume import as_first_measured, as_measured, forget_other_engines
 from tensmith.search.sensitivity import Sensitivities, Sensitivity
 from watched import Watch
 
@@ -192,13 +192,27 @@ def test_this_machine_is_what_it_was_measured_to_be_until_an_engine_changes(tmp_
     checkpoint, first = Checkpoint(tmp_path / "run.sqlite"), host.detect_host()
     later = first.model_copy(update={"bandwidth_gbs": 1.0, "peak_gflops": {"fp32": 1.0}, "cores": 99})
     forget_other_engines(checkpoint, {"onnxruntime": "1"})
-    assert as_first_measured(first, checkpoint) == first
+    assert as_measured(first, checkpoint) is None
+    assert (
+        as_first_measured(first, checkpoint)
+        == first
+        == as_measured(later.model_copy(update={"cores": first.cores}), checkpoint)
+    )
     forget_other_engines(checkpoint, {"onnxruntime": "1"})
     assert as_first_measured(later, checkpoint) == first.model_copy(update={"cores": 99})
     named = load_target("raspberry-pi-4")
-    assert as_first_measured(named, checkpoint) == named
+    assert as_first_measured(named, checkpoint) == named == as_measured(named, checkpoint)
     forget_other_engines(checkpoint, {"onnxruntime": "2"})
     assert as_first_measured(later, checkpoint) == later
+
+
+@pytest.mark.parametrize("wrong", [[], {"bandwidth_gbs": 0.0}, {"bandwidth_gbs": "fast"}, 3])
+def test_a_machine_that_cannot_be_is_damage(tmp_path: Path, wrong: Any) -> None:
+    checkpoint, here = Checkpoint(tmp_path / "run.sqlite"), host.detect_host()
+    fine = as_first_measured(here, checkpoint).model_dump(mode="json", include=resume._MEASURED)
+    checkpoint.note(resume._MACHINE, fine | wrong if isinstance(wrong, dict) else wrong)
+    with pytest.raises(OutputError, match="is damaged"):
+        as_measured(here, checkpoint)
 
 
 def test_sensitivities_are_those_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from tensmith.search.candidate import Candidate
 
 # What it is called in a run's folder.
 DATABASE = "run.sqlite"
+# The fact that holds the sizes of what is timed, by their symbols.
+SIZES = "sizes"
 _VERSION = 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);

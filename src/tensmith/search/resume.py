@@ -44,6 +44,19 @@ def as_first_measured(target: Target, checkpoint: Checkpoint) -> Target:
     return target.model_copy(update=checkpoint.settled(_MACHINE, target.model_dump(include=_MEASURED)))
 
 
+def as_measured(target: Target, checkpoint: Checkpoint) -> Target | None:
+    """What `as_first_measured` gave a run, for who only reads; None where that is not known."""
+    if target.name != HOST:
+        return target
+    known = checkpoint.fact(_MACHINE)
+    if known is None:
+        return None
+    try:
+        return Target.model_validate({**target.model_dump(), **{name: known[name] for name in _MEASURED}})
+    except (LookupError, TypeError, ValueError) as error:
+        raise checkpoint.damaged(error) from error
+
+
 def forget_other_engines(checkpoint: Checkpoint, versions: dict[str, str]) -> str | None:
     """Forgets what other versions of engines took or failed at, and says so in a sentence; None if nothing.
 
