@@ -264,15 +264,24 @@ def cast(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Express
 def _wrapped(w: PythonWriter, value: str, text: ExpressionText, dtype: str) -> ExpressionText:
     """A plain integer modulo 2^bits, as one of a small type, where it may be none.
 
-    That sizes fit larger types is required.
+    That sizes fit larger types is required; differences of them may be negative.
     """
     known = w.ranges.get(value)
-    if dtype not in ("u8", "i8", "u16", "i16") or known is None or known.inside(of_dtype(dtype)):
+    wraps = dtype in ("u8", "i8", "u16", "i16") or (dtype[0] == "u" and not _natural(w, value))
+    if not wraps or known is None or known.inside(of_dtype(dtype)):
         return text
     low, high = of_dtype(dtype).low, of_dtype(dtype).high
     if low == 0:
         return ExpressionText(f"{text.within(PRODUCT)} % {high + 1}", PRODUCT)
     return ExpressionText(f"({text.within(SUM)} + {-low}) % {high - low + 1} - {-low}", SUM)
+
+
+def _natural(w: PythonWriter, value: str) -> bool:
+    """Whether a plain integer is a sum or product of sizes."""
+    node, constant = w.producer(value), w.constant(value)
+    if node is None or constant is not None:
+        return constant is not None and bool((constant >= 0).all())
+    return node.op == "size" or (node.op in ("add", "mul") and all(_natural(w, name) for name in node.inputs))
 
 
 def numbers(w: PythonWriter, value: str) -> list[int]:

@@ -248,6 +248,8 @@ class SizeAlgebra:
         if source == type_ and not _may_wrap(value):
             if isinstance(value, Size) and not type_.signed:
                 self.used(scope, value.poly)
+                if not (varies(value.poly) or scope.proves(value.poly)):
+                    self.claim(value.poly)
             return value
         if isinstance(value, Num):
             folded = cast_constant(Fraction(value.value), source, type_)
