@@ -132,7 +132,8 @@ class Executor:
                 return self._allocate(statement, state)
             case loops.Store(array, indices, value, position):
                 written = self.value(value, state)
-                at = self._inside(array, self._values(indices, state), position, state)
+                at = self._unwrapped(indices, self._values(indices, state))
+                at = self._inside(array, at, position, state)
                 layer = WrittenElement(at, written, arena.true, self.memories[array].width)
                 return state.array(array, state.arrays[array].having(layer))
             case loops.Append(array, value, position):
@@ -297,7 +298,7 @@ class Executor:
                     at, types = self._along_memory(array, at, types, position)
                     at = self.world.wrapped(array, at, types)
                 else:
-                    at = self._inside(array, at, position, state)
+                    at = self._inside(array, self._unwrapped(indices, at), position, state)
                 return select(self.world, state.arrays[array], at)
             case loops.Length(array, axis, row=row):
                 if row:
@@ -373,6 +374,15 @@ class Executor:
             for claim in in_row:
                 place = arena.ite(claim, place, arena.number(-1, "Int"))
         return (place,), [I64]
+
+    def _unwrapped(self, indices: Sequence[Expr], nodes: At) -> At:
+        """Subscripts of 64 bits without wraps: modulo 2^64 they are the source's. Those that lie inside are
+        below 2^63, as memory has fewer bytes, and so are the source's themselves."""
+        wide = (index.type.bits == 64 for index in indices)
+        return tuple(
+            operators.unwrapped(self.world.arena, node, 64) if fits else node
+            for node, fits in zip(nodes, wide, strict=True)
+        )
 
     def _inside(self, array: str, nodes: At, position: SourcePosition, state: ProofState) -> At:
         """Grid subscripts of an element, demanded to be inside."""

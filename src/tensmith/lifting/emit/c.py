@@ -6,17 +6,20 @@ repeat it. `gcc -O3` vectorizes the loops as they stand.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed, unmixed
 from tensmith.ctext.scalar import CBlock, CUnit
-from tensmith.formula.poly import Poly, product
+from tensmith.formula.poly import FloorDiv, Poly, product
+from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.kernel.body import Rooms, add_loops, constant_tables, rooms
 from tensmith.lifting.emit.kernel.elements import KernelElements, least
 from tensmith.lifting.emit.kernel.plan import LoopNest, LoopPlan, make_plan, output_key
 from tensmith.lifting.emit.signature import FunctionSignature
 from tensmith.lifting.lifted import ArrayView, Lifted
-from tensmith.lifting.summary import Requirement, length_symbol
+from tensmith.lifting.summary import Requirement, as_shown, length_symbol
 
 _NO_MEMORY = "memory for intermediate values can be allocated"
 _NO_ZERO = "no integer is divided by zero"
@@ -137,6 +140,7 @@ class CSource:
         self._copies(scope)
         self.run(scope)
         scope.line(self._result())
+        products = list(self._products())
         signed = [
             f"    if ({name} > INT64_MAX) return {self._status_of(f'{name} < 2**63')};"
             for name in self.signature.signed
@@ -150,7 +154,20 @@ class CSource:
             f"    (void){name};" for name in self.signature.unused("\n".join([*declared, *scope.lines]))
         ]
         head = self.signature.declaration("restrict")
-        return [head, "{", *unused, *signed, *declared, *scope.lines, "}"]
+        return [head, "{", *unused, *signed, *products, *declared, *scope.lines, "}"]
+
+    def _products(self) -> Iterator[str]:
+        """Tests that products with unsigned parameters are signed integers, in floats, which only round."""
+        fields = dict(self.lifted.function.fields)
+        required = [requirement.poly for requirement in self.lifted.requires if requirement.poly is not None]
+        for factors in dict.fromkeys(factors for poly in required for factors in _products_of(poly)):
+            kinds = [kind for name in factors if isinstance(kind := fields.get(name), MachineType)]
+            if all(kind.signed for kind in kinds):
+                continue  # the source does not overflow
+            status = self._status_of(f"{'*'.join(map(as_shown, factors))} < 2**60")
+            text = " * ".join(f"(double){self.signature.exact(name)}" for name in factors)
+            for sign in ("", "-") if any(kind.signed for kind in kinds) else ("",):
+                yield f"    if ({sign}{text} >= {2**60}.0) return {status};"
 
     def run(self, scope: CBlock) -> None:
         """Adds the loops of every step."""
@@ -256,6 +273,21 @@ class CSource:
         tests = [f"{length} != {enclosed(scope.poly(e))}" for length, e in zip(lengths, extents)]
         text = " || ".join(tests)
         return f"({text})" if len(tests) > 1 else text
+
+
+def _products_of(poly: Poly) -> Iterator[tuple[str, ...]]:
+    """The variables of each product in a polynomial and in its divisions."""
+    for monomial, _ in poly.terms:
+        yield from (
+            found
+            for atom, _ in monomial
+            if isinstance(atom, FloorDiv)
+            for part in (atom.top, atom.bottom)
+            for found in _products_of(part)
+        )
+        factors = tuple(atom for atom, power in monomial if isinstance(atom, str) for _ in range(power))
+        if len(factors) > 1:
+            yield factors
 
 
 def _quoted(text: str) -> str:
