@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from tensmith.formula.expr import Call, Choose, Expr, Num, Read, Size, SourcePosition, fresh
 from tensmith.formula.functions import DIVISIONS
@@ -16,6 +19,7 @@ from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, is_op
 from tensmith.lifting.summarize.constants import literal, number, unknown
 from tensmith.lifting.summarize.grids import as_it_lies, row_major, split
 from tensmith.lifting.summarize.liveness import Live
+from tensmith.lifting.summarize.logic import TRUE
 from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.merge import Merge
 from tensmith.lifting.summarize.plan import DerivationPlan, cut_alike
@@ -25,6 +29,7 @@ from tensmith.lifting.summary import Term, length_symbol, looked_up
 
 # Guess: (variable, its value after one iteration, counter, its first value) -> closed form at the counter.
 Guess = Callable[[str, Term, str, Term], "Term | None"]
+_MOST_IN_TABLE = 32
 
 
 @dataclass
@@ -242,11 +247,44 @@ class Execution:
                 only = len(term.conditions) == 1
                 rest = scope.knowing((-term.conditions[0] - 1,)) if only else scope
                 return choice([(term.conditions, then)], chosen(term.otherwise, rest), scope)
-        if any(map(_reads_elements, terms)) and any(self.algebra.poly(term) is None for term in terms):
-            return self._look_up(load, terms, state, scope)
+        if any(self.algebra.aside().poly(term) is None for term in terms):
+            if load.array in self.locals and not state.arrays[load.array].base:
+                return self._in_table(load, terms, state, scope)
+            if any(map(_reads_elements, terms)):
+                return self._look_up(load, terms, state, scope)
         at = tuple(self.position_of(term, scope, load.position, load.array) for term in terms)
         at = self._on_grid(load.array, at, scope, load.position, stored=False)
-        return state.arrays[load.array].read(at, scope, load.position)
+        try:
+            return state.arrays[load.array].read(at, scope, load.position)
+        except Refusal:
+            if load.array not in self.locals or state.arrays[load.array].base:
+                raise
+            with suppress(Refusal):
+                return self._in_table(load, terms, state, scope)
+            raise
+
+    def _in_table(self, load: loops.Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
+        """An element of a local array where data says: a choice among all that it has."""
+        sizes = [extent.constant or 0 for extent in self.locals[load.array]]
+        if not 0 < math.prod(sizes) <= _MOST_IN_TABLE:
+            reason = (
+                f"where '{load.array}' is read depends on data: it would have to be a parameter, or a table"
+            )
+            raise Refusal(f"{reason} of at most {_MOST_IN_TABLE} elements", load.position)
+        places = [*product(*map(range, sizes))]
+        found: Term | None = None
+        for place in reversed(places):
+            value = state.arrays[load.array].read(tuple(map(Poly.of, place)), scope, load.position)
+            if found is None:
+                found = value
+                continue
+            holds: Term = TRUE
+            for term, at in zip(terms, place, strict=True):
+                here = self.algebra.apply("equal", [term, number(at, term.type)], BOOL, scope)
+                holds = self.algebra.apply("and", [holds, here], BOOL, scope)
+            found = self.algebra.select(holds, value, found, scope)
+        assert found is not None
+        return found
 
     def _look_up(self, load: loops.Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
         """An element where data says, of an array that is as it was at entry; of rows, what is no data stays

@@ -148,7 +148,7 @@ def _flat(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iter
 def _inside_local(run: Execution, access: Access, where: Path) -> Iterator[Requirement]:
     # Where it grows, its elements are only found where something was appended.
     for subscript, extent in zip(access.at, run.locals[access.array]):
-        if extent != 0:
+        if extent != 0 and not subscript.divisions():  # remainders are in range by themselves
             yield from _from_zero(run, access, subscript, where)
             yield from _below(run, access, subscript, extent, where)
 
