@@ -128,7 +128,7 @@ def test_operators_have_the_names_that_the_text_gives_them(tmp_path):
     path = tmp_path / "f.c"
     lines = "".join(f"{text};\n" for text in WRITTEN.values())
     path.write_text(f"void f(int a, int b, int *p, _Complex double z) {{\n{lines}}}\n")
-    unit, _ = parse(read(path))
+    unit, *_ = parse(read(path))
     kinds = ("BINARY_OPERATOR", "COMPOUND_ASSIGNMENT_OPERATOR", "UNARY_OPERATOR")
     found = {c.location.line: operator(c) for c in descendants(unit) if kind(c) in kinds}
     assert [found[line] for line in range(2, 2 + len(WRITTEN))] == list(WRITTEN)

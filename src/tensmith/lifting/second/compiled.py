@@ -55,7 +55,7 @@ class CompiledSource:
 
     def __init__(self, path: Path, functions: Sequence[Function]) -> None:
         self.source = c_guard.read(path)
-        self.unit, _ = parse(self.source)
+        self.unit, *_ = parse(self.source)
         found = definitions(self.unit, path)
         self.cursors = {cursor.spelling: cursor for cursor in found}
         self.functions = {function.name: function for function in functions}

@@ -32,7 +32,7 @@ OPTIONS = [
     "-ftemplate-depth=64",
     "-fconstexpr-steps=100000",
     "-fconstexpr-depth=64",
-    "-ferror-limit=1",
+    "-ferror-limit=100",
 ]
 TRIAL = """
 import json, sys
@@ -60,8 +60,8 @@ def our_headers() -> list[tuple[str, str]]:
     return [(str(file), file.read_text("utf-8")) for file in HEADERS.iterdir() if file.is_file()]
 
 
-def parse(source: SourceText) -> tuple[Cursor, tuple[Hazard, ...]]:
-    """The translation unit, and attributes in it that clang does not know.
+def parse(source: SourceText) -> tuple[Cursor, tuple[Hazard, ...], tuple[Hazard, ...]]:
+    """The translation unit, attributes in it that clang does not know, and what in it has no meaning.
 
     Raises:
         TensmithError: a syntax error, at its line and column; or the parser gives up on the file.
@@ -77,13 +77,31 @@ def parse(source: SourceText) -> tuple[Cursor, tuple[Hazard, ...]]:
     except cindex.TranslationUnitLoadError:
         raise TensmithError(f"{path}:1:1: the C parser fails on this file: simplify it") from None
     hazards: list[Hazard] = []
+    errors: list[Hazard] = []
     for diagnostic in unit.diagnostics:
         hazards += unknown_attribute(diagnostic, path)
         if diagnostic.severity >= cindex.Diagnostic.Error:
             where = diagnostic.location
             file = where.file.name if where.file is not None else path
-            raise TensmithError(f"{file}:{where.line or 1}:{where.column or 1}: {diagnostic.spelling}")
-    return unit.cursor, tuple(hazards)
+            position = SourcePosition(where.line or 1, where.column or 1)
+            errors.append(Hazard(file, position, meaningless(diagnostic.spelling)))
+            if diagnostic.category_name != "Semantic Issue" or file != path:
+                raise no_file(errors[0])
+    return unit.cursor, tuple(hazards), tuple(errors)
+
+
+def meaningless(error: str) -> str:
+    """What clang says of an error, with what to do where it is about the standard library."""
+    found = re.match(r"no (?:member|template|type) named '(\w+)' in namespace 'std'", error)
+    if found:
+        return f"std::{found[1]} is not known here: write it as a loop"
+    found = re.match(r"no matching function for call to '(\w+)'", error)
+    return f"no {found[1]} that takes these arguments is known here: write it as a loop" if found else error
+
+
+def no_file(error: Hazard) -> TensmithError:
+    """Why nothing of a file can be lifted."""
+    return TensmithError(f"{error.file}:{error.position}: {error.why}")
 
 
 def unknown_attribute(diagnostic: Any, path: str) -> list[Hazard]:

@@ -11,13 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from tensmith.errors import TensmithError, our_fault
+from tensmith.formula.expr import SourcePosition
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c import guard as c_guard
 from tensmith.lifting.source.c.cursor import Cursor, kind, position
 from tensmith.lifting.source.c.functions import lower
-from tensmith.lifting.source.c.parse import definitions, parse
+from tensmith.lifting.source.c.parse import definitions, no_file, parse
 from tensmith.lifting.source.c.pragmas import Hazard
 
 SECONDS = 4.5  # of processor time for one file
@@ -34,20 +35,38 @@ def read_c(path: Path) -> list[Function | Refusal]:
     """
     deadline = Deadline.within(SECONDS)
     source = c_guard.read(path)
-    unit, unknown = parse(source)
+    unit, unknown, errors = parse(source)
     found = definitions(unit, path)
+    outside = [error for error in placed(errors, str(path), found) if error.everywhere]
+    if outside:
+        raise no_file(outside[0])
     if not found:
         raise TensmithError(f"{path}:1:1: there is no function with a body in it; nothing can be lifted")
-    hazards = placed((*source.hazards, *unknown), str(path), found)
-    return [attempt(cursor, str(path), c_guard.language(path), deadline, hazards) for cursor in found]
+    hazards = placed((*source.hazards, *unknown, *errors), str(path), found)
+    read = [attempt(cursor, str(path), c_guard.language(path), deadline, hazards) for cursor in found]
+    wrong = [(cursor, error) for error in errors for cursor in found if holds(cursor, error.position)]
+    return [explained(each, wrong) for each in read]
+
+
+def explained(found: Function | Refusal, wrong: Sequence[tuple[Cursor, Hazard]]) -> Function | Refusal:
+    """A refusal inside of a function that has an error as one for that, which may have taken parts away."""
+    if isinstance(found, Refusal):
+        for function, error in wrong:
+            if holds(function, found.position):
+                return Refusal(error.why, error.position, found.function)
+    return found
+
+
+def holds(function: Cursor, position: SourcePosition) -> bool:
+    """Whether a place of the main file is on a function's lines."""
+    return bool(function.extent.start.line <= position.line <= function.extent.end.line)
 
 
 def placed(hazards: Sequence[Hazard], file: str, functions: Sequence[Cursor]) -> list[Hazard]:
     """Hazards that stand in no function concern them all."""
-    extents = [(each.extent.start.line, each.extent.end.line) for each in functions]
     return [
         hazard
-        if hazard.file == file and any(a <= hazard.position.line <= b for a, b in extents)
+        if hazard.file == file and any(holds(each, hazard.position) for each in functions)
         else replace(hazard, everywhere=True)
         for hazard in hazards
     ]
