@@ -40,7 +40,7 @@ from tensmith.lifting.source.c.places import (
     is_number,
 )
 from tensmith.lifting.source.c.sequence import unsequenced
-from tensmith.lifting.source.c.types import is_array, is_pointer, scalar, shape
+from tensmith.lifting.source.c.types import is_array, is_pointer, scalar, shape, structs
 
 
 def address_of(found: Value, cursor: Cursor) -> Pointer:
@@ -56,6 +56,9 @@ def address_of(found: Value, cursor: Cursor) -> Pointer:
 
 def moved(pointer: Pointer, by: Expr, cursor: Cursor, sign: str = "add") -> Address:
     """A pointer plus or minus an integer."""
+    if isinstance(pointer, AddressOf) and isinstance(pointer.place, StructPlace):
+        name, fields = pointer.place.name, list(pointer.place.declaration.type.get_fields())
+        raise Refusal(structs(f"{name}, as `{spelled(cursor)}` takes it,", name, fields), position(cursor))
     if not isinstance(pointer, Address):
         reason = f"`{spelled(cursor)}` moves a pointer that does not point into an array"
         raise Refusal(f"{reason}: use an array", position(cursor))

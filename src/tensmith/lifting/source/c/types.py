@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -164,6 +165,28 @@ def shape(type_: Type, position: SourcePosition) -> Shape | None:
     )
 
 
+def structs(what: str, name: str, fields: Sequence[Cursor]) -> str:
+    """Why an array of structs cannot be lifted, and what to pass instead."""
+    one = next((field for field in fields if scalar(field.type) is not None), None)
+    like = f", as in {one.type.spelling} *{name}_{one.spelling}" if one is not None else ""
+    return f"{what} is an array of structs: pass each field that is used as an array of its own{like}"
+
+
+def innermost(type_: Type) -> Type:
+    """The type of what arrays, pointers and vectors hold."""
+    type_ = plain(type_)
+    while True:
+        if kind(type_) == "POINTER":
+            type_ = type_.get_pointee()
+        elif kind(type_) in ARRAYS:
+            type_ = type_.element_type
+        elif (element := vector_element(type_)) is not None:
+            type_ = element
+        else:
+            return type_
+        type_ = type_.get_canonical()
+
+
 def unsupported(type_: Type, what: str) -> str:
     """Why a type cannot be lifted, and what to write instead."""
     name, spelling = kind(plain(type_)), type_.spelling
@@ -174,6 +197,13 @@ def unsupported(type_: Type, what: str) -> str:
         return f"{what} is {found.why}"
     if name in ("FUNCTIONPROTO", "FUNCTIONNOPROTO") or "(*)(" in spelling:
         return f"{what} is a function pointer: call the function by its name"
+    declaration = record(innermost(type_))
+    if (
+        declaration is not None
+        and declaration.kind.name == "STRUCT_DECL"
+        and innermost(type_) != plain(type_)
+    ):
+        return structs(what, re.sub(r"\W", "", what), list(declaration.type.get_fields()))
     declaration = record(type_)
     if declaration is not None and declaration.kind.name == "UNION_DECL":
         return f"{what} is a union: use a struct, or one variable a meaning"
