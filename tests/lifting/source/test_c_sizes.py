@@ -109,3 +109,29 @@ def test_emitted_c_refuses_products_of_sizes_beyond_its_integers(tmp_path: Path)
     for n, m in ((2, 4), (2**32, 2**32), (2**62, 4), (2**63 - 1, 2)):
         with pytest.raises(ValueError, match="requires"):
             run(np.ones(6), n, m)
+
+
+def test_vectors_are_matrices_where_subscripts_say_so(tmp_path: Path) -> None:
+    body = "for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) b[j * n + i] = k * a[i * m + j];"
+    parameters = "const std::vector<float> &a, std::vector<float> &b, int n, int m, float k"
+    found = lifted(tmp_path, body, parameters)
+    assert found.status == "proved", found.reason
+    assert found.requires == ("len(a) >= m*n", "len(b) >= m*n", "a and b do not overlap")
+
+
+def test_the_unsigned_number_that_is_named_is_that_of_the_subscript(tmp_path: Path) -> None:
+    body = (
+        "for (unsigned y = 0; y < n; ++y) for (unsigned x = 0; x < m; ++x) s += a[y * m + x] * (n - 1 - y);"
+    )
+    found = lifted(
+        tmp_path, f"float s = 0; {body} return s;", "const float *a, unsigned n, unsigned m", "float"
+    )
+    assert found.status == "refused"
+    assert "(y * m) + x is unsigned and wraps around at 2**32" in found.reason
+
+
+def test_two_bounds_of_a_loop_are_named(tmp_path: Path) -> None:
+    body = "for (size_t i = 0; i < a.size() && i < b.size(); i++) s += a[i] * b[i]; return s;"
+    parameters = "const std::vector<float> &a, const std::vector<float> &b"
+    found = lifted(tmp_path, f"float s = 0; {body}", parameters, "float")
+    assert found.status == "refused" and "two bounds" in found.reason

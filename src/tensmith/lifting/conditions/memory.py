@@ -108,7 +108,7 @@ def memory_of(world: ProofWorld, name: str, kind: Array, extents: At | None) -> 
     arena = world.arena
     grid = world.summary.grids.get(name)
     strides = tuple(world.poly(stride, world.scope) for stride in grid.strides) if grid else ()
-    if kind.memory == "nested" or (extents is not None and len(strides) < 2):
+    if (kind.memory == "nested" or extents is not None) and len(strides) < 2:
         own = extents or tuple(world.length(name, axis) for axis in range(kind.rank))
         return ArrayMemory((), (), (), (), own)
     sizes = extents or _declared(world, kind)

@@ -87,15 +87,15 @@ def choose(
     """The grid of each parameter's array that is accessed.
 
     extents: declared ones after the first, of flat arrays; raw: sizes in terms of parameters; looked_up: of
-    what data says to read, flat memory stays as it is.
+    what data says to read, memory of one length stays as it is.
     """
     subscripts: dict[str, list[tuple[Poly, Scope]]] = {}
     for array, at, scope in accesses:
-        if arrays[array].memory == "flat" and len(at) == 1:
+        if arrays[array].axes == 1 and len(at) == 1:
             subscripts.setdefault(array, []).append((at[0], scope))
     grids = {}
     for name, type_ in arrays.items():
-        if type_.memory == "flat" and name in looked_up:
+        if type_.axes == 1 and name in looked_up:
             grids[name] = StridedMemory(name, as_it_lies(type_))
         elif type_.memory == "flat" and type_.rank > 1:
             grids[name] = StridedMemory(name, row_major(extents[name]))

@@ -100,7 +100,8 @@ def _bounds(run: Execution, left: frozenset[str]) -> Iterator[Requirement]:
 
 def _inside(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iterator[Requirement]:
     """What keeps an access inside a parameter's array under branches; the lengths it needs are noted."""
-    if run.arrays[access.array].memory == "nested":
+    grid = run.plan.grids.get(access.array)
+    if run.arrays[access.array].memory == "nested" and (grid is None or len(grid.strides) < 2):
         for axis, subscript in enumerate(access.at):
             yield from _from_zero(run, access, subscript, where)
             known = _length_at(run, access, axis)
