@@ -97,9 +97,22 @@ def _wrap(obligation: Obligation, function: loops.Function) -> str | None:
         s for s in loops.statements(function) if isinstance(s, loops.Loop) and s.label == obligation.loop
     )
     inside = list(loops.nodes(next(around, function)))
+    if obligation.kind == "bounds":
+        inside = _subscripts(inside, obligation) or inside
+    else:
+        within = {
+            id(part)
+            for part in inside
+            if isinstance(part, loops.Load | loops.Store)
+            for index in part.indices
+            for part in loops.nodes(index)
+        }
+        inside = [part for part in inside if id(part) not in within]
     wraps = [(part.type, part.args[0]) for part in inside if is_cast(part) and isinstance(part.args[0], Call)]
     wraps = [found for found in wraps if not found[0].signed and found[1].function in _WRAP]
-    for type_, apply in sorted(wraps, key=lambda found: _WRAP.index(found[1].function)):
+    if obligation.kind != "bounds":
+        wraps.sort(key=lambda found: _WRAP.index(found[1].function))
+    for type_, apply in wraps:
         operands = [text(bare(part)) for part in apply.args]
         if apply.function == "sub":
             a, b = operands
@@ -109,6 +122,14 @@ def _wrap(obligation: Obligation, function: loops.Function) -> str | None:
         bits = f"{text(bare(apply))} is unsigned and wraps around at 2**{type_.bits}"
         return f"{bits}; give it as many bits as its bound has, or a signed type"
     return None
+
+
+def _subscripts(inside: list[object], obligation: Obligation) -> list[object]:
+    """What the subscripts are made of whose bounds are to be shown, the outermost first."""
+    at = SourcePosition(obligation.line, obligation.column)
+    accesses = (part for part in inside if isinstance(part, loops.Load | loops.Store))
+    places = (part.indices for part in accesses if part.array == obligation.subject and part.position == at)
+    return [part for indices in places for index in indices for part in loops.nodes(index)]
 
 
 _WRAP = ("sub", "neg", "add", "mul")  # those that wrap at small values first

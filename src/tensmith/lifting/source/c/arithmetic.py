@@ -143,7 +143,9 @@ def promoted(kind: MachineType) -> MachineType:
 def defined_everywhere(value: Expr) -> bool:
     """Whether evaluating cannot go wrong: no loads, no divisions by what may be 0, no variable shifts."""
     match value:
-        case loops.Load() | loops.Length():
+        case loops.Length(row=row):
+            return not row
+        case loops.Load():
             return False
         case Call("cast", (inner,), kind):
             return defined_everywhere(inner) and not (inner.type.kind == "float" and kind.kind == "int")

@@ -38,6 +38,7 @@ from tensmith.lifting.source.c.types import (
     is_array,
     is_pointer,
     is_reference,
+    record,
     scalar,
     unsupported,
     vector_element,
@@ -130,6 +131,10 @@ def method(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) ->
     if not arguments and cursor.referenced.is_static_method():
         return call_library(context, cursor, name, arguments)  # std::numeric_limits
     if meaning is None or vector_element(owner.type) is None:
+        made = record(owner.type)
+        if made is not None and made.semantic_parent.spelling == "std":
+            reason = f"`{spelled(cursor)}` is of a std::{made.spelling}, which is not lifted"
+            raise Refusal(f"{reason}: keep its elements in a std::vector or an array", position(cursor))
         reason = f"`{spelled(cursor)}` calls the method {name}"
         raise Refusal(f"{reason}: use subscripts, or a function of this file", position(cursor))
     return meaning(context, cursor, region_of(context, owner), arguments)
