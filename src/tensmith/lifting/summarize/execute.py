@@ -257,10 +257,10 @@ class Execution:
         try:
             return state.arrays[load.array].read(at, scope, load.position)
         except Refusal:
-            if load.array not in self.locals or state.arrays[load.array].base:
-                raise
-            with suppress(Refusal):
-                return self._in_table(load, terms, state, scope)
+            if load.array in self.locals and not state.arrays[load.array].base:
+                with suppress(Refusal):  # a remainder, which stays inside by itself
+                    if any(poly.divisions() for poly in at):
+                        return self._in_table(load, terms, state, scope)
             raise
 
     def _in_table(self, load: loops.Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
