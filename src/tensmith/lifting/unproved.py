@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tensmith.formula.expr import Call, SourcePosition, is_cast
+from tensmith.formula.expr import Call, Num, Read, SourcePosition, is_cast
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import as_shown, length_symbol
@@ -111,7 +111,7 @@ def _wrap(obligation: Obligation, function: loops.Function) -> str | None:
     wraps = [(part.type, part.args[0]) for part in inside if is_cast(part) and isinstance(part.args[0], Call)]
     wraps = [found for found in wraps if not found[0].signed and found[1].function in _WRAP]
     if obligation.kind != "bounds":
-        wraps.sort(key=lambda found: _WRAP.index(found[1].function))
+        wraps.sort(key=lambda found: (_counts(found[1]), _WRAP.index(found[1].function)))
     for type_, apply in wraps:
         operands = [text(bare(part)) for part in apply.args]
         if apply.function == "sub":
@@ -122,6 +122,11 @@ def _wrap(obligation: Obligation, function: loops.Function) -> str | None:
         bits = f"{text(bare(apply))} is unsigned and wraps around at 2**{type_.bits}"
         return f"{bits}; give it as many bits as its bound has, or a signed type"
     return None
+
+
+def _counts(apply: Call) -> bool:
+    """Whether it is the step of a counter, which ends before it wraps."""
+    return apply.function == "add" and isinstance(apply.args[0], Read) and isinstance(apply.args[1], Num)
 
 
 def _subscripts(inside: list[object], obligation: Obligation) -> list[object]:

@@ -135,3 +135,14 @@ def test_two_bounds_of_a_loop_are_named(tmp_path: Path) -> None:
     parameters = "const std::vector<float> &a, const std::vector<float> &b"
     found = lifted(tmp_path, f"float s = 0; {body}", parameters, "float")
     assert found.status == "refused" and "two bounds" in found.reason
+
+
+def test_a_product_of_sizes_that_an_array_is_as_long_as_does_not_wrap(tmp_path: Path) -> None:
+    loop = "for (size_t i = 0; i < n; i++) for (size_t j = 0; j < m; j++) s += a[i * m + j];"
+    parameters = "const double *a, size_t n, size_t m"
+    found = lifted(tmp_path, f"double s = 0; {loop} return s / (n * m);", parameters, "double")
+    assert found.status == "proved", found.reason
+    assert found.requires == ("elements of a >= m*n",)
+    loop = "for (size_t i = 0; i < n; i++) s += a[i];"
+    found = lifted(tmp_path, f"double s = 0; {loop} return s / (n * m);", parameters, "double")
+    assert found.status == "refused"

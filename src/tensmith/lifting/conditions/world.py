@@ -130,6 +130,8 @@ class ProofWorld:
             self.requirements[arena.any([arena.negate(self.where(requirement)), claim])] = requirement.text
             return
         grid = self.summary.grids.get(requirement.array)
+        if requirement.kind == "length":
+            self._in_memory(requirement.poly)
         if requirement.kind == "length" and grid is not None and len(grid.strides) > 1:
             return  # the length of memory seen through strides is compared row by row, never as a product
         self.requirements[self._claim(requirement, poly)] = requirement.text
@@ -142,6 +144,18 @@ class ProofWorld:
                 length = self.length(requirement.array, requirement.axis)
                 longest = [poly, *(size for size, raw in self.sizes.items() if raw is poly)]
                 arena.assume(*(arena.sub(length, least) for least in longest))
+
+    def _in_memory(self, least: Poly) -> None:
+        """Assumes that what a length is at least is below 2^63, as lengths are, over parameters, and over
+        sizes where these are parameters that are never negative."""
+        pairs = [(self.stated.get(name), self.scope.get(name)) for name in least.symbols()]
+        if all(
+            given in self.arena.natural and size is not None and self.sizes.get(size, size) is given
+            for given, size in pairs
+        ):
+            for scope in (self.stated, self.scope):
+                room = self.arena.sub(self.arena.number(2**63 - 1, "Int"), self.poly(least, scope))
+                self.arena.assume(room)
 
     def _bound(self, poly: ProofTerm) -> None:
         """Assumes that a polynomial is >= 0; what bounds a parameter from above bounds its size."""
