@@ -88,12 +88,12 @@ def test_numbers_in_lists_are_not_rounded(target):
     np.testing.assert_array_equal(found, [16777217, 2])
 
 
-def of_source(target: str, folder: Path, text: str) -> Any:
-    """The emitted function `f` of a C source."""
+def of_source(target: str, folder: Path, text: str, suffix: str = "c") -> Any:
+    """The emitted function `f` of a source."""
     library = LIBRARIES[target]
     pytest.importorskip(library, reason=f"{library} is an extra and not installed")
     pytest.importorskip("clang.cindex", reason="libclang is not installed")
-    path = folder / "f.c"
+    path = folder / f"f.{suffix}"
     path.write_text(text)
     (result,) = lift_file(path, targets=(target,), run=False)
     assert result.proved, result.reason
@@ -223,6 +223,15 @@ def test_unmet_requirements_are_named(target):
         load(target, "greatest")(np.zeros(4, "i4"), 0)
     with pytest.raises(ValueError, match="quotient requires no element of b is 0"):
         load(target, "quotient")(np.ones(3, "i4"), np.array([1, 0, 2], "i4"), None, 3)
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_lists_whose_elements_are_read_for_nothing_are_measured(target, tmp_path):
+    text = "def f(p: list[int], k: int):\n n = 0\n for i in range(k):\n  p[i]\n  n += 1\n return n\n"
+    found = of_source(target, tmp_path, text, "py")
+    assert int(found([5, 7], 2)) == 2
+    with pytest.raises(ValueError, match=r"requires len\(p\) >= k"):
+        found([5, 7], 3)
 
 
 def test_what_must_hold_is_said_before_what_then_holds():

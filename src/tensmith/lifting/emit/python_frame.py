@@ -254,8 +254,12 @@ def _one(writer: PythonWriter, name: str, type_: MachineType | Array, given: str
 
 
 def _used(writer: PythonWriter, name: str) -> bool:
-    """Whether anything reads a parameter: a view, a scalar input, a size, a requirement, an output."""
+    """Whether anything reads a parameter: a view, a scalar input, a size, a requirement, an output; or Python
+    raises where it is too short, whatever becomes of what it reads there."""
     lifted = writer.lifted
+    raises = lifted.function.language == "python"
+    if raises and any(entry.kind == "length" and entry.array == name for entry in lifted.requires):
+        return True
     polys = [size.poly for size in lifted.sizes]
     polys += [requirement.poly for requirement in lifted.requires if requirement.poly is not None]
     for given in lifted.inputs:
