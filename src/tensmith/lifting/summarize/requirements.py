@@ -52,7 +52,16 @@ def requirements(
     ]
     for requirement in every:
         found.setdefault((requirement.kind, requirement.text), requirement)
-    return tuple(found.values())
+    return tuple(each for each in found.values() if not _implied(each, found.values()))
+
+
+def _implied(requirement: Requirement, others: Iterable[Requirement]) -> bool:
+    """Whether it is a bound that another one, or no number at all, goes beyond: n >= -1 beside n >= 0."""
+    if requirement.kind != "at_least" or requirement.poly is None or requirement.where:
+        return False
+    bounds = [o.poly for o in others if o.kind == "at_least" and o.poly is not None and not o.where]
+    rooms = [requirement.poly.constant, *((requirement.poly - bound).constant for bound in bounds)]
+    return any(room is not None and room > 0 for room in rooms) or requirement.poly == 0
 
 
 def at_least(poly: Poly, plan: DerivationPlan, where: Path = ()) -> Requirement:
