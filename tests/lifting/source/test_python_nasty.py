@@ -12,6 +12,7 @@ from pathlib import Path
 import nasty
 import pytest
 
+from tensmith.lifting.source.python import arithmetic as python_arithmetic
 from tensmith.lifting.source.python import expressions as python_expressions
 from tensmith.lifting.source.python import infer_calls as python_infer_calls
 from tensmith.lifting.source.python import kinds as python_kinds
@@ -56,7 +57,7 @@ MUTANTS: dict[str, tuple[object, object, object, str]] = {
     "expressions unread": (PythonScope, "check_visited", nothing, "sum(range(n), n, 3)"),
     "globals for locals": (PythonScope, "is_local", lambda *_: False, "x = 5|len: int"),
     "rows untouched": (PythonScope, "touch", nothing, "r = a[0]"),
-    "no counting from the end": (python_expressions, "_is_negative", lambda _: False, "a[-2]"),
+    "no counting from the end": (python_arithmetic, "counts_back", lambda _: False, "return a[-2]"),
     "division by 0": (python_expressions, "divisor_raises", nothing, "1.0 / x|1.0 / 0"),
     "bare powers": (
         python_expressions,

@@ -25,7 +25,7 @@ REFUSED = {
     "a string": ("return 'x'", (2, 9), "str"),
     "None": ("x = None\n return n", (2, 6), "None"),
     "whole arrays": ("import_ = 1\n c = a + b\n return a[0] + b[0]", (3, 6), "wholes"),
-    "a slice": ("return sum(a[1:n])", (2, 13), "slice"),
+    "a slice's step": ("return sum(a[1::n])", (2, 15), "step of a slice"),
     "a written slice": ("a[:] = b\n return a[0] + b[0]", (2, 4), "slice"),
     "a filter": ("return [x for x in a if x]", (2, 26), "filter"),
     "a step that is no literal": ("for i in range(0, n, a[0]):\n  n = 0\nreturn n", (2, 11), "step"),

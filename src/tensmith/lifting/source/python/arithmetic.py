@@ -109,6 +109,20 @@ def negate(number: ScalarValue, position: SourcePosition) -> ScalarValue:
     return _machine("neg", python_kinds.arithmetic(number.kind, number.kind), (number,), position)
 
 
+def counts_back(index: Expr) -> bool:
+    """Whether a subscript is negative by its form: -1, -n, -n - 1, ~n."""
+    match index:
+        case Num(value):
+            return value < 0
+        case Call("neg"):
+            return True
+        case Call("sub", (left, Num(value))):
+            return value >= 0 and counts_back(left)
+        case Call("sub", (left, _)):
+            return counts_back(left)
+    return False
+
+
 def divide(left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """left / right, a float."""
     kind = python_kinds.quotient(left.kind, right.kind)

@@ -13,7 +13,15 @@ from tensmith.lifting.loops import Assign, If
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import scope as python_scope
-from tensmith.lifting.source.python.iteration import CountedLoop, Item, bind, counted, iteration
+from tensmith.lifting.source.python.iteration import (
+    CountedLoop,
+    Item,
+    at_least_0,
+    bind,
+    counted,
+    iteration,
+    sliced,
+)
 from tensmith.lifting.source.python.kinds import ArrayKind, NumberKind
 from tensmith.lifting.source.python.liveness import reads, targets
 from tensmith.lifting.source.python.module import place
@@ -261,6 +269,9 @@ def extreme(
     run = iteration(scope, generator.generators[0].iter if generator else source)
     if run.ranged:
         scope.note(assumptions.RANGE("max" if largest else "min", where))
+    elif not run.open:  # the first element may be there, and not be run over
+        span = arithmetic.binary("sub", run.stop, run.start, where)
+        at_least_0(scope, arithmetic.binary("sub", span, arithmetic.constant(1, where), where), where)
 
     def element(counter: Expr) -> python_scope.ScalarValue:
         item = run.item(counter, where)
@@ -349,10 +360,24 @@ def shallow_copy(
     return copy(scope, source, name, kind, node)
 
 
-def row_copy(scope: python_scope.PythonScope, node: ast.Subscript) -> python_scope.Value:
-    """a[:] of a list is a copy."""
+def row_copy(scope: python_scope.PythonScope, node: ast.Subscript, part: ast.Slice) -> python_scope.Value:
+    """a[:] and a[i:j] of a list are copies."""
+    where, name = place(node), scope.take_hint("row")
     source = python_scope.array(scope, node.value)
     if source.kind.numpy:
-        raise Refusal("a[:] of a NumPy array shares its memory; use a.copy()", place(node))
-    scope.visit(node.slice)
-    return shallow_copy(scope, source, scope.take_hint("row"), array_kind(scope, node), node, True)
+        what = f"{ast.unparse(node)} shares the memory of a NumPy array"
+        raise Refusal(f"{what}; use .copy() of all of it, or a loop over the slice", where)
+    kind = array_kind(scope, node)
+    if not (part.lower or part.upper or part.step):
+        scope.visit(part)
+        return shallow_copy(scope, source, name, kind, node, True)
+    if source.kind.rank > 1:
+        raise Refusal(
+            "this slice shares its rows with the original; copy each: [row[:] for row in a[1:]]", where
+        )
+    run = sliced(scope, source, part)
+    made = scope.allocate(name, kind, (), None, where)
+    with counted(scope, run, "i", where, frozenset()) as item:
+        assert isinstance(item, python_scope.ScalarValue)
+        scope.append(made, element_value(item, kind, node), where)
+    return made

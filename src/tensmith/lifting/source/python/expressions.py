@@ -107,8 +107,8 @@ def _attribute(scope: PythonScope, node: ast.Attribute) -> Value:
 @lowers(ast.Subscript)
 def _subscript(scope: PythonScope, node: ast.Subscript) -> Value:
     where = place(node)
-    if isinstance(node.slice, ast.Slice) and not (node.slice.lower or node.slice.upper or node.slice.step):
-        return row_copy(scope, node)
+    if isinstance(node.slice, ast.Slice):
+        return row_copy(scope, node, node.slice)
     if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
         axis = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if not isinstance(axis, int) or isinstance(axis, bool) or axis < 0:
@@ -130,23 +130,10 @@ def subscript(scope: PythonScope, whole: ArrayRef, node: ast.expr) -> Expr:
     """A subscript. What is negative by its form counts from the end: -1, -n, -n - 1, ~n; that it does is then
     asked of n. Other subscripts are asked to be from 0."""
     index = integer(scope, node)
-    if _is_negative(index):
+    if arithmetic.counts_back(index):
         length = scope.length(whole, 0, place(node))
         return arithmetic.binary("add", length, ScalarValue(index, PY_INT), place(node)).expr
     return index
-
-
-def _is_negative(index: Expr) -> bool:
-    match index:
-        case Num(value):
-            return value < 0
-        case Call("neg"):
-            return True
-        case Call("sub", (left, Num(value))):
-            return value >= 0 and _is_negative(left)
-        case Call("sub", (left, _)):
-            return _is_negative(left)
-    return False
 
 
 @lowers(ast.BinOp)

@@ -1,19 +1,27 @@
-"""What loops and comprehensions run over: range, lists, zip, enumerate and reversed, as one counted loop."""
+"""What loops and comprehensions run over: range, lists, slices, zip, enumerate and reversed, as one counted
+loop."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition, variable
 from tensmith.formula.types import BOOL, INT
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.python.arithmetic import binary, constant, convert, floor_divide
-from tensmith.lifting.source.python.kinds import PY_INT, NumberKind
+from tensmith.lifting.source.python.arithmetic import (
+    binary,
+    constant,
+    convert,
+    counts_back,
+    floor_divide,
+    negate,
+)
+from tensmith.lifting.source.python.kinds import PY_INT, ArrayKind, NumberKind
 from tensmith.lifting.source.python.liveness import Names
 from tensmith.lifting.source.python.module import place
 from tensmith.lifting.source.python.names import check_arguments
@@ -35,6 +43,9 @@ class CountedLoop:
     """counter = start; while counter < stop (> for negative steps): item(counter); counter += step.
 
     arrays: the lists run over, which must keep their length. ranged: the number of iterations is no length.
+    cut: how many items fewer than elements the first of the arrays has; None where that is no constant. open:
+    an item behind the last would lie outside of its array. kept: lists that Python copies before it runs over
+    them.
     """
 
     start: ScalarValue
@@ -43,6 +54,9 @@ class CountedLoop:
     item: Callable[[Expr, SourcePosition], Item]
     arrays: tuple[ArrayRef, ...] = ()
     ranged: bool = False
+    cut: int | None = None
+    open: bool = False
+    kept: tuple[str, ...] = ()
 
 
 def iteration(scope: PythonScope, node: ast.expr) -> CountedLoop:
@@ -55,7 +69,8 @@ def iteration(scope: PythonScope, node: ast.expr) -> CountedLoop:
             check_arguments(scope, node, called)
             return _SOURCES[called](scope, node)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-        raise Refusal("a loop over a slice cannot be lifted; loop over range(start, stop) instead", where)
+        scope.visit(node)
+        return sliced(scope, array(scope, node.value), node.slice)
     whole = array(scope, node)
     return CountedLoop(
         constant(0, where),
@@ -63,7 +78,76 @@ def iteration(scope: PythonScope, node: ast.expr) -> CountedLoop:
         1,
         lambda counter, position: scope.load(whole, counter, position),
         (whole,),
+        cut=0,
+        open=True,
     )
+
+
+def sliced(scope: PythonScope, whole: ArrayRef, node: ast.Slice) -> CountedLoop:
+    """The iteration over a slice: over the range of its subscripts, each of which is read. So what Python
+    leaves out where the list is too short is asked to be there."""
+    where = place(node)
+    scope.visit(node)
+    step = integer(scope, node.step) if node.step else Num(1, INT, where)
+    if not isinstance(step, Num) or step.value == 0:
+        raise Refusal(
+            "the step of a slice must be a literal that is not 0; write the loop for one step", where
+        )
+    if step.value < 0 and (node.lower or node.upper):
+        raise Refusal("a slice with bounds runs backwards; loop over range(start, stop, step)", where)
+    length = scope.length(whole, 0, where)
+    start, stop = constant(0, where), length
+    if step.value < 0:
+        start, stop = binary("sub", length, constant(1, where), where), constant(-1, where)
+    first: int | None = 0
+    end: int | None = 0  # as far from the list's own
+    if node.lower:
+        start, first = _bound(scope, node.lower, length, read=True)
+    if node.upper:
+        stop, end = _bound(scope, node.upper, length, read=False)
+        end = end if end is not None and end < 0 else None
+    cut = None if first is None or first < 0 or end is None or step.value != 1 else first - end
+
+    def item(counter: Expr, position: SourcePosition) -> Item:
+        found = scope.load(whole, counter, position)
+        if isinstance(found, ArrayRef):
+            scope.touch(found, position)
+        return found
+
+    return CountedLoop(
+        scope.hold("start", start, where),
+        scope.hold("stop", stop, where),
+        int(step.value),
+        item,
+        (whole,),
+        cut=cut,
+        open=node.upper is None,
+        kept=(whole.name,) if whole.kind.rank == 1 and not whole.kind.numpy else (),
+    )
+
+
+def _bound(
+    scope: PythonScope, node: ast.expr, length: ScalarValue, read: bool
+) -> tuple[ScalarValue, int | None]:
+    """A bound of a slice as a subscript from 0, and its value where it is a literal. Others count from the
+    end where they do by their form, as subscripts do. That they do, or do not, is asked of them, but where an
+    element is read at a bound below 0."""
+    where, bound = place(node), ScalarValue(integer(scope, node), PY_INT)
+    back = counts_back(bound.expr)
+    value = int(bound.expr.value) if isinstance(bound.expr, Num) else None
+    if back and value is None:
+        at_least_0(scope, binary("sub", negate(bound, where), constant(1, where), where), where)
+    elif value is None and not read:
+        at_least_0(scope, bound, where)
+    return binary("add", length, bound, where) if back else bound, value
+
+
+def at_least_0(scope: PythonScope, number: ScalarValue, where: SourcePosition) -> None:
+    """Asks that an integer is not negative: that a list one longer has an element of this number."""
+    number = scope.hold("count", number, where)
+    longer = binary("add", number, constant(1, where), where).expr
+    marks = scope.allocate("marks", ArrayKind(PY_INT, 1), (longer,), Num(0, INT, where), where)
+    scope.touch(scope.load(marks, number.expr, where), where)
 
 
 def _range(scope: PythonScope, node: ast.Call) -> CountedLoop:
@@ -107,7 +191,15 @@ def _normal(scope: PythonScope, source: CountedLoop, where: SourcePosition) -> C
         return source.item(binary("add", start, offset, position).expr, position)
 
     return CountedLoop(
-        constant(0, where), scope.hold("stop", span, where), 1, item, source.arrays, source.ranged
+        constant(0, where),
+        scope.hold("stop", span, where),
+        1,
+        item,
+        source.arrays,
+        source.ranged,
+        source.cut,
+        source.open,
+        source.kept,
     )
 
 
@@ -128,12 +220,13 @@ def _enumerate(scope: PythonScope, node: ast.Call) -> CountedLoop:
             count = binary("add", start, count, position)
         return (count, source.item(counter, position))
 
-    return CountedLoop(source.start, source.stop, 1, item, source.arrays, source.ranged)
+    return replace(source, item=item)
 
 
 def _zip(scope: PythonScope, node: ast.Call) -> CountedLoop:
-    """zip ends with its shortest part. The loop runs as far as its first part (a range, if there is one) and
-    reads all others there, so that a shorter one is met by the guard on its length."""
+    """zip ends with its shortest part. The loop runs as far as its first part (a range, if there is one; else
+    the shortest slice of that list) and reads all others there, so that a shorter one is met by the guard on
+    its length."""
     where = place(node)
     parts = [_normal(scope, iteration(scope, part), where) for part in node.args]
     if not parts:
@@ -141,7 +234,12 @@ def _zip(scope: PythonScope, node: ast.Call) -> CountedLoop:
     ranges = [part for part in parts if part.ranged]
     if any(part.stop.expr != ranges[0].stop.expr for part in ranges[1:]):
         raise Refusal("zip over different ranges ends with the shorter; use one range", where)
-    leader = ranges[0] if ranges else parts[0]
+    leader = (
+        ranges[0] if ranges else max((p for p in parts if _beside(p, parts[0])), key=_cut, default=parts[0])
+    )
+    for part in parts:
+        if not (part.ranged or part.open or (_beside(part, leader) and _cut(part) <= _cut(leader))):
+            at_least_0(scope, binary("sub", part.stop, leader.stop, where), where)
     arrays = tuple(whole for part in parts for whole in part.arrays)
 
     def item(counter: Expr, position: SourcePosition) -> Item:
@@ -151,7 +249,18 @@ def _zip(scope: PythonScope, node: ast.Call) -> CountedLoop:
                 scope.touch(whole, position)
         return found
 
-    return CountedLoop(leader.start, leader.stop, 1, item, arrays, bool(ranges))
+    kept = tuple(name for part in parts for name in part.kept)
+    return replace(leader, item=item, arrays=arrays, ranged=bool(ranges), kept=kept)
+
+
+def _beside(part: CountedLoop, other: CountedLoop) -> bool:
+    """Whether both are as long as one list without some of its elements."""
+    known = part.cut is not None and other.cut is not None and not part.ranged and not other.ranged
+    return known and part.arrays[0] == other.arrays[0]
+
+
+def _cut(part: CountedLoop) -> int:
+    return part.cut or 0
 
 
 def _reversed(scope: PythonScope, node: ast.Call) -> CountedLoop:
@@ -171,7 +280,7 @@ def _reversed(scope: PythonScope, node: ast.Call) -> CountedLoop:
     def item(counter: Expr, position: SourcePosition) -> Item:
         return normal.item(binary("sub", last, ScalarValue(counter, PY_INT), position).expr, position)
 
-    return CountedLoop(normal.start, normal.stop, 1, item, normal.arrays, normal.ranged)
+    return replace(normal, item=item, open=normal.cut == 0)
 
 
 _SOURCES: dict[str | None, Callable[[PythonScope, ast.Call], CountedLoop]] = {
@@ -199,6 +308,10 @@ def counted(
         yield source.item(here, where)
         following = Call(way, (here, Num(abs(source.step), INT, where)), INT, where)
         scope.emit(loops.Assign(counter.name, following, where))
+    for name in sorted(loops.writes(tuple(inside)) & set(source.kept)):
+        raise Refusal(
+            f"{name} is written while a slice of it is run over; take the slice on a line before", where
+        )
     test, label = Call("less", sides, BOOL, where), scope.label(counter.name, where)
     scope.emit(loops.Loop(test, tuple(inside), label, where))
 

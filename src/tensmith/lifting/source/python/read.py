@@ -1,8 +1,8 @@
 """Python files and functions to the loop language, through `ast` alone: nothing of a file is ever run.
 
-Lists, lists of lists and NumPy arrays taken element by element; `for` over range, lists, zip, enumerate,
-reversed; `while`; comprehensions; scalar functions of math and numpy; helpers of the same file, put in where
-they are called. Anything else is refused with its place and what to change.
+Lists, lists of lists and NumPy arrays taken element by element; `for` over range, lists, slices, zip,
+enumerate, reversed; `while`; comprehensions; scalar functions of math and numpy; helpers of the same file,
+put in where they are called. Anything else is refused with its place and what to change.
 """
 
 from __future__ import annotations
