@@ -15,6 +15,7 @@ from tensmith.lifting import assumptions
 from tensmith.lifting.loops import Function, Loop, nodes, statements
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
+from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.memory import Contents, StoredBox, meet
 from tensmith.lifting.summarize.requirements import requirements
@@ -74,7 +75,7 @@ def _results(run: Execution, state: State, returned: Expr | str | None) -> Itera
         return
     contents = state.arrays[returned]
     shape = tuple(_length(run, state, returned, axis) for axis in range(contents.rank))
-    whole = _whole(contents, shape, scope)
+    whole = _whole(run, contents, shape, scope)
     yield Result("return", contents.element, tuple(box.written for box in whole), shape)
 
 
@@ -87,11 +88,16 @@ def _length(run: Execution, state: State, array: str, axis: int) -> Poly:
     return run.position_of(held, Scope(run.plan.never_negative), run.function.position)
 
 
-def _whole(contents: Contents, shape: tuple[Poly, ...], scope: Scope) -> tuple[StoredBox, ...]:
+def _whole(
+    run: Execution, contents: Contents, shape: tuple[Poly, ...], scope: Scope
+) -> tuple[StoredBox, ...]:
     """The boxes of a returned array, the values it began with first, without what later ones cover."""
     names = tuple(fresh("i") for _ in shape)
     at = tuple(map(Poly.symbol, names))
     inside = scope.binding(*zip(names, shape))
+    if contents.fill is None and run.locals.get(contents.name, shape)[:1] == (Poly.of(0),):
+        # All of it was appended; that the boxes cover it is for the proof to say.
+        contents = replace(contents, fill=number(0, contents.element))
     full = replace(contents, boxes=(), kept=0)
     covered = replace(contents, kept=0).read(at, inside, NOWHERE) if contents.boxes else None
     needs_base = covered is None or _falls_through(contents, at, inside)

@@ -53,8 +53,15 @@ def _display(scope: python_scope.PythonScope, node: ast.List) -> python_scope.Va
         return scope.allocate(scope.take_hint("list"), kind, (), None, where)
     name = scope.take_hint("list")
     values = [python_scope.value(scope, part) for part in node.elts]
+    if kind.rank == 1 and _grows(scope, name):
+        made = scope.allocate(name, kind, (), None, where)
+        for part in values:
+            assert isinstance(part, python_scope.ScalarValue)
+            scope.append(made, element_value(part, kind, node), where)
+        return made
     if kind.rank == 1:
-        made = scope.allocate(name, kind, (Num(len(values), INT, where),), None, where)
+        nothing = arithmetic.cast(Num(0, INT, where), kind.element.scalar, where)
+        made = scope.allocate(name, kind, (Num(len(values), INT, where),), nothing, where)
         for n, part in enumerate(values):
             assert isinstance(part, python_scope.ScalarValue)
             scope.store(made, Num(n, INT, where), element_value(part, kind, node), where)
@@ -64,6 +71,15 @@ def _display(scope: python_scope.PythonScope, node: ast.List) -> python_scope.Va
         assert isinstance(part, python_scope.ArrayRef)
         append_row(scope, made, part, node)
     return made
+
+
+def _grows(scope: python_scope.PythonScope, name: str) -> bool:
+    """Whether the function appends to what it calls so."""
+    for node in (inner for statement in scope.frame.code.body for inner in ast.walk(statement)):
+        match node:
+            case ast.Attribute(ast.Name(grown), "append") | ast.AugAssign(ast.Name(grown)) if grown == name:
+                return True
+    return False
 
 
 def append(
