@@ -110,6 +110,12 @@ def _float_operator(scope: PythonScope, node: ast.Call, called: str) -> Value:
 
 
 def _rounding(scope: PythonScope, node: ast.Call, called: str) -> Value:
+    if called == "round" and len(node.args) == 2:
+        raise Refusal(
+            "round to decimals gives the float nearest to a decimal number, which no tensor operation does; "
+            "round to whole numbers, or round the results",
+            place(node),
+        )
     (argument,) = _arguments(scope, node, 1)
     return arithmetic.to_integer(argument, names.ROUNDINGS[called], place(node))
 

@@ -21,6 +21,7 @@ from tensmith.lifting.source.python.iteration import (
     counted,
     iteration,
     sliced,
+    written_out,
 )
 from tensmith.lifting.source.python.kinds import ArrayKind, NumberKind
 from tensmith.lifting.source.python.liveness import reads, targets
@@ -182,10 +183,17 @@ def clauses(
             "a filter makes the length depend on the data; keep all elements and choose values by an if",
             place(first.ifs[0]),
         )
+    inner = partial(clauses, scope, rest, body, folded) if rest else body
+    if items := written_out(scope, first.iter):
+        before = dict(scope.frame.names)
+        for item in items:
+            bind(scope, first.target, item, own=True)
+            filtered(scope, first.ifs, inner)
+        scope.frame.names = before
+        return
     source = iteration(scope, first.iter)
     with counted(scope, source, counter_name(first.target, source), place(first.target), frozenset()) as item:
         bind(scope, first.target, item, own=True)
-        inner = partial(clauses, scope, rest, body, folded) if rest else body
         filtered(scope, first.ifs, inner)
 
 

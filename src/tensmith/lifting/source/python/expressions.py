@@ -20,6 +20,7 @@ from tensmith.lifting.source.python.scope import (
     ScalarValue,
     Value,
     array,
+    condition,
     fixed,
     integer,
     lowers,
@@ -227,10 +228,11 @@ def divisor_raises(scope: PythonScope, left: ScalarValue, right: ScalarValue, wh
 @lowers(ast.UnaryOp)
 def _unary(scope: PythonScope, node: ast.UnaryOp) -> Value:
     where = place(node)
+    if isinstance(node.op, ast.Not):
+        test = arithmetic.truth(condition(scope, node.operand), where)
+        return ScalarValue(arithmetic.negation(test, where), PY_BOOL)
     inner = number(scope, node.operand)
     match node.op:
-        case ast.Not():
-            return ScalarValue(arithmetic.negation(arithmetic.truth(inner, where), where), PY_BOOL)
         case ast.USub():
             return arithmetic.negate(inner, where)
         case ast.Invert():
@@ -312,11 +314,11 @@ def chosen(
 @lowers(ast.IfExp)
 def _choice(scope: PythonScope, node: ast.IfExp) -> Value:
     where = place(node)
-    condition = arithmetic.truth(number(scope, node.test), where)
+    test = arithmetic.truth(condition(scope, node.test), where)
     with scope.block() as first:
         then = number(scope, node.body)
     with scope.block() as second:
         otherwise = number(scope, node.orelse)
     if first or second:
-        return chosen(scope, condition, then, otherwise, (first, second), where)
-    return arithmetic.choose(condition, then, otherwise, where)
+        return chosen(scope, test, then, otherwise, (first, second), where)
+    return arithmetic.choose(test, then, otherwise, where)

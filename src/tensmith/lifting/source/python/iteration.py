@@ -33,9 +33,11 @@ from tensmith.lifting.source.python.scope import (
     Value,
     array,
     integer,
+    value,
 )
 
 Item: TypeAlias = "Value | tuple[Item, ...]"
+_MOST_ITEMS = 16  # of a display that is run over
 
 
 @dataclass(frozen=True)
@@ -289,6 +291,35 @@ _SOURCES: dict[str | None, Callable[[PythonScope, ast.Call], CountedLoop]] = {
     "zip": _zip,
     "reversed": _reversed,
 }
+
+
+def written_out(scope: PythonScope, node: ast.expr) -> list[Item]:
+    """The items of a short list or tuple that is displayed where it is run over, of one that is numbered, and
+    of several that are zipped; none of what else is."""
+    match node:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) if len(parts) <= _MOST_ITEMS:
+            scope.visit(node)
+            return [_displayed(scope, part) for part in parts]
+        case ast.Call(ast.Name("enumerate" | "zip" as name), [_, *_] as given, []) if (
+            all(isinstance(part, ast.Tuple | ast.List) for part in given) and scope.callee(node.func) == name
+        ):
+            if name == "enumerate" and len(given) == 1:
+                scope.visit(node)
+                items = written_out(scope, given[0])
+                return [(constant(n, place(node)), item) for n, item in enumerate(items)]
+            if name == "zip":
+                scope.visit(node)
+                return list(zip(*(written_out(scope, part) for part in given)))
+    return []
+
+
+def _displayed(scope: PythonScope, node: ast.expr) -> Item:
+    """An expression as an item, of which nothing changes what it is."""
+    if isinstance(node, ast.Tuple):
+        scope.visit(node)
+        return tuple(_displayed(scope, part) for part in node.elts)
+    found = value(scope, node)
+    return scope.hold("item", found, place(node)) if isinstance(found, ScalarValue) else found
 
 
 @contextmanager

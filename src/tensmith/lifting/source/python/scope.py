@@ -400,6 +400,17 @@ def integer(scope: PythonScope, node: ast.expr) -> Expr:
     return Call("cast", (found.expr,), INT, place(node))
 
 
+def condition(scope: PythonScope, node: ast.expr) -> ScalarValue:
+    """An expression that is looked at as true or false: a number, or whether a list has elements."""
+    found = value(scope, node)
+    if isinstance(found, ScalarValue):
+        return found
+    if found.kind.numpy:
+        what = f"whether {ast.unparse(node)} is true is asked of an array of NumPy"
+        raise Refusal(f"{what}; write len({ast.unparse(node)}) > 0", place(node))
+    return scope.length(found, 0, place(node))
+
+
 def array(scope: PythonScope, node: ast.expr) -> ArrayRef:
     """An expression that must be a list or an array."""
     found = value(scope, node)

@@ -15,7 +15,13 @@ from tensmith.lifting.source.python.asserts import assertion
 from tensmith.lifting.source.python.comprehensions import append, counter_name, element_value
 from tensmith.lifting.source.python.expressions import operate, subscript
 from tensmith.lifting.source.python.inline import call
-from tensmith.lifting.source.python.iteration import assign_name, bind, counted, iteration
+from tensmith.lifting.source.python.iteration import (
+    assign_name,
+    bind,
+    counted,
+    iteration,
+    written_out,
+)
 from tensmith.lifting.source.python.kinds import NumberKind
 from tensmith.lifting.source.python.liveness import changed_arrays, reads, targets
 from tensmith.lifting.source.python.module import place
@@ -26,6 +32,7 @@ from tensmith.lifting.source.python.scope import (
     ScalarValue,
     Value,
     array,
+    condition,
     may_fail,
     number,
     value,
@@ -48,7 +55,7 @@ def _returned(scope: PythonScope, node: ast.expr) -> Value:
     scope.hint = "result"
     if isinstance(node, ast.Tuple):
         raise Refusal(
-            "several values are returned at once; return one, and write the others to list parameters",
+            "several values are returned at once; write a function for each of them, and call these here",
             place(node),
         )
     return _alone(scope, node)
@@ -290,29 +297,35 @@ def _prepare(scope: PythonScope, statement: ast.stmt) -> frozenset[str]:
 def _if(scope: PythonScope, statement: ast.If) -> None:
     where = place(statement)
     carried = _prepare(scope, statement)
-    condition = arithmetic.truth(number(scope, statement.test), where)
+    test = arithmetic.truth(condition(scope, statement.test), where)
     with scope.block(carried) as then:
         block(scope, statement.body)
     with scope.block(carried) as otherwise:
         block(scope, statement.orelse)
-    if then or otherwise or may_fail(condition):
-        scope.emit(If(condition, tuple(then), tuple(otherwise), where))
+    if then or otherwise or may_fail(test):
+        scope.emit(If(test, tuple(then), tuple(otherwise), where))
 
 
 def _while(scope: PythonScope, statement: ast.While) -> None:
     where = place(statement)
     carried = _prepare(scope, statement)
     with scope.block() as before:
-        condition = arithmetic.truth(number(scope, statement.test), where)
+        test = arithmetic.truth(condition(scope, statement.test), where)
     if before:
         raise Refusal("the condition of a while calls or sums something; compute it inside the loop", where)
     with scope.block(carried) as body:
         block(scope, statement.body)
-    scope.emit(Loop(condition, tuple(body), scope.label("while", where), where))
+    scope.emit(Loop(test, tuple(body), scope.label("while", where), where))
 
 
 def _for(scope: PythonScope, statement: ast.For) -> None:
     where = place(statement)
+    items = written_out(scope, statement.iter)
+    if items:
+        for each in items:
+            bind(scope, statement.target, each)
+            block(scope, statement.body)
+        return
     source = iteration(scope, statement.iter)
     grown = frozenset(changed_arrays(statement.body))
     for whole in source.arrays:
