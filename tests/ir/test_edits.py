@@ -104,3 +104,9 @@ def test_long_chains_simplify(op: str) -> None:
     nodes = [Node(op, ("x" if n == 0 else f"v{n - 1}",), (f"v{n}",)) for n in range(2000)]
     found = simplify(Program("chain", {"x": kind}, ("v1999",), tuple(nodes), {}))
     assert len(found.program.nodes) == 1
+
+
+def test_an_edit_may_change_nothing() -> None:
+    kind = TensorType("f32", (2,))
+    program = Program("p", {"x": kind}, ("y",), (Node("neg", ("x",), ("y",)),), {})
+    assert program.edit().nodes == program.nodes

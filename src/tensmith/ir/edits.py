@@ -60,7 +60,8 @@ def edited(program: Program, edit: Edit, owned: bool = False) -> Program:
     for name in _TABLES:
         found = differences.get(name)
         if found is not None:
-            whole = vars(program).pop(name) if owned else dict(vars(program)[name])
+            whole = getattr(program, name)  # of an edit that changes nothing, nobody asked for it
+            whole = vars(program).pop(name) if owned else dict(whole)
             vars(after)[name] = found.applied(whole)
     vars(after)["_near"] = order.near
     return after
