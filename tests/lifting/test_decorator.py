@@ -63,7 +63,7 @@ def test_a_guard_that_refuses_runs_the_original_and_says_so_once():
 
 
 def test_what_cannot_be_lifted_runs_as_written_with_the_reason():
-    with pytest.warns(LiftWarning, match="a return inside a loop.* at 6"):
+    with pytest.warns(LiftWarning, match="a return inside a loop.* at decorated.py:6"):
         assert decorated.early([1, -1]) == 1
     assert decorated.early([1]) == 0
     with pytest.warns(LiftWarning):
@@ -74,6 +74,10 @@ def test_what_cannot_be_lifted_runs_as_written_with_the_reason():
 def test_what_is_no_function_and_a_target_that_is_none_are_refused_at_once():
     with pytest.raises(UsageError, match=r"a Python function, not str; .* tensmith lift FILE"):
         tensmith.lift("loops.c")
+    with pytest.raises(UsageError, match="has no Python source; lift a function made by def"):
+        tensmith.lift(int)
+    with pytest.warns(LiftWarning, match="len runs as written: only functions made by def can be lifted"):
+        assert tensmith.lift(len)([1, 2]) == 2
     with pytest.raises(UsageError, match="did you mean 'torch'"):
         tensmith.lift(to="torhc")
 

@@ -58,17 +58,18 @@ def test_a_function_and_its_helpers_may_have_other_names_than_their_defs(monkeyp
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (tells_objects_apart, "'is' in line 2 asks for more than values"),
+        (tells_objects_apart, "'is' in line {} asks for more than values"),
         (hides_an_array, "'TABLE' is a name of a comprehension and one outside"),
-        (reads_an_array, "it reads 'TABLE' \\(ndarray\\) in line 2"),
+        (reads_an_array, "it reads 'TABLE' \\(ndarray\\) in line {}"),
         (random, "it calls 'np.random.random'"),
         (prints, "it reads 'print'"),
-        (waits, "'while' in line 2"),
+        (waits, "'while' in line {}"),
         (len, "made by def"),
     ],
 )
 def test_what_is_not_arithmetic_is_refused_by_name(function, reason: str) -> None:
-    with pytest.raises(NotTraceable, match=reason):
+    line = function.__code__.co_firstlineno + 1 if function is not len else 0
+    with pytest.raises(NotTraceable, match=reason.format(line)):
         admit(function)
 
 

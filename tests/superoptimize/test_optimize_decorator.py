@@ -140,9 +140,30 @@ def below(y):
 def test_so_is_a_helper_that_stands_below() -> None:
     assert early(np.ones((4, 3)), np.ones((3, 4))) == 12.0
     assert early.reports[0].program is not None
-    words = "it reads 'nowhere' in line 2, which has no value yet; define it above"
-    with pytest.warns(OptimizeWarning, match=words):
+    line = lost.__code__.co_firstlineno + 1
+    words = f"it reads 'nowhere' in line {line}, which has no value yet; define it above"
+    with pytest.warns(OptimizeWarning, match=words) as warned:
         assert tensmith.optimize(lost, example_inputs=(np.ones(3),), seconds=1.0) is lost
+    assert warned[0].filename == __file__
+
+
+def solved(a, b):
+    return np.linalg.solve(a, b)
+
+
+def test_warnings_are_of_the_line_that_calls() -> None:
+    with pytest.warns(OptimizeWarning, match="nowhere") as warned, pytest.raises(NameError):
+        tensmith.optimize(lost, seconds=1.0)(np.ones(3))
+    assert warned[0].filename == __file__
+
+
+def test_what_is_no_function_and_no_call_is_refused() -> None:
+    with pytest.raises(UsageError, match="takes a Python function, not int"):
+        tensmith.optimize(3)
+    with pytest.raises(
+        UsageError, match="example_inputs= is no call of solved: missing a required argument: 'b'"
+    ):
+        tensmith.optimize(solved, example_inputs=(np.ones(3),))
 
 
 def summed(x, n):

@@ -14,6 +14,7 @@ import typing
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -69,8 +70,10 @@ def lift(function: Any = None, /, *, to: str = "numpy") -> Any:
             f"tensmith.lift takes a Python function, not {type(function).__name__}; files are lifted by "
             "the command tensmith lift FILE --to TARGET"
         )
-    lifted = _Lifted(function, to)
-
+    try:
+        lifted = _Lifted(function, to)
+    except ValueError as error:  # builtin types have no signature
+        raise UsageError(f"{function!r} has no Python source; lift a function made by def") from error
     return _wrapper(function, lifted)
 
 
@@ -117,7 +120,10 @@ class _Lifted:
             return
         self.warned.add(key)
         name = getattr(self.function, "__qualname__", "the function")
-        where = f" at {error.position}" if isinstance(error, Refusal) and error.position.line else ""
+        where = ""
+        if isinstance(error, Refusal) and error.position.line:
+            file = getattr(getattr(_plain(self.function), "__code__", None), "co_filename", "")
+            where = f" at {Path(file).name}:{error.position}"
         warnings.warn(f"{name} runs as written: {reason_of(error)}{where}", LiftWarning, stacklevel=4)
 
     def lift(self, kinds: Mapping[str, AnyKind], frozen: frozenset[str]) -> Callable[..., Any]:
@@ -215,8 +221,8 @@ def module_of(function: Callable[..., Any]) -> Module:
     """A function's source with the helpers, constants and imports that it reaches, as they are now."""
     from tensmith.lifting.source.python.module import Module
 
-    file = inspect.getsourcefile(_plain(function)) or "<source>"
     found = reached(function)
+    file = inspect.getsourcefile(_plain(function)) or "<source>"
     return Module(file, found.functions, found.constants, found.imports, opaque=frozenset(found.opaque))
 
 
@@ -278,6 +284,8 @@ def _plain(value: Any) -> Any:
 
 def _definition(function: Callable[..., Any]) -> ast.FunctionDef | ast.AsyncFunctionDef:
     """The function's own syntax tree, with the line numbers of its file."""
+    if inspect.isbuiltin(function) or inspect.isclass(function):
+        raise Refusal("only functions made by def can be lifted; write a def")
     if not isinstance(function, types.FunctionType) or hasattr(function, "__wrapped__"):
         raise Refusal("a wrapper changes what the function does; lift the function inside")
     try:

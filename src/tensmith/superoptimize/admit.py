@@ -161,6 +161,7 @@ def _definition(function: types.FunctionType) -> ast.FunctionDef:
         raise NotTraceable(f"a decorator changes what '{function.__name__}' does")
     try:
         node = ast.parse(inspect.cleandoc("\n" + inspect.getsource(function))).body[0]
+        ast.increment_lineno(node, function.__code__.co_firstlineno - 1)
     except (OSError, TypeError, SyntaxError) as error:
         raise NotTraceable(f"the source of {function.__name__} cannot be read ({error})") from error
     if not isinstance(node, ast.FunctionDef):

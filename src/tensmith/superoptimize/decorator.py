@@ -72,11 +72,19 @@ def optimize(
     """
     if function is None:
         return functools.partial(optimize, example_inputs=example_inputs, domain=domain, seconds=seconds)
+    if not callable(function):
+        raise UsageError(
+            f"tensmith.optimize takes a Python function, not {type(function).__name__}; those of files "
+            "are optimized by the command tensmith optimize FILE --function NAME"
+        )
     made = _Learning(function, domain, seconds)
     if not made.by_place:
         return function
     if example_inputs is not None:
-        example = made.positional(tuple(example_inputs), {})
+        try:
+            example = made.positional(tuple(example_inputs), {})
+        except TypeError as error:
+            raise UsageError(f"example_inputs= is no call of {made.name}: {error}") from error
         made.learn(tuple(map(kind_of, example)), example)
         made.room = 0
         if not any(report.program is not None for report in made.reports):
@@ -146,8 +154,16 @@ class _Learning(Dispatcher):
         """Keeps what was found; says once why the function runs as it was written."""
         if found.program is None and not any(report.program is None for report in self.reports):
             message = f"{found.name} runs as it was written: {found.reason}"
-            warnings.warn(message, OptimizeWarning, stacklevel=4)
+            warnings.warn(message, OptimizeWarning, stacklevel=_outside())
         self.reports.append(found)
+
+
+def _outside() -> int:
+    """The stack level of whoever called this room, for a warning of the caller's."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("tensmith.superoptimize"):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _guarded(found: Optimization, kinds: Kinds) -> Optimization:
