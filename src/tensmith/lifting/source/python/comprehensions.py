@@ -27,6 +27,8 @@ from tensmith.lifting.source.python.kinds import ArrayKind, NumberKind
 from tensmith.lifting.source.python.liveness import reads, targets
 from tensmith.lifting.source.python.module import place
 
+WHOLE_ARRAYS = "arrays are combined as wholes; write the loop over their elements"
+
 
 def array_kind(scope: python_scope.PythonScope, node: ast.expr) -> ArrayKind:
     """The inferred kind of an expression that makes an array."""
@@ -354,6 +356,23 @@ def copy(
                 scope.store(new, counter.expr, element_value(element, kind, node), where)
 
     rows(source, made, 0)
+    return made
+
+
+def joined(
+    scope: python_scope.PythonScope, parts: Sequence[python_scope.ArrayRef], node: ast.BinOp
+) -> python_scope.ArrayRef:
+    """a + b of lists: a new one."""
+    where, kind = place(node), scope.frame.code.types.expressions.get(id(node))
+    if not isinstance(kind, ArrayKind) or kind.rank > 1 or any(part.kind.numpy for part in parts):
+        raise Refusal(WHOLE_ARRAYS, where)
+    made = scope.allocate("list", kind, (), None, where)
+    for part in parts:
+        stop = scope.hold("stop", scope.length(part, 0, where), where)
+        run = CountedLoop(arithmetic.constant(0, where), stop, 1, partial(scope.load, part))
+        with counted(scope, run, "i", where, frozenset()) as item:
+            assert isinstance(item, python_scope.ScalarValue)
+            scope.append(made, element_value(item, kind, node), where)
     return made
 
 

@@ -10,7 +10,7 @@ from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import arithmetic
-from tensmith.lifting.source.python.comprehensions import filled, row_copy
+from tensmith.lifting.source.python.comprehensions import WHOLE_ARRAYS, filled, joined, row_copy
 from tensmith.lifting.source.python.kinds import PY_BOOL, PY_INT, join
 from tensmith.lifting.source.python.module import place
 from tensmith.lifting.source.python.names import FLOAT_CONSTANTS
@@ -44,7 +44,6 @@ _COMPARISONS = {
     ast.Eq: "equal",
     ast.NotEq: "not_equal",
 }
-_WHOLE_ARRAYS = "arrays are combined as wholes; write the loop over their elements"
 
 
 @lowers(ast.Constant)
@@ -142,8 +141,10 @@ def _binary(scope: PythonScope, node: ast.BinOp) -> Value:
     if isinstance(node.op, ast.Mult) and (made := filled(scope, node)) is not None:
         return made
     left, right = value(scope, node.left), value(scope, node.right)
+    if isinstance(left, ArrayRef) and isinstance(right, ArrayRef) and isinstance(node.op, ast.Add):
+        return joined(scope, (left, right), node)
     if isinstance(left, ArrayRef) or isinstance(right, ArrayRef):
-        raise Refusal(_WHOLE_ARRAYS, place(node))
+        raise Refusal(WHOLE_ARRAYS, place(node))
     return operate(scope, node.op, left, right, place(node))
 
 

@@ -240,9 +240,10 @@ class Inference:
                 if isinstance(operator, ast.Mult) and repeated is not None:
                     self.pinned(right if repeated is left else left, scope)
                     return self.expression(repeated, scope)
-                return self.binary(
-                    operator, self.expression(left, scope), self.expression(right, scope), node
-                )
+                sides = self.expression(left, scope), self.expression(right, scope)
+                if isinstance(operator, ast.Add) and any(map(_is_list, sides)):
+                    return self.joined_lists(node, sides)
+                return self.binary(operator, *sides, node)
             case ast.UnaryOp(operator, operand):
                 inner = self.expression(operand, scope)
                 if isinstance(operator, ast.Not):
@@ -277,6 +278,14 @@ class Inference:
             if isinstance(child, ast.expr):
                 self.expression(child, scope)
         return self.cells.new(place(node))
+
+    def joined_lists(self, node: ast.expr, sides: Sequence[Cell]) -> Cell:
+        """A new list of what two lists hold."""
+        whole = self.cells.array(place(node))
+        whole.listed = True
+        for side in sides:
+            self.cells.flow(self.cells.element(side), self.cells.element(whole))
+        return whole
 
     def clauses(self, clauses: Sequence[ast.comprehension], scope: TypeScope) -> TypeScope:
         inside = TypeScope(outer=scope)
@@ -392,3 +401,16 @@ class Inference:
             left.demanded = True
             return self.cells.rule(result, [left, right], lambda kinds: quotient(*kinds))
         return self.cells.rule(result, [left, right], lambda kinds: arithmetic(*kinds))
+
+
+def _is_list(cell: Cell) -> bool:
+    """Whether a list is known to flow there by now."""
+    waiting, seen = [cell.root()], set[int]()
+    while waiting:
+        root = waiting.pop()
+        if root.listed:
+            return True
+        if id(root) not in seen:
+            seen.add(id(root))
+            waiting += [source.root() for source in root.counts_from]
+    return False
