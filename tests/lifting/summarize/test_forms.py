@@ -11,9 +11,10 @@ import pytest
 
 from lifting.evaluate_summary import Mismatch, Unmet, arguments, check
 from lifting.summarize.build import add, c, flat, function, less, load, loop, mul, nested, op, store, v
-from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, variable
+from tensmith.formula.expr import Call, Choose, Expr, Num, Read, Reduce, variable
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import F64, I32
+from tensmith.lifting import assumptions
 from tensmith.lifting.loops import Allocate, Append, Array, Assign, Declare, Function, If, Return
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary, Term, Written
@@ -111,6 +112,27 @@ def test_a_float_maximum_asks_for_numbers_that_compare() -> None:
     summary = summarize(made)
     assert [r.text for r in summary.requires if r.kind == "ordered"] == ["no NaN in a"]
     assert summary.arithmetic == "reals"
+
+
+@pytest.mark.parametrize(
+    ("start", "element", "said"),
+    [
+        (Num(0.0, F64), load("a", v("i"), type=F64), False),
+        (v("x", F64), load("a", v("i"), type=F64), False),
+        (v("x", F64), op("div", load("a", v("i"), type=F64), v("x", F64)), True),
+        (op("sub", v("x", F64), v("y", F64)), load("a", v("i"), type=F64), True),
+    ],
+)
+def test_numbers_that_may_become_nan_are_taken_not_to(start: Expr, element: Expr, said: bool) -> None:
+    """inf - inf and 0 / 0, as the start of a maximum too, which fmax leaves out and a maximum keeps."""
+    made = function(
+        {"a": flat(F64), "n": I32, "x": F64, "y": F64},
+        Declare("m", F64, start),
+        *loop("i", ZERO, v("n"), If(less(v("m", F64), element), (Assign("m", element),))),
+        Return(v("m", F64)),
+        returns=F64,
+    )
+    assert (assumptions.COMPARED() in summarize(made).assumes) == said
 
 
 def test_a_running_sum_in_place_is_a_fold_up_to_the_element() -> None:

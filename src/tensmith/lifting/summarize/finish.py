@@ -15,13 +15,13 @@ from tensmith.lifting import assumptions
 from tensmith.lifting.loops import Function, Loop, nodes, statements
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
-from tensmith.lifting.summarize.constants import number
+from tensmith.lifting.summarize.constants import infinite, number
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.memory import Contents, StoredBox, meet
 from tensmith.lifting.summarize.requirements import requirements
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined_name
-from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written
+from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written, first
 
 
 def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary:
@@ -57,8 +57,17 @@ def _compared(terms: Iterable[Term]) -> tuple[str, ...]:
     """Computed floats may be NaN though no input is: inf - inf."""
     folds = (part for term in terms for part in walk(term) if isinstance(part, Reduce))
     floats = (f for f in folds if f.kind in ("max", "min") and f.type.kind == "float")
-    computed = any(not isinstance(fold.body, Read | Num) for fold in floats)
-    return (assumptions.COMPARED(),) if computed else ()
+    return () if all(map(_given, floats)) else (assumptions.COMPARED(),)
+
+
+def _given(term: Term) -> bool:
+    """Whether a float is one of the inputs, or of the source's own, or an extreme of such: then it is NaN
+    only where an input is."""
+    if isinstance(term, Reduce):
+        return term.kind in ("max", "min") and _given(term.body) and _given(first(term))
+    if isinstance(term, Call) and is_cast(term):
+        return _given(term.args[0])
+    return isinstance(term, Read | Num) or infinite(term) != 0
 
 
 def _results(run: Execution, state: State, returned: Expr | str | None) -> Iterator[Result]:
