@@ -23,7 +23,7 @@ def test_random_graphs(commands: Commands) -> None:
 
 def test_every_operator_is_drawn() -> None:
     drawn = {use.operator for use in uses()}
-    assert {f"{op.domain}.{op.onnx}" for op in OPS.values()} <= drawn
+    assert {f"{op.domain}.{op.onnx}" for op in OPS.values() if op.onnx} <= drawn
     found = set().union(*(Graph(number).operators for number in range(200)))
     assert len(found) > 0.8 * len(drawn)  # opsets leave the newest out
 

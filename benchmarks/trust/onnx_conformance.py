@@ -111,7 +111,8 @@ def operators_page(outcomes: Iterable[NodeTestResult]) -> str:
         op for outcome in outcomes if outcome.claimed and not outcome.failure for op in outcome.ops
     )
     total = sum(outcome.claimed and not outcome.failure for outcome in outcomes)
-    return "\n".join([*_heading(total, len(outcomes)), *(_row(OPS[name], passed[name]) for name in OPS), ""])
+    rows = (_row(op, passed[name]) for name, op in OPS.items() if op.onnx)
+    return "\n".join([*_heading(total, len(outcomes)), *rows, ""])
 
 
 def _heading(total: int, count: int) -> Iterator[str]:

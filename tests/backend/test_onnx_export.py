@@ -182,6 +182,14 @@ def test_external_weights_are_written_beside_and_read_back(tmp_path: Path) -> No
     np.testing.assert_array_equal(run(str(path), feed)[0], feed["x"] + weights)
 
 
+def test_what_onnx_has_no_operator_of_is_refused() -> None:
+    node = make_node("cum_max", ("x", "axis"), ("y",))
+    axis = np.array(0)
+    program = Program("p", {"x": TensorType("f32", (N,))}, ("y",), (node,), {"axis": axis})
+    with pytest.raises(ProgramError, match="ONNX has no operator 'cum_max'"):
+        to_onnx(program)
+
+
 def test_small_models_are_one_file(tmp_path: Path) -> None:
     write_onnx(small(np.ones((1, 3), np.float32)), tmp_path / "m.onnx")
     assert [file.name for file in tmp_path.iterdir()] == ["m.onnx"]

@@ -157,6 +157,8 @@ def _refuse_changed(program: Program, own: int, version: int) -> None:
 def _misfit(program: Program, node: Node, version: int) -> str | None:
     """Why a node cannot be said at an opset of the default domain."""
     op = node.definition
+    if not op.onnx:
+        return f"ONNX has no operator '{op.name}'"
     if op.domain:
         return None
     fixed = {position for _, position in _attribute_inputs(program, node, version)}

@@ -64,7 +64,7 @@ class Elements(ABC, Generic[V, I]):
 
     @abstractmethod
     def fold(self, kind: str, count: I, element: Callable[[I], V], node: Node) -> V:
-        """The sum or product of the elements at 0 .. count-1."""
+        """The sum, product, maximum or minimum of the elements at 0 .. count-1, or of none."""
 
     @abstractmethod
     def read_formula(self, formula: Formula, indices: Sequence[I], node: Node) -> V:

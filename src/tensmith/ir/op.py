@@ -128,7 +128,7 @@ class Op(ABC):
     """One TensIR op. Instances are stateless; subclasses override the three readings."""
 
     name: ClassVar[str]
-    # The ONNX operator it stands for, and its domain.
+    # The ONNX operator it stands for, "" if there is none, and its domain.
     onnx: ClassVar[str]
     domain: ClassVar[str] = ""
     # Attribute -> default (REQUIRED where ONNX gives none). Attributes are always stored in full.
@@ -210,14 +210,14 @@ Family = TypeVar("Family")
 
 def op(
     name: str,
-    onnx: str,
+    onnx: str = "",
     *,
     attributes: Attrs | None = None,
     moved: Mapping[str, tuple[int, int]] | None = None,
     since: int = 1,
     domain: str = "",
 ) -> Callable[[Class], Class]:
-    """Registers an op class under its TensIR name and its ONNX operator."""
+    """Registers an op class under its TensIR name and its ONNX operator, if there is one."""
 
     def register(cls: Class) -> Class:
         cls.name, cls.onnx, cls.domain, cls.since = name, onnx, domain, since
@@ -225,7 +225,8 @@ def op(
         cls.moved = dict(moved or {})
         instance = cls()
         OPS.add(name, instance)
-        BY_ONNX[domain, onnx] = instance
+        if onnx:
+            BY_ONNX[domain, onnx] = instance
         return cls
 
     return register

@@ -150,12 +150,14 @@ def _reduce_array(kind: str, x: Array, axes: tuple[int, ...], keepdims: bool) ->
         return np.asarray(function(x, axis=axes, keepdims=keepdims, dtype=x.dtype))
     function = np.max if kind == "max" else np.min
     if x.size == 0 and x.dtype.kind != "O":
-        return np.asarray(function(x, axis=axes, keepdims=keepdims, initial=_worst(kind, x.dtype)))
+        return np.asarray(function(x, axis=axes, keepdims=keepdims, initial=neutral(kind, x.dtype)))
     return np.asarray(function(x, axis=axes, keepdims=keepdims))
 
 
-def _worst(kind: str, dtype: np.dtype[Any]) -> Any:
-    """The maximum (or minimum) of no elements: what every element is above (or below)."""
+def neutral(kind: str, dtype: np.dtype[Any]) -> Any:
+    """What a reduction of no elements gives, and what joining changes nothing."""
+    if kind in ("sum", "prod"):
+        return int(kind == "prod")
     if dtype.kind == "b":
         return kind == "min"
     if dtype.kind in "iu":

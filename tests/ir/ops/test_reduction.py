@@ -79,3 +79,26 @@ def test_running_sums_and_products(exclusive: int, reverse: int) -> None:
     attrs = {"exclusive": exclusive, "reverse": reverse}
     check("cum_sum", [X, np.array(1)], attrs)
     check("cum_prod", [X, np.array(-1)], attrs, opset=26)
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_running_maxima_and_minima(kind: str, exclusive: int, reverse: int) -> None:
+    """ONNX has no operator of these: NumPy says what they are."""
+    before = -np.inf if kind == "max" else np.inf
+    turned = X[:, ::-1] if reverse else X
+    found = (np.maximum if kind == "max" else np.minimum).accumulate(turned, 1)
+    if exclusive:
+        found = np.concatenate([np.full_like(X[:, :1], before), found[:, :-1]], 1)
+    wanted = found[:, ::-1] if reverse else found
+    attrs = {"exclusive": exclusive, "reverse": reverse}
+    check(f"cum_{kind}", [X, np.array(1)], attrs, formula=not exclusive, expected=[wanted])
+
+
+def test_before_the_first_integer_is_the_least_of_its_type() -> None:
+    x = np.array([3, 200], np.uint8)
+    check("cum_max", [x, np.array(0)], {"exclusive": 1}, formula=False, expected=[np.array([0, 3], np.uint8)])
+    check(
+        "cum_min", [x, np.array(0)], {"exclusive": 1}, formula=False, expected=[np.array([255, 3], np.uint8)]
+    )

@@ -81,6 +81,7 @@ def test_scales_have_the_rows_that_they_belong_to() -> None:
     ("op", "inputs", "attrs"),
     [
         ("cum_sum", ("x", "1"), {}),
+        ("cum_max", ("x", "1"), {}),
         ("pad", ("x", "pads"), {}),
         ("softmax", ("x",), {"axis": 1}),
         ("reverse_sequence", ("x", "1"), {"batch_axis": 0, "time_axis": 1}),

@@ -300,7 +300,10 @@ class SettledElements(PolyElements[Element]):
         if not self.of.counts(count):
             with self._inside(name, count):
                 found = element(k)
-            return _NEUTRAL[kind] if self._neutral(kind, found) else self._mixed((found,))
+            if self._neutral(kind, found):
+                return _NEUTRAL[kind]
+            some = np.isfinite(_NEUTRAL[kind]) or self._surely(count - 1)
+            return self._mixed((found,) if some else (found, UNSURE))
         if count != rows:
             return Late(f"{node.label} joins {count} terms", True)
         with self._inside(name, rows - up_to):
