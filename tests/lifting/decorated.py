@@ -260,6 +260,15 @@ def to_count(a: list[float], n: int):
     return found
 
 
+def shares_before(a, b):
+    out = []
+    total = 0.0
+    for i in range(len(a)):
+        out.append(total)
+        total += a[i] / b[i]
+    return out
+
+
 def largest_product(a: list[float], b: list[float]):
     found = 0.0
     for i in range(len(a)):

@@ -298,6 +298,14 @@ def test_a_target_whose_answers_hide_a_number_that_is_not_finite_is_refused():
 
 
 @pytest.mark.skipif(not installed("c"), reason="there is no C compiler")
+def test_what_no_running_total_holds_goes_unseen():
+    """The last quotient, which Python divides all the same."""
+    function = tensmith.lift(to="c")(decorated.shares_before)
+    with pytest.warns(LiftWarning, match="may go unseen in c"), pytest.raises(ZeroDivisionError):
+        function([1.0, 2.0], [1.0, 0.0])
+
+
+@pytest.mark.skipif(not installed("c"), reason="there is no C compiler")
 @pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:invalid value encountered")
 def test_a_root_of_what_is_not_finite_shows_in_what_it_divides():
     function = tensmith.lift(to="c")(decorated.with_length_1)

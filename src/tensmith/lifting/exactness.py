@@ -58,14 +58,14 @@ _RAISING = (
 # Ops whose value is not finite where an element of an operand is not; of `_FIRST`, where one of the first is.
 _FIRST = frozenset({
     "div", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh",
-    "floor", "ceil", "round", "reduce_sum", "reduce_prod", "cum_sum", "cast", "expand", "unsqueeze",
-    "squeeze", "transpose",
+    "floor", "ceil", "round", "reduce_sum", "reduce_prod", "cum_sum", "cum_prod", "cast", "expand",
+    "unsqueeze", "squeeze", "transpose",
 })  # fmt: skip
 _SHOWING = _FIRST | {"add", "sub", "mul", "neg", "abs", "identity", "matmul", "einsum"}
 # Ops whose value may not be finite where all elements of the operands are.
 _LEAVING = frozenset({
-    "add", "sub", "mul", "div", "mod", "pow", "cast", "reduce_sum", "reduce_prod", "cum_sum", "matmul",
-    "einsum", *ELEMENTARY,
+    "add", "sub", "mul", "div", "mod", "pow", "cast", "reduce_sum", "reduce_prod", "cum_sum", "cum_prod",
+    "matmul", "einsum", *ELEMENTARY,
 }) - {"sin", "cos", "tanh", "erf", "atan", "asinh"}  # fmt: skip
 
 
@@ -141,7 +141,8 @@ def _hidden(lifted: Lifted, ops: Set[str]) -> bool:
     program = lifted.program
     seen = {output.name for output in lifted.outputs if program.type(output.name).floating}
     for node in reversed(program.nodes):
-        if node.output in seen and node.op in _SHOWING:
+        shows = node.op in _SHOWING and not node.attrs.get("exclusive")  # which leaves out the last
+        if node.output in seen and shows:
             operands = node.inputs[:1] if node.op in _FIRST else node.inputs
             seen |= {name for name in operands if _has_part(program, node, name)}
     steps = [node for node in program.nodes if node.op in ops and node.output not in seen]
