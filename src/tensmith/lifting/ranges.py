@@ -220,7 +220,11 @@ def _of_sizes(
     match node.op:
         case "reduce_sum" | "cum_sum":
             return _times(first, Interval(0, count))
-        case "reduce_prod":
+        case "cum_max" | "cum_min":  # before the first element is the least or greatest of the type
+            limits = of_dtype(program.type(node.output).dtype)
+            edge = limits.low if node.op == "cum_max" else limits.high
+            return first.join(Interval(edge, edge)) if node.attrs["exclusive"] else first
+        case "reduce_prod" | "cum_prod":
             reach = max(abs(first.low), abs(first.high), 1)
             return None if count * math.log2(reach) > 64 else Interval(-(reach**count), reach**count)
         case "matmul" | "einsum":

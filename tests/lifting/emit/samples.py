@@ -265,12 +265,13 @@ def over_columns(op: str, type_: MachineType = F32) -> Lifted:
     return d.done(Output(d.op(op, a, d.const([1], np.int64), keepdims=0), type_, flat("s", N), whole=True))
 
 
-def running(type_: MachineType = I32) -> Lifted:
-    """b[i] = a[0] + ... + a[i]."""
+def running(type_: MachineType = I32, op: str = "cum_sum", exclusive: int = 0, reverse: int = 0) -> Lifted:
+    """b[i] = a[0] + ... + a[i], or another running value."""
     d = Draft("running", [("a", Array(type_)), ("b", Array(type_)), ("n", I32)], {"n": N})
     a = d.view("a", flat("a", N), type_)
     d.requires += [longer("a", N), longer("b", N)]
-    return d.done(Output(d.op("cum_sum", a, d.const(0, np.int64)), type_, flat("b", N), whole=True))
+    found = d.op(op, a, d.const(0, np.int64), exclusive=exclusive, reverse=reverse)
+    return d.done(Output(found, type_, flat("b", N), whole=True))
 
 
 def fill() -> Lifted:

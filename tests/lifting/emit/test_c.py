@@ -112,6 +112,8 @@ def test_matrix_products(turned: tuple[bool, bool], type_: MachineType, toleranc
         (samples.in_place(), FLOAT),
         (samples.running(), 0),
         (samples.running(F64), DOUBLE),
+        *((samples.running(F64, op, 1), 0) for op in ("cum_max", "cum_min")),
+        *((samples.running(op=op, reverse=1), 0) for op in ("cum_prod", "cum_max", "cum_min")),
         (samples.picked(), 0),
         (samples.fill(), 0),
     ],

@@ -93,6 +93,8 @@ def test_narrow_integers_wrap(type_: MachineType) -> None:
         (samples.in_place(), 1e-6),
         (samples.running(), 0),
         (samples.running(I16), 0),
+        *((samples.running(type_, op, 1), 0) for op in ("cum_max", "cum_min") for type_ in (I8, F32)),
+        *((samples.running(op=op, reverse=1), 0) for op in ("cum_prod", "cum_max", "cum_min")),
         (samples.picked(), 0),
         (samples.fill(), 0),
         (samples.joined(), 0),

@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import reference
 import samples
 
 from lifting.summaries import KERNELS, evaluate
 from lifting.tensorize.test_tensorize import SIZES, arguments
 from tensmith.formula.arith import FUNCTIONS
-from tensmith.formula.functions import ELEMENTARY
+from tensmith.formula.functions import ELEMENTARY, JOINS
+from tensmith.formula.types import MachineType
+from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.tensorize import tensorize
@@ -350,3 +353,23 @@ def test_a_function_may_have_the_name_of_a_builtin(target, name):
     space: dict[str, Any] = {}
     exec(compile(text, name, "exec"), space)
     assert int(array(space[name](np.arange(3, dtype="i4"), np.arange(3, dtype="i4"), 3))) == 5
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+@pytest.mark.parametrize("kind", JOINS)
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_running_values(target, kind, exclusive, reverse):
+    """Of every element type, and of nothing."""
+    library = LIBRARIES[target]
+    pytest.importorskip(library, reason=f"{library} is an extra and not installed")
+    for type_ in map(MachineType, ("u8", "i8", "i16", "u32", "i32", "i64", "f32", "f64")):
+        lifted = samples.running(type_, f"cum_{kind}", exclusive, reverse)
+        (text,) = EMITTERS[target].emit(lifted).files.values()
+        space: dict[str, Any] = {}
+        exec(compile(text, f"{target}/{type_}", "exec"), space)
+        for x in ([], [3], [3, 1, 4, 1, 5, 9, 2, 6]):
+            a = np.array(x, DTYPES[type_])
+            found = array(space["running"](a, None, a.size))
+            assert found.dtype == a.dtype
+            np.testing.assert_array_equal(found, reference.run(lifted, {"a": a, "b": a, "n": a.size})["b"])

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from functools import reduce as join
 
 import numpy as np
@@ -22,6 +23,8 @@ from tensmith.formula.poly import Dim, Poly
 from tensmith.formula.types import F64, I32, I64, MachineType
 from tensmith.ir import Node as Step
 from tensmith.ir.elements import Elements
+from tensmith.ir.tensors import neutral
+from tensmith.ir.types import DTYPES
 from tensmith.lifting.assumptions import REGROUPED
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.memory import ArrayMemory
@@ -260,9 +263,23 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
     def fold(
         self, kind: str, count: ProofTerm, element: Callable[[ProofTerm], ProofTerm], node: Step
     ) -> ProofTerm:
-        """See Elements."""
-        position = self.world.folds.placeholder()
-        return self._closed(kind, position, element(position), count)
+        """See Elements; where there is a last, it is joined by itself, as loops do."""
+        arena, folds, dtype = self.world.arena, self.world.folds, self.dtype(node.output)
+        before = count if node.attrs["exclusive"] else arena.shift(count, -1)
+        position = folds.placeholder()
+        body = element(position)
+        unit = self.literal(neutral(kind, DTYPES[dtype]), dtype)
+        total = folds.close(kind, position, body, unit, before)
+        last = None if before is count else element(before)
+
+        def joined(total: ProofTerm) -> ProofTerm:
+            return total if last is None else operators.apply(arena, JOINS[kind], (total, last), dtype)
+
+        found = joined(total)
+        if kind in ("max", "min"):
+            again = partial(folds.fold, kind, position, body)
+            self._extremes[found] = ExtremeFold(kind, unit, lambda first, _: joined(again(first, before)))
+        return found
 
     def _closed(self, kind: str, position: ProofTerm, body: ProofTerm, extent: ProofTerm) -> ProofTerm:
         start = self.world.arena.number(0 if kind == "sum" else 1, body.sort)

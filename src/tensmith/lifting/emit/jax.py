@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from tensmith.formula.arith import Array
-from tensmith.formula.functions import NUMPY_NAMES
-from tensmith.ir import Node
+from tensmith.formula.functions import JOINS, NUMPY_NAMES
 from tensmith.ir.types import dtype_name
 from tensmith.lifting.emit import array_rules, emitter, rules
 from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule, call
@@ -56,6 +55,14 @@ _HELPERS = {
                 return value
             return array.at[tuple(slice(0, size) for size in value.shape)].set(value)
     ''',
+    "_before": '''
+        def _before(totals, axis, nothing):
+            """The totals before each position; `nothing` where there are no elements."""
+            size = totals.shape[axis]
+            first = jax.lax.slice_in_dim(totals, 0, min(size, 1), axis=axis)
+            others = jax.lax.slice_in_dim(totals, 0, max(size - 1, 0), axis=axis)
+            return jnp.concatenate([jnp.full_like(first, nothing), others], axis)
+    ''',
     "_quotient": '''
         def _quotient(a, b):
             """Integer division towards zero."""
@@ -65,15 +72,9 @@ _HELPERS = {
 }
 
 
-def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    axis, dtype = rules.numbers(w, node.inputs[1])[0], w.target.dtype(w.type(node.output).dtype)
-    total = f"jnp.cumsum({operands[0].code}, axis={axis}, dtype={dtype})"
-    if not node.attrs["exclusive"]:
-        return ExpressionText(total)
-    lead = ":, " * axis
-    padded = ", ".join("(1, 0)" if a == axis else "(0, 0)" for a in range(len(w.shape(node.output))))
-    padded = padded if "), (" not in padded else f"[{padded}]"
-    return ExpressionText(f"jnp.pad({total}, {padded})[{lead}:-1]")
+def _running(kind: str) -> Rule:
+    totals = f"jax.lax.cum{kind}({{code}}, axis={{axis}})"
+    return rules.running(kind, totals, f"{{helped}}({totals}, {{axis}}, {{nothing}})", "_before")
 
 
 @emitter
@@ -99,7 +100,7 @@ class Jax(PythonEmitter):
         **array_rules.reductions(), "erf": call("jax.lax.erf"),
         "div": rules.divide(array_rules.quotient),
         "mod": rules.remainder(array_rules.mod), "einsum": array_rules.einsum("jnp.einsum"),
-        "cum_sum": _cum_sum,
+        **{f"cum_{kind}": _running(kind) for kind in JOINS},
     }  # fmt: skip
 
     def constant(self, array: Array) -> ExpressionText:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tensmith.formula.functions import NUMPY_NAMES
+from tensmith.formula.functions import JOINS, NUMPY_NAMES
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter, rules
 from tensmith.lifting.emit.array_rules import alike, flat_helper, quotient, ranked
@@ -195,6 +195,11 @@ def _precise(function: str, single: str = "") -> Rule:
     return rule
 
 
+def _running(kind: str) -> Rule:
+    said = f"mx.cum{kind}({{code}}, axis={{axis}}"
+    return rules.running(kind, f"{said})", f"{said}, inclusive=False)")
+
+
 @emitter
 class Mlx(PythonEmitter):
     """See the module."""
@@ -215,9 +220,7 @@ class Mlx(PythonEmitter):
         "erf": _precise("erf"),
         "div": rules.divide(quotient, _floor),
         "mod": rules.remainder(_mod), "matmul": _matmul, "einsum": _einsum,
-        "cum_sum": rules.cum_sum(
-            "mx.cumsum({code}, axis={axis})", "mx.cumsum({code}, axis={axis}, inclusive=False)"
-        ),
+        **{f"cum_{kind}": _running(kind) for kind in JOINS},
         "reduce_sum": _total("sum", 0), "reduce_prod": _total("prod", 1),
         "reduce_max": rules.extreme("max", "_reduced", "axis"),
         "reduce_min": rules.extreme("min", "_reduced", "axis"),

@@ -77,13 +77,13 @@ _HELPERS = {
             """Integer division towards zero."""
             return (a - np.fmod(a, b)) // b
     ''',
-    "_sum_before": '''
-        def _sum_before(x, axis):
-            """Sums of the elements before each position."""
-            result = np.zeros_like(x)
+    "_before": '''
+        def _before(join, x, axis, nothing):
+            """The elements before each position, joined; `nothing` where there are none."""
+            result = np.full_like(x, nothing)
             ahead = (slice(None),) * axis + (slice(1, None),)
             behind = (slice(None),) * axis + (slice(None, -1),)
-            np.cumsum(x[behind], axis, dtype=x.dtype, out=result[ahead])
+            join.accumulate(x[behind], axis, x.dtype, result[ahead])
             return result
     ''',
 }
@@ -130,6 +130,22 @@ def _function(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Ex
     return ExpressionText(f"{function}({local}, out={local})")
 
 
+_RUNNING = {
+    f"cum_{kind}": rules.running(
+        kind,
+        f"np.{function}({{code}}, axis={{axis}}, dtype={{dtype}})",
+        f"{{helped}}(np.{join}, {{code}}, {{axis}}, {{nothing}})",
+        "_before",
+    )
+    for kind, function, join in (
+        ("sum", "cumsum", "add"),
+        ("prod", "cumprod", "multiply"),
+        ("max", "maximum.accumulate", "maximum"),
+        ("min", "minimum.accumulate", "minimum"),
+    )
+}
+
+
 @emitter
 class NumPy(PythonEmitter):
     """See the module."""
@@ -147,7 +163,7 @@ class NumPy(PythonEmitter):
         "div": rules.divide(_quotient, single=_single), "mod": rules.remainder(mod),
         "where": rules.chosen(rules.by_bits(rules.where("np.where"))),
         "matmul": _matmul, "einsum": einsum("np.einsum", ", optimize=True"),
-        "cum_sum": rules.cum_sum("np.cumsum({code}, axis={axis}, dtype={dtype})"),
+        **_RUNNING,
     }  # fmt: skip
 
     def fills(self, writer: PythonWriter, name: str, value: ExpressionText) -> bool:

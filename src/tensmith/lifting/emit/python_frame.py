@@ -44,6 +44,7 @@ SPELLINGS = {
     "flattened": "{}.reshape(-1)",
     "turned": "{0.atom}.T",  # of an expression
     "transposed": "{0.atom}.transpose{1}",  # the axes of an expression in an order
+    "flipped": "{module}.flip({0}, {1})",  # along an axis
     "copied": "{}.copy()",  # to be changed; the array itself where arrays cannot change
     "typed": "{1}({0})",  # a Python number as a scalar of a type
     "filling": "{0}",  # a Python number as a pad of a type takes it

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tensmith.formula.arith import Array
+from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.names import take
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 # Ops whose first operand alone is a value; the others are shapes, axes and fills that the text spells out.
 ONE_VALUE = frozenset({
     "expand", "unsqueeze", "squeeze", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "pad",
-    "cum_sum", "transpose", "size", "cast",
+    *(f"cum_{kind}" for kind in JOINS), "transpose", "size", "cast",
 })  # fmt: skip
 # Ops that give a view of their operand, or may.
 VIEWS = frozenset({"identity", "unsqueeze", "transpose", "expand", "squeeze", "reshape"})

@@ -11,6 +11,7 @@ import numpy as np
 from tensmith.formula.functions import ELEMENTARY
 from tensmith.formula.poly import Poly, product
 from tensmith.ir import Node
+from tensmith.ir.tensors import neutral
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, SUM, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_text import poly
@@ -304,18 +305,10 @@ def padded_extreme(w: PythonWriter, node: Node) -> Node | None:
     return pad if pad is not None and pad.op == "pad" and pad_widths(w, pad) is None else None
 
 
-def over_nothing(dtype: str, largest: bool) -> float:
-    """The maximum (minimum) of no elements."""
-    if dtype[0] == "f":
-        return -np.inf if largest else np.inf
-    limits = np.iinfo(DTYPES[dtype])
-    return limits.min if largest else limits.max
-
-
 def joined(w: PythonWriter, node: Node, code: str, join: str, largest: bool) -> ExpressionText:
     """A maximum (minimum), joined to what a pad puts before its elements where that is more than nothing."""
     pad, dtype = padded_extreme(w, node), w.type(node.output).dtype
-    if pad is None or w.constant(pad.inputs[2]) == over_nothing(dtype, largest):
+    if pad is None or w.constant(pad.inputs[2]) == neutral("max" if largest else "min", DTYPES[dtype]):
         return ExpressionText(code)
     return ExpressionText(f"{join}({code}, {w.target.typed(ExpressionText(fill(w, pad)), dtype).code})")
 
@@ -408,17 +401,22 @@ def _asked_where(w: PythonWriter, node: Node, choice: Node) -> bool:
     )
 
 
-def cum_sum(spelling: str, before: str = "") -> Rule:
-    """Sums up to each position, of `code` or `atom` along `axis` in `dtype`; those before it as
-    `before`, or by a helper."""
+def running(kind: str, spelling: str, before: str, helper: str = "") -> Rule:
+    """Sums (products, maxima, minima) up to each position, of `code` along `axis` in `dtype`; those before
+    it as `before`, where `nothing` is the first. Either may call the helper `helped`."""
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        axis, code, atom = numbers(w, node.inputs[1])[0], operands[0].code, operands[0].atom
-        exclusive, dtype = node.attrs["exclusive"], w.target.dtype(w.type(node.output).dtype)
-        if exclusive and not before:
-            return ExpressionText(f"{w.helper('_sum_before')}({code}, {axis})")
-        said = before if exclusive else spelling
-        return ExpressionText(said.format(code=code, atom=atom, axis=axis, dtype=dtype))
+        name, code = w.type(node.output).dtype, operands[0].code
+        axis, reverse = numbers(w, node.inputs[1])[0], node.attrs["reverse"]
+        said = before if node.attrs["exclusive"] else spelling
+        found = said.format(
+            code=w.target.spell("flipped", code, axis) if reverse else code,
+            axis=axis,
+            dtype=w.target.dtype(name),
+            nothing=w.target.constant(np.asarray(neutral(kind, DTYPES[name]), DTYPES[name])).code,
+            helped=w.helper(helper) if "{helped}" in said else "",
+        )
+        return ExpressionText(w.target.spell("flipped", found, axis) if reverse else found)
 
     return rule
 

@@ -53,6 +53,22 @@ _HELPERS = {
                 return tf.reduce_sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
             return tf.linalg.matmul(a, b)
     ''',
+    "_running": '''
+        def _running(join, x, axis, before=None):
+            """Elements up to each position, joined by `join`, for which TensorFlow has no function, twice as
+            many in each step; or those before it, `before` where there are none."""
+            if before is not None and x.shape[axis]:
+                widths = [[int(a == axis), 0] for a in range(len(x.shape))]
+                kept, _ = tf.split(x, [x.shape[axis] - 1, 1], axis)
+                x = tf.pad(kept, widths, constant_values=before)
+            reach = 1
+            while reach < x.shape[axis]:
+                first, later = tf.split(x, [reach, x.shape[axis] - reach], axis)
+                earlier, _ = tf.split(x, [x.shape[axis] - reach, reach], axis)
+                x = tf.concat([first, join(later, earlier)], axis)
+                reach *= 2
+            return x
+    ''',
     "_replaced": '''
         def _replaced(tensor, places, value):
             """A tensor with the elements at places, subscripts in the last axis, replaced."""
@@ -105,6 +121,27 @@ def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     return ExpressionText(f"{w.helper('_matmul')}({a}, {b})")
 
 
+_RUNNING = {
+    **{
+        f"cum_{kind}": rules.running(
+            kind,
+            f"tf.{function}({{code}}, axis={{axis}})",
+            f"tf.{function}({{code}}, axis={{axis}}, exclusive=True)",
+        )
+        for kind, function in (("sum", "cumsum"), ("prod", "math.cumprod"))
+    },
+    **{
+        f"cum_{kind}": rules.running(
+            kind,
+            f"{{helped}}(tf.{kind}imum, {{code}}, {{axis}})",
+            f"{{helped}}(tf.{kind}imum, {{code}}, {{axis}}, {{nothing}})",
+            "_running",
+        )
+        for kind in ("max", "min")
+    },
+}
+
+
 @emitter
 class TensorFlow(PythonEmitter):
     """See the module."""
@@ -126,6 +163,7 @@ class TensorFlow(PythonEmitter):
         "positions": "tf.range({}, dtype=tf.int64)", "copied": "{}",  # tensors do not change
         "reshaped": "tf.reshape({}, {})", "flattened": "tf.reshape({}, [-1])",
         "turned": "tf.transpose({0.code})", "transposed": "tf.transpose({0.code}, {1})",
+        "flipped": "tf.reverse({0}, [{1}])",
         "typed": "tf.constant({0}, {1})",
     }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
@@ -150,9 +188,7 @@ class TensorFlow(PythonEmitter):
         "gather": rules.gather("tf.gather({code}, {at}, axis={axis})"), "size": rules.size,
         "gather_elements": rules.gather("tf.experimental.numpy.take_along_axis({code}, {at}, axis={axis})"),
         "squeeze": rules.first_along,
-        "cum_sum": rules.cum_sum(
-            "tf.cumsum({code}, axis={axis})", "tf.cumsum({code}, axis={axis}, exclusive=True)"
-        ),
+        **_RUNNING,
         "reduce_sum": _reduction("reduce_sum"), "reduce_prod": _reduction("reduce_prod"),
         "reduce_max": _reduction("reduce_max", "maximum"), "reduce_min": _reduction("reduce_min", "minimum"),
     }  # fmt: skip

@@ -112,12 +112,12 @@ _HELPERS = {
                 return tensor.new_tensor(least).repeat(shape)
             return reduce(tensor, dims)
     ''',
-    "_sum_before": '''
-        def _sum_before(x, dim):
-            """Sums of the elements before each position."""
-            size = max(x.shape[dim] - 1, 0)
-            result = torch.zeros_like(x)
-            result.narrow(dim, x.shape[dim] - size, size).copy_(x.narrow(dim, 0, size).cumsum(dim))
+    "_before": '''
+        def _before(totals, dim, nothing):
+            """The totals before each position; `nothing` where there are no elements."""
+            size = max(totals.shape[dim] - 1, 0)
+            result = torch.full_like(totals, nothing)
+            result.narrow(dim, totals.shape[dim] - size, size).copy_(totals.narrow(dim, 0, size))
             return result
     ''',
 }
@@ -292,6 +292,17 @@ _INTEGER_DIVISION = rules.divide(
 )
 
 
+_RUNNING = {
+    f"cum_{kind}": rules.running(kind, totals, f"{{helped}}({totals}, {{axis}}, {{nothing}})", "_before")
+    for kind, totals in (
+        ("sum", "torch.cumsum({code}, {axis}, dtype={dtype})"),
+        ("prod", "torch.cumprod({code}, {axis}, dtype={dtype})"),
+        ("max", "torch.cummax({code}, {axis}).values"),
+        ("min", "torch.cummin({code}, {axis}).values"),
+    )
+}
+
+
 @emitter
 class Torch(PythonEmitter):
     """See the module."""
@@ -310,7 +321,8 @@ class Torch(PythonEmitter):
         # A sum of squares is NaN where one of them is, and only then; it is faster than a pass of isnan.
         "any_nan": "torch.isnan(torch.dot({0}.reshape(-1), {0}.reshape(-1)))",
         "is_nan": "{0} != {0}",
-        "transposed": "{0.atom}.permute{1}", "copied": "{}.clone()", "nothing": "{}.new_zeros({})",
+        "transposed": "{0.atom}.permute{1}", "flipped": "torch.flip({0}, ({1},))",
+        "copied": "{}.clone()", "nothing": "{}.new_zeros({})",
         "typed": "torch.tensor({0}, dtype={1}, device=device)", "coerced": "{}, device",
     }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
@@ -330,7 +342,7 @@ class Torch(PythonEmitter):
         "gather": rules.gather("{atom}[{before}{at}]"),
         "gather_elements": rules.gather("torch.take_along_dim({code}, {at}, dim={axis})"),
         "squeeze": rules.first_along,
-        "cum_sum": rules.cum_sum("{atom}.cumsum({axis}, dtype={dtype})"), "size": rules.size,
+        "size": rules.size, **_RUNNING,
         "reduce_sum": _total,
         "reduce_max": rules.extreme("amax", "_extreme", "dim"),
         "reduce_min": rules.extreme("amin", "_extreme", "dim"),

@@ -79,6 +79,14 @@ def extreme(condition: Term, then: Term, otherwise: Term) -> Literal["max", "min
     return "min" if chosen == compared else "max" if chosen == compared[::-1] else None
 
 
+def of_numbers(condition: Term) -> Term:
+    """A condition of fmax or fmin without its question whether one of the two is NaN."""
+    match condition:
+        case Call("or", (ordered, Call("not_equal", (a, b)))) if a == b:
+            return ordered
+    return condition
+
+
 def _widens(cast: Call) -> bool:
     """Whether a conversion keeps every value."""
     return cast.type.holds(cast.args[0].type)

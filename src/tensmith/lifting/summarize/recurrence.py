@@ -12,7 +12,7 @@ from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, symbols
 from tensmith.lifting.summarize.constants import identity
 from tensmith.lifting.summarize.flags import Flag
-from tensmith.lifting.summarize.logic import FALSE, TRUE, extreme
+from tensmith.lifting.summarize.logic import FALSE, TRUE, extreme, of_numbers
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Term, first
 
@@ -153,10 +153,7 @@ class Recurrence:
 
         fmax and fmin also ask whether one is NaN, which none is in a fold of floats.
         """
-        match condition:
-            case Call("or", (ordered, Call("not_equal", (a, b)))) if a == b:
-                condition = ordered
-        kind = extreme(condition, then, otherwise)
+        kind = extreme(of_numbers(condition), then, otherwise)
         if kind is None:
             return None
         current, other = (then, otherwise) if self._inside(then) else (otherwise, then)

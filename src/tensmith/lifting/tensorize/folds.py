@@ -1,8 +1,8 @@
-"""Folds as tensors: contractions, reductions, windows and running sums.
+"""Folds as tensors: contractions, reductions, windows and running values.
 
 A sum of products is a contraction (`products`); every other fold is an elementwise body over the joint space
 of outer and fold variables, reduced. An extent that depends on outer variables (a triangle) becomes a mask
-over a rectangle, or a running sum where the body does not vary with the outer variable.
+over a rectangle, or a running value where the body does not vary with the outer variable.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def lower(lowering: Lowering, fold: Reduce) -> Tensor:
     """The tensor of a fold."""
     if is_window(fold, lowering.build.extents):
         return lowering.lower(unrolled(fold))
+    if (running := _running(lowering, fold)) is not None:
+        return _joined(lowering, fold, running)
     if (whole := _with_start(fold)) is not None:
         return _reduced(lowering, whole, rectangle(lowering, whole))
-    if (running := _running_sum(lowering, fold)) is not None:
-        return _joined(lowering, fold, running)
     around = rectangle(lowering, fold)
     if fold.kind != "sum":
         return _reduced(lowering, fold, around)
@@ -87,21 +87,25 @@ def rectangle(lowering: Lowering, fold: Reduce) -> FoldRange:
     return FoldRange(var, body, tuple(mask))
 
 
-def _running_sum(lowering: Lowering, fold: Reduce) -> Tensor | None:
-    """A sum over k < v or k <= v of what does not vary with v: a cumulative sum along v."""
+def _running(lowering: Lowering, fold: Reduce) -> Tensor | None:
+    """A fold over k < v or k <= v of what does not vary with v: a cumulative one along v; over as many as
+    are left behind v: one from the other end."""
     build = lowering.build
     outer = [v for v in build.extents if v in fold.extent.symbols()]
-    if fold.kind != "sum" or len(outer) != 1 or outer[0] in symbols(fold.body):
+    if len(outer) != 1 or outer[0] in symbols(fold.body):
         return None
-    v = outer[0]
-    behind = (fold.extent - Poly.symbol(v)).constant
+    v, extent = Poly.symbol(outer[0]), build.extents[outer[0]]
+    behind, place = fold.extent - v, v
+    if behind not in (0, 1):
+        behind, place = fold.extent + v - extent + 1, extent - 1 - v
     if behind not in (0, 1):
         return None
-    body = lowering.lower(substitute(fold.body, {fold.var: Poly.symbol(v)}))
-    if v not in body.axes:
+    body = lowering.lower(substitute(fold.body, {fold.var: place}))
+    if outer[0] not in body.axes:
         return None
-    axis = build.constant(body.axes.index(v), "i64")
-    return build.node("cum_sum", (body, axis), body.dtype, body.axes, exclusive=1 - behind)
+    axis = build.constant(body.axes.index(outer[0]), "i64")
+    ends = {"exclusive": int(behind == 0), "reverse": int(place != v)}
+    return build.node(f"cum_{fold.kind}", (body, axis), body.dtype, body.axes, **ends)
 
 
 # Products, maxima and minima

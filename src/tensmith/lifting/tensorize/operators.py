@@ -17,6 +17,7 @@ from tensmith.lifting.summarize.logic import extreme
 from tensmith.lifting.summary import Term, length_symbol
 from tensmith.lifting.tensorize.affine import arrays_read
 from tensmith.lifting.tensorize.build import Tensor
+from tensmith.lifting.tensorize.continued import continued
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
@@ -41,6 +42,8 @@ Meaning: TypeAlias = "Callable[[Lowering, Call], Tensor]"
 def lower(lowering: Lowering, term: Call) -> Tensor:
     """The tensor of an operator applied to terms."""
     operator, build = term.function, lowering.build
+    if (fold := continued(term, build.extents)) is not None:
+        return lowering.lower(fold)
     if operator in _SPECIAL:
         return _SPECIAL[operator](lowering, term)
     arguments = [lowering.lower(argument) for argument in term.args]

@@ -6,7 +6,7 @@ wrap to the same bits, and everything else is small enough. What has no exact de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from string import ascii_lowercase
 
@@ -15,6 +15,7 @@ from tensmith.formula.poly import product
 from tensmith.formula.types import MachineType
 from tensmith.ir import Node, Program
 from tensmith.ir.onnx_schema import ELEMENT_CODES
+from tensmith.ir.tensors import neutral
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.graph.build import Graph
 from tensmith.lifting.emit.graph.contraction import arranged, contract
@@ -77,20 +78,24 @@ def _data_type(program: Program, node: Node) -> str:
 
 def _widened(graph: Graph, program: Program, node: Node, dtype: str) -> None:
     """The node between casts to a type that holds every value, or the same bits."""
-    native = _NATIVE[node.op]
-    wide = next((t for t in ("i32", "i64") if t in native and MachineType(t).holds(MachineType(dtype))), None)
-    if wide is None and dtype == "u64" and node.op in _SAME_BITS:
-        wide = "i64"
-    if wide is None:
-        raise Refusal(
-            f"ONNX Runtime has no kernel for '{node.op}' on {dtype}; use a wider integer, or float", NOWHERE
-        )
+    same_bits = dtype == "u64" and node.op in _SAME_BITS
+    wide = "i64" if same_bits else _wider(node, dtype, _NATIVE[node.op])
     inputs = [
         graph.cast(name, wide) if name and program.type(name).dtype == dtype else name for name in node.inputs
     ]
     result = graph.op(node.op, inputs, node.attrs)
     found = program.type(node.output).dtype
     _cast_to(graph, result, node.output, found) if found == dtype else _rename(graph, result, node.output)
+
+
+def _wider(node: Node, dtype: str, native: Set[str]) -> str:
+    """An integer type with kernels that holds every value of another."""
+    wide = next((t for t in ("i32", "i64") if t in native and MachineType(t).holds(MachineType(dtype))), None)
+    if wide is None:
+        raise Refusal(
+            f"ONNX Runtime has no kernel for '{node.op}' on {dtype}; use a wider integer, or float", NOWHERE
+        )
+    return wide
 
 
 def one_more(graph: Graph, value: str, dtype: str, ends: Sequence[int]) -> str:
@@ -212,6 +217,25 @@ def _contraction(graph: Graph, program: Program, node: Node, terms: Sequence[str
     _rename(graph, value if dtype == wide else graph.cast(value, dtype), node.output)
 
 
+def _running(graph: Graph, program: Program, node: Node, dtype: str) -> None:
+    """A running maximum or minimum, which ONNX has not: of a square, whose rows end at their own elements."""
+    kind = node.op.removeprefix("cum_")
+    wide = dtype if dtype in _WIDE else _wider(node, dtype, _WIDE)
+    axis, shape = int(program.constants[node.inputs[1]]), program.type(node.inputs[0]).dims
+    places = graph.range(shape[axis])
+    first, second = (graph.op("unsqueeze", [places, graph.const([k])]) for k in (1, 0))
+    sides = [first, second] if node.attrs["reverse"] else [second, first]
+    inside = graph.op("less" if node.attrs["exclusive"] else "less_or_equal", sides)
+    behind = len(shape) - axis - 1
+    if behind:
+        inside = graph.op("unsqueeze", [inside, graph.const(list(range(2, 2 + behind)))])
+    value = node.inputs[0] if dtype == wide else graph.cast(node.inputs[0], wide)
+    rows = graph.op("unsqueeze", [value, graph.const([axis])])
+    square = graph.op("where", [inside, rows, graph.const(neutral(kind, DTYPES[dtype]), DTYPES[wide])])
+    found = graph.op(f"reduce_{kind}", [square, graph.const([axis + 1])], {"keepdims": 0})
+    _rename(graph, found if dtype == wide else graph.cast(found, dtype), node.output)
+
+
 _RULES: Mapping[str, tuple[Callable[[Program, Node, str], bool], Rule]] = {
     "bit_shift": (lambda program, node, dtype: dtype not in _NATIVE["bit_shift"], _shift),
     "mod": (
@@ -227,5 +251,6 @@ _RULES: Mapping[str, tuple[Callable[[Program, Node, str], bool], Rule]] = {
         _product,
     ),
     "einsum": (lambda program, node, dtype: True, _einsum),
+    **dict.fromkeys(("cum_max", "cum_min"), (lambda program, node, dtype: True, _running)),
     "tan": (lambda program, node, dtype: dtype == "f64", _tangent),
 }
