@@ -277,6 +277,18 @@ def test_program_and_source_agree(file: str, tmp_path: Path) -> None:
 
 
 @needs_compilers
+def test_infinity_is_no_function_of_the_source(tmp_path: Path) -> None:
+    """clang declares what the macro calls where another function first uses it."""
+    (tmp_path / "f.c").write_text(
+        "#include <math.h>\nfloat high(void) { return INFINITY; }\n"
+        "float f(int n, const float *x) "
+        "{ float m = -INFINITY; for (int i = 0; i < n; i++) m = fmaxf(m, x[i]); return m; }"
+    )
+    (result,) = lift_file(tmp_path / "f.c", function="f", targets=())
+    assert result.proved and result.work.checked.inputs > 30, result.work.checked
+
+
+@needs_compilers
 def test_a_scalar_that_must_be_no_nan_is_checked(tmp_path: Path) -> None:
     """The source keeps s where x is NaN, a minimum does not."""
     (tmp_path / "f.c").write_text(

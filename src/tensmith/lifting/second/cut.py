@@ -41,6 +41,8 @@ class _Cutting:
             where = None if top is None else top.location.file
             if top is None or where is None or where.name not in self.texts or top.hash in self.seen:
                 continue
+            if top.spelling.startswith("__builtin_"):  # declared by clang, it says where it is first used
+                continue
             self.seen.add(top.hash)
             span = (top.extent.start.offset, top.extent.end.offset)
             self.spans.setdefault(where.name, {})[span] = namespaces(top)
