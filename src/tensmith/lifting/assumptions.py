@@ -128,5 +128,6 @@ DEFINED = _stated(
     *(Excuse.DOMAIN, Excuse.OVERFLOW, Excuse.DIVISION),
 )
 HYPOTENUSE = _stated(
-    "what hypot takes is finite, and its square does not overflow", Excuse.NOT_FINITE, Excuse.OVERFLOW
+    "what hypot takes is finite, and its square neither overflows nor vanishes",
+    *(Excuse.NOT_FINITE, Excuse.OVERFLOW, Excuse.ROUNDING),
 )
