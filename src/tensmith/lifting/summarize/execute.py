@@ -386,10 +386,11 @@ class Execution:
             advice = "let it be computed from loop counters and sizes by + - * alone"
         raise Refusal(f"{what} depends on data, not on loop counters and sizes alone; {advice}", position)
 
-    def extent(self, poly: Poly, scope: Scope) -> Poly:
-        """A number of iterations or elements, in size symbols; it is kept for the plan."""
+    def extent(self, poly: Poly, scope: Scope, cut: bool = False) -> Poly:
+        """A number of iterations or elements, in size symbols; it is kept for the plan. cut: it is the same
+        where parameters are taken for their sizes."""
         raw = poly.substitute(self.raw)
-        if not any(cut_alike(raw, size.poly) for size in self.plan.sizes):
+        if not cut and not any(cut_alike(raw, size.poly) for size in self.plan.sizes):
             self.algebra.used(scope, poly)
         if raw.constant is None and not varies(raw):
             self.extents.append(raw)

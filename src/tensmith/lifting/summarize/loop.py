@@ -176,7 +176,17 @@ class _Runner:
             found = self._while_positive(condition)
         if is_open(found) and not self.run.scouting:
             raise self._uncounted(condition)
-        return self.run.extent(found, self.scope)
+        return self.run.extent(found, self.scope, self._none_below(condition))
+
+    def _none_below(self, condition: Term) -> bool:
+        """Whether a loop up to a parameter does not run where that is negative, as where it is 0: it counts
+        from what is >= 0 then."""
+        match condition:
+            case Call("less", (Size(start), Read(bound, ()))) if start.symbols() <= {self.counter, bound}:
+                return self.run.algebra.poly(condition.args[1]) == Poly.symbol(bound) and (
+                    start.evaluate({self.counter: 0, bound: 0}) >= 0
+                )
+        return False
 
     def _until_equal(self, condition: Call) -> Poly:
         a, b = (self.run.algebra.poly(side) for side in condition.args)

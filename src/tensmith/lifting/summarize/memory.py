@@ -142,7 +142,7 @@ def meet(
         distance = subscript - axis.substitute({name: _ZERO})
         quotient, rest = long_division(distance, step)
         if rest.terms:
-            if _never_divides(distance, step.constant):
+            if _never_divides(distance, step.constant) or _beyond(box, name, distance, step.constant, scope):
                 return None
             raise Refusal(
                 f"which elements a store with steps of {abs(step.constant)} wrote depends on a remainder; "
@@ -162,6 +162,13 @@ def meet(
         if decided is None:
             left.append(condition)
     return values, tuple(left)
+
+
+def _beyond(box: StoredBox, name: str, distance: Poly, step: int, scope: Scope) -> bool:
+    """Whether a distance from a box's first element is past its last one, or before it, by the index alone."""
+    last = (dict(box.ranges)[name] - 1) * step
+    low, high = (Poly.of(0), last) if step > 0 else (last, Poly.of(0))
+    return scope.proves(distance - high - 1) or scope.proves(low - distance - 1)
 
 
 def _never_divides(poly: Poly, divisor: int) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tensmith.formula.poly import FloorDiv, Poly, floor_div
+from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Requirement, SizeSymbol, StridedMemory, as_shown, length_of
 
 _QUOTIENT = re.compile(r"\(\(((?:[^()]|len\([^()]+\))+)\) // \((\w+)\)\)")
@@ -57,7 +58,7 @@ def plan_sizes(extents: Collection[Poly], unsigned: frozenset[str], taken: froze
         as_they_stand = {symbol for symbol, poly in made.symbols.items() if _single(poly) is not None}
         if name in unsigned:
             constants = constants if min(constants) < 0 else [0]
-        elif min(constants) >= 0 and never_negative(key, as_they_stand):
+        elif Scope(frozenset(as_they_stand)).proves(key + min(constants)):
             continue
         made.add(key, constants, name or _solvable(key, singles, made.symbols))
     sizes = tuple(made.sizes)

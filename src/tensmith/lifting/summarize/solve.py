@@ -16,13 +16,14 @@ from tensmith.lifting.summarize.algebra import choice, index, substitute, symbol
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.iteration import Iteration, derived
 from tensmith.lifting.summarize.liveness import Live
-from tensmith.lifting.summarize.memory import Contents
+from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.place import ExtremumPlaces
 from tensmith.lifting.summarize.reasons import in_vain
 from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import PendingLoop, undefined
 from tensmith.lifting.summarize.stores import Stores
+from tensmith.lifting.summarize.unrolled import continued, continued_box, rolled, rolled_boxes
 from tensmith.lifting.summary import LoopFacts, Term, first, length_of
 
 _ZERO = Poly.of(0)
@@ -91,24 +92,32 @@ class Solver:
                 f"'{name}' is made anew in each iteration but used after the loop",
                 self.iteration.loop.position,
             )
-        for n in self.stores.order(name):
-            box = self.stores.box(name, n).substituted(at_exit)
+        for box in self._boxes(name):
+            box = box.substituted(at_exit)
             extents = tuple(self.iteration.trips if extent == exit_ else extent for extent in box.extents)
             scope = self.iteration.outer.binding(*zip(box.indices, extents))
             where = tuple(poly for poly in box.where if not scope.proves(poly))
             if any(scope.refutes(poly) for poly in where):
                 continue
-            contents = contents.written(replace(box, extents=extents, where=where), self.iteration.outer)
+            box = replace(box, extents=extents, where=where)
+            before = contents.boxes[-1] if len(contents.boxes) > contents.kept else None
+            whole = None if before is None else continued_box(before, box, self.iteration.outer)
+            if whole is None:
+                contents = contents.written(box, self.iteration.outer)
+            else:
+                contents = replace(contents, boxes=(*contents.boxes[:-1], whole))
         return contents
+
+    def _boxes(self, name: str) -> list[StoredBox]:
+        """What the loop has written to an array before iteration `counter`."""
+        return rolled_boxes([self.stores.box(name, n) for n in self.stores.order(name)])
 
     def _facts(self, scalars: Sequence[str], arrays: Sequence[str]) -> PendingLoop:
         live = [
             n for n in scalars if self._array_of(n) in self.live.head and n in self.iteration.entry.scalars
         ]
         closed = {name: self.scalar(name) for name in live}
-        written = {
-            name: tuple(self.stores.box(name, n).written for n in self.stores.order(name)) for name in arrays
-        }
+        written = {name: tuple(box.written for box in self._boxes(name)) for name in arrays}
         outer = tuple(name for name, _ in self.iteration.outer.ranges)
         facts = LoopFacts(
             self.iteration.loop.label, self.iteration.counter, outer, self.iteration.trips, closed, written
@@ -193,7 +202,7 @@ class Solver:
         body = substitute(self.resolve(step.term, scope), {self.iteration.counter: Poly.symbol(var)})
         zero = number(0, step.type)
         first = algebra.cast(start, step.type, self.iteration.outer) if step.once is None else zero
-        made: Term = Reduce(step.kind, var, extent, body, step.type, start=first)
+        made: Term = continued(rolled(Reduce(step.kind, var, extent, body, step.type, start=first)), scope)
         positive = Call("less", (zero, made), BOOL)
         if step.once is not None:
             return algebra.select(positive, step.once, start, self.iteration.outer)
