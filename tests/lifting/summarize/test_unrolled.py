@@ -37,6 +37,12 @@ def lifted(text: str, folder: Path) -> LiftResult:
             "for (; i < n; i++) s += a[i] * b[i];",
         ),
         (
+            DOT,
+            "for (; i < n; i++) s += a[i] * b[i];",
+            "float t = 0; for (; i + 2 <= n; i += 2) { s += a[i] * b[i]; t += a[i + 1] * b[i + 1]; }"
+            "for (; i < n; i++) s += a[i] * b[i]; s += t;",
+        ),
+        (
             SCALE,
             "for (; i < n; i++) b[i] += 2 * a[i];",
             "for (; i + 1 < n; i += 2) { b[i] += 2 * a[i]; b[i + 1] += 2 * a[i + 1]; }"
@@ -45,7 +51,8 @@ def lifted(text: str, folder: Path) -> LiftResult:
         (
             PYTHON,
             "    for k in range(n):\n        s += a[k] * b[k]\n",
-            "    while i + 2 <= n:\n        s += a[i] * b[i]\n        s += a[i + 1] * b[i + 1]\n        i += 2\n"
+            "    while i + 2 <= n:\n        s += a[i] * b[i]\n        s += a[i + 1] * b[i + 1]\n"
+            "        i += 2\n"
             "    while i < n:\n        s += a[i] * b[i]\n        i += 1\n",
         ),
     ],
@@ -71,3 +78,12 @@ def test_what_only_looks_like_it_keeps_its_own_terms(loops: str, tmp_path: Path)
     plain = lifted(DOT.format("for (; i < n; i++) s += a[i] * b[i];"), tmp_path)
     found = lifted(DOT.format(loops + " for (; i < n; i++) s += a[i] * b[i];"), tmp_path)
     assert found.program != plain.program
+
+
+def test_what_is_no_sum_of_all_shares_is_computed_of_each(tmp_path: Path) -> None:
+    loops = (
+        "float t = 0; for (; i + 2 <= n; i += 2) { s += a[i] * b[i]; t += a[i + 1] * b[i + 1]; } s = s * t;"
+    )
+    found = lifted(DOT.format(loops), tmp_path)
+    assert found.proved and "sub(" not in found.program
+    assert found.program.count("= matmul(") == 2

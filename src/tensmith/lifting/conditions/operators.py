@@ -142,7 +142,7 @@ def inverse(arena: Arena, b: ProofTerm) -> ProofTerm:
 
 
 def _bits(arena: Arena, operator: str, nodes: Sequence[ProofTerm]) -> ProofTerm:
-    """Shifts by constants, masks 2^k - 1 and complements are arithmetic in two's complement."""
+    """Shifts by constants, masks 2^k - 1 and -2^k and complements are arithmetic in two's complement."""
     if operator == "bitwise_not":
         return arena.shift(arena.scale(nodes[0], -1), -1)
     a, b = nodes
@@ -166,6 +166,9 @@ def _bits(arena: Arena, operator: str, nodes: Sequence[ProofTerm]) -> ProofTerm:
             return quotient_of(arena, "fdiv", a, power)
         if int(amount) & (int(amount) + 1) == 0:
             return arena.sub(a, arena.mul(power, quotient_of(arena, "fdiv", a, power)))
+    if operator == "bitwise_and" and amount is not None and amount < 0 and -amount & (-amount - 1) == 0:
+        power = arena.number(-amount, "Int")
+        return arena.mul(power, quotient_of(arena, "fdiv", a, power))
     return arena.app(f"f.{operator}", "Int", tuple(nodes))
 
 

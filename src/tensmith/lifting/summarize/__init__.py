@@ -20,7 +20,9 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
+from tensmith.formula.expr import Reduce
 from tensmith.formula.poly import Poly
+from tensmith.formula.walk import walk
 from tensmith.lifting.loops import Array, Function, If, Loop, Statement
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.execute import Execution, Guess
@@ -42,7 +44,7 @@ def summarize(function: Function, guess: Guess | None = None) -> Summary:
     """
     try:
         _check_depth(function.body, 0)
-        return _summarize(function, guess)
+        return _shortest(function, guess)
     except Refusal as refusal:
         if refusal.function:
             raise
@@ -64,7 +66,23 @@ def _check_depth(body: Sequence[Statement], depth: int) -> None:
             _check_depth(statement.body, depth + 1)
 
 
-def _summarize(function: Function, guess: Guess | None) -> Summary:
+def _shortest(function: Function, guess: Guess | None) -> Summary:
+    """The summary; shares of one sum are seen as that where results are made of fewer folds then."""
+    found, shares = _summarize(function, guess, True)
+    if not shares:
+        return found
+    plain, _ = _summarize(function, guess, False)
+    return found if _folds(found) < _folds(plain) else plain
+
+
+def _folds(summary: Summary) -> int:
+    """How many folds results are made of."""
+    values = (written.value for result in summary.results for written in result.written)
+    return sum(isinstance(part, Reduce) for value in values for part in walk(value))
+
+
+def _summarize(function: Function, guess: Guess | None, together: bool) -> tuple[Summary, bool]:
+    """The summary, and whether variables were seen as shares of one sum."""
     live = liveness(function)
     plan = DerivationPlan(
         never_negative=_unsigned(function), grids={n: StridedMemory(n) for n in function.arrays}
@@ -73,7 +91,7 @@ def _summarize(function: Function, guess: Guess | None) -> Summary:
     accesses: list[Access] = []  # those of runs that were refused are not all there are
     looked_up: set[str] = set()
     for _ in range(_MOST_RUNS):
-        run = Execution(function, plan, live, guess)
+        run = Execution(function, plan, live, guess, together)
         problem: Refusal | None = None
         try:
             state, returned = run.run()
@@ -84,11 +102,13 @@ def _summarize(function: Function, guess: Guess | None) -> Summary:
         better = _improved(run, extents, accesses, looked_up := looked_up | run.looked_up)
         if better == plan and problem is None:
             try:
-                return finish(run, state, returned)
+                return finish(run, state, returned), bool(run.algebra.shares)
             except Refusal as refusal:  # what is returned may be looked up, too
                 problem = refusal
                 better = _improved(run, extents, accesses, looked_up := looked_up | run.looked_up)
         if better == plan and problem is not None:
+            if run.algebra.shares:
+                return _summarize(function, guess, False)
             raise problem
         if better.symbols != plan.symbols:
             accesses = []

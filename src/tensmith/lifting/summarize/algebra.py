@@ -97,6 +97,8 @@ class SizeAlgebra:
         # What had to be >= 0 for a size or position to keep its value in a narrower signed type.
         self.fits: list[tuple[Poly, Scope]] = []
         self.here = Scope()  # what the branches around have decided
+        self.counting = False  # whether remainders are polynomials
+        self.shares: list[Term] = []  # sums of which each of several variables holds a share (`unrolled`)
         self.exact: set[str] = set()  # sizes max(0, e) that stood for e where e may be negative
 
     def poly(self, term: Term, loose: bool = False) -> Poly | None:
@@ -123,6 +125,12 @@ class SizeAlgebra:
                     found = self._claimed(found)
                 bottom = 2 ** int(by) if operator == "right_shift" else int(by)
                 return None if found is None else floor_div(found, Poly.of(bottom))
+            case Call("mod" | "fmod" | "bitwise_and" as operator, (top, Num(by)), MachineType("int")) if (
+                self.counting
+            ):
+                return self._remainder(term.function, self.poly(top, loose), int(by))
+            case Call("bitwise_and", (top, Call("bitwise_not", (Num(by),)))) if self.counting:
+                return self._remainder("bitwise_and", self.poly(top, loose), -int(by) - 1)
             case Call("cast", (inner,), MachineType("int", bits, signed)) if bits is None or bits >= 32:
                 found = self.poly(inner, loose)
                 if loose and found is not None and (inner.type.bits or 0) > (bits or 64):
@@ -135,6 +143,26 @@ class SizeAlgebra:
                     return found
                 return None if varies(found) else self._fitted(found, term.type, self.here)
         return None
+
+    def _remainder(self, operator: str, top: Poly | None, by: int) -> Poly | None:
+        """What is left of a division by a number, or of bits: the last ones, or all but those."""
+        if operator == "bitwise_and":
+            if by & (by + 1) == 0 or (by < 0 and -by & (-by - 1) == 0):
+                power = by + 1 if by >= 0 else -by
+                whole = None if top is None else floor_div(top, Poly.of(power)) * power
+                return whole if by < 0 or whole is None or top is None else top - whole
+            return None
+        top = self._claimed(top) if operator == "fmod" else top
+        return None if top is None or by <= 0 else top - floor_div(top, Poly.of(by)) * by
+
+    @contextmanager
+    def counts(self) -> Iterator[None]:
+        """Remainders are polynomials inside: what is asked for is where a loop starts, or ends."""
+        before, self.counting = self.counting, True
+        try:
+            yield
+        finally:
+            self.counting = before
 
     def aside(self) -> SizeAlgebra:
         """The same algebra, whose questions leave no claims here."""

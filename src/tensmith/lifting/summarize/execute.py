@@ -25,6 +25,7 @@ from tensmith.lifting.summarize.merge import Merge
 from tensmith.lifting.summarize.plan import DerivationPlan, cut_alike
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor, Lookup, PendingLoop, State, undefined
+from tensmith.lifting.summarize.unrolled import summed
 from tensmith.lifting.summary import Term, length_symbol, looked_up
 
 # Guess: (variable, its value after one iteration, counter, its first value) -> closed form at the counter.
@@ -40,6 +41,7 @@ class Execution:
     plan: DerivationPlan
     live: Mapping[str, Live]
     guess: Guess | None
+    together: bool = True  # whether variables that each sum a share of one sum are seen as that
     types: dict[str, MachineType] = field(default_factory=dict)
     arrays: dict[str, loops.Array] = field(default_factory=dict)
     extents: list[Poly] = field(default_factory=list)
@@ -227,7 +229,8 @@ class Execution:
                 terms = [self.evaluate(argument, state, scope) for argument in arguments]
                 if operator in DIVISIONS and type_.kind == "int" and not self.scouting:
                     self.divisors.append(Divisor(scope, expression.position, terms[1]))
-                return self.algebra.apply(operator, terms, type_, scope)
+                total = summed(*terms, scope) if self.algebra.shares and operator == "add" else None
+                return total or self.algebra.apply(operator, terms, type_, scope)
         raise TypeError(f"not an expression: {expression!r}")
 
     def length(self, array: str, axis: int, state: State) -> Term | Poly:

@@ -81,7 +81,8 @@ class _Runner:
         if name not in self.state.scalars:
             return False
         held = self.state.scalars[name]
-        start = self.run.algebra.poly(held)
+        with self.run.algebra.counts():
+            start = self.run.algebra.poly(held)
         if start is not None and not isinstance(held, Size):
             self.run.algebra.used(self.scope, start)
         slope = step.coefficient(self.counter)
@@ -173,7 +174,8 @@ class _Runner:
         if isinstance(condition, Call) and condition.function == "not_equal":
             found = self._until_equal(condition)
         else:
-            found = self._while_positive(condition)
+            with self.run.algebra.counts():
+                found = self._while_positive(condition)
         if is_open(found) and not self.run.scouting:
             raise self._uncounted(condition)
         return self.run.extent(found, self.scope, self._none_below(condition))

@@ -165,7 +165,7 @@ def meet(
 
 
 def _beyond(box: StoredBox, name: str, distance: Poly, step: int, scope: Scope) -> bool:
-    """Whether a distance from a box's first element is past its last one, or before it, by the index alone."""
+    """Whether a distance from a box's first element is past its last one, or before it."""
     last = (dict(box.ranges)[name] - 1) * step
     low, high = (Poly.of(0), last) if step > 0 else (last, Poly.of(0))
     return scope.proves(distance - high - 1) or scope.proves(low - distance - 1)

@@ -23,7 +23,15 @@ from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import PendingLoop, undefined
 from tensmith.lifting.summarize.stores import Stores
-from tensmith.lifting.summarize.unrolled import continued, continued_box, rolled, rolled_boxes
+from tensmith.lifting.summarize.unrolled import (
+    continued,
+    continued_box,
+    rolled,
+    rolled_boxes,
+    shared,
+    since,
+    total_of,
+)
 from tensmith.lifting.summary import LoopFacts, Term, first, length_of
 
 _ZERO = Poly.of(0)
@@ -117,6 +125,12 @@ class Solver:
             n for n in scalars if self._array_of(n) in self.live.head and n in self.iteration.entry.scalars
         ]
         closed = {name: self.scalar(name) for name in live}
+        run = self.iteration.run
+        share = shared(closed, self.iteration.t) if run.together else None
+        if share is not None:
+            name, term = share
+            closed[name] = self.scalars[name] = term
+            run.algebra.shares.append(substitute(total_of(term), {self.iteration.counter: self._exit()}))
         written = {name: tuple(box.written for box in self._boxes(name)) for name in arrays}
         outer = tuple(name for name, _ in self.iteration.outer.ranges)
         facts = LoopFacts(
@@ -202,7 +216,10 @@ class Solver:
         body = substitute(self.resolve(step.term, scope), {self.iteration.counter: Poly.symbol(var)})
         zero = number(0, step.type)
         first = algebra.cast(start, step.type, self.iteration.outer) if step.once is None else zero
-        made: Term = continued(rolled(Reduce(step.kind, var, extent, body, step.type, start=first)), scope)
+        fold = rolled(Reduce(step.kind, var, extent, body, step.type, start=first))
+        made = continued(fold, scope)
+        if made == fold:
+            made = since(fold, algebra.shares, scope) or made
         positive = Call("less", (zero, made), BOOL)
         if step.once is not None:
             return algebra.select(positive, step.once, start, self.iteration.outer)

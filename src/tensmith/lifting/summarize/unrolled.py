@@ -1,19 +1,22 @@
 """Loops unrolled by hand: what m statements do at positions m*t, m*t + 1, ... as one does at every position.
 
 f(m*t) + f(m*t + 1) + ... over t is the sum of f over all positions, and so are stores; a sum of f over the
-positions behind those of another goes on where it ends, and so does a box.
+positions behind those of another goes on where it ends, and so does a box. Of m variables that each sum a
+share, the last one holds the sum of f less what the others hold, which their sum takes away again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 
 from tensmith.formula.expr import Call, Reduce, fresh
 from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import polys, walk
 from tensmith.lifting.summarize.algebra import mapped, substitute, symbols
+from tensmith.lifting.summarize.constants import identity
 from tensmith.lifting.summarize.memory import StoredBox
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Term, first
@@ -22,7 +25,7 @@ _MOST = 64  # statements in one iteration
 
 
 def rolled(fold: Reduce) -> Reduce:
-    """The fold with one operand in each iteration, where it joins m operands that it takes one after another."""
+    """The fold with one operand in each iteration, where it joins m operands that follow one another."""
     together = _one(_operands(fold.body, fold.kind), fold.var)
     if together is None:
         return fold
@@ -43,6 +46,95 @@ def continued(fold: Reduce, scope: Scope) -> Reduce:
 def _goes_on(body: Term, var: str, behind: Poly, fold: Reduce) -> bool:
     """Whether a fold's operand at each position is that of another body so many positions behind."""
     return substitute(body, {var: Poly.symbol(fold.var) + behind}) == fold.body
+
+
+def shared(closed: Mapping[str, Term], extent: Poly) -> tuple[str, Term] | None:
+    """The last of m variables that together hold a sum of one f, and what it holds; None where none do."""
+    sums = {
+        name: term
+        for name, term in closed.items()
+        if isinstance(term, Reduce) and term.kind == "sum" and term.extent == extent and _plain(term)
+    }
+    for type_ in dict.fromkeys(term.type for term in sums.values()):
+        alike = {name: term for name, term in sums.items() if term.type == type_}
+        *others, (last, fold) = alike.items()
+        over = Poly.symbol(fold.var)
+        bodies = [substitute(term.body, {term.var: over}) for term in alike.values()]
+        together = _one(bodies, fold.var)
+        if together is not None:
+            var, body, count = together
+            total: Term = replace(fold, var=var, extent=extent * count, body=body)
+            for _, other in others:
+                total = Call("sub", (total, other), type_)
+            return last, total
+    return None
+
+
+def total_of(share: Term) -> Term:
+    """The sum of which others hold shares."""
+    return total_of(share.args[0]) if isinstance(share, Call) else share
+
+
+def since(fold: Reduce, totals: Iterable[Term], scope: Scope) -> Term | None:
+    """A fold that goes on where a sum of shares ends: the whole sum, less what it was before."""
+    for before in totals:
+        if isinstance(before, Reduce) and fold.kind == "sum":
+            whole = continued(replace(fold, start=before), scope)
+            if whole.start != before:
+                more = Call("sub", (whole, before), fold.type)
+                return more if _plain(fold) else Call("add", (first(fold), more), fold.type)
+    return None
+
+
+def _plain(fold: Reduce) -> bool:
+    """Whether a sum starts with 0 and does not wrap."""
+    return first(fold) == identity("sum", fold.type) and (fold.type.kind == "float" or fold.type.signed)
+
+
+def summed(left: Term, right: Term, scope: Scope) -> Term | None:
+    """The sum of two terms of which one takes away folds that the other adds; None where none does."""
+    added, taken = _signed(Call("add", (left, right), left.type), True)
+    cancelled = False
+    for term in list(taken):
+        if term in added:
+            added.remove(term)
+            taken.remove(term)
+            cancelled = True
+    if not cancelled or not added:
+        return None
+    total, *rest = _chained(added, scope)
+    for term in rest:
+        total = Call("add", (total, term), total.type)
+    for term in taken:
+        total = Call("sub", (total, term), total.type)
+    return total
+
+
+def _chained(terms: Sequence[Term], scope: Scope) -> list[Term]:
+    """Terms to be added, folds that go on where others end joined to those."""
+    for before, after in permutations(terms, 2):
+        if isinstance(after, Reduce) and isinstance(before, Reduce):
+            whole = continued(replace(after, start=before), scope)
+            if whole.start != before:
+                rest = [term for term in terms if term is not before and term is not after]
+                return _chained([whole, *rest], scope)
+    return list(terms)
+
+
+def _signed(term: Term, positive: bool) -> tuple[list[Term], list[Term]]:
+    """What is added and what is taken away, folds without what they start with."""
+    match term:
+        case Call("add" | "sub" as operator, (left, right), _):
+            pairs = [(left, positive), (right, positive if operator == "add" else not positive)]
+        case Reduce("sum") if first(term) != (none := identity("sum", term.type)):
+            pairs = [(first(term), positive), (replace(term, start=none), positive)]
+        case _:
+            return ([term], []) if positive else ([], [term])
+    added, taken = list[Term](), list[Term]()
+    for part, sign in pairs:
+        more, less = _signed(part, sign)
+        added, taken = added + more, taken + less
+    return added, taken
 
 
 def _operands(term: Term, kind: str) -> list[Term]:

@@ -26,3 +26,14 @@ def unrolled_scale(a: list[int], c: int, out: list[int]) -> None:
         out[i + 3] = c * a[i + 3]
     for i in range(m, n):
         out[i] = c * a[i]
+
+
+def unrolled_into_two(a: list[float], b: list[float]) -> float:
+    n = len(a)
+    s0 = s1 = 0.0
+    for i in range(0, n - n % 2, 2):
+        s0 += a[i] * b[i]
+        s1 += a[i + 1] * b[i + 1]
+    for i in range(n - n % 2, n):
+        s1 += a[i] * b[i]
+    return s0 + s1
