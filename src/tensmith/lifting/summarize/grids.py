@@ -83,11 +83,13 @@ def choose(
     accesses: Iterable[tuple[str, tuple[Poly, ...], Scope]],
     raw: Mapping[str, Poly],
     looked_up: Container[str],
+    stored: Container[str],
 ) -> dict[str, StridedMemory]:
     """The grid of each parameter's array that is accessed.
 
     extents: declared ones after the first, of flat arrays; raw: sizes in terms of parameters; looked_up: of
-    what data says to read, memory of one length stays as it is.
+    what data says to read, memory of one length stays as it is, and so does what is not `stored` to, where
+    rows would have to be longer than what is read of them.
     """
     subscripts: dict[str, list[tuple[Poly, Scope]]] = {}
     for array, at, scope in accesses:
@@ -100,7 +102,7 @@ def choose(
         elif type_.memory == "flat" and type_.rank > 1:
             grids[name] = StridedMemory(name, row_major(extents[name]))
         elif name in subscripts:
-            grids[name] = StridedMemory(name, _strides(subscripts[name], raw))
+            grids[name] = StridedMemory(name, _strides(subscripts[name], raw, name in stored))
     return grids
 
 
@@ -117,7 +119,9 @@ def row_major(extents: Sequence[Poly]) -> tuple[Poly, ...]:
     return tuple(reversed(strides))
 
 
-def _strides(accesses: Sequence[tuple[Poly, Scope]], raw: Mapping[str, Poly]) -> tuple[Poly, ...]:
+def _strides(
+    accesses: Sequence[tuple[Poly, Scope]], raw: Mapping[str, Poly], stored: bool
+) -> tuple[Poly, ...]:
     """The longest chain that fits as it is, else the one that requires the least; () for a plain array."""
     candidates, needed = _candidates(accesses)
     if not candidates:
@@ -133,7 +137,9 @@ def _strides(accesses: Sequence[tuple[Poly, Scope]], raw: Mapping[str, Poly]) ->
         rank = (*score[:-1], sum(plain[stride] for stride in chain), score[-1])
         if best is None or rank < best[0]:
             best = (rank, (*chain, _ONE) if chain else ())
-    return best[1] if best else ()
+    if best is None or (not stored and best[0][1]):
+        return ()
+    return best[1]
 
 
 def _candidates(accesses: Sequence[tuple[Poly, Scope]]) -> tuple[list[Poly], bool]:
@@ -156,7 +162,8 @@ def _candidates(accesses: Sequence[tuple[Poly, Scope]]) -> tuple[list[Poly], boo
 
 
 def _leads_negative(poly: Poly) -> bool:
-    return max(poly.terms, key=lambda term: sum(power for _, power in term[0]))[1] < 0
+    degrees = [sum(power for _, power in monomial) for monomial, _ in poly.terms]
+    return all(c < 0 for degree, (_, c) in zip(degrees, poly.terms) if degree == max(degrees))
 
 
 def _degree(poly: Poly) -> tuple[int, int]:

@@ -109,15 +109,45 @@ def _bounds(run: Execution, left: frozenset[str]) -> Iterator[Requirement]:
 
 def _inside(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iterator[Requirement]:
     """What keeps an access inside a parameter's array under branches; the lengths it needs are noted."""
+    for step in _steps(access):
+        if not access.scope.proves(step):
+            yield at_least(step, run.plan, where)
+            access = replace(access, scope=access.scope.knowing((step,)))
     grid = run.plan.grids.get(access.array)
     if run.arrays[access.array].memory == "nested" and (grid is None or len(grid.strides) < 2):
         for axis, subscript in enumerate(access.at):
             yield from _from_zero(run, access, subscript, where)
             known = _length_at(run, access, axis)
-            if not access.scope.proves(known - 1 - subscript):
+            if not _proves(run, access, known - 1 - subscript):
                 _note(run, lengths, access, axis, Need(_highest(access, subscript) + 1, where))
     else:
         yield from _flat(run, access, where, lengths)
+
+
+def _steps(access: Access) -> Iterator[Poly]:
+    """What counters are multiplied by in subscripts that is not known to be negative or not."""
+    found = dict[Poly, None]()
+    for subscript in access.at:
+        for name, _ in access.scope.ranges:
+            factor = subscript.coefficient(name)
+            if factor is not None and not varies(factor) and access.scope.decides(factor) is None:
+                found[factor] = None
+    yield from sorted(found, key=lambda factor: sum(power for atoms, _ in factor.terms for _, power in atoms))
+
+
+def _proves(run: Execution, access: Access | Lookup, poly: Poly) -> bool:
+    """Whether poly >= 0 at an access, where sizes that are not 0 are what they are the sizes of."""
+    if access.scope.proves(poly):
+        return True
+    low = access.scope.lower(poly)
+    if low is None:
+        return False
+    values = {}
+    for raw, held in run.plan.opaque.items():
+        for symbol in held.symbols():
+            if access.scope.proves(Poly.symbol(symbol) - 1):
+                values[symbol] = raw.substitute(run.plan.symbols) - (held - Poly.symbol(symbol))
+    return access.scope.proves(low.substitute(values))
 
 
 def _length_at(run: Execution, access: Access, axis: int) -> Poly:
@@ -180,7 +210,7 @@ def _below(
     run: Execution, access: Access | Lookup, subscript: Poly, size: Poly, where: Path
 ) -> Iterator[Requirement]:
     room = size - 1 - subscript
-    if access.scope.proves(room):
+    if _proves(run, access, room):
         return
     low = access.scope.lower(room)
     if low is None or low.constant is not None:
