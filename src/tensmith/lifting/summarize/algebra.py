@@ -144,6 +144,22 @@ class SizeAlgebra:
                 return None if varies(found) else self._fitted(found, term.type, self.here)
         return None
 
+    def divided(self, term: Term, scope: Scope) -> Poly | None:
+        """A position, divided by what is claimed to be above 0 where no loop changes it; None where that, or
+        what is divided, may be negative."""
+        match term:
+            case Call(operator, (left, right), MachineType("int")) if operator in DIVISIONS:
+                top, bottom = self.divided(left, scope), self.poly(right)
+                if top is None or bottom is None or varies(bottom):
+                    return None
+                if operator in ("div", "fmod") and not scope.proves(top):
+                    return None
+                self.claim(bottom - 1)
+                self.used(scope, bottom)
+                quotient = floor_div(top, bottom)
+                return quotient if operator in ("div", "floor_div") else top - quotient * bottom
+        return self.poly(term)
+
     def _remainder(self, operator: str, top: Poly | None, by: int) -> Poly | None:
         """What is left of a division by a number, or of bits: the last ones, or all but those."""
         if operator == "bitwise_and":

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from tensmith.formula.expr import Call, Choose, Expr, Num, Read, Size, SourcePosition, fresh
+from tensmith.formula.expr import Call, Choose, Expr, Num, Read, Reduce, Size, SourcePosition, fresh
 from tensmith.formula.functions import DIVISIONS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, I64, MachineType
@@ -24,7 +24,15 @@ from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.merge import Merge
 from tensmith.lifting.summarize.plan import DerivationPlan, cut_alike
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summarize.state import Access, Divisor, Lookup, PendingLoop, State, undefined
+from tensmith.lifting.summarize.state import (
+    Access,
+    Divisor,
+    Lookup,
+    PendingLoop,
+    State,
+    undefined,
+    undefined_name,
+)
 from tensmith.lifting.summarize.unrolled import summed
 from tensmith.lifting.summary import Term, length_symbol, looked_up
 
@@ -255,7 +263,9 @@ class Execution:
                 return self._in_table(load, terms, state, scope)
             if any(map(_reads_elements, terms)):
                 return self._look_up(load, terms, state, scope)
+        claims = len(self.algebra.claims)
         at = tuple(self.position_of(term, scope, load.position, load.array) for term in terms)
+        scope = scope.knowing(claimed for claimed, _ in self.algebra.claims[claims:])
         at = self._on_grid(load.array, at, scope, load.position, stored=False)
         try:
             return state.arrays[load.array].read(at, scope, load.position)
@@ -383,6 +393,15 @@ class Execution:
                 self.algebra.used(scope, poly)
             return poly
         what = f"where '{array}' is {'written' if stored else 'read'}" if array else "an extent"
+        if array and not _is_data(term):
+            divided = None if stored else self.algebra.divided(term, scope)
+            if divided is not None:
+                return divided
+            advice = "divide by a number or a size that is above 0, or test the counters in branches"
+            raise Refusal(
+                f"{what} is chosen, or divided, from loop counters by what may be 0 or negative; {advice}",
+                position,
+            )
         if stored:
             advice = "which elements it writes can then not be known; write every element in order instead"
         else:
@@ -399,6 +418,14 @@ class Execution:
             self.extents.append(raw)
             return self.plan.opaque.get(raw, poly)
         return poly
+
+
+def _is_data(term: Term) -> bool:
+    """Whether elements, what folds make of them, or what variables hold at a loop's head are in a term."""
+    parts = list(walk(term))
+    return any(isinstance(p, Reduce) or (isinstance(p, Read) and p.indices) for p in parts) or any(
+        "@" in name or undefined_name(name) for name in symbols(term)
+    )
 
 
 def _reads_elements(term: Term) -> bool:

@@ -402,6 +402,7 @@ def _unbounded(access: Access | Lookup, why: str) -> Refusal:
 
 
 def _divisors(run: Execution) -> Iterator[Requirement]:
+    claimed = {poly for poly, scope in run.algebra.claims if not scope.path}
     for divisor in run.divisors:
         term = divisor.term
         if isinstance(term, Num) and term.value != 0:
@@ -409,7 +410,7 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
         poly = run.algebra.poly(term)
         if poly is not None and (divisor.scope.proves(poly - 1) or divisor.scope.refutes(poly)):
             continue
-        if _excluded(divisor):
+        if _excluded(divisor) or (poly is not None and poly - 1 in claimed):
             continue
         if poly is not None and not varies(poly):
             raw, where = _shown(poly, run.plan), _branches(run, divisor.scope)

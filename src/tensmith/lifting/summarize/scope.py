@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from tensmith.formula.poly import FloorDiv, Poly
+from tensmith.formula.poly import FloorDiv, Poly, floor_div, map_divisions
 from tensmith.lifting.summary import Term
 
 _DEPTH = 2
@@ -49,12 +49,12 @@ class Scope:
         """Whether poly >= 0."""
         if poly.constant is not None:
             return poly.constant >= 0
-        lows = tuple(self._lower(poly))
+        lows = tuple(dict.fromkeys((*self._lower(poly), poly)))
         if any(map(self._positive, lows)):
             return True
         if depth == 0:
             return False
-        if any(self.proves(low - fact, depth - 1) for low in lows for fact in _floors(low)):
+        if any(self.proves(low - fact, depth - 1) for low in lows for fact in self._floors(low)):
             return True
         symbols = poly.symbols()
         return any(
@@ -75,7 +75,8 @@ class Scope:
         """The least upper bound found that names no index variable."""
         best = None
         masks = [fact for fact in self.facts if not fact.symbols().isdisjoint(self._extents)]
-        for candidate in (poly, *(poly + mask for mask in masks)):
+        masks += self._floors(poly)
+        for candidate in (poly, self._divided(poly), *(poly + mask for mask in masks)):
             for low in self._lower(-candidate):
                 if low.symbols() & self._extents.keys():
                     continue
@@ -87,6 +88,39 @@ class Scope:
         """The greatest lower bound found that names no index variable."""
         bound = self.upper(-poly)
         return None if bound is None else -bound
+
+    def _divided(self, poly: Poly) -> Poly:
+        """What a polynomial is at most: quotients that index variables change where those are greatest."""
+
+        def greatest(division: FloorDiv) -> Poly:
+            fixed = division.bottom.symbols().isdisjoint(self._extents) and self._above_0(division.bottom)
+            top = self.upper(division.top) if fixed else None
+            if top is None:
+                return floor_div(division.top, division.bottom)
+            return map_divisions(floor_div(top, division.bottom), below_0)
+
+        def below_0(division: FloorDiv) -> Poly:
+            just = division.top.constant == -1 and self._above_0(division.bottom)
+            return Poly.of(-1) if just else floor_div(division.top, division.bottom)
+
+        for monomial, coefficient in poly.terms:
+            for atom, power in monomial:
+                varying = isinstance(atom, FloorDiv) and atom.symbols() & self._extents.keys()
+                if varying and (coefficient < 0 or power > 1 or len(monomial) > 1):
+                    return poly
+        return map_divisions(poly, greatest)
+
+    def _above_0(self, poly: Poly) -> bool:
+        return poly.constant > 0 if poly.constant is not None else self._positive(poly - 1)
+
+    def _floors(self, poly: Poly) -> list[Poly]:
+        """What the divisions in a polynomial are within: 0 <= top - bottom * quotient < bottom."""
+        found = []
+        for atom in poly.divisions():
+            if self._above_0(atom.bottom):
+                rest = atom.top - atom.bottom * Poly(((((atom, 1),), 1),))
+                found += [rest, atom.bottom - 1 - rest]
+        return found
 
     @cached_property
     def _extents(self) -> dict[str, Poly]:
@@ -119,10 +153,11 @@ class Scope:
         least = dict.fromkeys(self.sizes, 0)
         for fact in self.facts:
             rest = [term for term in fact.terms if term[0]]
-            if len(rest) == 1 and rest[0][1] == 1 and len(rest[0][0]) == 1:
+            if len(rest) == 1 and rest[0][1] > 0 and len(rest[0][0]) == 1:
                 (atom, power), constant = rest[0][0][0], dict(fact.terms).get((), 0)
+                bound = -(constant // rest[0][1])
                 if power == 1 and isinstance(atom, str):
-                    least[atom] = max(least.get(atom, -constant), -constant)
+                    least[atom] = max(least.get(atom, bound), bound)
         return least
 
     def _positive(self, poly: Poly) -> bool:
@@ -139,14 +174,3 @@ class Scope:
         if isinstance(atom, FloorDiv):
             return self._positive(atom.top)
         return self._least.get(atom, -1) >= 0 or atom in self._extents
-
-
-@lru_cache(maxsize=4096)
-def _floors(poly: Poly) -> tuple[Poly, ...]:
-    """What the divisions in a polynomial are within: 0 <= top - bottom * quotient < bottom."""
-    found = []
-    for atom in poly.divisions():
-        if (atom.bottom.constant or 0) > 0:
-            rest = atom.top - atom.bottom * Poly(((((atom, 1),), 1),))
-            found += [rest, atom.bottom - 1 - rest]
-    return tuple(found)

@@ -19,7 +19,7 @@ from tensmith.ir import Node
 from tensmith.lifting import assumptions
 from tensmith.lifting.lifted import ArrayView, Input, Lifted
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.plan import at_least_text
+from tensmith.lifting.summarize.plan import at_least_text, display
 from tensmith.lifting.summary import Requirement, SizeSymbol, Summary, length_symbol, measured
 from tensmith.lifting.tensorize import guards, outputs
 from tensmith.lifting.tensorize.affine import arrays_read
@@ -168,7 +168,9 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
             scope.proves(length - need) for length in (*lengths, Poly.symbol(length_symbol(view.array, 0)))
         ):
             continue
-        requirement = Requirement("length", f"elements of {view.array} >= {need}", need, view.array, 0)
+        requirement = Requirement(
+            "length", f"elements of {view.array} >= {display(need)}", need, view.array, 0
+        )
         known.append(requirement)
         found.append(requirement)
     return found

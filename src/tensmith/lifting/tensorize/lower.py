@@ -13,6 +13,7 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import StridedMemory, Summary, Term
 from tensmith.lifting.tensorize import cases, folds, operators, positions
+from tensmith.lifting.tensorize.affine import linear
 from tensmith.lifting.tensorize.build import Build, Tensor
 from tensmith.lifting.tensorize.reads import view_of
 from tensmith.lifting.tensorize.sizes import Sizes
@@ -124,9 +125,17 @@ class Lowering:
         return self.build.constant(exact, dtype_of(type_))
 
     def read(self, term: Read) -> Tensor:
-        """An input that holds the elements read, one for each value of the variables in the subscripts."""
+        """An input that holds the elements read, one for each value of the variables in the subscripts; what
+        is at quotients and remainders of them is gathered, and so is what may lie before the array."""
+        if any(linear(index, self.build.extents) is None for index in term.indices):
+            return operators.gathered(self, term)
         axes = self.build.ordered(symbol for index in term.indices for symbol in index.symbols())
         view = view_of(self.grid(term.tensor), term.indices, self.build.extents, axes)
+        if self.guarded and len(view.offset) == 1 and any(condition.axes for condition, _ in self.choices):
+            steps = zip(view.steps[0], view.shape)
+            falling = [step * (extent - 1) for step, extent in steps if (step.constant or 0) < 0]
+            if not self.sizes.scope().proves(sum(falling, view.offset[0])):
+                return operators.gathered(self, term)
         if not self.guarded:
             self.certain.add((view.array, view.offset))
         return self.build.view(view, dtype_of(term.type), axes)

@@ -10,12 +10,13 @@ import numpy as np
 from tensmith.formula.expr import Call, Num, Read, Size, fresh
 from tensmith.formula.functions import BITWISE, ELEMENTARY
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import I64
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.constants import infinite
 from tensmith.lifting.summarize.logic import extreme
 from tensmith.lifting.summary import Term, length_symbol
-from tensmith.lifting.tensorize.affine import arrays_read
+from tensmith.lifting.tensorize.affine import arrays_read, linear
 from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.continued import continued
 
@@ -129,16 +130,36 @@ def _select(lowering: Lowering, term: Call) -> Tensor:
 # Elements by data
 
 
+def gathered(lowering: Lowering, term: Read) -> Tensor:
+    """Elements at positions of which no view can be made."""
+    places = [n for n, at in enumerate(term.indices) if linear(at, lowering.build.extents) is None]
+    if len(places) > 1 or len(lowering.grid(term.tensor).strides) > 1:
+        raise Refusal(
+            f"'{term.tensor}' is read at quotients or remainders of loop counters along several axes, or in "
+            "rows of flat memory, which is no view of it and no gather; use arrays of one axis"
+        )
+    subscripts = tuple(Size(at, I64) for at in term.indices)
+    call = Call("element", (Read(term.tensor, (), term.type), *subscripts), term.type)
+    return _gather(lowering, call, places[0] if places else 0)
+
+
 def _element(lowering: Lowering, term: Call) -> Tensor:
-    """A gather along the axis whose subscript is data; the first element where it may not be used."""
-    build, (named, *subscripts) = lowering.build, term.args
+    """A gather along the axis whose subscript is data."""
+    named, *subscripts = term.args
     assert isinstance(named, Read)
     places = [axis for axis, each in enumerate(subscripts) if not isinstance(each, Size)]
     if len(places) > 1 or len(lowering.grid(named.tensor).strides) > 1:
         raise Refusal(
             f"'{named.tensor}' is read where data says along several axes; use arrays of one axis, or rows"
         )
-    (place,) = places
+    lowering.checked.add(("there", named.tensor))
+    return _gather(lowering, term, places[0])
+
+
+def _gather(lowering: Lowering, term: Call, place: int) -> Tensor:
+    """Elements whose subscript along one axis is a tensor; the first one where it may not be used."""
+    build, (named, *subscripts) = lowering.build, term.args
+    assert isinstance(named, Read)
     index = lowering.lower(subscripts[place])
     index = index if index.dtype in ("i32", "i64") else build.cast(index, "i64")
     if lowering.guarded and not lowering.choices:
@@ -147,7 +168,6 @@ def _element(lowering: Lowering, term: Call) -> Tensor:
         first = build.constant(0, index.dtype)
         sides = (index, first) if side else (first, index)
         index = build.elementwise("where", condition, *sides, dtype=index.dtype)
-    lowering.checked.add(("there", named.tensor))
     variable = fresh("k")
     own = {symbol for each in subscripts if isinstance(each, Size) for symbol in each.poly.symbols()}
     before = "" if own & set(index.axes) else next(iter(build.ordered(index.axes) or build.extents), "")
