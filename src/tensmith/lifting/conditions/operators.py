@@ -166,8 +166,9 @@ def _bits(arena: Arena, operator: str, nodes: Sequence[ProofTerm]) -> ProofTerm:
             return quotient_of(arena, "fdiv", a, power)
         if int(amount) & (int(amount) + 1) == 0:
             return arena.sub(a, arena.mul(power, quotient_of(arena, "fdiv", a, power)))
-    if operator == "bitwise_and" and amount is not None and amount < 0 and -amount & (-amount - 1) == 0:
-        power = arena.number(-amount, "Int")
+    least = 0 if amount is None else -int(amount)
+    if operator == "bitwise_and" and least > 0 and least & (least - 1) == 0:
+        power = arena.number(least, "Int")
         return arena.mul(power, quotient_of(arena, "fdiv", a, power))
     return arena.app(f"f.{operator}", "Int", tuple(nodes))
 

@@ -237,7 +237,9 @@ class Execution:
                 terms = [self.evaluate(argument, state, scope) for argument in arguments]
                 if operator in DIVISIONS and type_.kind == "int" and not self.scouting:
                     self.divisors.append(Divisor(scope, expression.position, terms[1]))
-                total = summed(*terms, scope) if self.algebra.shares and operator == "add" else None
+                total = (
+                    summed(terms[0], terms[1], scope) if self.algebra.shares and operator == "add" else None
+                )
                 return total or self.algebra.apply(operator, terms, type_, scope)
         raise TypeError(f"not an expression: {expression!r}")
 

@@ -217,7 +217,7 @@ class Solver:
         zero = number(0, step.type)
         first = algebra.cast(start, step.type, self.iteration.outer) if step.once is None else zero
         fold = rolled(Reduce(step.kind, var, extent, body, step.type, start=first))
-        made = continued(fold, scope)
+        made: Term = continued(fold, scope)
         if made == fold:
             made = since(fold, algebra.shares, scope) or made
         positive = Call("less", (zero, made), BOOL)

@@ -140,7 +140,30 @@ def gathered(lowering: Lowering, term: Read) -> Tensor:
         )
     subscripts = tuple(Size(at, I64) for at in term.indices)
     call = Call("element", (Read(term.tensor, (), term.type), *subscripts), term.type)
-    return _gather(lowering, call, places[0] if places else 0)
+    place = places[0] if places else 0
+    if lowering.choices and not _holds_one(lowering, term, place):
+        raise Refusal(
+            f"'{term.tensor}' is read in some iterations only, and that it holds an element in the others is "
+            "not sure; write the loop so that its bounds are those of what is read"
+        )
+    return _gather(lowering, call, place)
+
+
+def _holds_one(lowering: Lowering, term: Read, axis: int) -> bool:
+    """Whether an array holds an element wherever an iteration asks for one, as what is required says."""
+    wanted = lowering.build.ordered(name for at in term.indices for name in at.symbols())
+    extents = [lowering.build.extents[name] for name in wanted]
+    filled = [lowering.sizes.filled(extent, extents) for extent in extents]
+    scope = lowering.sizes.scope().knowing(extent - 1 for extent in (*extents, *filled))
+    length = length_symbol(term.tensor, axis)
+    lengths = [size.poly for size in lowering.summary.sizes if size.poly == Poly.symbol(length)]
+    lengths += [
+        r.poly
+        for r in lowering.summary.requires
+        if (r.kind, r.array, r.axis) == ("length", term.tensor, axis) and r.poly is not None and not r.where
+    ]
+    named = {size.poly: Poly.symbol(size.symbol) for size in lowering.summary.sizes}
+    return any(scope.proves(named.get(poly, poly) - 1) for poly in lengths)
 
 
 def _element(lowering: Lowering, term: Call) -> Tensor:
