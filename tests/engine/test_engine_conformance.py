@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnx.reference
 import pytest
-from tiny_models import MODELS, conv_relu, matmul, product
+from tiny_models import MODELS, conv_relu, cross_attention, matmul, open_image, product
 
 from opencl_device import NO_OPENCL
 from own_cache import own_cache
@@ -20,6 +20,7 @@ from tensmith.engine import ENGINES, SessionWorker
 from tensmith.engine.base import PackageEngine
 from tensmith.engine.sized import SizedSession
 from tensmith.errors import EngineError, UsageError
+from tensmith.evaluate.accuracy import as_model
 
 
 def not_here(name: str) -> str:
@@ -77,6 +78,22 @@ def test_any_batch_runs_where_the_batch_is_symbolic(engine: str, matmul_path: Pa
     whole = session.run({"x": x})["logits"]
     single = [session.run({"x": x[i : i + 1]})["logits"][0] for i in range(7)]
     np.testing.assert_allclose(whole, single, rtol=0, atol=1e-5)
+
+
+def test_an_open_first_axis_is_no_axis_of_samples(engine: str, tmp_path: Path) -> None:
+    model, inputs = cross_attention()
+    onnx.save(model, tmp_path / "cross.onnx")
+    (expected,) = onnx.reference.ReferenceEvaluator(model).run(None, inputs)
+    answers = as_model(ENGINES[engine].prepare(tmp_path / "cross.onnx", 1))(inputs)
+    np.testing.assert_allclose(answers["y"], expected, rtol=0, atol=1e-5)
+
+
+def test_sizes_that_nobody_gave_are_not_asked_for(engine: str, tmp_path: Path) -> None:
+    model, inputs = open_image()
+    onnx.save(model, tmp_path / "open.onnx")
+    (expected,) = onnx.reference.ReferenceEvaluator(model).run(None, inputs)
+    found = ENGINES[engine].prepare(tmp_path / "open.onnx", 1).run(inputs)["y"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
 def test_an_earlier_answer_is_not_overwritten(engine: str, matmul_path: Path) -> None:
@@ -173,7 +190,7 @@ def test_a_model_it_cannot_load_is_one_sentence(engine: str, tmp_path: Path) -> 
     path = tmp_path / "odd.onnx"
     onnx.save(model, path)
     with pytest.raises(EngineError, match=f"^{engine} cannot load .*odd.onnx: .*NoSuchOperator") as caught:
-        ENGINES[engine].prepare(path, 1)
+        ENGINES[engine].prepare(path, 1, sizes={"batch": 1})
     assert "\n" not in str(caught.value)
 
 

@@ -58,7 +58,7 @@ def test_any_batch_runs_as_in_onnx_runtime(model: Path) -> None:
 
 def test_native_refuses_what_mixed_runs(model: Path) -> None:
     with pytest.raises(EngineError, match="native cannot load"):
-        ENGINES[compiled.NATIVE].prepare(model, 1)
+        ENGINES[compiled.NATIVE].prepare(model, 1, sizes={"batch": 5})
 
 
 def test_a_folder_is_found_again_and_loaded_as_it_is(model: Path) -> None:

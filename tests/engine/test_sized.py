@@ -9,7 +9,7 @@ import pytest
 
 from tensmith.engine.frame import Array
 from tensmith.engine.signature import ModelSignature, TensorSpec
-from tensmith.engine.sized import KEPT_MODELS, MOST_BYTES, MOST_MODELS, SizedSession
+from tensmith.engine.sized import KEPT_MODELS, MOST_BYTES, MOST_MODELS, SizedSession, opened
 
 SPEC = TensorSpec("x", "float32", ("n",))
 
@@ -61,3 +61,18 @@ def test_many_small_models_are_kept(of_memory: int, kept: int) -> None:
     assert built == [*range(kept)]
     session.load({"n": kept})
     assert list(session._models) == [(("n", size),) for size in range(1, kept + 1)]
+
+
+def test_only_what_sizes_say_is_compiled_in_advance() -> None:
+    built: list[Mapping[str, int]] = []
+
+    def build(sizes: Mapping[str, int]) -> Doubled:
+        built.append(dict(sizes))
+        return Doubled(1)
+
+    image = ModelSignature((TensorSpec("x", "float32", ("n", "h")),), (SPEC,), frozenset())
+    for sizes, samples in ((None, None), ({"h": 4}, None), ({"n": 2}, 2)):
+        assert opened(image, build, sizes).samples == samples
+    assert built == []
+    assert opened(image, build, {"n": 2, "h": 4, "of others": 3}).samples == 2
+    assert built == [{"n": 2, "h": 4}]

@@ -56,6 +56,28 @@ def matmul() -> tuple[onnx.ModelProto, Arrays]:
     return model, {"x": random.standard_normal((7, 16)).astype(np.float32)}
 
 
+def cross_attention() -> tuple[onnx.ModelProto, Arrays]:
+    """Two open first axes, of rows that are looked up and of those they are looked up in: no samples."""
+    random = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Transpose", ["c"], ["k"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "k"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "c"], ["y"]),
+    ]
+    model = _model(nodes, [_float("x", ["n", 3]), _float("c", ["m", 3])], [_float("y", ["n", 3])], {})
+    return model, {name: random.random((size, 3), np.float32) for name, size in (("x", 2), ("c", 5))}
+
+
+def open_image() -> tuple[onnx.ModelProto, Arrays]:
+    """3x3 convolution of an image whose open height and width cannot be 1."""
+    random = np.random.default_rng(0)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
+    inputs, outputs = [_float("x", ["n", 3, "h", "w_"])], [_float("y", ["n", 2, "h2", "w2"])]
+    model = _model(nodes, inputs, outputs, {"w": random.standard_normal((2, 3, 3, 3)).astype(np.float32)})
+    return model, {"x": random.random((1, 3, 5, 6), np.float32)}
+
+
 def quantized_matmul() -> tuple[onnx.ModelProto, Arrays]:
     """int8 in QDQ form; integers small enough for AVX2's 16-bit sums, scales powers of two: exact."""
     random = np.random.default_rng(0)

@@ -14,6 +14,7 @@ import pytest
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
 from tensmith.engine import ENGINES, Session, TensorSpec
+from tensmith.engine.base import in_parts
 from tensmith.errors import DataError, EngineError
 from tensmith.evaluate.accuracy import as_model, best_batch_size, classify, model_language, score
 from tensmith.evaluate.outcome import Classification, LanguageModel, Score
@@ -209,6 +210,12 @@ def test_a_fixed_batch_takes_any_number_of_samples(linear_batch_3: Path) -> None
         np.testing.assert_array_equal(model(X[:count])["logits"], X[:count])
     with pytest.raises(DataError, match="takes the inputs x"):
         model({"y": X})
+
+
+def test_inputs_of_different_numbers_of_samples_are_refused() -> None:
+    counts = {"x": np.zeros((4, 3)), "i": np.zeros((2, 3))}
+    with pytest.raises(DataError, match="different numbers of samples: 4 of 'x', 2 of 'i'"):
+        next(in_parts(counts, 2))
 
 
 def test_resnet20_on_cifar10(data_dir: Path) -> None:

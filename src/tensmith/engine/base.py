@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from tensmith.engine.signature import TensorSpec, read_signature
-from tensmith.errors import EngineError, UsageError
+from tensmith.errors import DataError, EngineError, UsageError
 from tensmith.registry import Registry
 
 if TYPE_CHECKING:
@@ -66,8 +66,15 @@ class Session(ABC):
 
 
 def in_parts(inputs: Arrays, size: int) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
-    """Parts of exactly `size` samples of inputs [n, ...]; the last one is filled up with the last sample."""
-    count = len(next(iter(inputs.values())))
+    """Parts of exactly `size` samples of inputs [n, ...]; the last one is filled up with the last sample.
+
+    DataError where inputs have different numbers of samples.
+    """
+    counts = {name: len(array) for name, array in inputs.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{count} of '{name}'" for name, count in counts.items())
+        raise DataError(f"the inputs have different numbers of samples: {told}")
+    count = next(iter(counts.values()))
     for start in range(0, count, size):
         rows = np.minimum(np.arange(start, start + size), count - 1)
         yield {name: array[rows] for name, array in inputs.items()}
@@ -103,7 +110,7 @@ class Engine(Protocol):
 
         `sizes` fixes symbolic sizes by name, which lets an engine specialise; the session then takes only
         inputs of these sizes. An unknown setting is an EngineError, as is every model that the engine cannot
-        load.
+        load: at the first run, where it compiles for sizes that are not known before.
         """
 
     def completed(self, settings: Mapping[str, str]) -> dict[str, str]:

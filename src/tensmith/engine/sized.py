@@ -102,10 +102,15 @@ def _key(sizes: Mapping[str, int]) -> _Key:
 
 
 def opened(signature: ModelSignature, build: Build, sizes: Mapping[str, int] | None) -> SizedSession:
-    """A session that has compiled for `sizes`, and for 1 where they say nothing."""
+    """A session that answers as many samples at a time as `sizes` say, and has compiled for them.
+
+    Where they leave a size open, nothing is compiled before inputs say it; where they leave the first axis
+    open, which need not be one of samples, inputs are answered whole.
+    """
     given = sizes or {}
     session = SizedSession(signature, build)
     symbols = {d for spec in signature.inputs for d in spec.shape or () if isinstance(d, str)}
-    session.load({symbol: given.get(symbol, 1) for symbol in sorted(symbols)})
-    session.samples = next((given.get(str(s.shape[0]), 1) for s in signature.inputs if s.shape), None)
+    if symbols <= given.keys():
+        session.load({symbol: given[symbol] for symbol in symbols})
+    session.samples = next((given.get(str(s.shape[0])) for s in signature.inputs if s.shape), None)
     return session
