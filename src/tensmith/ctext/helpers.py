@@ -12,6 +12,8 @@ from tensmith.formula.functions import EXTREMES
 
 _WRAP = {"add": "+", "sub": "-", "mul": "*"}
 FLOOR = "floor_div"
+# A product of floats that is rounded before anything is added to it.
+ROUNDED = "rounded"
 # C has shorter names for these.
 _NAMES = {"maximum": "max", "minimum": "min"}
 
@@ -46,6 +48,8 @@ def helper_text(op: str, dtype: str, dialect: Dialect, prefix: str, noted: bool)
     suffix = "f" if dtype == "f32" and dialect.suffixed else ""
     if op in _WRAP:
         return f"{head}({t} a, {t} b) {{ return ({t})(({u})a {_WRAP[op]} ({u})b); }}"
+    if op == ROUNDED:
+        return f'{head}({t} a) {{ __asm__("" : "+m"(a)); return a; }}'
     if op == "neg":
         return f"{head}({t} a) {{ return ({t})(0u - ({u})a); }}"
     if op == "abs":

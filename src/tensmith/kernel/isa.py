@@ -72,6 +72,7 @@ class Isa:
     maximum: str  # C expressions of a and b that give b where either is NaN
     minimum: str
     fused: str  # C expression of a * b + c
+    held: str = "m"  # constraint by which asm takes a vector: a register where there is one of that size
 
     @property
     def bytes(self) -> int:
@@ -88,6 +89,7 @@ class Isa:
             maximum=self.maximum,
             minimum=self.minimum,
             fused=self.fused,
+            held=self.held,
             functions=FUNCTIONS + part_functions(self.lanes),
             integers=integer_functions(self.name, self.lanes, self.byte_offset, self._feature("dot")),
             codes=code_functions(self.name),
@@ -237,6 +239,8 @@ static inline vf vmax(vf a, vf b) {{ return {maximum}; }}
 static inline vf vmin(vf a, vf b) {{ return {minimum}; }}
 /* a * b + c, rounded once where there is an instruction that does so. */
 static inline vf vfma(vf a, vf b, vf c) {{ return {fused}; }}
+/* x, a product that is rounded before anything is added to it. */
+static inline vf rounded(vf x) {{ __asm__("" : "+{held}"(x)); return x; }}
 {functions}
 {integers}{codes}{bfloats}{halves}{tiles}"""
 
@@ -269,7 +273,7 @@ def _avx512(features: frozenset[str]) -> Isa:
         "avx512", 16, 32, _AVX512.union(has),
         features, (*_AVX512_FLAGS, *extras), "x86_64-linux-gnu",
         "(vf)_mm512_max_ps((__m512)a, (__m512)b)", "(vf)_mm512_min_ps((__m512)a, (__m512)b)",
-        "(vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c)",
+        "(vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c)", "v",
     )  # fmt: skip
 
 
@@ -279,7 +283,7 @@ def _avx2(features: frozenset[str]) -> Isa:
         "avx2", 8, 16, _AVX2 | (features & {"avx_vnni"}),
         features, (*_AVX2_FLAGS, *extras), "x86_64-linux-gnu",
         "(vf)_mm256_max_ps((__m256)a, (__m256)b)", "(vf)_mm256_min_ps((__m256)a, (__m256)b)",
-        "(vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c)",
+        "(vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c)", "x",
     )  # fmt: skip
 
 
@@ -289,14 +293,14 @@ def _neon(features: frozenset[str]) -> Isa:
         "neon", 4, 32, frozenset({"neon"}) | (features & set(_NEON_EXTRAS)), features,
         (f"-mcpu=generic{extensions}",), "aarch64-linux-gnu",
         "(vf)vmaxq_f32((float32x4_t)a, (float32x4_t)b)", "(vf)vminq_f32((float32x4_t)a, (float32x4_t)b)",
-        "(vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b)",
+        "(vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b)", "w",
     )  # fmt: skip
 
 
 def _generic(triple: str = "x86_64-linux-gnu") -> Isa:
     return Isa(
         "generic", 4, 16, frozenset(), frozenset(), (), triple, _select(">"), _select("<"),
-        "a * b + c",
+        "a * b + c", "x" if triple.startswith("x86_64") else "m",
     )  # fmt: skip
 
 

@@ -123,3 +123,22 @@ def test_quotients_that_are_whole_stay_whole(divisor: int, tmp_path: Path) -> No
     x = divisor * np.arange(111, dtype=np.float32).reshape(net.shape)
     found = Model(compile_folder(net.program(whole), tmp_path))(x=x)
     np.testing.assert_array_equal(found[whole], x / divisor)
+
+
+@pytest.mark.parametrize("where", ["vectors", "numbers", "images", "kernels"])
+def test_products_are_rounded_before_anything_is_added(where: str, tmp_path: Path) -> None:
+    """x * x - round(x * x) is 0, which it is not where compilers round the difference alone."""
+    x = np.full((1, 3, 4, 5), 1.1, np.float32) if where in ("images", "kernels") else None
+    x = np.random.default_rng(0).standard_normal((3, 37), np.float32) if x is None else x
+    net = Net(*x.shape)
+    value = net.conv("x", 3, 3, 1) if where == "kernels" else "x"
+    net.constants |= {"c0": np.eye(3, dtype=np.float32).reshape(3, 3, 1, 1), "c1": np.zeros(3, np.float32)}
+    square = net.constant(values=x * x if x.ndim == 2 else np.float32(x.flat[0] ** 2))
+    found = net.add("sub", net.add("mul", value, value), square)
+    if where == "numbers":
+        zero = net.constant(values=np.float32(0))
+        found = net.add("where", net.add("greater", "x", zero), found, net.add("neg", found))
+    if where == "images":
+        found = net.add("max_pool", found, kernel_shape=(1, 2))
+    program = net.program(found)
+    assert not Model(compile_folder(program, tmp_path))(x=x)[found].any()

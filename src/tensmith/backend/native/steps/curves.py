@@ -26,7 +26,7 @@ def function_behind(graph: StepGraph, value: str, free: Free) -> tuple[Activatio
         function = graph.functions[node]
         text = function.filled({hole: known[node.inputs[int(hole)]] for hole in function.holes})
         known[node.output] = f"t{len(inside)}_"
-        lines.append(f"vf {known[node.output]} = {text};")
+        lines.append(f"vf {known[node.output]} = {f'rounded({text})' if function.product else text};")
         inside.append(node)
         if all(_read_inside(graph, name, inside) for name in known if name != node.output):
             name = node.op if len(inside) == 1 else "curve"

@@ -1,6 +1,7 @@
 """Elementwise nodes in one pass, over images or over tensors: trees of what only they read, as C.
 
-Over images all is in vectors; over tensors, numbers of other types are computed one by one.
+Over images all is in vectors; over tensors, numbers of other types are computed one by one. Each
+node rounds what it computes: no product is added to before.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from tensmith.backend.native.steps.functions import ElementFunction, composed
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Free, Reads
 from tensmith.backend.native.steps.step import Array, Dense, Light, Step
-from tensmith.formula.expr import Expr, Num, Read
-from tensmith.formula.types import BOOL, MachineType
+from tensmith.ctext.helpers import ROUNDED
+from tensmith.formula.expr import Call, Expr, Num, Read
+from tensmith.formula.types import BOOL, F32, MachineType
 from tensmith.ir import Node
 from tensmith.ir.ops.quantization import OnGrid, decodes, encodes
 from tensmith.kernel import grid_code
@@ -108,9 +110,15 @@ class _Tree:
             before = self.nodes.get(node.inputs[0]) if decodes(node) else None
             if before is not None and encodes(before):
                 pair = self.graph.parameters[before], self.graph.parameters[node]
-                return grid_code.rounded(text(before.inputs[0]), *pair)
+                return inner(node, grid_code.rounded(text(before.inputs[0]), *pair))
             function = self.graph.functions[node]
-            return function.filled({hole: filling(function, node, hole) for hole in function.holes})
+            return inner(
+                node, function.filled({hole: filling(function, node, hole) for hole in function.holes})
+            )
+
+        def inner(node: Node, text: str) -> str:
+            last = node.output == self.value or not self.graph.functions[node].product
+            return text if last else f"rounded({text})"
 
         def filling(function: ElementFunction, node: Node, hole: str) -> str:
             if hole.isdigit():
@@ -134,7 +142,9 @@ class _Tree:
             step = self.graph.functions[node].numbers if node is not None else None
             if node is None or step is None:
                 return leaf(name)
-            return composed(step, list(map(number, node.inputs)))
+            found = composed(step, list(map(number, node.inputs)))
+            last = name == self.value or not self.graph.functions[node].product
+            return found if last else Call(ROUNDED, (found,), F32)
 
         return number(self.value)
 

@@ -49,6 +49,13 @@ class ElementFunction(NamedTuple):
         return self.vector is not None and "EACH(" not in self.vector
 
     @property
+    def product(self) -> bool:
+        """Whether it is a product of floats, which compilers would add to others before it is rounded."""
+        return (
+            isinstance(self.numbers, Call) and self.numbers.function == "mul" and self.numbers.type == "f32"
+        )
+
+    @property
     def holes(self) -> tuple[str, ...]:
         """Those of the C, in the order in which they stand there."""
         return tuple(dict.fromkeys(_HOLE.findall(self.vector))) if self.vector is not None else ()
