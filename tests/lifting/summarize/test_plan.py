@@ -61,7 +61,7 @@ def test_lengths_read_as_people_write_them() -> None:
 
 def strides(*accesses: tuple[Poly, Scope]) -> tuple[Poly, ...]:
     seen = [("x", (poly,), scope) for poly, scope in accesses]
-    found = choose({"x": Array(I32)}, {}, seen, {}, frozenset())
+    found = choose({"x": Array(I32)}, {}, seen, {}, frozenset(), {"x"})
     return found["x"].strides
 
 

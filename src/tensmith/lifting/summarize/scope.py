@@ -75,7 +75,7 @@ class Scope:
         """The least upper bound found that names no index variable."""
         best = None
         masks = [fact for fact in self.facts if not fact.symbols().isdisjoint(self._extents)]
-        masks += self._floors(poly)
+        masks += [mask for mask in self._floors(poly) if not mask.symbols().isdisjoint(self._extents)]
         for candidate in (poly, self._divided(poly), *(poly + mask for mask in masks)):
             for low in self._lower(-candidate):
                 if low.symbols() & self._extents.keys():
