@@ -29,9 +29,9 @@ _LISTS = ("requires", "assumes", "results", "functions", "facts", "obligations")
 _THERE = "'{} holds every element that is read at {}:{}'"
 _BLOCKS = ("body", "then", "otherwise")
 _KNOWN = "Declare Allocate Assign Store Append If Loop Return Num Read Call Load Length Scalar SourcePosition"
+_KNOWN += " Array"
 _FILE = re.compile(r"\d{3,5}\.smt2")
-_SYMBOL = r"(?:\|[^|]*\||[^\s()|]+)"
-_TOKEN = re.compile(_SYMBOL)
+_TOKEN = re.compile(_SYMBOL := r"(?:\|[^|]*\||[^\s()|]+)")
 # A symbol as the writer writes them without bars: the same with them, and so two texts one name.
 _BARRED = re.compile(r"\|[A-Za-z_][A-Za-z0-9_.%~!$^&*<>=+?/-]*\|")
 _SPEAKS = re.compile(r"\|?(?:[a-z]+\.|[xk]\d+)")

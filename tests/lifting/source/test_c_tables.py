@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tensmith.lifting.pipeline import lift_file
+from tensmith.verify.lift_checker import check
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
 
@@ -33,8 +34,9 @@ REFUSED = [
 def test_a_table_is_read_where_data_says(body: str, tmp_path: Path) -> None:
     path = tmp_path / "f.c"
     path.write_text(f"void f(const int *x, int *y, int n) {{ {body} }}\n")
-    found = lift_file(path)[0]
+    found = lift_file(path, output=tmp_path / "lifted")[0]
     assert found.status == "proved", found.reason
+    assert check(tmp_path / "lifted" / "f.cert") == []
 
 
 @pytest.mark.parametrize(("body", "words"), REFUSED)
