@@ -132,6 +132,8 @@ def test_erf_is_right_to_its_bound(isa: Isa) -> None:
     x = np.concatenate([X, [np.inf, -np.inf]]).astype(np.float32)
     found = evaluate("verf(x)", x, isa)
     assert (abs(found - np.vectorize(erf)(x.astype(np.float64))) <= 2e-7 + 2 * EPS).all()
+    ends = evaluate("verf(x)", np.array([4, 1e10, np.inf, -4, -1e10, -np.inf, 0, np.nan]), isa)
+    np.testing.assert_array_equal(ends, [1, 1, 1, -1, -1, -1, 0, np.nan])
 
 
 @pytest.mark.parametrize("isa", [host_isa(), isa_named("generic")], ids=lambda isa: isa.name)
