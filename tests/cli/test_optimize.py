@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from command_line import tensmith
+from tensmith.cli.optimize import optimize
+from tensmith.superoptimize import alone
 
 SOURCE = """
 import numpy as np
@@ -40,6 +42,27 @@ def test_a_refusal_says_why(folder: Path) -> None:
     result = tensmith("optimize", "k.py", "--function", "chosen", "--example", "x=f64[9]", folder=folder)
     assert result.returncode == 1
     assert "chosen: the original stays: what it does depends on a value" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("x + 10**10**9", "does not end within 0.1 s"),
+        ("x + len([0] * 10**12)", "takes too much memory"),
+    ],
+)
+def test_what_does_not_end_is_ended(
+    text: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alone, "_STARTING", 15.0)
+    (tmp_path / "k.py").write_text(f"def f(x):\n    return {text}\n")
+    found = optimize(tmp_path / "k.py", "f", ["x=f64[9]"], seconds=0.1)
+    assert found.exit_code == 1 and sentence in found.document["reason"]
+
+
+def test_what_ends_is_let_through(folder: Path) -> None:
+    alone.demand_ending(folder / "k.py", "total", ["x=f64[9]", "y=f64[8]"], {"x": "positive"}, 5.0)
+    alone.demand_ending(folder / "k.py", "chosen", ["x=f64[9]"], {}, 5.0)  # says itself what is wrong
 
 
 @pytest.mark.parametrize(

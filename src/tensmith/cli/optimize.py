@@ -34,9 +34,11 @@ def optimize(
     """Trace a NumPy function on example arguments, rewrite it by exact rules, each proved over the reals for
     all sizes, and time what is found beside it: as NumPy, and as C with fused loops. Of the file nothing runs
     but the function and its helpers, and these only if each line of them is arithmetic of NumPy's or calls
-    such. Exit code 1 if nothing faster is found."""
+    such; where that takes over --seconds or half of the memory, it is ended. Exit code 1 if nothing faster is
+    found."""
     from tensmith.errors import UsageError
     from tensmith.superoptimize.admit import admit_file
+    from tensmith.superoptimize.alone import demand_ending
     from tensmith.superoptimize.domain import read_domain
     from tensmith.superoptimize.examples import example_arguments
     from tensmith.superoptimize.pipeline import Optimization, superoptimize
@@ -50,13 +52,14 @@ def optimize(
         promises[name] = f"{promises.get(name, '')} {value}"
     try:
         admitted = admit_file(file, function)
-    except NotTraceable as error:
-        found = Optimization(function, reason=str(error))
-    else:
         promised = read_domain(promises, admitted.parameters)
         arguments = example_arguments(example, admitted.parameters, promised)
-        with progress(f"{function}: searching and timing"):
+        with progress(f"{function}: running it once") as tell:
+            demand_ending(file, function, example, promises, seconds)
+            tell(f"{function}: searching and timing")
             found = superoptimize(admitted, arguments, promised, seconds)
+    except NotTraceable as error:
+        found = Optimization(function, reason=str(error))
     return Answer(found.to_json(), list(_shown(found, explain)), int(found.program is None))
 
 
