@@ -135,7 +135,7 @@ REFUSED_CPP = [
     ),
     ("int f(int n) { throw n; }", "throw"),
     ("int f(int n) { auto g = [n] { return n; }; return g(); }", "lambda"),
-    ("#include <map>\nint f(std::map<int, int> &m) { return m[1]; }", "operator[]"),
+    ("#include <map>\nint f(std::map<int, int> &m) { return m[1]; }", "std::map"),
     (
         "#include <vector>\n#include <algorithm>\nvoid f(int *a, int n) { std::sort(a, a + n); }",
         "sort",

@@ -423,11 +423,12 @@ class Execution:
 
 
 def _is_data(term: Term) -> bool:
-    """Whether elements, what folds make of them, or what variables hold at a loop's head are in a term."""
+    """Whether elements, what folds make of them, floats, or what variables hold at a loop's head are in a
+    term."""
     parts = list(walk(term))
-    return any(isinstance(p, Reduce) or (isinstance(p, Read) and p.indices) for p in parts) or any(
-        "@" in name or undefined_name(name) for name in symbols(term)
-    )
+    read = (isinstance(p, Reduce) or (isinstance(p, Read) and p.indices) for p in parts)
+    floats = (p.type.kind == "float" for p in parts)
+    return any((*read, *floats)) or any("@" in name or undefined_name(name) for name in symbols(term))
 
 
 def _reads_elements(term: Term) -> bool:
