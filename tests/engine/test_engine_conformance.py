@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnx.reference
 import pytest
-from tiny_models import MODELS, conv_relu, cross_attention, matmul, open_image, product
+from tiny_models import MODELS, conv_relu, cross_attention, matmul, open_image, product, scaled
 
 from opencl_device import NO_OPENCL
 from own_cache import own_cache
@@ -86,6 +86,18 @@ def test_an_open_first_axis_is_no_axis_of_samples(engine: str, tmp_path: Path) -
     (expected,) = onnx.reference.ReferenceEvaluator(model).run(None, inputs)
     answers = as_model(ENGINES[engine].prepare(tmp_path / "cross.onnx", 1))(inputs)
     np.testing.assert_allclose(answers["y"], expected, rtol=0, atol=1e-5)
+
+
+def test_scalars_are_each_sample_s(engine: str, tmp_path: Path) -> None:
+    model, inputs = scaled()
+    onnx.save(model, tmp_path / "scaled.onnx")
+    session = ENGINES[engine].prepare(tmp_path / "scaled.onnx", 1)
+    x = np.arange(80, dtype=np.float32).reshape(5, 16)
+    for rows in (x[:2], x):
+        np.testing.assert_array_equal(as_model(session)({**inputs, "x": rows})["y"], 2 * rows[:, ::-1])
+    session.bind(inputs)()
+    with SessionWorker(engine, tmp_path / "scaled.onnx") as worker:
+        np.testing.assert_array_equal(worker.run(inputs)["y"], 2 * inputs["x"])
 
 
 def test_sizes_that_nobody_gave_are_not_asked_for(engine: str, tmp_path: Path) -> None:

@@ -69,6 +69,14 @@ def cross_attention() -> tuple[onnx.ModelProto, Arrays]:
     return model, {name: random.random((size, 3), np.float32) for name, size in (("x", 2), ("c", 5))}
 
 
+def scaled() -> tuple[onnx.ModelProto, Arrays]:
+    """A fixed batch, each sample turned around and times a scalar input."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["t"]), helper.make_node("Mul", ["t", "s"], ["y"])]
+    inputs, turned = [_float("x", [2, 16]), _float("s", [])], np.eye(16, dtype=np.float32)[::-1]
+    model = _model(nodes, inputs, [_float("y", [2, 16])], {"w": turned})
+    return model, {"x": np.ones((2, 16), np.float32), "s": np.array(2, np.float32)}
+
+
 def open_image() -> tuple[onnx.ModelProto, Arrays]:
     """3x3 convolution of an image whose open height and width cannot be 1."""
     random = np.random.default_rng(0)

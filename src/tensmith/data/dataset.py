@@ -167,8 +167,9 @@ def by_name(inputs: Inputs) -> Mapping[str, Array]:
 
 
 def sample_count(inputs: Inputs) -> int:
-    """How many samples there are."""
-    return min(map(len, by_name(inputs).values()), default=0)
+    """How many samples there are: one where all inputs are scalars, which are each sample's."""
+    named = by_name(inputs)
+    return min((len(array) for array in named.values() if array.ndim), default=min(1, len(named)))
 
 
 def sample_shapes(inputs: Inputs) -> dict[str, tuple[int, ...]]:

@@ -66,18 +66,17 @@ class Session(ABC):
 
 
 def in_parts(inputs: Arrays, size: int) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
-    """Parts of exactly `size` samples of inputs [n, ...]; the last one is filled up with the last sample.
-
-    DataError where inputs have different numbers of samples.
+    """Parts of exactly `size` samples of inputs [n, ...], with the scalars, which are each sample's; the last
+    one is filled up with the last sample. DataError where inputs have different numbers of samples.
     """
-    counts = {name: len(array) for name, array in inputs.items()}
+    counts = {name: len(array) for name, array in inputs.items() if array.ndim}
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{count} of '{name}'" for name, count in counts.items())
         raise DataError(f"the inputs have different numbers of samples: {told}")
-    count = next(iter(counts.values()))
+    count = next(iter(counts.values()), 1)
     for start in range(0, count, size):
         rows = np.minimum(np.arange(start, start + size), count - 1)
-        yield {name: array[rows] for name, array in inputs.items()}
+        yield {name: array[rows] if array.ndim else array for name, array in inputs.items()}
 
 
 class Engine(Protocol):

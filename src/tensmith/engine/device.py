@@ -42,7 +42,7 @@ class LoadedPlan(ABC):
         """(a call that sends the inputs, runs the kernels and fetches the outputs, the arrays it fills)."""
         program = self.plan.program
         given = {
-            name: np.ascontiguousarray(inputs[name], type_.numpy) for name, type_ in program.inputs.items()
+            name: np.asarray(inputs[name], type_.numpy, order="C") for name, type_ in program.inputs.items()
         }
         types = {name: program.type(name) for name in program.outputs}
         results = {name: np.empty(type_.static or (), type_.numpy) for name, type_ in types.items()}

@@ -305,8 +305,8 @@ def _cast(array: Array, dtype: str | None) -> Array:
     """`array` as the model's dtype where that is the same kind of number, else untouched."""
     kinds = {"f": ("float16", "float32", "float64"), "i": ("int8", "int16", "int32", "int64")}
     if dtype in kinds.get(array.dtype.kind, ()):
-        return np.ascontiguousarray(array, dtype)
-    return np.ascontiguousarray(array)
+        return np.asarray(array, dtype, order="C")
+    return np.asarray(array, order="C")
 
 
 def _at_a_time(session: Session) -> int | None:

@@ -45,7 +45,7 @@ class OnnxRuntimeSession(base.Session):
         self.run(inputs)
         binding = self._native.io_binding()
         for name, array in inputs.items():
-            binding.bind_cpu_input(name, np.ascontiguousarray(array))
+            binding.bind_cpu_input(name, np.asarray(array, order="C"))
         for name in self._names:
             binding.bind_output(name, "cpu")
         run = self._native.run_with_iobinding
