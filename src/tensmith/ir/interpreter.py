@@ -12,11 +12,13 @@ import onnx.reference
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array, Floats
 from tensmith.ir.op import Node, Run
-from tensmith.ir.opaque import bind
+from tensmith.ir.opaque import all_nodes, bind
 from tensmith.ir.program import Program
 from tensmith.ir.types import TensorType
 
 _FLOATS = Floats()
+# Recurrent layers, with the functions that ONNX's reference computes whatever they are given.
+_RECURRENT = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 
 
 def interpret(program: Program, inputs: Mapping[str, Array], arith: Arith | None = None) -> dict[str, Array]:
@@ -82,6 +84,8 @@ def _run_opaque(
     if arith.exact:
         raise ProgramError(f"{label} has no exact meaning")
     proto = bind(node.opaque or b"", node.inputs, node.outputs, {*node.inputs, *node.outputs})
+    if reason := next(filter(None, map(_ignored, all_nodes([proto]))), ""):
+        raise ProgramError(f"{label} cannot run: ONNX's reference ignores {reason}")
     given = {name: array for name, array in zip(node.inputs, inputs) if array is not None}
     outputs = [name for name in node.outputs if name]
     untyped = onnx.TypeProto()
@@ -99,6 +103,24 @@ def _run_opaque(
         raise ProgramError(f"{label} cannot run: {error}") from error
     # A sequence stays a list: only opaque nodes read it.
     return tuple(found[name] if name else np.zeros(0) for name in node.outputs)
+
+
+def _ignored(proto: onnx.NodeProto) -> str:
+    """What of a recurrent layer ONNX's reference takes no notice of; "" for nothing."""
+    usual = _RECURRENT.get(proto.op_type)
+    if usual is None or proto.domain not in ("", "ai.onnx"):
+        return ""
+    if proto.input[4:5] not in ([], [""]):
+        return "sequence_lens"
+    given = {each.name: onnx.helper.get_attribute_value(each) for each in proto.attribute}
+    both = given.get("direction") == b"bidirectional"
+    functions = [name.decode().lower() for name in given.get("activations", ())]
+    ignored = {
+        "activations": functions not in ([], usual * (2 if both else 1)),
+        "input_forget": given.get("input_forget", 0) != 0,
+        **{name: name in given for name in ("clip", "activation_alpha", "activation_beta")},
+    }
+    return next((name for name, found in ignored.items() if found), "")
 
 
 def _last_reads(program: Program) -> dict[int, list[str]]:

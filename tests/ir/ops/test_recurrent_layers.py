@@ -13,6 +13,7 @@ from onnx import numpy_helper
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.frontend.onnx import read_onnx
+from tensmith.ir.interpreter import interpret
 from tensmith.ir.op import OPS, Run, Typed
 from tensmith.ir.types import TensorType
 
@@ -102,6 +103,44 @@ def test_what_is_not_claimed_is_left_to_others(name: str, attrs: dict[str, Any],
     full = {**OPS[name].attributes, **attrs}
     assert OPS[name].accepts(Typed(full, tuple(map(TensorType.of, given)), (None,) * 4)) == reason
     assert not claimed(one_node(OPS[name], given, {"hidden_size": 4, **attrs}, 1, 22))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(("name", "attrs"), [case[:2] for case in UNCLAIMED])
+def test_what_onnx_s_reference_ignores_is_not_interpreted(
+    name: str, attrs: dict[str, Any], inside: bool
+) -> None:
+    given, _ = operands(name, ways=2 if "direction" in attrs else 1)
+    model = one_node(OPS[name], given, {"hidden_size": 4, **attrs}, 1, 22)
+    refused(branching(model) if inside else model, given, next(iter(attrs)))
+
+
+def test_lengths_that_onnx_s_reference_ignores_are_not_interpreted() -> None:
+    given = [*operands("gru")[0], np.array([3, 2], np.int32)]
+    refused(one_node(OPS["gru"], given, {"hidden_size": 4}, 1, 22), given, "sequence_lens")
+
+
+def branching(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model in both branches of an If that the first input decides."""
+    graph = model.graph
+    branch = onnx.helper.make_graph(list(graph.node), "branch", [], list(graph.output))
+    nodes = [
+        onnx.helper.make_node("ReduceMax", ["x0"], ["most"], keepdims=0),
+        onnx.helper.make_node("Cast", ["most"], ["positive"], to=onnx.TensorProto.BOOL),
+        onnx.helper.make_node(
+            "If", ["positive"], [o.name for o in graph.output], then_branch=branch, else_branch=branch
+        ),
+    ]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model
+
+
+def refused(model: onnx.ModelProto, given: list[Array], reason: str) -> None:
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    program = read_onnx(model)
+    with pytest.raises(ProgramError, match=f"opaque .* cannot run: ONNX's reference ignores {reason}"):
+        interpret(program, dict(zip(program.inputs, given)))
 
 
 @pytest.mark.parametrize(("lengths", "alike"), [([3, 3], True), ([3, 2], False)])
