@@ -39,6 +39,9 @@ class Native(TunableEngine):
 
     With several threads, layers are cut into parts where that pays; a folder keeps the cut it was compiled
     with, and runs in one thread if it is given fewer than that.
+
+    Indices out of range are not refused: what is read there is NaN, or 0 of whole numbers, and nothing is
+    written there.
     """
 
     name = NATIVE
