@@ -141,7 +141,7 @@ def gathered(lowering: Lowering, term: Read) -> Tensor:
     subscripts = tuple(Size(at, I64) for at in term.indices)
     call = Call("element", (Read(term.tensor, (), term.type), *subscripts), term.type)
     place = places[0] if places else 0
-    if lowering.choices and not _holds_one(lowering, term, place):
+    if lowering.choices and not holds_one(lowering, term, place):
         raise Refusal(
             f"'{term.tensor}' is read in some iterations only, and that it holds an element in the others is "
             "not sure; write the loop so that its bounds are those of what is read"
@@ -149,7 +149,7 @@ def gathered(lowering: Lowering, term: Read) -> Tensor:
     return _gather(lowering, call, place)
 
 
-def _holds_one(lowering: Lowering, term: Read, axis: int) -> bool:
+def holds_one(lowering: Lowering, term: Read, axis: int) -> bool:
     """Whether an array holds an element wherever an iteration asks for one, as what is required says."""
     wanted = lowering.build.ordered(name for at in term.indices for name in at.symbols())
     extents = [lowering.build.extents[name] for name in wanted]
