@@ -13,6 +13,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from benchmarks import ROOT, parts
+from benchmarks.compress.stock.cases import CASES
 from tensmith.evaluate.task import Task
 from tensmith.files import write_text
 from tensmith.report.text import front_text
@@ -120,6 +121,36 @@ def fronts(found: Results) -> Iterator[str]:
     )
     yield _fronts_table(rows, peers)
     yield _provenance(found, "fronts", *(["peers"] if peers else []))
+
+
+def recovered(found: Results) -> Iterator[str]:
+    """The smallest point that was trained, and that was not, of every model of which one holds the budget."""
+    lines = []
+    for name, row in _rows(found, "recovered").items():
+        kinds: dict[bool, Mapping[str, Any]] = {}
+        for point in sorted(row["points"], key=lambda point: point["size_ratio"]):
+            kinds["recover" in point["lossy"]] = point
+        unit = "% of the loss" if CASES[name].measure == "loss" else "points"
+        cells = [
+            words
+            for trained in (True, False)
+            if (point := kinds.get(trained))
+            for words in (
+                f"{point['speedup']:.2f}x faster, {point['size_ratio']:.2f}x smaller",
+                f"{point['accuracy_drop']:.2f} ({point['drop'][0]:.2f} to {point['drop'][1]:.2f}) {unit}",
+            )
+        ]
+        if True in kinds:
+            lines.append((NAMES[name], *cells))
+    if not lines:
+        return
+    settings = found["recovered"]["settings"]
+    yield (
+        f"With training (`--time-budget {settings['time_budget']} --recover {settings['recover']}`), within "
+        "the same budgets: the smallest point, and of the same run the smallest that was not trained."
+    )
+    yield _table(("model", "trained", "lost", "not trained", "lost"), lines)
+    yield _provenance(found, "recovered")
 
 
 def amx(found: Results) -> Iterator[str]:
@@ -289,6 +320,7 @@ def _lifting_speed(loops: list[Mapping[str, float]]) -> Iterator[str]:
 BLOCKS: dict[str, Callable[[Results], Iterator[str]]] = {
     "front": front,
     "fronts": fronts,
+    "recovered": recovered,
     "amx": amx,
     "language": language,
     "native": native,

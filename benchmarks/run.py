@@ -138,10 +138,9 @@ BENCHES = (
     Bench(
         "recovered",
         "compress.recovered",
-        180,
+        240,
         (),
         (*_ONE, "--time-budget", "1m", "--recover", "4m"),
-        readme=False,
         models=True,
         folder="recovered",
     ),
