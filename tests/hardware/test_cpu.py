@@ -13,6 +13,7 @@ from tensmith.hardware.cpu import (
     Cpu,
     detect_cpu,
     features_of,
+    model_of,
     parse_cache_size,
     parse_cpuinfo,
     whole_cores,
@@ -40,6 +41,19 @@ CPU implementer\t: 0x41
 
 def cpu(features: set[str], vendor: str = "GenuineIntel", family: int = 6) -> Cpu:
     return Cpu("x86_64", vendor, "test", family, frozenset(features), 4, 4, 2.0, (32768,))
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("AMD EPYC", "AMD EPYC (family 25, model 17)"),
+        ("AMD EPYC 9654 96-Core Processor", "AMD EPYC 9654 96-Core Processor"),
+    ],
+)
+def test_a_name_of_several_generations_has_their_numbers(name: str, shown: str) -> None:
+    """Virtual machines give such names; figures of two generations would be taken for those of one."""
+    fields = {"model name": name, "cpu family": "25", "model": "17"}
+    assert model_of(fields) == shown and model_of({"model name": name}) == name
 
 
 def test_x86_is_the_first_processor() -> None:

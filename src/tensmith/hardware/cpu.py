@@ -78,11 +78,15 @@ def features_of(flags: str) -> frozenset[str]:
 
 
 def model_of(fields: Mapping[str, str]) -> str:
-    """The CPU's name; Arm's, which says none, by the numbers of its maker and design."""
+    """The CPU's name; Arm's, which says none, by the numbers of its maker and design.
+
+    A name without a number, as virtual machines give it, is one of several generations: their numbers follow.
+    """
     arm = [fields[name] for name in ("cpu implementer", "cpu part") if name in fields]
-    return (
-        fields.get("model name") or fields.get("model") or " ".join(arm) or platform.processor() or "unknown"
-    )
+    name = fields.get("model name", "")
+    if name and "cpu family" in fields and "model" in fields and not re.search(r"\d", name):
+        return f"{name} (family {fields['cpu family']}, model {fields['model']})"
+    return name or fields.get("model") or " ".join(arm) or platform.processor() or "unknown"
 
 
 def parse_cache_size(text: str) -> int:
