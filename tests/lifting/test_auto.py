@@ -142,9 +142,10 @@ def test_what_cannot_run_here_is_said():
         load("gemmini", lifted("gemv"), {})
 
 
-def test_samples_are_as_long_as_they_must_be():
+def test_strides_are_as_long_as_they_must_be():
     (result,) = lift_file(KERNELS / "c" / "llama.c", "transformer_part1", targets=(), run=False)
     lifted = result.work.lifted
     assert lifted is not None
     named = dict(zip((p.name for p in lifted.function.parameters), sample(lifted, {"head_size": (7,)})))
+    assert named["stride"] >= named["head_size"] * (named["head"] + 1)
     assert len(named["keys"]) >= named["tokens"] * named["stride"] - named["stride"] + named["head_size"]

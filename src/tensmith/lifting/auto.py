@@ -6,8 +6,9 @@ import functools
 import importlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from tensmith.lifting.loops import Array
 from tensmith.lifting.pipeline import Steps
 from tensmith.lifting.running import Callee, LiftedLibrary, fields, installed, load
 from tensmith.lifting.second.cell import Fields
-from tensmith.lifting.second.inputs import DrawPlan, Sampler, shape
+from tensmith.lifting.second.inputs import DrawPlan, Sampler, evaluated, shape
 from tensmith.lifting.second.values import dtype
 from tensmith.lifting.summary import length_symbol
 from tensmith.progress import Progress, silent
@@ -179,6 +180,8 @@ class _TimedInputs(Sampler):
         """Arrays as long as they must be; what nothing bounds is as long as the rest."""
         known = self.symbols(style)
         self.settle(known)
+        for room in self._rooms():
+            self.move(room, max(0, -evaluated(self.lifted, room, known)), known)
         for name, kind in self.lifted.function.arrays.items():
             for symbol in (length_symbol(name, axis) for axis in range(kind.axes)):
                 long = self.default if kind.rank < 3 else max(1, self.default // 10)
@@ -199,6 +202,16 @@ class _TimedInputs(Sampler):
             elif kind.kind == "int" and (name in self.counts or name in self.given):
                 known[name] = self.given.get(name, (self.default if name in counting else 1,))[0]
         return known
+
+    def _rooms(self) -> Iterator[Poly]:
+        """What rows of flat memory have beyond what is read of them. Rows that are only read may overlap, but
+        those that are passed seldom do, and would be timed in a cache."""
+        views = [each.view for each in self.lifted.inputs if each.view is not None]
+        for view, name in product(views, self.fields):
+            if len(view.offset) == 1 and Poly.symbol(name) in view.steps[0]:
+                inside = [(n - 1) * s for n, s in zip(view.shape, view.steps[0]) if name not in s.symbols()]
+                start = view.offset[0].substitute({name: Poly.of(0)})
+                yield Poly.symbol(name) - 1 - sum(inside, start)
 
     def move(self, poly: Poly, by: int, known: dict[str, int]) -> None:
         """Makes strides and the like larger, the last parameter first; what is given stands."""
