@@ -114,14 +114,19 @@ class Engine(Protocol):
 
     def completed(self, settings: Mapping[str, str]) -> dict[str, str]:
         """Every setting, as given or by default; EngineError on one that there is not, or not here."""
-        if unknown := settings.keys() - self.settings:
-            raise EngineError(f"engine '{self.name}' has no setting {', '.join(map(repr, sorted(unknown)))}")
-        chosen = {name: settings.get(name, values[0]) for name, values in self.settings.items()}
-        for name, values in self.settings.items():
-            if chosen[name] not in values:
-                known = ", ".join(values)
-                raise EngineError(f"{self.name}'s {name} is one of {known}, not '{chosen[name]}'")
-        return chosen
+        if reason := self.unknown(settings):
+            raise EngineError(reason)
+        return {name: settings.get(name, values[0]) for name, values in self.settings.items()}
+
+    def unknown(self, settings: Mapping[str, str]) -> str | None:
+        """Why settings are none of this engine's, wherever it runs."""
+        if others := settings.keys() - self.settings:
+            named, known = ", ".join(map(repr, sorted(others))), ", ".join(self.settings) or "none"
+            return f"engine '{self.name}' has no setting {named}; it has {known}"
+        wrong = (name for name, value in settings.items() if value not in self.settings[name])
+        if (name := next(wrong, None)) is None:
+            return None
+        return f"{self.name}'s {name} is one of {', '.join(self.settings[name])}, not '{settings[name]}'"
 
 
 class PackageEngine(Engine):

@@ -106,7 +106,8 @@ def bench(
     chosen = [_with_settings(name) for name in names]
     for name, settings in chosen:
         require(ENGINES[name])
-        _check_settings(name, settings)
+        if reason := ENGINES[name].unknown(dict(settings)):
+            raise UsageError(reason)
     contenders = tuple(
         dict.fromkeys(Contender(name, path, settings) for path in paths for name, settings in chosen)
     )
@@ -174,18 +175,6 @@ def _with_settings(words: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     if not all(key and value for key, value in settings):
         raise UsageError(f"'{words}' is no engine with settings; write ENGINE:NAME=VALUE")
     return name, settings
-
-
-def _check_settings(engine: str, settings: Sequence[tuple[str, str]]) -> None:
-    """UsageError on a setting or a value that an engine has nowhere."""
-    known = ENGINES[engine].settings
-    for name, value in settings:
-        if name not in known:
-            raise UsageError(
-                f"engine '{engine}' has no setting '{name}'; it has {', '.join(known) or 'none'}"
-            )
-        if value not in known[name]:
-            raise UsageError(f"{engine}'s {name} is one of {', '.join(known[name])}, not '{value}'")
 
 
 def _inputs(path: Path) -> tuple[TensorSpec, ...]:
