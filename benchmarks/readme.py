@@ -127,21 +127,12 @@ def recovered(found: Results) -> Iterator[str]:
     """The smallest point that was trained, and that was not, of every model of which one holds the budget."""
     lines = []
     for name, row in _rows(found, "recovered").items():
-        kinds: dict[bool, Mapping[str, Any]] = {}
+        smallest: dict[bool, Mapping[str, Any]] = {}  # the last one of each kind
         for point in sorted(row["points"], key=lambda point: point["size_ratio"]):
-            kinds["recover" in point["lossy"]] = point
+            smallest["recover" in point["lossy"]] = point
         unit = "% of the loss" if CASES[name].measure == "loss" else "points"
-        cells = [
-            words
-            for trained in (True, False)
-            if (point := kinds.get(trained))
-            for words in (
-                f"{point['speedup']:.2f}x faster, {point['size_ratio']:.2f}x smaller",
-                f"{point['accuracy_drop']:.2f} ({point['drop'][0]:.2f} to {point['drop'][1]:.2f}) {unit}",
-            )
-        ]
-        if True in kinds:
-            lines.append((NAMES[name], *cells))
+        if trained := smallest.get(True):
+            lines.append((NAMES[name], *_told(trained, unit), *_told(smallest[False], unit)))
     if not lines:
         return
     settings = found["recovered"]["settings"]
@@ -151,6 +142,15 @@ def recovered(found: Results) -> Iterator[str]:
     )
     yield _table(("model", "trained", "lost", "not trained", "lost"), lines)
     yield _provenance(found, "recovered")
+
+
+def _told(point: Mapping[str, Any], unit: str) -> tuple[str, str]:
+    """What a point of a run with training reached, and lost."""
+    low, high = point["drop"]
+    return (
+        _ratios(point["speedup"], point["size_ratio"]),
+        _interval(point["accuracy_drop"], low, high, unit),
+    )
 
 
 def amx(found: Results) -> Iterator[str]:
@@ -437,14 +437,21 @@ def _and(words: list[str]) -> str:
 
 
 def _reached(point: Mapping[str, Any]) -> str:
-    speed, size = (point["metrics"][name]["value"] for name in ("speedup", "size_ratio"))
+    return _ratios(*(point["metrics"][name]["value"] for name in ("speedup", "size_ratio")))
+
+
+def _ratios(speed: float, size: float) -> str:
     return f"{speed:.2f}x faster, {size:.2f}x smaller"
 
 
 def _lost(point: Mapping[str, Any]) -> str:
     """With its interval, which says on how few samples it may rest."""
     drop = point["metrics"]["accuracy_drop"]
-    return f"{drop['value']:.2f} ({drop['low']:.2f} to {drop['high']:.2f}) {_unit(point)}"
+    return _interval(drop["value"], drop["low"], drop["high"], _unit(point))
+
+
+def _interval(value: float, low: float, high: float, unit: str) -> str:
+    return f"{value:.2f} ({low:.2f} to {high:.2f}) {unit}"
 
 
 def _unit(point: Mapping[str, Any]) -> str:
