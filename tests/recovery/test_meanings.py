@@ -95,6 +95,9 @@ MEANT = {
     "selu": images("selu"), "celu": images("celu"), "shrunk": images("shrink", lambd=0.3, bias=0.1),
     "prelu": images("prelu", (8, 1, 1)), "einsum": tokens("einsum", of=2, equation="b i d, b j d -> b j d"),
     "attention": tokens("attention", of=3, q_num_heads=4, kv_num_heads=4, is_causal=1),
+    "attention in a window": tokens(
+        "attention", of=3, q_num_heads=4, kv_num_heads=4, left_window_size=1, right_window_size=2
+    ),
     "masked attention": tokens("attention", [SEEN], of=3, q_num_heads=3, kv_num_heads=3, scale=0.2),
     "biased attention": tokens(
         "attention", [np.where(SEEN, 0.3, -9).astype(np.float32)], of=3, q_num_heads=2, kv_num_heads=2,

@@ -23,6 +23,7 @@ from tensmith.formula.scalars import Operators
 from tensmith.ir import Node, TensorType
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.op import Run, Symbolic
+from tensmith.ir.ops.attention import positions_allowed
 from tensmith.ir.ops.conv_transpose import transposed_window
 from tensmith.ir.ops.convolution import window_attrs
 from tensmith.ir.ops.elementwise import Elementwise
@@ -326,10 +327,9 @@ def _batch_normalization(node: Node, inputs: Sequence[Any]) -> Tensor:
 
 @MEANINGS("attention")
 def _attention(node: Node, inputs: Sequence[Any]) -> Tensor:
-    """Of all keys at once: without those of the past, windows, and queries that see no key."""
+    """Of all keys at once: without those of the past, padding, and queries that see no key."""
     attrs, (q, k, v, mask) = node.attrs, (*inputs, None)[:4]
-    windows = attrs["left_window_size"] >= 0 or attrs["right_window_size"] >= 0
-    if any(value is not None for value in inputs[4:]) or len(node.outputs) > 1 or windows or attrs["softcap"]:
+    if any(value is not None for value in inputs[4:]) or len(node.outputs) > 1 or attrs["softcap"]:
         raise ProgramError(f"{node.label} has no gradients here")
     counts = (attrs["q_num_heads"], attrs["kv_num_heads"], attrs["kv_num_heads"])
     heads = [_heads(value, count) for value, count in zip((q, k, v), counts)]
@@ -339,20 +339,26 @@ def _attention(node: Node, inputs: Sequence[Any]) -> Tensor:
         bias = torch.zeros_like(bias, dtype=q.dtype).masked_fill(~bias, -math.inf)
     if bias is not None and bias.shape[-1] < columns:
         bias = functional.pad(bias, (0, columns - bias.shape[-1]), value=-math.inf)
-    if attrs["is_causal"]:
-        later = q.new_full((rows, columns), -math.inf).triu(1)
-        bias = later if bias is None else bias + later
+    allowed = positions_allowed(Run(attrs, (None,) * 7, (None,) * 7, (None,)), rows, columns)
+    if allowed is not None:
+        bias = q.new_zeros(()) if bias is None else bias
+        bias = bias.masked_fill(~tensor(allowed, q), -math.inf)
     if bias is not None and bool(torch.isneginf(bias.amax(-1)).any()):
         raise ProgramError(f"{node.label} has queries that see no key, and no gradients for them here")
     sharing = heads[0].shape[1] // heads[1].shape[1]
     q, k, v = heads[0], *(each.repeat_interleave(sharing, 1) for each in heads[1:])
     y = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=attrs["scale"])
-    return y if inputs[0].ndim == 4 else y.transpose(1, 2).flatten(2)
+    return _whole_rows(y, inputs[0])
 
 
 def _heads(x: Tensor, count: int | None) -> Tensor:
     """[N, L, H*D] as [N, H, L, D]."""
     return x if x.ndim == 4 else x.unflatten(2, (count, -1)).transpose(1, 2)
+
+
+def _whole_rows(heads: Tensor, like: Tensor) -> Tensor:
+    """[N, H, L, D] as [N, L, H*D], where another value is so."""
+    return heads if like.ndim == 4 else heads.transpose(1, 2).flatten(2)
 
 
 @MEANINGS("rotary_embedding")
@@ -371,7 +377,7 @@ def _rotated(node: Node, inputs: Sequence[Any]) -> Tensor:
     a, b = heads[..., :width].unflatten(-1, paired).unbind(axis)
     turned = torch.stack((cos * a - sin * b, sin * a + cos * b), axis).flatten(-2)
     turned = torch.cat((turned, heads[..., width:]), -1)
-    return turned if x.ndim == 4 else turned.transpose(1, 2).flatten(2)
+    return _whole_rows(turned, x)
 
 
 # Elements

@@ -142,7 +142,7 @@ def _capped(arith: Arith, scores: Array, softcap: float) -> Array:
 def _bias(call: Run, arith: Arith, scores: Array) -> Array | None:
     """What is added to the scores: 0 where a key may be seen, -inf where not, and a mask of numbers."""
     zero, never = arith.const(0.0, like=scores), arith.const(-np.inf, like=scores)
-    mask, allowed = call.get(3), _positions_allowed(call, *scores.shape[-2:])
+    mask, allowed = call.get(3), positions_allowed(call, *scores.shape[-2:])
     if mask is not None:
         missing = [(0, 0)] * (mask.ndim - 1) + [(0, scores.shape[-1] - mask.shape[-1])]
         if mask.dtype == np.bool_:
@@ -156,7 +156,7 @@ def _bias(call: Run, arith: Arith, scores: Array) -> Array | None:
     return bias if mask is None else arith.add(bias, mask)
 
 
-def _positions_allowed(call: Run, rows: int, columns: int) -> Array | None:
+def positions_allowed(call: Run, rows: int, columns: int) -> Array | None:
     """Which keys each query may see by position: causality, the window and the keys' number; None for all.
 
     Query i stands at position i + offset, offset being the keys before this block of queries.
