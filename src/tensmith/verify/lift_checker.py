@@ -31,11 +31,11 @@ _BLOCKS = ("body", "then", "otherwise")
 _KNOWN = "Declare Allocate Assign Store Append If Loop Return Num Read Call Load Length Scalar SourcePosition"
 _KNOWN += " Array"
 _FILE = re.compile(r"\d{3,5}\.smt2")
-_TOKEN = re.compile(_SYMBOL := r"(?:\|[^|]*\||[^\s()|]+)")
+_TOKEN = re.compile(r"(?:\|[^|]*\||[^\s()|]+)")
 # A symbol as the writer writes them without bars: the same with them, and so two texts one name.
 _BARRED = re.compile(r"\|[A-Za-z_][A-Za-z0-9_.%~!$^&*<>=+?/-]*\|")
 _SPEAKS = re.compile(r"\|?(?:[a-z]+\.|[xk]\d+)")
-_DECLARED = re.compile(rf"\(declare-(?:const|fun) ({_SYMBOL})(?: \(([\w ]*)\))? (Int|Real|Bool)\)")
+_DECLARED = re.compile(rf"\(declare-(?:const|fun) ({_TOKEN.pattern})(?: \(([\w ]*)\))? (Int|Real|Bool)\)")
 # What operators take, and the sort of what they give.
 _SORTS = re.compile(
     r"(?P<Int>\d+|(?:div|mod) Int Int|[-+*](?: Int)+|to_int Real|ite Bool Int Int)"
@@ -447,7 +447,7 @@ def _parse(text: str) -> Any:
     if barred := _BARRED.search(text):
         raise Wrong(f"{barred[0]} is written with bars that it does not need")
     stack: list[list[Any]] = [[]]
-    for token in re.findall(rf"[()]|{_SYMBOL}", text):
+    for token in re.findall(rf"[()]|{_TOKEN.pattern}", text):
         if token == "(":
             stack.append([])
         elif token != ")":
