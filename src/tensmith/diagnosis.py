@@ -18,8 +18,9 @@ from tensmith.engine.profile import Profiled, StepTime, profile
 from tensmith.engine.signature import read_signature
 from tensmith.equality.apart import farthest
 from tensmith.errors import EngineError
-from tensmith.evaluate.bench import BenchResult, bench, open_sizes, random_inputs
+from tensmith.evaluate.bench import BenchResult, bench, random_inputs
 from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.open_sizes import open_sizes
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu, load_target
 from tensmith.hardware.cpu import INT8_DOT

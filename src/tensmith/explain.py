@@ -9,8 +9,8 @@ from typing import Any
 
 from tensmith.config import CONFIG_FILE, read_config
 from tensmith.errors import ModelError, OutputError, UsageError
-from tensmith.evaluate.bench import sizes_taken
 from tensmith.evaluate.layers import layer_costs
+from tensmith.evaluate.open_sizes import sizes_taken
 from tensmith.files import sha256_file
 from tensmith.frontend.model import read_model, read_weights_open
 from tensmith.hardware import Target, load_target

@@ -14,9 +14,10 @@ import pytest
 from tensmith.engine import SessionWorker, TensorSpec, available
 from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError, UsageError
-from tensmith.evaluate.bench import bench, check_sizes, open_sizes, random_inputs
+from tensmith.evaluate.bench import bench, random_inputs
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.latency import tail_of
+from tensmith.evaluate.open_sizes import check_sizes, open_sizes
 from tensmith.report.metric import Metric
 
 

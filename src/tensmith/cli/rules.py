@@ -69,8 +69,8 @@ def rules(
 
 def _seconds_here() -> Callable[[Program], dict[str, float]]:
     """Programs -> seconds that each node takes on this machine at best, for one sample."""
-    from tensmith.evaluate.bench import sizes_taken
     from tensmith.evaluate.count import node_seconds
+    from tensmith.evaluate.open_sizes import sizes_taken
     from tensmith.hardware import load_target
 
     host = load_target("host")

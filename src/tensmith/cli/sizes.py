@@ -33,7 +33,7 @@ def parse_sizes(words: str | None) -> dict[str, int]:
 def assumed(models: Sequence[Path], batch: int, sizes: Mapping[str, int]) -> str | None:
     """What sizes the files leave open and nobody gave, as a sentence; None where there is none."""
     from tensmith.errors import EngineError
-    from tensmith.evaluate.bench import open_sizes
+    from tensmith.evaluate.open_sizes import open_sizes
 
     found: dict[str, int] = {}
     for model in models:
@@ -61,7 +61,8 @@ def with_batch(model: Path, batch: int, sizes: Mapping[str, int] | None = None) 
     """The model for `sizes`; where it leaves others open, as `tensmith bench` has them for `batch`."""
     from tensmith.backend.native.plan import fixed
     from tensmith.engine.base import sizes_of
-    from tensmith.evaluate.bench import check_sizes, random_inputs
+    from tensmith.evaluate.bench import random_inputs
+    from tensmith.evaluate.open_sizes import check_sizes
     from tensmith.frontend.checked import working
     from tensmith.frontend.model import read_model
 
