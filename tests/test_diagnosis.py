@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from command_line import refused, tensmith
+from saved_models import saved_model
 from tensmith import diagnosis
 from tensmith.cli.diagnose import _compared, diagnose
 from tensmith.diagnosis import Fixed, TimedStep, _of_program, _of_steps, largest_difference, write_fixed
@@ -27,14 +28,7 @@ WEIGHTS = np.random.default_rng(0).integers(-99, 99, (8, 8, 3, 3)).astype(np.int
 
 def saved(path: Path, nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], rows: int = 8) -> Path:
     """A model of x [1, 8, rows, rows] whose last node's output is y."""
-    shape = [1, 8, rows, rows]
-    graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )  # fmt: skip
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
-    return path
+    return saved_model(path, nodes, [1, 8, rows, rows], constants)
 
 
 def coded(x: str, y: str, scale: str = "s", zero: str = "z") -> list[onnx.NodeProto]:

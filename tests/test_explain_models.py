@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
+from saved_models import saved_model
 from tensmith.cli.explain import explain
 from tensmith.cli.rules import _seconds_here
 from tensmith.diagnosis import _of_program
@@ -20,23 +20,12 @@ from tensmith.frontend.onnx import read_onnx
 TARGET = "raspberry-pi-5"
 
 
-def saved(path: Path, nodes: list[onnx.NodeProto], shape: list[int | str], **constants: np.ndarray) -> Path:
-    """A model of x with a shape, whose output is y."""
-    graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )  # fmt: skip
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
-    return path
-
-
 @pytest.fixture
 def unpadded(tmp_path: Path) -> Path:
     """A convolution of 3x3 without padding on x [N, 3, H, 224]; at H=1 it would have -1 rows."""
     conv = helper.make_node("Conv", ["x", "w"], ["y"])
     weights = np.ones((8, 3, 3, 3), np.float32)
-    return saved(tmp_path / "unpadded.onnx", [conv], ["N", 3, "H", 224], w=weights)
+    return saved_model(tmp_path / "unpadded.onnx", [conv], ["N", 3, "H", 224], {"w": weights})
 
 
 def test_layers_with_open_sizes_are_counted_at_those_that_bench_takes(unpadded: Path) -> None:
@@ -75,6 +64,6 @@ def test_findings_are_of_the_sizes_that_were_taken(tmp_path: Path) -> None:
         helper.make_node("Conv", ["x", "w"], ["y"]),
     ]
     codes, scale = np.ones((8, 3, 2), np.int8), np.float32(0.5).reshape(())
-    program = read_onnx(saved(tmp_path / "coded.onnx", nodes, [1, 3, "L"], c=codes, s=scale))
+    program = read_onnx(saved_model(tmp_path / "coded.onnx", nodes, [1, 3, "L"], {"c": codes, "s": scale}))
     (found,) = (each for each in _of_program(program, {"L": 8}) if "8-bit weights" in each.what)
     assert found.where == ("y",)
