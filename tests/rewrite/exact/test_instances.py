@@ -21,7 +21,7 @@ DEFAULT = [name for name, rule in EXACT.unproved().items() if rule.phase in ("si
 _SOME, _FEW, _MORE = 5, 2, 10
 # Rules that apply in 32 bits alone, or whose programs ONNX Runtime does not run in other types.
 NOT_RUN = (
-    "affine_of_group_norm associate_left associate_weights covering_conv_as_gemm dead_rows "
+    "affine_of_group_norm associate_left associate_weights conv_over_blocks covering_conv_as_gemm dead_rows "
     "depthwise_pointwise_as_scale diagonal_weights enlarged_behind_conv gelu_half_first gelu_half_last "
     "gemm_of_gemm group_norm_as_rows instance_norm_as_rows integer_conv_as_numbers last_of_running_sum "
     "mean_to_pool scale_behind_reduction scale_there_and_back shortcut_into_conv zero_bias_of_gemm "

@@ -230,6 +230,38 @@ def test_a_strided_shortcut_is_offered_as_a_convolution() -> None:
     assert "strides = [2, 2]" in text
 
 
+SOUND = """
+    input %x: f32[n, 1, 9]
+    const %w: f32[1, 1, 4] = [[[1.0, 2.0, 3.0, 4.0]]]
+    %y: f32[n, 1, 3] = conv(%x, %w) {strides = [2]}
+    return %y
+"""
+
+
+def test_a_strided_convolution_of_one_channel_is_offered_over_blocks() -> None:
+    text = after(SOUND, "conv_over_blocks", "dead_code", "fold_constants")
+    # Of nine numbers the last one is seen by no filter.
+    assert "%y.4: f32[n, 1, 8] = slice(%x, " in text
+    assert "%y.3: f32[n, 1, 4, 2] = reshape(%y.4, " in text
+    assert "%y.1: f32[n, 2, 4] = reshape(%y.2, " in text
+    assert "= [[[1.0, 3.0], [2.0, 4.0]]]" in text
+    assert "%y: f32[n, 1, 3] = conv(%y.1, " in text
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "reason"),
+    [
+        ("strides = [2]", "strides = [3]", "of many channels, or filters that are no whole blocks"),
+        ("strides = [2]", "strides = [2], pads = [1, 0]", "it pads, has groups or dilations, or no stride"),
+        ("%x: f32[n, 1, 9]", "%x: f32[n, 1, t]", "a size is not known, or zero"),
+    ],
+)
+def test_what_is_no_whole_blocks_stays(written: str, instead: str, reason: str) -> None:
+    sizes = {"strides = [3]": "n, 1, 2", "%x: f32[n, 1, t]": "n, 1, (t + -4)//2 + 1"}
+    body = SOUND.replace(written, instead).replace("f32[n, 1, 3]", f"f32[{sizes.get(instead, 'n, 1, 4')}]")
+    assert reasons(body, "conv_over_blocks") == [reason]
+
+
 def test_products_by_stacks_of_matrices_are_not_merged() -> None:
     stack = np.zeros((2, 3, 4), np.float32)
     products = [make_node("matmul", ("x", name), (f"{name}y",)) for name in "wv"]
