@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
-from tensmith.errors import TensmithError, UsageError, first_line
+from tensmith.errors import TensmithError, UsageError, first_line, nearest
 
 T = TypeVar("T")
 
@@ -41,6 +41,10 @@ def _load_plugins() -> None:
                 raise TensmithError(
                     f"the plugin {module}{of} cannot be loaded ({why}); repair or uninstall it"
                 ) from error
+
+
+# As many names an error lists.
+_NAMED = 20
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -75,8 +79,7 @@ class Registry(Mapping[str, T], Generic[T]):
         if name not in self._items:
             self._discover()
         if name not in self._items:
-            known = ", ".join(sorted(self._items))
-            raise UsageError(f"unknown {self.kind} '{name}'; known: {known}")
+            raise UsageError(f"unknown {self.kind} '{name}'{nearest(name, sorted(self._items), _NAMED)}")
         return self._items[name]
 
     def __contains__(self, name: object) -> bool:
