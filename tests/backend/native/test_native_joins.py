@@ -147,6 +147,21 @@ def test_a_part_of_an_input_is_seen_under_another_shape(rows: int, tmp_path: Pat
     close(net.program(net.conv(cut, 4, 8), net.add("flatten", cut)), tmp_path)
 
 
+def test_a_part_of_a_sound_is_copied_as_it_lies(tmp_path: Path) -> None:
+    net = Net(1, 1, 1, 50)
+    bounds = (net.constant(values=np.array([end])) for end in (0, 48, 2))
+    column = net.add("reshape", "x", net.constant(values=np.array([1, 1, 50, 1])))
+    sound = net.add("slice", column, *bounds)
+    turned = net.add(
+        "transpose", net.add("reshape", sound, net.constant(values=np.array([1, 6, 8]))), perm=(0, 2, 1)
+    )
+    image = net.add("reshape", turned, net.constant(values=np.array([1, 8, 1, 6])))
+    program = net.program(net.conv(image, 8, 4, 1))
+    layout = make_plan(program, host_isa()).layout
+    assert layout.block[sound] == 1
+    close(program, tmp_path)
+
+
 def test_a_slice_backward_from_before_the_first_row_is_that_row(tmp_path: Path) -> None:
     net = Net(2, 4, 8, 6)
     bounds = (net.constant(values=np.array([value])) for value in (-20, -30, 2, -1))

@@ -28,6 +28,10 @@ class Copy(Routine):
     extent: Place | None = None
     fill: bool = False
 
+    def takes_planes(self, read: int, written: int) -> bool:
+        """Whatever their width: it copies numbers."""
+        return True
+
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Whole rows at once where they lie alike, else runs of channels that are so on both sides."""
         dtype = MachineType(target.dtype)
