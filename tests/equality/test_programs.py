@@ -194,7 +194,7 @@ def test_a_budget_of_no_time_uses_two_primes_and_says_what_that_is_worth() -> No
     equal = simplify(start, fold=False).program
     found = compare_programs(start, equal, seconds=0.0)
     assert found.equal and len(found.primes) == 2
-    assert found.error_probability > compare_programs(start, equal, primes=4).error_probability
+    assert found.error_probability > compare_programs(start, equal, most=4).error_probability
 
 
 def test_tokens_stay_inside_the_vocabulary() -> None:

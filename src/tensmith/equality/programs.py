@@ -90,7 +90,6 @@ class FieldCheck:
 def compare_programs(
     left: Program,
     right: Program,
-    primes: int | None = None,
     seed: int = 0,
     *,
     most: int = MOST_PRIMES,
@@ -98,9 +97,9 @@ def compare_programs(
 ) -> FieldCheck:
     """Whether two programs are equal; see the module.
 
-    primes: how many, if not as many as _ERROR asks for, up to `most`. seconds: a budget that limits their
-    number too; two are always used, and with no limit of seconds what is found is a function of the programs
-    and the seed. Never raises for what the programs are: what cannot be tested is "unknown", with a reason.
+    As many primes are used as _ERROR asks for, up to `most`. seconds: a budget that limits their number too;
+    two are always used, and with no limit of seconds what is found is a function of the programs and the
+    seed. Never raises for what the programs are: what cannot be tested is "unknown", with a reason.
     """
     reason = _mismatch(left, right)
     if reason:
@@ -116,12 +115,12 @@ def compare_programs(
     for small, large in _assignments(left, seed):
         try:
             whole = _Comparison(left, right, small, large, seed)
-            halves = cut(left, right) if primes is None and whole.hopeless() else None
+            halves = cut(left, right) if whole.hopeless() else None
             if halves is not None:
-                found = replace(whole, left=halves[0], right=halves[1]).run(None, most, seconds / 2)
+                found = replace(whole, left=halves[0], right=halves[1]).run(most, seconds / 2)
                 if found.equal and found.error_probability <= _POOR:
                     return replace(found, cuts=halves[2])
-            return whole.run(primes, most, seconds if halves is None else seconds / 2)
+            return whole.run(most, seconds if halves is None else seconds / 2)
         except ProgramError as problem:
             reason = str(problem)
     return FieldCheck("unknown", reason=reason, seed=seed)
@@ -189,7 +188,7 @@ class _Comparison:
         _, chance, reason = self._bound
         return not reason and chance(MOST_PRIMES) > _POOR
 
-    def run(self, primes: int | None, most: int, seconds: float) -> FieldCheck:
+    def run(self, most: int, seconds: float) -> FieldCheck:
         """First one prime with large sizes, then all primes together with small ones."""
         start = time.perf_counter()
         output = self._differs(self.large, 1, 0)
@@ -199,9 +198,9 @@ class _Comparison:
         if output := self._differs_beyond(spent, seconds):
             return self._different(output, 1)
         _, chance, _ = self._bound
-        count = primes or next((k for k in range(2, most) if chance(k) <= _ERROR), most)
+        count = next((k for k in range(2, most) if chance(k) <= _ERROR), most)
         affordable = min((seconds - spent) / max(spent, 1e-3), MOST_PRIMES)
-        count = count if primes else max(2, min(count, int(affordable)))
+        count = max(2, min(count, int(affordable)))
         for draw in self._draws():
             if draw >= _DRAWS and time.perf_counter() - start > seconds / 8:
                 break

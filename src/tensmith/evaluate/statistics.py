@@ -64,14 +64,12 @@ def _edge(distance: Callable[[float], float], inside: float, outside: float, z: 
     return inside
 
 
-def bootstrap(
-    samples: Array, statistic: Callable[[Array], Array], seed: int = 0, z: float = Z_95
-) -> Interval:
+def bootstrap(samples: Array, statistic: Callable[[Array], Array], z: float = Z_95) -> Interval:
     """Percentile interval of `statistic` over the rows of `samples` [n, ...] (Efron, Ann. Stat. 1979).
 
     `statistic` takes resampled rows [resamples, n, ...] and gives one value a resample.
     """
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     count = len(samples)
     at_once = max(1, min(RESAMPLES, _DRAWN_AT_ONCE // max(1, samples.size)))
     values = []
