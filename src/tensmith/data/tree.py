@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+import numpy as np
+
 from tensmith import gate
-from tensmith.data.dataset import ALL, Array, part_name
+from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, Modality, part_name
+from tensmith.data.parts import ItemPart
 from tensmith.data.storage import open_random
 from tensmith.errors import DataError, system_advice
 
@@ -73,12 +76,27 @@ def by_folder(where: Path, names: Iterable[str]) -> dict[str, tuple[str, str]]:
     return {name: (part, folder.name) for name, (part, folder) in _class_folders(where, names).items()}
 
 
-def left_out(names: Sequence[str], described: Mapping[str, object], kind: str) -> str:
-    """What to remark of files of a `kind` that lie in no folder of a class; "" where all do."""
-    others = [name for name in names if name not in described]
-    if not others:
-        return ""
-    return f"{kind}s in no folder of a class, which are left out: {len(others)}, as {others[0]}"
+def classified(
+    kind: str, modality: Modality, tree: FileTree, names: Sequence[str],
+    described: Mapping[str, tuple[str, str]], class_names: Sequence[str],
+    decode: Callable[[bytes, str], Array], *, ragged: bool, remedy: str, files: str,
+) -> Dataset:  # fmt: skip
+    """The dataset of the files that are described, by part and class; `files` is what all of `names` are.
+
+    ragged, remedy: as ItemPart has them. It remarks on files that lie in no folder of a class.
+    """
+    numbers = {name: number for number, name in enumerate(class_names)}
+    members: dict[str, list[str]] = {}
+    for name in filter(described.__contains__, names):
+        members.setdefault(described[name][0], []).append(name)
+    parts: dict[str, DatasetPart] = {}
+    for part, own in members.items():
+        labels = np.array([numbers[described[name][1]] for name in own], np.int64)
+        parts[part] = ItemPart(len(own), tree.reader(own, decode), labels, ragged=ragged, remedy=remedy)
+    remark = ""
+    if others := [name for name in names if name not in described]:
+        remark = f"{files}s in no folder of a class, which are left out: {len(others)}, as {others[0]}"
+    return Dataset(kind, "classification", len(numbers), parts, modality, tuple(class_names), remark=remark)
 
 
 def demand_classes(where: Path, names: Iterable[str], folders: Iterable[str], kind: str) -> None:

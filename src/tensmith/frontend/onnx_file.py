@@ -11,9 +11,9 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensmith import gate
 from tensmith.errors import ModelError
 from tensmith.frontend.formats import told_instead
-from tensmith.frontend.onnx_passes import converted, inlined
+from tensmith.frontend.onnx_passes import converted, inlined, opset, versions
 from tensmith.frontend.onnx_valid import check_fields
-from tensmith.ir.onnx_schema import NEWEST_OPSET, OLDEST_OPSET, standard_domain
+from tensmith.ir.onnx_schema import NEWEST_OPSET, OLDEST_OPSET
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class OnnxFile:
     @property
     def opsets(self) -> dict[str, int]:
         """Domain -> version, the default domain as ""."""
-        return {standard_domain(entry.domain): entry.version for entry in self.model.opset_import}
+        return versions(self.model.opset_import)
 
 
 def open_onnx(source: str | Path | bytes | onnx.ModelProto) -> OnnxFile:
@@ -61,7 +61,7 @@ def parse_onnx(data: bytes, label: str) -> onnx.ModelProto:
 def _checked(file: OnnxFile) -> OnnxFile:
     if not file.model.HasField("graph") or not file.model.opset_import:
         raise ModelError(f"{file.label} is not an ONNX model: it holds no graph or no opset; export it again")
-    if (version := file.opsets.get("", NEWEST_OPSET)) > NEWEST_OPSET:
+    if (version := opset(file.model.opset_import)) > NEWEST_OPSET:
         raise ModelError(
             f"{file.label} is at opset {version}, newer than the {NEWEST_OPSET} this onnx package knows; "
             "update the package, or export the model at an older opset"
@@ -69,6 +69,6 @@ def _checked(file: OnnxFile) -> OnnxFile:
     check_fields(file.model, file.label)
     if file.model.functions:
         file = replace(file, model=inlined(file.model, file.label))
-    if (version := file.opsets.get("", NEWEST_OPSET)) < OLDEST_OPSET:
+    if (version := opset(file.model.opset_import)) < OLDEST_OPSET:
         file = replace(file, model=converted(file.model, version, file.label))
     return file

@@ -183,10 +183,10 @@ def _nearest(scales: Array | None, version: int, where: str) -> str:
 def inlined(model: onnx.ModelProto, label: str) -> onnx.ModelProto:
     """A model without local functions. Raises ModelError."""
     bound_expansion(model, label)
-    own = _opset(model.opset_import)
+    own = opset(model.opset_import)
     for function in model.functions:  # one of another opset is converted
         where = f"{label}: function '{function.name}'"
-        version = _opset(function.opset_import)
+        version = opset(function.opset_import)
         _refuse(_BECAME | _RESIZES, function.node, version, own, where)
         _refuse_axes(function.node, {}, version, where)
     try:
@@ -210,9 +210,9 @@ def _brought(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], label: str
     """
     called = {(node.domain, node.op_type, node.overload) for node in all_nodes(nodes)}
     used = {standard_domain(domain) for domain, _, _ in called}
-    own, found = _versions(model.opset_import), dict[str, int]()
+    own, found = versions(model.opset_import), dict[str, int]()
     for function in model.functions:
-        where, imports = f"{label}: function '{function.name}'", _versions(function.opset_import)
+        where, imports = f"{label}: function '{function.name}'", versions(function.opset_import)
         if (function.domain, function.name, function.overload) in called:
             differ = [name for name in imports if name and imports[name] != own.get(name, imports[name])]
             told = ", ".join(f"'{name}' {imports[name]}, and the model {own[name]}" for name in differ)
@@ -226,14 +226,14 @@ def _brought(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], label: str
     return found
 
 
-def _versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+def versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     """Domain -> version, the default domain as ""."""
     return {standard_domain(each.domain): each.version for each in imports}
 
 
-def _opset(imports: Iterable[onnx.OperatorSetIdProto]) -> int:
+def opset(imports: Iterable[onnx.OperatorSetIdProto]) -> int:
     """The version of the default domain; the newest where none is said."""
-    return _versions(imports).get("", NEWEST_OPSET)
+    return versions(imports).get("", NEWEST_OPSET)
 
 
 def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -12,10 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensmith import gate
-from tensmith.data.dataset import Array, Dataset, DatasetPart
+from tensmith.data.dataset import Array, Dataset
 from tensmith.data.opening import reader
-from tensmith.data.parts import ItemPart
-from tensmith.data.tree import FileTree, by_folder, demand_classes, left_out, open_tree
+from tensmith.data.tree import FileTree, by_folder, classified, demand_classes, open_tree
 from tensmith.errors import DataError
 from tensmith.files import at_home
 
@@ -56,24 +54,15 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
     if not class_names:
         demand_classes(tree.root, images, tree.folders, ".jpg or .png image")
         class_names = sorted(found)
-    numbers = {name: number for number, name in enumerate(class_names)}
-    parts: dict[str, list[tuple[str, int]]] = {}
-    for name in filter(described.__contains__, images):
-        part, label = described[name]
-        if label not in numbers:
-            raise DataError(
-                f"{tree.root}/{name}: class '{label}' is not in the class order file; add it there"
-            )
-        parts.setdefault(part, []).append((name, numbers[label]))
-    return Dataset(
-        "imagefolder",
-        "classification",
-        len(class_names),
-        {part: _part(tree, members, size) for part, members in parts.items()},
-        "image",
-        tuple(class_names),
-        remark=left_out(images, described, ".jpg or .png image"),
-    )
+    if unknown := found - set(class_names):
+        name = next(name for name in images if name in described and described[name][1] in unknown)
+        raise DataError(
+            f"{tree.root}/{name}: class '{described[name][1]}' is not in the class order file; add it there"
+        )
+    return classified(
+        "imagefolder", "image", tree, images, described, class_names, partial(decode_image, size=size),
+        ragged=False, remedy="add ?size=224", files=".jpg or .png image",
+    )  # fmt: skip
 
 
 def _class_order(tree: FileTree, found: set[str]) -> list[str]:
@@ -95,12 +84,6 @@ def _classes(text: str, where: str, found: set[str]) -> list[str]:
     if len(set(names)) != len(names):
         raise DataError(f"{where} names a class twice; every line must start with another class folder")
     return names
-
-
-def _part(tree: FileTree, members: Sequence[tuple[str, int]], size: int) -> DatasetPart:
-    labels = np.array([label for _, label in members], np.int64)
-    read = tree.reader([name for name, _ in members], partial(decode_image, size=size))
-    return ItemPart(len(members), read, labels, ragged=False, remedy="add ?size=224")
 
 
 def decode_image(data: bytes, where: str, size: int) -> Array:

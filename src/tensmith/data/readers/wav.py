@@ -12,10 +12,9 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset, DatasetPart
+from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset
 from tensmith.data.opening import reader
-from tensmith.data.parts import ItemPart
-from tensmith.data.tree import FileTree, by_folder, demand_classes, left_out, open_tree
+from tensmith.data.tree import FileTree, by_folder, classified, demand_classes, open_tree
 from tensmith.errors import DataError
 from tensmith.files import at_home
 
@@ -45,26 +44,18 @@ def open_wav(path: str, /, *, length: int = 0) -> Dataset:
         raise DataError(
             f"no .wav file in {tree.root} is labelled; expected LABEL_SPEAKER_INDEX.wav or CLASS/FILE.wav"
         )
-    class_names = sorted({label for _, label in described.values()})
-    numbers = {name: number for number, name in enumerate(class_names)}
-    listed = _listed(tree)
+    if listed := _listed(tree):
+        described = {
+            name: (listed.get(name, TRAIN) if part == ALL else part, label)
+            for name, (part, label) in described.items()
+        }
     first = next(filter(described.__contains__, sounds))
     rate = _rate(tree.read(first), f"{tree.root}/{first}")
-    parts: dict[str, list[tuple[str, int]]] = {}
-    for name in filter(described.__contains__, sounds):
-        part, label = described[name]
-        if listed and part == ALL:
-            part = listed.get(name, TRAIN)
-        parts.setdefault(part, []).append((name, numbers[label]))
-    return Dataset(
-        "wav",
-        "classification",
-        len(class_names),
-        {part: _part(tree, members, length, rate) for part, members in parts.items()},
-        "audio",
-        tuple(class_names),
-        remark=left_out(sounds, described, ".wav file"),
-    )
+    class_names = sorted({label for _, label in described.values()})
+    return classified(
+        "wav", "audio", tree, sounds, described, class_names, partial(decode_wav, length=length, rate=rate),
+        ragged=length == 0, remedy="add ?length=SAMPLES", files=".wav file",
+    )  # fmt: skip
 
 
 def _set_aside(name: str) -> bool:
@@ -101,12 +92,6 @@ def _by_name(sounds: Sequence[str]) -> dict[str, tuple[str, str]]:
         name: (TEST if int(match["index"]) in FSDD_TEST else TRAIN, match["label"])
         for name, match in matches.items()
     }
-
-
-def _part(tree: FileTree, members: Sequence[tuple[str, int]], length: int, rate: int) -> DatasetPart:
-    labels = np.array([label for _, label in members], np.int64)
-    read = tree.reader([name for name, _ in members], partial(decode_wav, length=length, rate=rate))
-    return ItemPart(len(members), read, labels, ragged=length == 0, remedy="add ?length=SAMPLES")
 
 
 def _rate(data: bytes, where: str) -> int:
