@@ -53,7 +53,6 @@ class CachedDecoder(TokenDecoder):
         return _ROUNDED if rounds else SAME
 
     def fed(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
-        """See TokenDecoder."""
         if self.compared.apart > self.borne:
             return self.original.rows(known)[-1], {}
         row, after = self.last(known, fed, state)

@@ -43,7 +43,6 @@ class SlotDecoder(CachedDecoder):
 
     @property
     def keeps(self) -> bool:
-        """See TokenDecoder."""
         return True
 
     def _said(self, known: list[int], most: int, sampling: Sampling) -> Iterator[int]:
@@ -75,7 +74,6 @@ class SlotDecoder(CachedDecoder):
         return text if text._loop is not None else None
 
     def nothing(self) -> SlotText:
-        """See TokenDecoder."""
         try:
             return SlotText(self.model, self.capacity, self.tokens.name, self.logits)
         except MemoryError as error:
@@ -84,11 +82,9 @@ class SlotDecoder(CachedDecoder):
             ) from error
 
     def new_rows(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
-        """See TokenDecoder."""
         return np.stack([state.said(token).copy() for token in known[fed:]]), state
 
     def last(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
-        """See CachedDecoder."""
         for token in known[fed:]:
             row: Array = state.said(token)
         return row, state

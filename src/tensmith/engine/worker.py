@@ -121,7 +121,6 @@ class SessionWorker(Session, Ending):
             self._worker.end()
 
     def end(self) -> None:
-        """See Ending."""
         self.close()
 
     @property

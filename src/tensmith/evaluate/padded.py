@@ -76,7 +76,6 @@ class PaddedTexts(Session):
         return {output: self._first(array, self._rows[output], length) for output, array in found.items()}
 
     def close(self) -> None:
-        """See Session."""
         self._session.close()
 
     def _first(self, array: Array, axes: tuple[int, ...], length: int) -> Array:

@@ -159,7 +159,6 @@ class Listening(RelayedCalibration):
     asked: list[Question] = field(default_factory=list)
 
     def answers(self, program: Program, kind: Kind, names: Sequence[str]) -> Mapping[str, Any]:
-        """See RelayedCalibration."""
         self.asked += [Question(program, kind, name) for name in names]
         return super().answers(program, kind, names)
 

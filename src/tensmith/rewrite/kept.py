@@ -147,7 +147,6 @@ class UncoveredCalibration(RelayedCalibration):
     uncovered: Callable[[Program], Program]
 
     def answers(self, program: Program, kind: Kind, names: Sequence[str]) -> Mapping[str, Any]:
-        """See RelayedCalibration."""
         return super().answers(self.uncovered(program), kind, names)
 
 

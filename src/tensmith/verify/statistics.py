@@ -151,7 +151,6 @@ class Compared(RelayedCalibration):
     far: list[str] = field(default_factory=list)
 
     def answers(self, program: Program, kind: Kind, names: Sequence[str]) -> Mapping[str, Any]:
-        """See RelayedCalibration."""
         found = super().answers(program, kind, names)
         for name, statistic in found.items():
             self._compare(program, kind, name, statistic)

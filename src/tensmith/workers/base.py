@@ -76,7 +76,6 @@ class Workers(Ending):
         return len(self._workers)
 
     def end(self) -> None:
-        """See Ending."""
         self._each(lambda worker: worker.end())
 
     def map(self, jobs: Sequence[Job]) -> list[Answer]:

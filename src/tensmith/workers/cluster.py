@@ -106,7 +106,6 @@ class NodeWorker(Worker):
         self._actor: Any = None
 
     def ask(self, job: Job) -> Answer:
-        """See Worker."""
         ray = self._connection.ray
         hashes, contents = self._connection.placed(job.files)
         header = {"runner": job.runner, "request": dict(job.request), "files": hashes}
@@ -123,14 +122,12 @@ class NodeWorker(Worker):
             raise WorkerGone("it is gone") from error
 
     def kill(self) -> None:
-        """See Worker."""
         actor = self._actor
         if actor is not None:
             with contextlib.suppress(self._connection.ray.exceptions.RayError):
                 self._connection.ray.kill(actor)
 
     def end(self) -> None:
-        """See Ending."""
         self.kill()
         self._actor = None
 
@@ -155,7 +152,6 @@ class ClusterWorkers(Workers):
         self._connection = connection
 
     def end(self) -> None:
-        """See Ending."""
         super().end()
         self._connection.ray.shutdown()
 

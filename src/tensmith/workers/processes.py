@@ -18,17 +18,14 @@ class ProcessWorker(Worker):
         self._process = ModuleWorker(("tensmith.workers.serve",), PATIENCE_SECONDS)
 
     def ask(self, job: Job) -> Answer:
-        """See Worker."""
         folder = str(job.files[0].parent.absolute()) if job.files else ""
         asked = {"runner": job.runner, "request": dict(job.request), "folder": folder}
         return self._process.ask(asked, job.arrays)
 
     def kill(self) -> None:
-        """See Worker."""
         self._process.kill()
 
     def end(self) -> None:
-        """See Ending."""
         self._process.end()
 
 

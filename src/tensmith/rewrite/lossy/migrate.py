@@ -67,7 +67,6 @@ class Migrate(Method):
         return replay_exact(program, self.exact_steps(program, params, calibration))
 
     def treatment(self, params: Params, *names: str) -> str:
-        """See Method."""
         return "scales of large channels moved into weights"
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:

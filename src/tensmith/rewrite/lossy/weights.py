@@ -112,12 +112,10 @@ class WeightedLayer(StoredWeights):
 
     @property
     def multiplies(self) -> bool:
-        """See StoredWeights."""
         return True
 
     @property
     def transposed(self) -> bool:
-        """See StoredWeights."""
         return (self.product.filters(self.node.attrs) != 0) != self.turned
 
     @property

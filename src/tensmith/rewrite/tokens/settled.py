@@ -90,7 +90,6 @@ class SettledElements(PolyElements[Element]):
     # Leaves
 
     def at(self, value: str, indices: Sequence[Poly]) -> Element:
-        """See Elements."""
         place = tuple(self.ranges.simplify(index) for index in indices)
         if value in self.program.constants:
             return self._constant(value, place)
@@ -154,23 +153,19 @@ class SettledElements(PolyElements[Element]):
         return self.of.same(value) if meant is array else same_number(meant)
 
     def literal(self, value: bool | int | float, dtype: MachineType) -> Element:
-        """See Elements."""
         return Poly.of(int(value)) if isinstance(value, (bool, int)) else float(value)
 
     def size(self, size: Dim, dtype: MachineType) -> Element:
-        """See Elements."""
         return Poly.of(size)
 
     # Numbers
 
     def apply(self, function: str, args: tuple[Element, ...], node: Node) -> Element:
-        """See Elements."""
         if function == "div" and self.dtype(node.output)[0] in "iu":
             return self._mixed(args)
         return self._fitting(self._called(function, args), node)
 
     def cast(self, x: Element, node: Node) -> Element:
-        """See Elements."""
         number, dtype = number_of(x), self.dtype(node.output)
         if dtype == "bool":
             return self._mixed((x,)) if number is None else Poly.of(int(number != 0))
@@ -270,14 +265,12 @@ class SettledElements(PolyElements[Element]):
         otherwise: Callable[[], Element],
         dtype: MachineType,
     ) -> Element:
-        """See Elements."""
         if any(self._surely(-condition - 1) for condition in conditions):
             return otherwise()
         open_ = [condition for condition in conditions if not self._surely(condition)]
         return self._either(self._mixed(open_), then(), otherwise()) if open_ else then()
 
     def pick(self, node: Node, index: Element, size: Dim, read: Callable[[Poly], Element]) -> Element:
-        """See Elements."""
         if isinstance(index, Late):
             return index
         number = number_of(index)
@@ -294,7 +287,6 @@ class SettledElements(PolyElements[Element]):
         return read(Poly.symbol(self.of.subscript("any")))
 
     def fold(self, kind: str, count: Poly, element: Callable[[Poly], Element], node: Node) -> Element:
-        """See Elements."""
         name, rows = self.of.subscript("k"), self.of.length
         k, up_to = Poly.symbol(name), self.last + 1
         if not self.of.counts(count):
@@ -349,7 +341,6 @@ class SettledElements(PolyElements[Element]):
             self.ranges = before
 
     def read_formula(self, formula: Formula, indices: Sequence[Poly], node: Node) -> Element:
-        """See Elements."""
         return self._fitting(self._value(formula[tuple(indices)], node), node)
 
     def _value(self, expr: Expr, node: Node) -> Element:
@@ -373,7 +364,6 @@ class SettledElements(PolyElements[Element]):
         raise self.refuse(node, f"a {type(expr).__name__} in its formula")
 
     def refuse(self, node: Node, reason: str) -> Exception:
-        """See Elements."""
         return ProgramError(reason)
 
     def _surely(self, number: Poly) -> bool:

@@ -55,7 +55,6 @@ class QuantizedCodec(Codec):
         return None
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
-        """Inverse of `encode`."""
         layout = reader.parameters.number(_PER_TENSOR, _PER_PAIR)
         signs = reader.parameters.number(0, spec.elements)
         count = _row_count(spec, layout)

@@ -23,7 +23,6 @@ class Nibbles(Codec):
         return encode_integers(unpack_nibbles(data).astype(np.int64), _shape(spec))
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
-        """Inverse of `encode`."""
         return pack_nibbles(decode_integers(reader, _shape(spec), 2 * spec.elements))
 
 

@@ -38,7 +38,6 @@ class Palette(Codec):
         return None if part is None else codebook + part
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
-        """Inverse of `encode`."""
         size = reader.parameters.number(1, _MAX_VALUES)
         codebook = bit_patterns(reader.plain.take(size * spec.type.bits // 8), spec.type.bits)
         indices = decode_integers(reader, spec.shape, spec.elements)

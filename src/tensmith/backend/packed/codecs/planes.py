@@ -50,7 +50,6 @@ class Planes(Codec):
         return encoded
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
-        """Inverse of `encode`."""
         patterns = np.zeros(spec.elements, f"<u{spec.type.bits // 8}")
         for shift, width in _planes(spec.type):
             plane = decode_integers(reader, spec.shape, spec.elements) & ((1 << width) - 1)

@@ -36,7 +36,6 @@ class SparseCodec(Codec):
         return None if values is None or mask is None else mask + values
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
-        """Inverse of `encode`."""
         kept = decode_integers(reader, spec.shape, spec.elements) != 0
         patterns = np.zeros(spec.elements, f"<u{spec.type.bits // 8}")
         patterns[kept] = bit_patterns(Planes().decode(reader, _dense(spec, kept)), spec.type.bits)

@@ -20,5 +20,4 @@ class Whole(Codec):
         return None if values is None else encode_integers(values, spec.shape)
 
     def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
-        """Inverse of `encode`."""
         return from_integers(decode_integers(reader, spec.shape, spec.elements), spec.type)
