@@ -49,11 +49,15 @@ def spans(length: int, step: int) -> list[tuple[int, int, int]]:
 
 def tiles(image: Extent, positions: int) -> list[tuple[Extent, int]]:
     """(tile, how many) over an image."""
-    rows, columns = tile_extent(image, positions)
+    return extents(image, tile_extent(image, positions))
+
+
+def extents(image: Extent, tile: Extent) -> list[tuple[Extent, int]]:
+    """`tiles` for a tile of any extent."""
     return [
-        ((tall, wide), (bottom - top) // tall * ((right - left) // wide))
-        for top, bottom, tall in spans(image[0], rows)
-        for left, right, wide in spans(image[1], columns)
+        ((rows, columns), down * across)
+        for rows, down in chunks(image[0], tile[0])
+        for columns, across in chunks(image[1], tile[1])
     ]
 
 

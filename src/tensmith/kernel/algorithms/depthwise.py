@@ -30,7 +30,7 @@ from tensmith.kernel.nest import (
     printed,
 )
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.tiles import Extent, output_extent, over_tiles, read_buffer, tiles
+from tensmith.kernel.tiles import Extent, over_tiles, read_buffer, tiles
 
 _TILE_OVERHEAD = 8
 _MOST_TAPS = 49
@@ -86,7 +86,7 @@ class Depthwise(Kernel):
         taps = math.prod(self.problem.window)
         cycles = sum(
             count * (math.prod(tile) * (1.2 * taps + 2) + taps + _TILE_OVERHEAD)
-            for tile, count in tiles(output_extent(self.problem, False), self.positions)
+            for tile, count in tiles(self.problem.output, self.positions)
         )
         return Cost(self.target.blocks * cycles, self.source.bytes + self.target.bytes)
 
@@ -100,7 +100,7 @@ class Depthwise(Kernel):
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """One function for each shape of tile, and one that walks over blocks and positions."""
         p, lanes = self.problem, self.isa.lanes
-        image = output_extent(p, False)
+        image = p.output
         write = f"i * {target.row} + j * {lanes}"
         kept = epilogue.residual or target
         add = f"i * {kept.row} + j * {lanes}"

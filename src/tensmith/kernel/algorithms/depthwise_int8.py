@@ -23,7 +23,7 @@ from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS
-from tensmith.kernel.tiles import Extent, output_extent, over_extents, read_halo, spans
+from tensmith.kernel.tiles import Extent, extents, over_extents, read_halo
 
 _TILE_OVERHEAD = 12
 _MOST_TAPS = 49
@@ -94,15 +94,12 @@ class DepthwiseInt8(Kernel):
         """Shuffled loads, products, and from sums to bytes."""
         tall = self.problem.window[0]
         product = _WIDENED if self.isa.widens(self.problem.narrow) else 1
-        height, width = self.problem.output
         cycles = 0.0
-        for top, bottom, rows in spans(height, min(self.rows, height)):
-            for left, right, columns in spans(width, min(self.columns, width)):
-                count = (bottom - top) // rows * ((right - left) // columns)
-                loads = self._input_rows(rows) * -(-columns // self._shared) * self._quads * _SHUFFLED
-                products = rows * columns * tall * self._quads * product
-                finish = rows * (columns + -columns % 4) * _FINISH
-                cycles += count * (loads + products + finish + _TILE_OVERHEAD)
+        for (rows, columns), count in extents(self.problem.output, (self.rows, self.columns)):
+            loads = self._input_rows(rows) * -(-columns // self._shared) * self._quads * _SHUFFLED
+            products = rows * columns * tall * self._quads * product
+            finish = rows * (columns + -columns % 4) * _FINISH
+            cycles += count * (loads + products + finish + _TILE_OVERHEAD)
         return Cost(self.target.blocks * cycles, self.source.bytes + self.target.bytes)
 
     def _input_rows(self, rows: int) -> int:
@@ -121,18 +118,13 @@ class DepthwiseInt8(Kernel):
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """One function for each shape of tile, and one that walks over blocks and positions."""
         p, lanes = self.problem, self.isa.lanes
-        image = output_extent(p, False)
-        tile = (min(self.rows, image[0]), min(self.columns, image[1]))
+        image, tile = p.output, (self.rows, self.columns)
         kept = epilogue.residual or target
         call = (
             f"{name}_{{rows}}x{{columns}}(x + i * {p.strides[0] * source.row} + j * {p.strides[1] * lanes},"
             f" w, h, b, r + i * {kept.row} + j * {kept.block}, y + i * {target.row} + j * {target.block});"
         )
-        text = [
-            self._tile(name, (rows, columns), source, target, epilogue)
-            for _, _, rows in spans(image[0], tile[0])
-            for _, _, columns in spans(image[1], tile[1])
-        ]
+        text = [self._tile(name, extent, source, target, epilogue) for extent, _ in extents(image, tile)]
         weights = self._shared * p.window[0] * self._quads * 4 * lanes
         text.append(f"""\
 {self.begun(name, source, target, epilogue, "int8_t")}
