@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from tensmith.search.candidate import Candidate
 from tensmith.search.space import Idea
-from tensmith.search.strategy import ALWAYS_TRIED, Quest, TriedIdea
+from tensmith.search.strategy import Quest, TriedIdea
 
 # Latency is noisy: within two hundredths is the same, a tenth is a difference.
 _EQUAL, _CLEARLY = 1.02, 0.9
@@ -21,10 +21,7 @@ _WIDTH = 2
 
 
 def beam_search(quest: Quest) -> list[Candidate]:
-    """Candidates in the order they were tried, as long as there is time left and anything to try.
-
-    The first seeds are always tried, whatever the time.
-    """
+    """Candidates in the order they were tried, as long as there is time left and anything to try."""
     tried: dict[str, Candidate] = {}
     open_ideas: list[TriedIdea] = []
 
@@ -44,14 +41,7 @@ def beam_search(quest: Quest) -> list[Candidate]:
         for idea in ideas:
             follow(idea)
 
-    seeds = list(quest.space.seeds())
-    quest.prepare([seed.plan for seed in seeds])
-    seeded = [
-        (seed, measure(seed))
-        for number, seed in enumerate(seeds)
-        if number < ALWAYS_TRIED + len(quest.space.begun) or quest.time_left()
-    ]
-    for seed, outcome in seeded:
+    for seed, outcome in [(seed, measure(seed)) for seed in quest.seeds()]:
         follow_all(list(quest.space.variants(seed, outcome)))
     while open_ideas and quest.time_left():
         for found in _widest(open_ideas, tried.values(), quest):

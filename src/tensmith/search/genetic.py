@@ -20,7 +20,7 @@ from tensmith.search.front import crowding, pareto
 from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.space import Idea, Space
-from tensmith.search.strategy import ALWAYS_TRIED, Quest, TriedIdea
+from tensmith.search.strategy import Quest, TriedIdea
 
 _POPULATION, _ELITE = 12, 2
 # Of children; the others are mutants.
@@ -35,16 +35,12 @@ _OTHER_PRICES, _OTHER_WORTHS = (0.5, 2.0), (0.25, 4.0)
 def genetic_search(quest: Quest) -> list[Candidate]:
     """Candidates in the order they were tried, as long as there is time left and plans are found.
 
-    A pure function of the space, the seed and the outcomes. The first seeds are always tried, whatever the
-    time.
+    A pure function of the space, the seed and the outcomes.
     """
     space, chance = quest.space, random.Random(quest.seed)
     tried: dict[str, TriedIdea] = {}
-    seeds = list(space.seeds())
-    quest.prepare([idea.plan for idea in seeds])
-    for number, idea in enumerate(seeds):
-        always = number < ALWAYS_TRIED + len(space.begun)
-        if idea.plan.key not in tried and (always or quest.time_left()):
+    for idea in quest.seeds():
+        if idea.plan.key not in tried:
             tried[idea.plan.key] = TriedIdea(idea, quest.attempt(idea.plan))
     population = survivors(list(tried.values()), quest.objective, quest.original_bytes)
     while population and quest.time_left():

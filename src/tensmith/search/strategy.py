@@ -7,7 +7,7 @@ def beam(quest): return beam_search(quest)
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,14 @@ class Quest:
     seed: int = 0
     prepare: Prepare = lambda _: None
     settled: Callable[[str, Any], Any] = lambda _, value: value
+
+    def seeds(self) -> Iterator[Idea]:
+        """Those of the space, as long as there is time left; the first, and what it began with, always."""
+        seeds = list(self.space.seeds())
+        self.prepare([seed.plan for seed in seeds])
+        for number, seed in enumerate(seeds):
+            if number < ALWAYS_TRIED + len(self.space.begun) or self.time_left():
+                yield seed
 
 
 @dataclass(frozen=True)
