@@ -20,12 +20,12 @@ import numpy as np
 from tensmith.backend.onnx import write_onnx
 from tensmith.engine.base import ENGINES, Session
 from tensmith.engine.resident import release_freed
-from tensmith.errors import OutputError, ProgramError
+from tensmith.errors import OutputError
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, sha256_bytes
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, TensorType
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.weights import find_layer, weighted_layers
 
 # A cut is made where one sample's values take no more; those of the last cuts are kept.
 _CUT_BYTES = 4 << 20
@@ -141,9 +141,7 @@ def session_of(program: Program, threads: int) -> Iterator[Session]:
 def pieces_to(program: Program, site: str, batch: int) -> list[Piece]:
     """The pieces that end in what the layer at `site` multiplies. ProgramError if it is no layer."""
     layers = weighted_layers(program)
-    number = next((n for n, layer in enumerate(layers) if layer.site == site), None)
-    if number is None:
-        raise ProgramError(f"'{site}' is not the output of a conv, gemm or matmul with constant weights")
+    number = [layer.site for layer in layers].index(find_layer(program, site).site)
     targets = [layer.node.inputs[0] for layer in layers]
     anew, measured = _made_anew(program)
     needed = _first_needed(program, targets, anew)

@@ -26,7 +26,7 @@ from tensmith.report.tables import evenly
 
 # What is told of a point under the pointer, and what a reader may choose as axes; the first two are shown
 # first.
-HOVERED = AXES = (
+AXES = (
     *("speedup", "size_ratio", "accuracy", "accuracy_drop"),
     *("latency_ms", "packed_bytes", "peak_bytes", "energy_mj"),
 )
@@ -50,7 +50,7 @@ def hover(title: str, under: str, metrics: Metrics) -> str:
     lines = [f"<b>{plot_text(title)}</b>"]
     lines += [
         f"{KINDS[name].label} {plot_text(str(quantity(name, metric_of(metrics, name))))}"
-        for name in HOVERED
+        for name in AXES
         if name in metrics
     ]
     wrapped = textwrap.wrap(printable(under, 240), 48)

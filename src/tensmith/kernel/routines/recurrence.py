@@ -288,13 +288,7 @@ class RecurrentFold(Routine):
         """C of `rows` rows of one panel, from row i and element j on."""
         stage, lanes, padded = self.stages[number], self.isa.lanes, self._padded
         gates, blocks = len(stage.gates), panel.blocks
-        places = [
-            "state",
-            "y",
-            *(f"v{n}" for n in range(len(self.stages) - 1)),
-            *(f"k{g}" for g in self._kept),
-        ]
-        pointers = ", ".join(f"float *{place}" for place in places)
+        pointers = ", ".join(f"float *{place}" for place in ("state", "y", *self._between))
         each = f"UNROLL for (int r = 0; r < {rows}; r++) UNROLL for (int b = 0; b < {blocks}; b++)"
 
         def sums(element: str) -> str:

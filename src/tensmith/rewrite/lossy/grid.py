@@ -48,16 +48,19 @@ class QuantizedWeights:
 
     def values(self, like: Array) -> Array:
         """What the codes stand for, as the constant that they are made of is."""
-        scales = self.scales.reshape(tuple(-1 if d == self.axis else 1 for d in range(self.codes.ndim)))
-        return np.asarray((self.codes * scales).reshape(like.shape).astype(like.dtype))
+        return self._times(self.scales).reshape(like.shape).astype(like.dtype)
 
     def no_finer_than(self, least: Array) -> QuantizedWeights:
         """With scales of at least that [rows]; codes are rounded anew where theirs is smaller."""
         scales = np.maximum(self.scales, least.astype(np.float32))
         coarser = np.divide(self.scales, scales, out=np.ones_like(scales), where=scales > 0)
-        shape = tuple(-1 if d == self.axis else 1 for d in range(self.codes.ndim))
-        codes = np.rint(self.codes * coarser.reshape(shape)).astype(self.codes.dtype)
+        codes = np.rint(self._times(coarser)).astype(self.codes.dtype)
         return replace(self, codes=codes, scales=scales)
+
+    def _times(self, factors: Array) -> Array:
+        """The codes, those of each row times a number of its own."""
+        shape = [-1 if d == self.axis else 1 for d in range(self.codes.ndim)]
+        return np.asarray(self.codes * factors.reshape(shape))
 
     def with_scales_in(self, dtype: np.dtype[Any]) -> QuantizedWeights:
         """With scales that this type of floats rounds by little: those smaller than its normal numbers become
