@@ -19,11 +19,12 @@ from forgery_points import Alteration
 
 import tensmith
 from lossy_samples import chain
-from tensmith.deploy.again import _compared as compared
 from tensmith.deploy.again import verify_point
+from tensmith.deploy.compared import answers_compared, measures_compared
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.errors import ProgramError, VerificationError
+from tensmith.evaluate.statistics import tango, wilson
 from tensmith.ir import Program, make_node
 from tensmith.ir.types import TensorType
 from tensmith.report.metric import Metric
@@ -31,6 +32,7 @@ from tensmith.rewrite.calibration import BINS, Moment
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.verify import library
 from tensmith.verify.finding import VerifyResult
+from tensmith.verify.schema import Judged
 from tensmith.verify.statistics import (
     FILE,
     MOST_BYTES,
@@ -42,6 +44,7 @@ from tensmith.verify.statistics import (
 )
 
 needs_compiler = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
+HELD_OUT = 121
 KINDS = ["exact", "lossy", pytest.param("native", marks=needs_compiler)]
 # Fields that are altered in tests; all of them, in every way, are in benchmarks/trust/forge.py.
 _FIELDS = 40
@@ -116,6 +119,29 @@ def test_an_accuracy_that_the_data_does_not_give_is_false(root: Path, tmp_path: 
     result = verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
     false = [finding.claim for finding in result.findings if finding.outcome == "does not hold"]
     assert false == [f"accuracy is 100 [{stated['low']:.6g}, 100] %"]
+
+
+def test_an_accuracy_of_a_few_samples_more_is_not_confirmed_by_the_interval(
+    root: Path, tmp_path: Path
+) -> None:
+    """As any count of the samples gives it, with the interval of that count."""
+    folder = Path(shutil.copytree(root / "lossy", tmp_path / "lossy"))
+    stated = json.loads((folder / forgery.NAME).read_text())["metrics"]["accuracy"]
+    hits = round(stated["value"] * HELD_OUT / 100) + 3
+    low, high = wilson(hits, HELD_OUT)
+    forged = {"value": 100 * hits / HELD_OUT, "low": 100 * low, "high": 100 * high}
+    assert stated["low"] < forged["value"] < stated["high"]
+    forgery.edit(folder, lambda d: d["metrics"]["accuracy"].update(forged))
+    result = verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
+    (found,) = (finding for finding in result.findings if finding.claim.startswith("accuracy is "))
+    assert found.outcome == "differs here" and f"differs by 3 of {HELD_OUT} samples" in found.detail
+
+
+def test_samples_that_the_data_does_not_hold_were_not_judged(root: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(root / "lossy", tmp_path / "lossy"))
+    forgery.edit(folder, lambda d: d["judged"].update(judged=HELD_OUT + 1))
+    with pytest.raises(VerificationError, match=f"the data holds {HELD_OUT} that are held out"):
+        verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
 
 
 def test_without_the_statistics_lossy_steps_are_not_checked_and_the_data_gives_them_again(
@@ -334,7 +360,7 @@ def test_large_statistics_are_hashed_and_not_kept(monkeypatch: pytest.MonkeyPatc
 def test_a_time_of_another_process_may_lie_a_little_beside_the_interval(low: float, outcome: str) -> None:
     stated, found = (Metric(at, at, at, "ms", "measured") for at in (1.0, low))
     for one, other in ((stated, found), (found, stated)):
-        assert compared("latency_ms", "latency_ms is 1", one, other).outcome == outcome
+        assert measures_compared("latency_ms is 1", one, other).outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -350,4 +376,87 @@ def test_a_time_of_another_process_may_lie_a_little_beside_the_interval(low: flo
 )
 def test_a_wide_interval_confirms_no_time(stated: tuple[float, float, float], outcome: str) -> None:
     one, other = (Metric(*ends, "ms", "measured") for ends in (stated, (2.0, 1.95, 2.06)))
-    assert compared("latency_ms", "latency_ms is so", one, other).outcome == outcome
+    assert measures_compared("latency_ms is so", one, other).outcome == outcome
+
+
+def figures_compared(
+    measure: str, name: str, unit: str, stated: tuple[float, ...], found: tuple[float, ...], samples: int
+) -> str:
+    fields = {"calibration_samples": 1, "search_samples": 1, "held_out_samples": None, "seed": 0}
+    more = {"name": "", "fingerprint": "0" * 64, "preprocess": "", "judged": samples, "measure": measure}
+    one, other = (Metric(*ends, unit, "measured") for ends in (stated, found))
+    return answers_compared(name, f"{name} is so", one, other, Judged(**fields, **more)).outcome
+
+
+def of_count(hits: int, samples: int) -> tuple[float, float, float]:
+    low, high = wilson(hits, samples)
+    return 100 * hits / samples, 100 * low, 100 * high
+
+
+@pytest.mark.parametrize(
+    ("stated", "samples", "outcome"),
+    [
+        (of_count(1469, 1500), 1500, "holds"),
+        (of_count(1471, 1500), 1500, "holds"),
+        (of_count(1472, 1500), 1500, "differs here"),
+        (of_count(1479, 1500), 1500, "does not hold"),  # beyond the interval
+        ((98.5, 97.75, 99.0), 1500, "does not hold"),  # 1,477.5 samples
+        ((of_count(1469, 1500)[0], 97.0, 99.0), 1500, "does not hold"),  # another interval
+        ((1e300, 1e300, 1e300), 1500, "does not hold"),
+        ((-0.1, -0.1, 0.0), 1000, "does not hold"),
+    ],
+)
+def test_an_accuracy_is_a_count_of_samples(
+    stated: tuple[float, float, float], samples: int, outcome: str
+) -> None:
+    found = of_count(1469, 1500)
+    assert figures_compared("accuracy", "accuracy", "%", stated, found, samples) == outcome
+
+
+@pytest.mark.parametrize(
+    ("lost", "gained", "outcome"),
+    [(5, 5, "holds"), (6, 5, "holds"), (6, 6, "holds"), (5, 9, "differs here"), (0, 30, "does not hold")],
+)
+def test_a_drop_is_a_count_of_samples(lost: int, gained: int, outcome: str) -> None:
+    def drop(lost: int, gained: int) -> tuple[float, float, float]:
+        low, high = tango(lost, gained, 1500)
+        return (lost - gained) / 15, 100 * low, 100 * high
+
+    stated, found = drop(lost, gained), drop(5, 5)
+    assert figures_compared("accuracy", "accuracy_drop", "pt", stated, found, 1500) == outcome
+    assert figures_compared("accuracy", "accuracy_drop", "pt", (-0.25, -0.5, 0.0), found, 1500) != "holds"
+    assert figures_compared("accuracy", "accuracy_drop", "pt", (-2, -7, 3.5), (0, -5, 5), 64) != "holds"
+
+
+# By measure and name, what is stated, and what is found where another CPU rounds otherwise, or does not.
+NEAR = [
+    ("loss", "accuracy", "nats/token", (2.0, 1.9, 2.1), (2.00001, 1.90001, 2.10001)),
+    ("loss", "accuracy_drop", "%", (3e-5, 2e-5, 4e-5), (-1e-5, -2e-5, 0.0)),
+    ("fidelity", "accuracy", "dB", (119.3, 119.1, 119.5), (117.9, 117.7, 118.1)),
+    ("fidelity", "accuracy_drop", "%", (1.1e-4, 1e-4, 1.2e-4), (1.4e-4, 1.3e-4, 1.5e-4)),
+    ("average-precision", "accuracy", "AP", (61.0, 58.0, 64.0), (61.02, 58.03, 64.01)),
+]
+FAR = [
+    ("loss", "accuracy", "nats/token", (2.0, 1.9, 2.1), (2.01, 1.91, 2.11), "differs here"),
+    ("loss", "accuracy", "nats/token", (1.8, 1.7, 1.9), (2.01, 1.91, 2.11), "does not hold"),
+    ("loss", "accuracy_drop", "%", (0.1, 0.0, 0.2), (0.3, 0.2, 0.4), "does not hold"),
+    ("fidelity", "accuracy", "dB", (119.3, 119.1, 119.5), (60.0, 59.8, 60.2), "does not hold"),
+    ("fidelity", "accuracy", "dB", (40.5, 40.0, 41.0), (40.0, 39.4, 40.6), "differs here"),
+    ("fidelity", "accuracy", "dB", (1e300, 1e300, 1e300), (120.0, 120.0, 120.0), "does not hold"),
+    ("fidelity", "accuracy", "dB", (-1e300, -1e300, -1e300), (0.0, 0.0, 0.0), "does not hold"),
+    ("average-precision", "accuracy", "AP", (62.0, 59.0, 65.0), (61.0, 58.0, 64.0), "differs here"),
+]
+
+
+@pytest.mark.parametrize(("measure", "name", "unit", "stated", "found"), NEAR)
+def test_rounding_makes_no_figure_false(
+    measure: str, name: str, unit: str, stated: tuple[float, ...], found: tuple[float, ...]
+) -> None:
+    assert figures_compared(measure, name, unit, stated, found, 100) == "holds"
+
+
+@pytest.mark.parametrize(("measure", "name", "unit", "stated", "found", "outcome"), FAR)
+def test_what_is_more_than_rounding_is_not_confirmed(
+    measure: str, name: str, unit: str, stated: tuple[float, ...], found: tuple[float, ...], outcome: str
+) -> None:
+    assert figures_compared(measure, name, unit, stated, found, 100) == outcome

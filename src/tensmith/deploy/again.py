@@ -11,6 +11,7 @@ from pathlib import Path
 from tensmith.config import Config
 from tensmith.data import Dataset, ImageInput, Splits, Subset, open_dataset, parse_preprocess, split
 from tensmith.data.fingerprint import fingerprint
+from tensmith.deploy.compared import answers_compared, estimates_compared, measures_compared
 from tensmith.engine.base import BASELINE_ENGINE, ENGINES, compiler, sizes_of, specs_of
 from tensmith.errors import EngineError, ModelError, VerificationError
 from tensmith.evaluate import size
@@ -30,7 +31,7 @@ from tensmith.report.metric import Metric, exact
 from tensmith.verify.files import MODEL, PACKED
 from tensmith.verify.finding import Finding, VerifyResult
 from tensmith.verify.folder import verify_folder
-from tensmith.verify.schema import NAME, Certificate, Deployed, Judged
+from tensmith.verify.schema import NAME, Certificate, Judged
 
 _LATENCY_SECONDS = 3.0
 
@@ -89,6 +90,11 @@ class MeasuredAgain:
         )
         if fingerprint(drawn, dataset.small_labels) != judged.fingerprint:
             raise VerificationError(f"{self.data} is not the data of {self.folder / NAME}, or it has changed")
+        if judged.judged > len(drawn.held_out):
+            raise VerificationError(
+                f"{self.folder / NAME} says that {judged.judged:,} samples were judged, and the data holds "
+                f"{len(drawn.held_out):,} that are held out"
+            )
         return drawn
 
     def calibration(self, certificate: Certificate, original: Path) -> Calibrator | None:
@@ -110,13 +116,17 @@ class MeasuredAgain:
                 same = counted[name] == figure.value == figure.low == figure.high
                 detail = "counted again" if same else f"counted again: {counted[name]:.6g}"
                 yield Finding(claim, "holds" if same else "does not hold", detail)
-            elif name in measured:
-                yield _compared(name, claim, figure, measured[name])
+                continue
+            found = measured.get(name, why)
+            if isinstance(found, str):
+                yield Finding(claim, "not checked", found)
             else:
-                yield Finding(claim, "not checked", why)
+                yield _compared(name, claim, figure, found, certificate.judged)
 
-    def _measured(self, certificate: Certificate, original: Path | None) -> tuple[Mapping[str, Metric], str]:
-        """What is measured here, and why not all is."""
+    def _measured(
+        self, certificate: Certificate, original: Path | None
+    ) -> tuple[Mapping[str, Metric | str], str]:
+        """What is measured here, or why it is not; and why all else is not."""
         judged, model = certificate.judged, self.folder / MODEL
         if not self.data or original is None:
             return {}, "give the original with --original and the data with --data"
@@ -127,15 +137,16 @@ class MeasuredAgain:
         if certificate.deployed.engine not in ENGINES:
             return {}, f"there is no engine '{certificate.deployed.engine[:100]}' here"
         try:
-            return dict(self._here(certificate.deployed, judged, original, model)), "not measured here"
+            return dict(self._here(certificate, judged, original, model)), "not measured here"
         except EngineError as error:
             return {}, str(error)[:300]
 
     def _here(
-        self, deployed: Deployed, judged: Judged, original: Path, model: Path
-    ) -> Iterator[tuple[str, Metric]]:
+        self, certificate: Certificate, judged: Judged, original: Path, model: Path
+    ) -> Iterator[tuple[str, Metric | str]]:
         """What a file does in its engine on this machine. What compiles compiles it again: no library of the
         folder is run."""
+        deployed = certificate.deployed
         splits, program, shipped = self._splits(judged), read_onnx(original), read_onnx(model)
         task = _task(judged, program, splits.training, self._dataset.classes or 0)
         example = task.example(program, splits.search)
@@ -188,49 +199,15 @@ def _counted(folder: Path, certificate: Certificate, original: Path | None) -> d
     return found
 
 
-# By how much a figure of one process may be above that of another on the same machine.
-_ELSEWHERE = 1.05
-
-
-def _compared(name: str, claim: str, stated: Metric, found: Metric) -> Finding:
-    """A figure against what was measured here.
-
-    Accuracy on the same samples is the same number, and so is its interval, but for ties and rounding, which
-    other engines and machines decide otherwise: these move far fewer answers than another draw of samples
-    would, so what is stated must lie in the interval found here, and its own must be as wide.
-    Estimates are computed, not drawn. Latency and memory are one machine's on one day: agreement confirms
-    them, disagreement is said and refutes nothing. An interval knows one process alone, and another one lies
-    elsewhere in memory: what is apart by less than 5 % agrees. An interval that was made too wide holds any
-    figure, so one that is over twice as wide as that found here does not speak for the figure in it.
-    """
-    here = f"here {found}"
+def _compared(name: str, claim: str, stated: Metric, found: Metric, judged: Judged | None) -> Finding:
+    """A figure against what was found here."""
     if stated.evidence != found.evidence:
-        return Finding(claim, "not checked", here)
+        return Finding(claim, "not checked", f"here {found}")
+    if name in ("accuracy", "accuracy_drop") and judged is not None:
+        return answers_compared(name, claim, stated, found, judged)
     if stated.evidence == "estimated" and name == "energy_mj":
-        near = all(
-            abs(a - b) <= 0.01 * a
-            for a, b in ((found.value, stated.value), (found.low, stated.low), (found.high, stated.high))
-        )
-        return Finding(claim, "holds" if near else "does not hold", here)
-    if name in ("accuracy", "accuracy_drop"):
-        ours, theirs = (found.value, found.low, found.high), (stated.value, stated.low, stated.high)
-        width = stated.high - stated.low
-        near = (
-            found.low <= stated.value <= found.high
-            and 0.5 <= (width + 1e-9) / (found.high - found.low + 1e-9) <= 2
-        )
-        same = all(abs(a - b) <= 1e-6 * max(1.0, abs(a)) for a, b in zip(ours, theirs))
-        holds = stated.unit == found.unit and (same or (near and stated.value != found.value))
-        return Finding(claim, "holds" if holds else "does not hold", here)
-    label = f"{here} on {detect_cpu().model}"
-    wide = stated.high - stated.low > 2 * (found.high - found.low) + (_ELSEWHERE - 1) * found.value
-    near = _near(found, stated.value) or (not wide and _near(stated, found.value))
-    return Finding(claim, "holds" if near else "differs here", label)
-
-
-def _near(metric: Metric, value: float) -> bool:
-    """Whether a figure of another process may be this one."""
-    return metric.low <= value * _ELSEWHERE and value <= metric.high * _ELSEWHERE
+        return estimates_compared(claim, stated, found)
+    return measures_compared(claim, stated, found)
 
 
 def _shown(figure: Metric) -> str:
