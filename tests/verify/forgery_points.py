@@ -137,7 +137,7 @@ def edit(folder: Path, change: Callable[[Document], Any], consistent: bool = Tru
     if consistent:
         with suppress(ValueError):  # no certificate any more
             whole = Certificate.model_validate(seal(document))
-            rows = claims(whole.trail, whole.runs, whole.rules, whole.metrics, whole.deployed)
+            rows = claims(whole.trail, whole.runs, whole.rules, whole.metrics, whole.deployed, whole.judged)
             document["claims"] = [row.model_dump() for row in rows]
     path.write_text(json.dumps(seal(document)))
 

@@ -45,6 +45,7 @@ from tensmith.verify.statistics import (
 
 needs_compiler = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
 HELD_OUT = 121
+SAMPLES = f"top-1 accuracy on {HELD_OUT} held-out samples"
 KINDS = ["exact", "lossy", pytest.param("native", marks=needs_compiler)]
 # Fields that are altered in tests; all of them, in every way, are in benchmarks/trust/forge.py.
 _FIELDS = 40
@@ -118,7 +119,7 @@ def test_an_accuracy_that_the_data_does_not_give_is_false(root: Path, tmp_path: 
     forgery.edit(folder, lambda d: d["metrics"]["accuracy"].update(value=100.0, high=100.0))
     result = verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
     false = [finding.claim for finding in result.findings if finding.outcome == "does not hold"]
-    assert false == [f"accuracy is 100 [{stated['low']:.6g}, 100] %"]
+    assert false == [f"accuracy is 100 [{stated['low']:.6g}, 100] %, {SAMPLES}"]
 
 
 def test_an_accuracy_of_a_few_samples_more_is_not_confirmed_by_the_interval(
@@ -135,6 +136,17 @@ def test_an_accuracy_of_a_few_samples_more_is_not_confirmed_by_the_interval(
     result = verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
     (found,) = (finding for finding in result.findings if finding.claim.startswith("accuracy is "))
     assert found.outcome == "differs here" and f"differs by 3 of {HELD_OUT} samples" in found.detail
+
+
+def test_a_figure_of_another_measure_is_not_called_accuracy(root: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(root / "lossy", tmp_path / "lossy"))
+    forgery.edit(folder, lambda d: d["judged"].update(measure="agreement"))
+    result = verify_point(folder, root / "original.onnx")
+    (accuracy,) = (claim for claim in result.unchecked if claim.startswith("accuracy is "))
+    told = f"agreement with the original on {HELD_OUT} held-out samples"
+    assert accuracy.endswith(f" %, {told}")
+    rows = json.loads((folder / forgery.NAME).read_text())["claims"]
+    assert any(row["detail"].endswith(f"Accuracy is {told}.") for row in rows)
 
 
 def test_samples_that_the_data_does_not_hold_were_not_judged(root: Path, tmp_path: Path) -> None:

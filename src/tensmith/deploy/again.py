@@ -28,6 +28,7 @@ from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu, load_target
 from tensmith.ir import Program
 from tensmith.report.metric import Metric, exact
+from tensmith.verify.claims import ANSWERS, judged_on
 from tensmith.verify.files import MODEL, PACKED
 from tensmith.verify.finding import Finding, VerifyResult
 from tensmith.verify.folder import verify_folder
@@ -112,6 +113,8 @@ class MeasuredAgain:
         measured, why = self._measured(certificate, original)
         for name, figure in certificate.metrics.items():
             claim = f"{name} is {_shown(figure)}"
+            if name in ANSWERS:
+                claim += f", {judged_on(certificate.judged)}"
             if name in counted:
                 same = counted[name] == figure.value == figure.low == figure.high
                 detail = "counted again" if same else f"counted again: {counted[name]:.6g}"
@@ -203,7 +206,7 @@ def _compared(name: str, claim: str, stated: Metric, found: Metric, judged: Judg
     """A figure against what was found here."""
     if stated.evidence != found.evidence:
         return Finding(claim, "not checked", f"here {found}")
-    if name in ("accuracy", "accuracy_drop") and judged is not None:
+    if name in ANSWERS and judged is not None:
         return answers_compared(name, claim, stated, found, judged)
     if stated.evidence == "estimated" and name == "energy_mj":
         return estimates_compared(claim, stated, found)

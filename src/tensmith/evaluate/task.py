@@ -28,6 +28,7 @@ from tensmith.evaluate.outcome import Answers, Classification, Outcome, Outputs,
 from tensmith.evaluate.padded import judging_texts
 from tensmith.formula.arith import Array
 from tensmith.ir import Program, TensorType
+from tensmith.report.metric import MEASURES
 
 Measure = Literal["accuracy", "agreement", "loss", "average-precision", "fidelity", "score"]
 
@@ -53,14 +54,7 @@ class Task:
     @property
     def title(self) -> str:
         """What the figure called accuracy is."""
-        return {
-            "accuracy": "top-1 accuracy",
-            "agreement": "agreement with the original",
-            "loss": "nats a token",
-            "average-precision": "average precision",
-            "fidelity": "signal-to-noise ratio of the outputs",
-            "score": "score",
-        }[self.measure]
+        return MEASURES[self.measure]
 
     @property
     def better(self) -> Literal["higher", "lower"]:

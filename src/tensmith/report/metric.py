@@ -41,6 +41,16 @@ KINDS: dict[str, MetricKind] = {
     "native_bytes": MetricKind("compiled", ("bytes",)),
 }
 
+# What the figure called accuracy is, by measure.
+MEASURES: dict[str, str] = {
+    "accuracy": "top-1 accuracy",
+    "agreement": "agreement with the original",
+    "loss": "nats a token",
+    "average-precision": "average precision",
+    "fidelity": "signal-to-noise ratio of the outputs",
+    "score": "score",
+}
+
 # What an interval of peak memory is, of which so few samples are taken.
 OF_PEAKS = "the least and the most of a few processes"
 # And of energy that a target's table says (evaluate.energy).

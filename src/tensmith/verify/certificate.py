@@ -78,7 +78,7 @@ def make_certificate(
         "rules": [rule.model_dump() for rule in rules],
         "deployed": deployed.model_dump(),
         "judged": None if judged is None else judged.model_dump(),
-        "claims": [row.model_dump() for row in claims(steps, runs, rules, figures, deployed)],
+        "claims": [row.model_dump() for row in claims(steps, runs, rules, figures, deployed, judged)],
         "metrics": {name: figure.to_json() for name, figure in figures.items()},
     }
     sealed = seal(json.loads(json.dumps(document, allow_nan=False)))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from tensmith.engine.base import compiler
-from tensmith.report.metric import Evidence, Metric
-from tensmith.verify.schema import ClaimRow, Deployed, Proof, RunCheck, TrailStep
+from tensmith.report.metric import MEASURES, Evidence, Metric
+from tensmith.verify.schema import ClaimRow, Deployed, Judged, Proof, RunCheck, TrailStep
 
 REALS = (
     "Numbers are real numbers: how floating-point arithmetic rounds on the way is not part of the claim.",
@@ -24,6 +24,8 @@ FIELD = (
 PURE = ("Ops are pure functions of their inputs and attributes.",)
 # A false pass below this probability makes a test an exact check.
 CHECKED = 1e-6
+# The metrics that hang on what a model answers.
+ANSWERS = frozenset({"accuracy", "accuracy_drop"})
 
 
 def claims(
@@ -32,13 +34,14 @@ def claims(
     rules: Sequence[Proof],
     metrics: Mapping[str, Metric],
     deployed: Deployed,
+    judged: Judged | None,
 ) -> list[ClaimRow]:
     """Every statement of the certificate with its evidence, in order: no other is made."""
     rows = _rule_rows(rules)
     rows += [_fold_row(run) if run.sort == "fold" else _field_row(run) for run in runs]
     rows += _later_rows(trail, rules)
     rows += _compiled_rows(deployed)
-    return rows + _metric_rows(metrics)
+    return rows + _metric_rows(metrics, judged)
 
 
 def _later_rows(trail: Sequence[TrailStep], rules: Sequence[Proof]) -> list[ClaimRow]:
@@ -86,13 +89,21 @@ def _compiled_rows(deployed: Deployed) -> list[ClaimRow]:
     return rows
 
 
-def _metric_rows(metrics: Mapping[str, Metric]) -> list[ClaimRow]:
+def judged_on(judged: Judged | None) -> str:
+    """What the figure called accuracy is, and on how many samples."""
+    if judged is None:
+        return "what a function of the user's says"
+    return f"{MEASURES[judged.measure]} on {judged.judged:,} held-out samples"
+
+
+def _metric_rows(metrics: Mapping[str, Metric], judged: Judged | None) -> list[ClaimRow]:
     """One row for each evidence word that metrics have."""
     rows = []
     for word, claim in _METRIC_CLAIMS.items():
         figures = {name: metric for name, metric in metrics.items() if metric.evidence == word}
         if figures:
-            rows.append(_row(claim, word, _figures(figures)))
+            measure = f". Accuracy is {judged_on(judged)}." if ANSWERS & figures.keys() else ""
+            rows.append(_row(claim, word, _figures(figures) + measure))
     return rows
 
 

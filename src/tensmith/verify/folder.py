@@ -88,7 +88,12 @@ def _check_words(folder: Path, certificate: Certificate) -> Iterator[Finding]:
     """The certificate claims what follows from its own content: all of it, in order, and no more, unless an
     engine that is not here has more to say."""
     made = claims(
-        certificate.trail, certificate.runs, certificate.rules, certificate.metrics, certificate.deployed
+        certificate.trail,
+        certificate.runs,
+        certificate.rules,
+        certificate.metrics,
+        certificate.deployed,
+        certificate.judged,
     )
     stated, engine = certificate.claims, certificate.deployed.engine
     if engine not in ENGINES:
