@@ -24,10 +24,13 @@ from tensmith.deploy.compared import answers_compared, measures_compared
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.errors import ProgramError, VerificationError
+from tensmith.evaluate.energy import program_energy
 from tensmith.evaluate.statistics import tango, wilson
+from tensmith.frontend.onnx import read_onnx
+from tensmith.hardware import load_target
 from tensmith.ir import Program, make_node
 from tensmith.ir.types import TensorType
-from tensmith.report.metric import Metric
+from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.calibration import BINS, Moment
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.verify import library
@@ -154,6 +157,34 @@ def test_samples_that_the_data_does_not_hold_were_not_judged(root: Path, tmp_pat
     forgery.edit(folder, lambda d: d["judged"].update(judged=HELD_OUT + 1))
     with pytest.raises(VerificationError, match=f"the data holds {HELD_OUT} that are held out"):
         verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
+
+
+@pytest.mark.parametrize(
+    ("target", "cpu", "outcome", "why"),
+    [
+        ("host", "", "holds", ""),
+        ("host", "another", "not checked", "it was made with another CPU"),
+        ("raspberry-pi-5", "another", "does not hold", ""),
+        ("mydev", "", "not checked", "there is no target 'mydev' here"),
+        ("/tmp/mydev.toml", "", "not checked", "there is no target"),
+    ],
+)
+def test_energy_is_estimated_again_for_a_machine_that_is_known(
+    root: Path, tmp_path: Path, target: str, cpu: str, outcome: str, why: str
+) -> None:
+    folder = Path(shutil.copytree(root / "lossy", tmp_path / "lossy"))
+    energy = program_energy(read_onnx(folder / "model.onnx"), load_target("host"), {"n": 1})
+    other = exact(2 * energy.high, "mJ", "estimated") if outcome == "does not hold" else energy
+
+    def change(document: forgery.Document) -> None:
+        document["metrics"]["energy_mj"] = other.to_json()
+        document["deployed"]["target"] = target
+        document["machine"]["cpu"] = cpu or document["machine"]["cpu"]
+
+    forgery.edit(folder, change)
+    result = verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
+    (found,) = (finding for finding in result.findings if finding.claim.startswith("energy_mj is "))
+    assert found.outcome == outcome and why in found.detail
 
 
 def test_without_the_statistics_lossy_steps_are_not_checked_and_the_data_gives_them_again(

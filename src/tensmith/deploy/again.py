@@ -26,12 +26,14 @@ from tensmith.evaluate.task import Task, image_form
 from tensmith.frontend.model_copy import copied_bytes
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu, load_target
+from tensmith.hardware.target import HOST, target_names
 from tensmith.ir import Program
 from tensmith.report.metric import Metric, exact
 from tensmith.verify.claims import ANSWERS, judged_on
 from tensmith.verify.files import MODEL, PACKED
 from tensmith.verify.finding import Finding, VerifyResult
 from tensmith.verify.folder import verify_folder
+from tensmith.verify.machine import other_cpu
 from tensmith.verify.schema import NAME, Certificate, Judged
 
 _LATENCY_SECONDS = 3.0
@@ -171,7 +173,12 @@ class MeasuredAgain:
         yield "speedup", latency.ratio
         yield "peak_bytes", measure_memory(point, example, deployed.threads)
         sizes = sizes_of(specs_of(shipped.inputs), example)
-        yield "energy_mj", program_energy(shipped, load_target(deployed.target), sizes)
+        if deployed.target not in target_names():
+            yield "energy_mj", f"there is no target '{deployed.target[:100]}' here"
+        elif deployed.target == HOST and (another := other_cpu(certificate.machine)):
+            yield "energy_mj", f"it is an estimate for the machine of the run, and {another}"
+        else:
+            yield "energy_mj", program_energy(shipped, load_target(deployed.target), sizes)
 
 
 def _task(judged: Judged, program: Program, view: Subset, classes: int) -> Task:

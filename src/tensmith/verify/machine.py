@@ -16,6 +16,7 @@ from tensmith.kernel.toolchain import build_version
 from tensmith.verify.schema import MachineRecord
 
 _ARITHMETIC = ("numpy", "cpu", "features")
+_CPU = ("cpu", "features")
 _TOOLCHAIN = ("compiler", "cpu", "features", "timings", "code")
 _WORDS = {
     "numpy": "another NumPy",
@@ -60,6 +61,12 @@ def _lasting() -> MachineRecord:
 def other_arithmetic(stated: MachineRecord) -> str:
     """Why numbers may round otherwise here than where a certificate was made; "" if they may not."""
     return _difference(stated, _ARITHMETIC)
+
+
+def other_cpu(stated: MachineRecord) -> str:
+    """Why what was estimated for the machine of a certificate may be other than for this one; "" if it may
+    not."""
+    return _difference(stated, _CPU)
 
 
 def other_toolchain(stated: MachineRecord) -> str:
