@@ -305,6 +305,12 @@ def test_explain_a_run(finished: Path) -> None:
     assert isinstance(found["near_misses"], list)
     points = [point["id"] for point in read_json(finished / "front.json")["points"]]
     assert sorted([found["chosen"], *(row["id"] for row in found["others"])]) == sorted(points)
+    speed = {
+        point["id"]: point["metrics"]["speedup"]["value"]
+        for point in read_json(finished / "front.json")["points"]
+    }
+    for row in found["others"]:  # as the front tells it
+        assert row["times_less"]["latency_ms"] == pytest.approx(speed[row["id"]] / speed[found["chosen"]])
     name = found["layers"][0]["name"]
     one = document("explain", "done", "--layer", name, folder=finished.parent)
     assert [row["name"] for row in one["layers"]] == [name]
