@@ -205,7 +205,7 @@ def compress(
             samples = _held_out(run, tried, schedule, voice)
             finalized = finalize(run, builder, judge, tried, samples, voice.progress, schedule)
             spent.on(f"measuring {len(finalized.points)} points for good")
-            voice.tell(str(spent))
+            voice.tell(f"{spent}{_over(schedule.deadline)}")
             _tell_of(finalized, run, voice)
             judged = judged_as(config, request.title, seen, task, finalized.held_out)
             story = Story(
@@ -449,13 +449,19 @@ def _tell_of_training(splits: Splits, voice: _Voice) -> None:
         )
 
 
+def _over(deadline: float) -> str:
+    """What is said of a run that took longer than it was given, by a second and more."""
+    over = time.monotonic() - deadline
+    return f": {over:.0f} s over the time budget" if over >= 1 else ""
+
+
 def _tell_of_samples(tried: Sequence[Candidate], voice: _Voice) -> None:
     """On how many samples candidates were judged."""
     counts = sorted(candidate.samples for candidate in tried if candidate.samples)
     if counts and counts[0] < counts[-1]:
         voice.tell(
             f"candidates were judged on {counts[0]:,} to {counts[-1]:,} samples, half of them on at most "
-            f"{counts[len(counts) // 2]:,}: more where it was close what they lose"
+            f"{counts[(len(counts) - 1) // 2]:,}: more where it was close what they lose"
         )
 
 
