@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.config import make_config
+from tensmith.data.fingerprint import fingerprint
+from tensmith.deploy.folder import demand_usable
+from tensmith.deploy.identity import run_identity
 from tensmith.evaluate.calibrator import Calibrator
+from tensmith.files import at_home
 from tensmith.recovery import demand_torch
 from tensmith.request import judged_by, read_request
 from tensmith.rewrite.lossy.weights import stored_weights
@@ -20,13 +24,26 @@ from tensmith.search.space import space_of
 from tensmith.search.strategy import STRATEGIES
 
 
-def preview(model: str | Path, data: Any = "", **options: Any) -> dict[str, Any]:
-    """What `compress` would do, as plain JSON values; reads the model and the data and writes nothing."""
+def preview(
+    model: str | Path,
+    data: Any = "",
+    *,
+    output: str | Path | None = None,
+    resume: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """What `compress` would do, as plain JSON values; reads the model and the data and writes nothing.
+
+    output: raises what `compress` would of that folder; None: which folder is not looked at.
+    """
     config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
     STRATEGIES[config.search].demand()
     if config.recover:
         demand_torch("--recover")
     request = read_request(config, data)
+    if output is not None:
+        seen = fingerprint(request.splits, request.dataset.small_labels)
+        demand_usable(at_home(output), run_identity(config, request.identity, seen), resume)
     simplified = simplify(request.program).program
     demands = SearchDemands.of(config.keep, config.only, config.plan)
     allowed = demands.allowed(request.program, simplified, bool(config.recover))

@@ -121,6 +121,16 @@ def test_a_dry_run_writes_nothing(tiny: Path, tmp_path: Path) -> None:
     assert shown.stdout.endswith("Nothing was written.\n")
 
 
+def test_a_dry_run_refuses_the_folders_that_the_run_does(finished: Path) -> None:
+    before = contents(finished)
+    begin = ("compress", "--config", finished / "config.yaml", "--output", finished, "--dry-run")
+    refused(tensmith(*begin, folder=finished.parent), 1, "holds a run already")
+    refused(tensmith(*begin, "--resume", "--seed", "3", folder=finished.parent), 1, "made with another seed")
+    refused(tensmith(*begin, "--resume", "--output", "no", folder=finished.parent), 1, "no run to resume")
+    assert tensmith(*begin, "--resume", "--time-budget", "2m", folder=finished.parent).returncode == 0
+    assert contents(finished) == before
+
+
 def test_compress_shows_the_front_and_where_it_is(tiny: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ("compress", "tiny.onnx", "--data", "npz:tiny.npz", *QUICK, "--output", out)

@@ -130,6 +130,14 @@ def test_a_function_that_gives_data_is_found_as_python_finds_it(tmp_path: Path) 
     assert data_expanded("npz:a.npz", tmp_path) == f"npz:{tmp_path / 'a.npz'}"
 
 
+def test_a_dry_run_names_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = study(written(tmp_path, SMALL), dry_run=True)
+    model, data = answer.document["missing"]
+    assert model.startswith("the model ") and "onnx" in model and "digits.npz" in data
+    assert [str(line).startswith("Cells would fail: the ") for line in answer.shown] == [False, True, True]
+
+
 def test_a_study_file_runs_no_code_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_study_data.py").write_text("open('ran', 'w')\n")

@@ -157,7 +157,7 @@ def compress(
     settings = _configuration(given, config or (_begun(output) if resume else None))
     _demand_files(settings)
     if dry_run:
-        return _preview(settings)
+        return _preview(settings, output, resume)
     from tensmith.compression import Interrupted
     from tensmith.compression import compress as run
 
@@ -246,11 +246,11 @@ def _answer(front: Front, config: Config, interrupted: bool) -> Answer:
     return Answer(document, shown, INTERRUPTED if interrupted else 0)
 
 
-def _preview(config: Config) -> Answer:
+def _preview(config: Config, output: Path, resume: bool) -> Answer:
     from tensmith.preview import preview
 
     with progress("reading the model"):
-        document = preview(**config.model_dump())
+        document = preview(**config.model_dump(), output=output, resume=resume)
     nodes, samples = document["nodes"], document["samples"]
     beside = " (other ones of that part of the data)" if document["searched_samples"] else ""
     shown = [

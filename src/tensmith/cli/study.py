@@ -65,7 +65,7 @@ def study(
     from tensmith.study.observations import observations
     from tensmith.study.page import write_explorer
     from tensmith.study.papers import PAPERS, paper_tables, write_papers, write_pareto
-    from tensmith.study.plan import cells, expected_seconds, read_plan
+    from tensmith.study.plan import cells, expected_seconds, not_there, read_plan
     from tensmith.study.results import write_parquet
     from tensmith.study.run import MODELS, known_results, prepare_study, run_study, seconds_by_system
     from tensmith.study.tables import write_figures, write_tables
@@ -87,9 +87,13 @@ def study(
         done = {result.cell for result in known if not (retry and result.failed)}
         left = [cell for cell in every if cell not in done]
         seconds = expected_seconds(wanted, left, seconds_by_system(known))
-        expected = {"cells": len(every), "left": len(left), "expected_seconds": seconds}
+        missing = not_there(wanted, plan.parent, left)
+        expected = {
+            "cells": len(every), "left": len(left), "expected_seconds": seconds, "missing": missing
+        }  # fmt: skip
         told = f"{len(every)} cells, {len(done)} of them done" if done else f"{len(every)} cells"
-        return Answer(expected, [f"{told}, about {seconds / 60:.0f} min"])
+        fail = [f"Cells would fail: {what}" for what in missing]
+        return Answer(expected, [f"{told}, about {seconds / 60:.0f} min", *fail])
     if prepare:
         with progress("reading the study") as tell:
             unmade = prepare_study(wanted, plan.parent, folder, tell)

@@ -21,6 +21,14 @@ _KEPT = "whatever was measured is kept in {}: go on with it by --resume"
 _NOTHING_KEPT = "nothing was measured yet, so nothing is kept"
 
 
+def demand_usable(path: Path, identity: Identity, resume: bool) -> None:
+    """Raises what `RunFolder` would raise of what a folder holds; nothing is written."""
+    _demand_ours(path, resume)
+    if resume:
+        with contextlib.closing(Checkpoint(path / DATABASE, looked_at=True)) as checkpoint:
+            _demand_same(path, checkpoint, identity)
+
+
 class RunFolder:
     """OUT of `tensmith compress`. Use as a context: the lock is held until its end.
 
@@ -47,17 +55,7 @@ class RunFolder:
             raise
 
     def _prepare(self, resume: bool) -> None:
-        ours = (self.path / DATABASE).exists()
-        if self.path.exists() and not self.path.is_dir():
-            raise OutputError(f"{self.path} is a file; choose another --output")
-        if ours and not resume:
-            raise OutputError(
-                f"{self.path} holds a run already; go on with it by --resume, or choose another --output"
-            )
-        if self.path.exists() and not ours and any(self._foreign(item) for item in self.path.iterdir()):
-            raise OutputError(f"{self.path} is not empty and not a run of tensmith; choose another --output")
-        if resume and not ours:
-            raise OutputError(f"{self.path} holds no run to resume; leave --resume out")
+        _demand_ours(self.path, resume)
         try:
             self.work.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -65,17 +63,9 @@ class RunFolder:
                 f"cannot make {self.path}: {error.strerror}; choose another --output"
             ) from error
 
-    @staticmethod
-    def _foreign(item: Path) -> bool:
-        return item.name not in _LEFTOVERS or (item.is_dir() and any(item.iterdir()))
-
     def _same_run(self, identity: Identity, resume: bool) -> None:
-        before = self.checkpoint.fact("identity")
-        if resume and before is not None and (changed := difference(before, identity)):
-            raise OutputError(
-                f"{self.path} was made with {changed}; resume with what it began with, "
-                "or choose another --output"
-            )
+        if resume:
+            _demand_same(self.path, self.checkpoint, identity)
         self.checkpoint.note("identity", identity)
 
     def __enter__(self) -> RunFolder:
@@ -101,3 +91,29 @@ class RunFolder:
         if self._made:
             with contextlib.suppress(OSError):  # somebody put something into it
                 self.path.rmdir()
+
+
+def _demand_ours(path: Path, resume: bool) -> None:
+    ours = (path / DATABASE).exists()
+    if path.exists() and not path.is_dir():
+        raise OutputError(f"{path} is a file; choose another --output")
+    if ours and not resume:
+        raise OutputError(
+            f"{path} holds a run already; go on with it by --resume, or choose another --output"
+        )
+    if path.exists() and not ours and any(_foreign(item) for item in path.iterdir()):
+        raise OutputError(f"{path} is not empty and not a run of tensmith; choose another --output")
+    if resume and not ours:
+        raise OutputError(f"{path} holds no run to resume; leave --resume out")
+
+
+def _foreign(item: Path) -> bool:
+    return item.name not in _LEFTOVERS or (item.is_dir() and any(item.iterdir()))
+
+
+def _demand_same(path: Path, checkpoint: Checkpoint, identity: Identity) -> None:
+    before = checkpoint.fact("identity")
+    if before is not None and (changed := difference(before, identity)):
+        raise OutputError(
+            f"{path} was made with {changed}; resume with what it began with, or choose another --output"
+        )

@@ -7,10 +7,11 @@ A cell takes one of each.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,10 +26,12 @@ from pydantic import (
     field_validator,
 )
 
+from tensmith import gate
 from tensmith.backend.native.choose.choosers import ANY, FAMILIES
 from tensmith.backend.native.choose.tuning import METASCHEDULE, TUNED, UNTUNED
+from tensmith.data.opening import demand_there
 from tensmith.engine.base import MOST_THREADS
-from tensmith.errors import UsageError, nearest
+from tensmith.errors import TensmithError, UsageError, nearest
 from tensmith.files import sha256_bytes
 from tensmith.hardware import target_names
 from tensmith.yaml_text import YamlText, read_yaml
@@ -416,6 +419,30 @@ def data_expanded(text: str, beside: Path) -> str:
     """KIND:PATH of a plan, the path as `expanded`; of `python:` a module, wherever that is found."""
     kind, _, path = text.partition(":")
     return text if kind == "python" else f"{kind}:{expanded(path, beside)}"
+
+
+def not_there(plan: StudyPlan, beside: Path, left: Iterable[StudyCell]) -> list[str]:
+    """What cells need of files that are not there, a sentence each: these cells would fail."""
+    found: list[str] = []
+    named = {(layer, name) for cell in left for layer, name in asdict(cell).items()}
+    for model in plan.models:
+        if ("model", model.name) in named:
+            with _told(found, f"the model {model.name}"):
+                gate.check(Path(expanded(model.path, beside)), gate.MODEL)
+    for dataset in plan.datasets:
+        if ("dataset", dataset.name) in named:
+            with _told(found, f"the data {dataset.name}"):
+                demand_there(data_expanded(dataset.data, beside))
+    return found
+
+
+@contextlib.contextmanager
+def _told(found: list[str], what: str) -> Iterator[None]:
+    """Adds to `found` what is wrong with something."""
+    try:
+        yield
+    except TensmithError as error:
+        found.append(f"{what}: {error}")
 
 
 # Seconds of a cell beside measuring, where nothing is known of this machine yet: compiling or loading.
