@@ -21,6 +21,20 @@ _ADVICE = {
 }
 
 
+class Unwritten(OutputError):
+    """A database that cannot be written."""
+
+    def __init__(self, problem: str, advice: str, kept: str = "what it held is kept") -> None:
+        super().__init__(f"{problem}; {kept}: {advice}")
+        self._problem, self._advice = problem, advice
+
+    def keeping(self, kept: str) -> Unwritten:
+        """The same where something else is kept, or nothing."""
+        found = Unwritten(self._problem, self._advice, kept)
+        found.__cause__ = self.__cause__
+        return found
+
+
 class Database:
     """The tables of a file, which is made if there is none; `tables` are statements that may be repeated.
 
@@ -84,7 +98,7 @@ class Database:
         except sqlite3.OperationalError as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_FULL) & 0xFF
             advice = _ADVICE.get(code, "free some space, and go on")
-            raise OutputError(f"cannot write {self.path}: {error}; what it held is kept: {advice}") from error
+            raise Unwritten(f"cannot write {self.path}: {error}", advice) from error
         except sqlite3.Error as error:
             raise self.damaged(error) from error
 

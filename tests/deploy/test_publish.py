@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
 from tensmith.deploy.publish import mend, publish, staged
-from tensmith.errors import OutputError
+from tensmith.errors import OutputError, is_of_disk
 from tensmith.files import sha256_file
+from tensmith.search.checkpoint import Checkpoint
 
 FAILED, KILLED = 1, 9
 
@@ -248,6 +250,36 @@ def test_a_folder_is_locked_until_all_of_it_is_taken_back(
     with pytest.raises(ValueError), RunFolder(out, config, run_identity(config, "", ""), resume=False):
         raise ValueError
     assert locked and all(locked) and not out.exists()
+
+
+@pytest.mark.parametrize("at", ["the beginning", "a candidate"])
+def test_of_a_run_that_a_full_disk_ends_at_once_nothing_is_said_to_be_kept(
+    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Checkpoint, *_: object) -> None:
+        with self._told():
+            raise sqlite3.OperationalError("database or disk is full")
+
+    out, config = tmp_path / "out", make_config(model="m.onnx")
+    if at == "the beginning":
+        monkeypatch.setattr(Checkpoint, "write", full)
+    with (
+        pytest.raises(
+            OutputError, match=r"disk is full; nothing was measured yet, so nothing is kept"
+        ) as told,
+        RunFolder(out, config, run_identity(config, "", ""), resume=False) as folder,
+    ):
+        full(folder.checkpoint)
+    assert not out.exists() and is_of_disk(told.value)
+    monkeypatch.undo()
+    with RunFolder(out, config, run_identity(config, "", ""), resume=False):
+        pass
+    with (
+        pytest.raises(OutputError, match="what it held is kept"),
+        RunFolder(out, config, run_identity(config, "", ""), resume=True) as folder,
+    ):
+        full(folder.checkpoint)
+    assert out.exists()
 
 
 def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:

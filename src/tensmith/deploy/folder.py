@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tensmith.config import CONFIG_FILE, Config
+from tensmith.database import Unwritten
 from tensmith.deploy.identity import Identity, difference
 from tensmith.deploy.publish import TRAINED, WORK, mend
 from tensmith.errors import OutputError
@@ -48,10 +49,12 @@ class RunFolder:
             shutil.rmtree(self.work)  # made anew from the plans: not trusted across runs
             self.work.mkdir()
             write_text(path / CONFIG_FILE, config.to_yaml())
-        except BaseException:
+        except BaseException as error:
             if not resume:
                 self._withdraw()
             self._lock.close()
+            if not resume and isinstance(error, Unwritten):
+                raise error.keeping(_NOTHING_KEPT) from error.__cause__
             raise
 
     def _prepare(self, resume: bool) -> None:
@@ -81,6 +84,8 @@ class RunFolder:
         self._lock.close()
         if kind is KeyboardInterrupt:
             raise KeyboardInterrupt(_NOTHING_KEPT if empty else _KEPT.format(self.path)) from error
+        if empty and isinstance(error, Unwritten):
+            raise error.keeping(_NOTHING_KEPT) from error.__cause__
 
     def _withdraw(self) -> None:
         """Takes back a folder in which nothing was measured, so that the same command can be given again."""
