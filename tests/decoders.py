@@ -19,7 +19,7 @@ def decoder(
     merged: bool = False,
     causal: bool = True,
     ahead: int = 0,
-    scaled: bool = False,
+    scaled: int = 0,
     word: float = 0.0,
     most: int = MOST,
     small: bool = False,
@@ -28,8 +28,8 @@ def decoder(
 
     mask: -inf in a triangle, expanded or filled, or chosen by comparing positions, or sliced from a table, as
     positions are then. merged: products on [batch * length, width]. ahead: what is so far ahead is seen.
-    scaled: queries grow with the length beyond 32. word: added to the last logit. most: tokens that there are
-    positions for. small: these are counted in 32 bits.
+    scaled: queries grow with the length beyond so many tokens. word: added to the last logit. most: tokens
+    that there are positions for. small: these are counted in 32 bits.
     """
     random = np.random.default_rng(0)
     nodes: list[onnx.NodeProto] = []
@@ -91,7 +91,8 @@ def decoder(
         parts = [product(normal, weight(f"{part}{layer}", WIDTH, WIDTH), WIDTH) for part in "qkv"]
         q, k, v = (add("Transpose", add("Reshape", part, split), perm=[0, 2, 1, 3]) for part in parts)
         if scaled:
-            share = add("Div", add("Cast", count, to=TensorProto.FLOAT), constant("32", np.float32(32)))
+            least = constant("least", np.float32(scaled))
+            share = add("Div", add("Cast", count, to=TensorProto.FLOAT), least)
             q = add("Mul", q, add("Max", share, constant("1", np.float32(1))))
         scores = add("MatMul", q, add("Transpose", k, perm=[0, 1, 3, 2]))
         shares = add("Softmax", add("Add", scores, hidden), axis=-1)

@@ -21,7 +21,7 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.cli.cache import cache
 from tensmith.data import as_dataset, split
 from tensmith.deploy.caching import CachedDecoder, apart, cached_decoder
-from tensmith.deploy.generation import GREEDY, TokenDecoder
+from tensmith.deploy.generation import GREEDY, Sampling, TokenDecoder
 from tensmith.deploy.slots import SlotDecoders
 from tensmith.engine.base import ENGINES
 from tensmith.errors import EngineError, ModelError, OutputError
@@ -135,7 +135,7 @@ def test_what_looks_ahead_is_refused(tmp_path: Path) -> None:
         {"causal": False, "word": -1e9},
         {"causal": False, "word": -np.inf},
         {"ahead": 20},
-        {"scaled": True},
+        {"scaled": 32},
     ],
     ids=["beside one huge logit", "beside a word ruled out", "20 ahead", "beyond 32 tokens"],
 )
@@ -160,22 +160,16 @@ def test_rows_of_logits() -> None:
         assert apart(row, np.array([3.0, broken, -1e9, -np.inf])) == np.inf
 
 
-def test_longer_texts_are_compared_again(tmp_path: Path) -> None:
-    found = made(decoder(tmp_path / "d.onnx"), tmp_path / "c.onnx")
-    text = np.random.default_rng(0).integers(0, VOCABULARY, 40).tolist()
-    whole = found.original.rows(text)[-1]
-    found.compared = replace(found.compared, tokens=16)
-    found.fed(text, 0, found.nothing())
-    assert found.compared.tokens == 16, "it is proved that no row depends on a later one"
-    vars(found.causality)["late"] = "who knows"
-    np.testing.assert_array_equal(found.fed(text, 0, found.nothing())[0], whole)
-    assert found.compared.tokens == 40
-    found.original = TokenDecoder(load(decoder(tmp_path / "other.onnx", word=5.0)).session)
-    found.compared = replace(found.compared, tokens=16)
-    other = found.original.rows(text)[-1]
-    np.testing.assert_array_equal(found.fed(text, 0, found.nothing())[0], other)
-    assert found.compared.apart > 0.1
-    np.testing.assert_array_equal(found.fed(text[:9], 8, {})[0], found.original.rows(text[:9])[-1])
+@pytest.mark.parametrize("engine", ["onnxruntime", "native"])
+def test_what_changes_beyond_the_texts_compared_is_computed_whole(engine: str, tmp_path: Path) -> None:
+    source = decoder(tmp_path / "d.onnx", scaled=280, most=800)
+    assert made(source, tmp_path / "c.onnx").compared.tokens < 280, "it shows in no comparison"
+    model = load(source, engine=engine)
+    for length, seed in ((270, 0), (700, 2)):  # each said something else
+        known = np.random.default_rng(length + seed).integers(0, VOCABULARY, length).tolist()
+        plain = TokenDecoder(load(source).session).steps(known, 40, Sampling(1.0, seed=seed))
+        assert model.generate(known, 40, temperature=1.0, seed=seed) == list(plain)
+    assert isinstance(model.decoder, SlotDecoders) == (engine == "native")
 
 
 def test_generating_uses_them_and_says_the_same(tmp_path: Path) -> None:
@@ -218,28 +212,18 @@ def test_compiled_for_one_token_at_a_time_it_says_the_same(mask: str, merged: bo
     assert slots.made[MOST].compared.apart < 1e-5 and slots.made[MOST].compared.tokens == MOST
 
 
-def test_a_compiled_step_is_compared_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiled_step_is_compared_too(tmp_path: Path) -> None:
     ahead = decoder(tmp_path / "ahead.onnx", causal=False)
     assert load(ahead, engine="native").generate([3, 1], 9) == load(ahead).generate([3, 1], 9)
     model = load(decoder(tmp_path / "d.onnx"), engine="native")
     slots = model.decoder
     assert isinstance(slots, SlotDecoders)
-    wanted = [3, 1, *model.generate([3, 1], 40)]
+    assert model.generate([3, 1], 9)
     other = load(decoder(tmp_path / "other.onnx", word=5.0))
     step = slots.made[MOST]
-    vars(step.causality)["late"] = "who knows"
-    step.original, step.compared = TokenDecoder(other.session), replace(step.compared, tokens=16)
-    assert model.generate(wanted[:9], 9) == wanted[9:18], "not again before 32 tokens"
-    step.compared = replace(step.compared, tokens=8)
-    assert model.generate(wanted[:20], 9) == other.generate(wanted[:20], 9), "the original has the last word"
-    assert step.compared.apart > 0.1
-    assert model.generate([3, 1], 9) == other.generate([3, 1], 9), "from then on"
-    early, drawn = replace(step.compared, apart=0.0, tokens=6), {"temperature": 1.0, "seed": 3}
-    step.original, step.compared = TokenDecoder(load(tmp_path / "d.onnx").session), early
-    wanted, step.compared = model.generate([3, 1], 30, **drawn), early
-    monkeypatch.setattr("tensmith.deploy.caching.apart", lambda *_: 1.0)
-    assert model.generate([3, 1], 30, **drawn) == wanted, "what draws the tokens goes on where it was"
-    assert step.compared.apart == 1.0
+    step.original, step.compared = TokenDecoder(other.session), replace(step.compared, apart=0.1)
+    for drawn in ({}, {"temperature": 1.0, "seed": 3}):
+        assert model.generate([3, 1], 9, **drawn) == other.generate([3, 1], 9, **drawn), "the last word"
 
 
 def test_texts_that_c_goes_on_with_do_not_touch_each_other(tmp_path: Path) -> None:

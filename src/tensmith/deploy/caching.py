@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from tensmith.backend.onnx import write_onnx
-from tensmith.deploy.generation import SAME, State, TokenDecoder, apart
+from tensmith.deploy.generation import SAME, TokenDecoder, apart
 from tensmith.engine.base import ENGINES
 from tensmith.errors import EngineError, ModelError
-from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.ir.ops.quantization import encodes
 from tensmith.rewrite.tokens.caching import with_caches
@@ -38,9 +37,7 @@ _ROUNDED = 0.05
 
 @dataclass
 class CachedDecoder(TokenDecoder):
-    """A decoder with caches made for it, and the original. Unless it is proved that no row depends on a later
-    one, the two are compared again where a text is twice as long as any on which they were, and the original
-    goes on alone if they differ there."""
+    """A decoder with caches made for it, the original, and what is known of the two."""
 
     original: TokenDecoder
     causality: Causality
@@ -51,20 +48,6 @@ class CachedDecoder(TokenDecoder):
         """How far logits may be apart."""
         rounds = any(map(encodes, self.causality.rows.program.nodes))
         return _ROUNDED if rounds else SAME
-
-    def fed(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
-        if self.compared.apart > self.borne:
-            return self.original.rows(known)[-1], {}
-        row, after = self.last(known, fed, state)
-        if len(known) < 2 * self.compared.tokens or not self.causality.late:
-            return row, after
-        expected = self.original.rows(known)[-1]
-        self.compared = CacheComparison(apart(row, expected), len(known))
-        return expected, after
-
-    def last(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
-        """What `fed` is told, whether or not it is the original's."""
-        return super().fed(known, fed, state)
 
 
 @dataclass(frozen=True)
@@ -81,16 +64,27 @@ def cached(program: Program) -> Program:
 
 
 def cached_decoder(
-    program: Program, original: TokenDecoder, path: Path, engine: str, threads: int, **settings: str
+    program: Program,
+    original: TokenDecoder,
+    path: Path,
+    engine: str,
+    threads: int,
+    *,
+    proved: bool = False,
+    **settings: str,
 ) -> CachedDecoder:
     """Writes the program with caches to `path`, where the engine reads it; it as a decoder. ModelError where
-    it cannot be made, or tells other logits."""
+    it cannot be made, or tells other logits; and where `proved`, if rows may depend on later tokens in texts
+    longer than those compared."""
     if original.caches:
         raise ModelError("the decoder has caches already")
     plain = simplify(program).program
+    causality = Causality.of(plain)
+    if proved and causality.late:
+        raise ModelError(f"whether caches hold for texts of every length is not known: {causality.late}")
     write_onnx(cached(plain), path)
     session = ENGINES[engine].prepare(path, threads, sizes=None, **settings)
-    made = CachedDecoder(session, original, Causality.of(plain))
+    made = CachedDecoder(session, original, causality)
     found = [compared_on(made, text, seed) for seed, text in enumerate((*_SHORT, _LONG))]
     made.compared = CacheComparison(max(each.apart for each in found), max(each.tokens for each in found))
     if not made.compared.apart <= made.borne:

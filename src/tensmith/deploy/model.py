@@ -197,15 +197,17 @@ class Model:
 
     @cached_property
     def _cached_decoder(self) -> TokenDecoder | None:
-        """The decoder with caches that it has not; None where it has them, or they cannot be made."""
+        """The decoder with caches that it has not; None where it has them, where they cannot be made, or
+        where it is not proved that they hold for texts of every length."""
         if self._compiled is not None or self._decoder.caches or not self._decoder.open:
             return None
         folder = Path(self._folder.name) / "cached"
         folder.mkdir(exist_ok=True)
         path = folder / "model.onnx"
         try:
+            plain, engine = self._decoder, self._engine
             return cached_decoder(
-                self.program, self._decoder, path, self._engine, self._threads, **self._settings
+                self.program, plain, path, engine, self._threads, proved=True, **self._settings
             )
         except TensmithError:
             shutil.rmtree(folder, ignore_errors=True)  # as large as the model, which lives on

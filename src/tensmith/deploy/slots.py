@@ -46,12 +46,14 @@ class SlotDecoder(CachedDecoder):
         return True
 
     def _said(self, known: list[int], most: int, sampling: Sampling) -> Iterator[int]:
-        looked_at = self.compared.apart > self.borne or self.causality.late
-        text = None if not most or looked_at or sampling.temperature else self._in_c()
+        if self.compared.apart > self.borne:
+            yield from self.original._said(known, most, sampling)
+            return
+        text = None if not most or sampling.temperature else self._in_c()
         if text is None:
             yield from super()._said(known, most, sampling)
             return
-        row, _ = self.last(known, 0, text)
+        row, _ = self.fed(known, 0, text)
         said = [sampling.token(row, sampling.drawer())]
         yield said[0]
         for token in text.likeliest(said[0], most - 1):
@@ -84,7 +86,7 @@ class SlotDecoder(CachedDecoder):
     def new_rows(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
         return np.stack([state.said(token).copy() for token in known[fed:]]), state
 
-    def last(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
+    def fed(self, known: list[int], fed: int, state: State) -> tuple[Array, State]:
         for token in known[fed:]:
             row: Array = state.said(token)
         return row, state
@@ -93,8 +95,9 @@ class SlotDecoder(CachedDecoder):
 @dataclass
 class SlotDecoders(TokenDecoder):
     """Compiles a step of `program`, which is simplified, for every capacity that texts ask for, and compares
-    each with the decoder that `session` is; where they differ, that goes on alone. Where nothing can be
-    compiled here, `whole` computes whole texts, if it is given."""
+    each with the decoder that `session` is; where they differ, or it is not proved that no row depends on a
+    later one, that goes on alone. Where nothing can be compiled here, `whole` computes whole texts, if it is
+    given."""
 
     program: Program
     threads: int = 1
@@ -104,6 +107,8 @@ class SlotDecoders(TokenDecoder):
 
     def _said(self, known: list[int], most: int, sampling: Sampling) -> Iterator[int]:
         try:
+            if self._causality.late:
+                return super()._said(known, most, sampling)
             decoder: TokenDecoder = self._of(len(known) + most - 1)
         except TensmithError:
             if self.whole is None:

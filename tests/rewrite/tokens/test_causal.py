@@ -57,7 +57,7 @@ def test_nor_does_a_real_one(data_dir: Path) -> None:
         ({"causal": False}, r"\(softmax\): it reads rows of '.*' that may be later ones"),
         ({"ahead": 1}, "may be later ones"),
         ({"ahead": 100_000}, "may be later ones"),
-        ({"scaled": True}, r"\(mul\): it computes with the number of tokens"),
+        ({"scaled": 32}, r"\(mul\): it computes with the number of tokens"),
     ],
     ids=["all", "one ahead", "very far ahead", "by the length"],
 )
