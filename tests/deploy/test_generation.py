@@ -32,12 +32,13 @@ def decoder(
     path: Path,
     *,
     cached: bool = False,
+    joined: bool = True,
     length: int | str = "length",
     causal: bool = True,
     ruled_out: float = 0.0,
 ) -> Path:
-    """Logits of the sum of all embeddings and positions up to each token; [1, 1, P, WIDTH] is cached. The
-    last token's logit has `ruled_out` added."""
+    """Logits of the sum of all embeddings and positions up to each token; [1, 1, P, WIDTH] is cached,
+    old and new ones `joined` or new ones alone. The last token's logit has `ruled_out` added."""
     nodes = [
         helper.make_node("Gather", ["embedding", "input_ids"], ["words"]),
         helper.make_node("Cast", ["position_ids"], ["place"], to=TensorProto.FLOAT),
@@ -46,8 +47,9 @@ def decoder(
         helper.make_node("Unsqueeze", ["each", "one"], ["new"]),
     ]
     if cached:
-        nodes.append(helper.make_node("Concat", ["past_key_values.0.key", "new"], ["present.0.key"], axis=2))
-    seen = "present.0.key" if cached else "new"
+        nodes.append(helper.make_node("Concat", ["past_key_values.0.key", "new"], ["all"], axis=2))
+        nodes.append(helper.make_node("Identity", ["all" if joined else "new"], ["present.0.key"]))
+    seen = "all" if cached else "new"
     if causal:
         nodes.append(helper.make_node("CumSum", [seen, "two"], ["sums"]))
     else:
@@ -94,6 +96,12 @@ def likeliest(count: int) -> list[int]:
 )
 def test_the_likeliest_tokens(how: dict[str, Any], tmp_path: Path) -> None:
     assert load(decoder(tmp_path / "m.onnx", **how)).generate(PROMPT, 9) == likeliest(9)
+
+
+def test_a_cache_of_new_tokens_alone_is_refused(tmp_path: Path) -> None:
+    model = load(decoder(tmp_path / "m.onnx", cached=True, joined=False))
+    with pytest.raises(ModelError, match="holds new tokens alone"):
+        model.generate(PROMPT, 9)
 
 
 def test_a_cache_is_fed_one_token_at_a_time(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -178,9 +179,21 @@ class TokenDecoder:
             found = self._run(known[at : at + step], at, after)
             if not len(found[self.logits][0]):  # of a table of positions, what lies behind its end is nothing
                 raise EngineError(f"the model has no positions for {at + 1} tokens")
-            rows.append(found[self.logits][0])
-            after = {name: found[o] for name, o in self.caches.items()}
+            new = found[self.logits][0]
+            rows.append(new)
+            before, after = after, {name: found[o] for name, o in self.caches.items()}
+            for name, axis in self._lengths.items():
+                if before[name].shape[axis] and after[name].shape[axis] <= len(new):
+                    raise ModelError(
+                        f"output {self.caches[name]} holds new tokens alone, and not those of {name} before "
+                        "them; export the model so that it joins them"
+                    )
         return np.concatenate(rows), after
+
+    @cached_property
+    def _lengths(self) -> dict[str, int]:
+        """The axis of each cache that grows with the text."""
+        return {name: array.shape.index(0) for name, array in self.nothing().items()}
 
     def _padded(self, known: list[int], length: int) -> Array:
         """Logits [vocabulary] after the known tokens. What follows them must not matter: at the first token
