@@ -276,6 +276,11 @@ def test_one_hot_labels_are_class_numbers(dtype: type) -> None:
     assert as_dataset((IMAGES, np.full((6, 4), 0.25, np.float32))).task == "regression"
 
 
+def test_a_label_beyond_all_integers_is_refused() -> None:
+    with pytest.raises(DataError, match=f"label {2**63 + 5} of sample 1 is out of range"):
+        as_dataset((np.zeros((3, 2)), np.array([0, 2**63 + 5, 1], np.uint64)))
+
+
 def test_samples_that_are_no_numbers_are_remarked_on() -> None:
     ids = NAMED["ids"].astype(np.float32)
     assert list(as_dataset(({**NAMED, "ids": ids}, LABELS)).remarks()) == []

@@ -18,7 +18,7 @@ _CHANNELS = (1, 3, 4)
 def checked_labels(labels: Array, classes: int | None, where: object) -> Labels:
     """Integer class labels as int64 [n]; DataError names the first that lies outside 0..classes-1.
 
-    `classes` None asks only that no label is negative.
+    `classes` None asks only that no label is negative, or too large for int64.
     """
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -27,7 +27,8 @@ def checked_labels(labels: Array, classes: int | None, where: object) -> Labels:
             f"{where}: labels must be one integer a sample, not {labels.dtype} {list(labels.shape)}; "
             "turn one-hot labels into class numbers with argmax"
         )
-    wrong = (labels < 0) if classes is None else (labels < 0) | (labels >= classes)
+    last = np.iinfo(np.int64).max if classes is None else classes - 1
+    wrong = (labels < 0) | (labels > last)
     if wrong.any():
         first = int(np.argmax(wrong))
         known = "0 or more" if classes is None else f"0..{classes - 1}"
