@@ -105,6 +105,19 @@ def test_bytes_are_taken_of_themselves_only_for_a_model_of_bytes(tmp_path: Path)
     assert measured("&tokenizer=byte") == ("loss", 256)
 
 
+def test_a_part_without_labels_is_refused_before_it_is_judged_by(tmp_path: Path) -> None:
+    onnx.save(tiny_model(), tmp_path / "m.onnx")
+    data = tmp_path / "d.npz"
+    np.savez(data, x_train=FLOATS, y_train=np.arange(len(FLOATS)) % 4, x_test=FLOATS)
+    for measure, outcome in (
+        ("auto", pytest.raises(DataError, match=r"part 'test' of .* has no labels .*--measure agreement")),
+        ("agreement", nullcontext()),
+    ):
+        config = make_config(model=str(tmp_path / "m.onnx"), data=f"npz:{data}", measure=measure)
+        with outcome:
+            judged_by(read_request(config, config.data), config, lambda _: None)
+
+
 def test_classes_too_many_are_named(tmp_path: Path) -> None:
     onnx.save(tiny_model(), tmp_path / "m.onnx")
     np.savez(tmp_path / "d.npz", x=FLOATS, y=np.arange(len(FLOATS)) % 6)

@@ -158,6 +158,8 @@ def judged_by(
     """How the model is judged, with the preprocessing its inputs need; `tell` hears how that was chosen."""
     measure = choose_measure(request.dataset, config.measure, evaluation, request.program)
     task = Task(measure, None, evaluation, _head(config, measure), request.dataset.classes or 0)
+    if measure in ("accuracy", "average-precision"):
+        _demand_labels(request, measure)
     if measure == "accuracy":
         _demand_classes(request)
     if measure == "loss":
@@ -201,6 +203,18 @@ def judged_by(
 def holds_pixels(view: Subset) -> bool:
     """Whether the first images may be pixels."""
     return are_pixels(np.concatenate(list(by_name(next(view.batches(_LOOKED_AT)).inputs).values())))
+
+
+def _demand_labels(request: Request, measure: str) -> None:
+    """DataError where a part that is searched on or judged by has no labels, though another one has."""
+    for view in (request.splits.search, request.splits.held_out):
+        if view.take(1).labels() is None:
+            names = [name for name, part in request.dataset.parts.items() if part is view.part]
+            other = "agreement" if measure == "accuracy" else "fidelity"
+            raise DataError(
+                f"part '{names[0]}' of {request.title} has no labels to judge {measure} by; give labels, "
+                f"leave the part out, or use --measure {other}"
+            )
 
 
 def _demand_classes(request: Request) -> None:
