@@ -119,6 +119,30 @@ def test_how_far_weights_moved_is_what_the_file_says(gpt2: Path, tmp_path: Path)
         assert tensor.error == pytest.approx(error, rel=1e-5)
 
 
+def test_recurrent_weights_are_told_too(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    w, r = (random.standard_normal((2, 32, size)).astype(np.float32) for size in (12, 8))
+    info, shape = helper.make_tensor_value_info, ("length", 1, 12)
+    graph = helper.make_graph(
+        [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=8, direction="bidirectional")],
+        "lstm",
+        [info("x", TensorProto.FLOAT, shape)],
+        [info("y", TensorProto.FLOAT, ("length", 2, 1, 8))],
+        [numpy_helper.from_array(array, name) for name, array in (("w", w), ("r", r))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    found = tensmith.quantize(tmp_path / "m.onnx", tmp_path / "small.onnx", bits=8)
+    after = read_onnx(tmp_path / "small.onnx")
+    assert [tensor.weight for tensor in found.tensors] == ["w", "r"]
+    for tensor, weights in zip(found.tensors, (w, r)):
+        opened = after.producers[f"{tensor.weight}.dequantized"]
+        alone = Program("one", {}, (opened.output,), (opened,), after.constants)
+        moved = interpret(alone, {})[opened.output].reshape(weights.shape) - weights
+        assert tensor.shape == weights.shape and tensor.bits == 8
+        assert tensor.error == pytest.approx(np.linalg.norm(moved) / np.linalg.norm(weights), rel=1e-5)
+
+
 def test_weights_that_exporters_turn_are_rounded_along_what_they_multiply(tmp_path: Path) -> None:
     weights = np.random.default_rng(0).standard_normal((48, 64), np.float32)
     nodes = [

@@ -193,10 +193,7 @@ class _Rounding:
         for own in distinct(floats):
             self.tell(f"weights in bytes: {own.site}")
             step = Step("weight_only", own.site, params, "lossy")
-            if isinstance(own, RecurrentWeights):
-                self._apply(step)
-            else:
-                self._round(own, step)
+            self._round(own, step)
 
     @property
     def _uncovered(self) -> Program:
@@ -204,7 +201,8 @@ class _Rounding:
 
     def _round(self, own: StoredWeights, step: Step) -> None:
         """One step, whose codes are compared with what they stand for."""
-        weights = self.program.constants[own.weight]
+        known = self.program.constants
+        weights = known[own.weight]
         self._apply(step)
         before, axis, block = weights, 0, 0
         if isinstance(own, WeightedLayer):
@@ -212,6 +210,10 @@ class _Rounding:
             node = self.program.producers[opened]
             names, axis, block = node.inputs[:2], node.attrs["axis"], node.attrs["block_size"]
             before = weights.T if own.turned != turned else weights
+        elif isinstance(own, RecurrentWeights):
+            opens = (node for node in self.program.nodes if node.op == "dequantize_linear")
+            (node,) = (node for node in opens if node.inputs[0] not in known)
+            names, axis, before = node.inputs[:2], node.attrs["axis"], weights.reshape(own.shape)
         else:
             names = codes_of_table(self.program, own.site)
         codes, scales = (self.program.constants[name] for name in names)
