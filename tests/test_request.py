@@ -38,6 +38,11 @@ def test_images_that_are_no_pixels_go_in_as_they_are(x: np.ndarray, tmp_path: Pa
         assert preprocess is not None and (preprocess(x[:2]) == x[:2]).all()
 
 
+def test_pixels_of_sixteen_bits_are_not_taken_for_bytes(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"pixels of up to \d{5}, and preprocessing takes 0 to 255"):
+        task_of(tmp_path, FLOATS.astype(np.uint16) * 257, np.arange(len(FLOATS)) % 4)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_pixels_with_channels_last_are_images_of_any_type(dtype: type, tmp_path: Path) -> None:
     x = FLOATS.transpose(0, 2, 3, 1).astype(dtype)

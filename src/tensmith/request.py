@@ -50,6 +50,7 @@ from tensmith.progress import Progress
 # Samples that tell whether images hold pixels.
 _LOOKED_AT = 16
 _NAMES_SHOWN = 5
+_BYTE = 255
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,7 @@ def judged_by(
     tried = candidates(form.channels, form.dtype) if holds_pixels(view) else (RAW,)
     if len(tried) == 1:
         return replace(task, preprocess=ImageInput(tried[0], form))
+    _demand_bytes(request, view)
     if measure == "fidelity" or (task.head is None and request.dataset.task != "classification"):
         raise UsageError(
             f"{measure} does not tell right images from wrong ones; name what the model was trained on by "
@@ -203,6 +205,16 @@ def judged_by(
 def holds_pixels(view: Subset) -> bool:
     """Whether the first images may be pixels."""
     return are_pixels(np.concatenate(list(by_name(next(view.batches(_LOOKED_AT)).inputs).values())))
+
+
+def _demand_bytes(request: Request, view: Subset) -> None:
+    """DataError where pixels are integers beyond a byte: preprocessing is told of values in 0..255."""
+    for images in by_name(next(view.batches(_LOOKED_AT)).inputs).values():
+        if images.dtype.kind in "iu" and images.max() > _BYTE:
+            raise DataError(
+                f"{request.title} has pixels of up to {images.max()}, and preprocessing takes 0 to {_BYTE}; "
+                "scale them to that (x // 257 where they are 16 bits), or name how they go in by --preprocess"
+            )
 
 
 def _demand_labels(request: Request, measure: str) -> None:
