@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -233,13 +234,28 @@ def test_the_next_course_goes_on(original: Program, pruned: Program, tmp_path: P
     assert second.batch == first.batch == 64
 
 
-def test_what_is_no_number_ends_a_course(
+@pytest.mark.parametrize(("lost", "learned"), [([3], 18), (range(3, 99), 3)])
+def test_batches_whose_loss_is_no_number_teach_nothing_and_many_end_a_course(
+    lost: Sequence[int], learned: int, original: Program, pruned: Program, tmp_path: Path
+) -> None:
+    course, gradients = lessons(original, pruned, tmp_path / "state.npz"), Training._gradients
+
+    def failing(number: int) -> float:
+        return math.nan if number in lost else gradients(course, number)
+
+    course._gradients = failing  # type: ignore[method-assign]
+    found = course.course(10 * 18)
+    assert all(np.isfinite(array).all() for array in found.arrays.values())
+    assert found.steps == learned
+
+
+def test_what_answers_no_numbers_from_the_start_cannot_be_trained(
     original: Program, pruned: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distillation = training.distillation
     monkeypatch.setattr(training, "distillation", lambda *a: distillation(*a) * float("nan"))
-    found = lessons(original, pruned, tmp_path / "state.npz").course(10 * 8)
-    assert found.steps == 0 and all(np.isfinite(array).all() for array in found.arrays.values())
+    with pytest.raises(ProgramError, match="is no number"):
+        lessons(original, pruned, tmp_path / "state.npz").course(10 * 8)
 
 
 def test_a_batch_that_memory_does_not_hold_goes_in_parts(

@@ -42,6 +42,8 @@ _REACH, _SLOWEST_CODES, _FASTEST_CODES = 4.0, 0.0015, 0.02
 # Steps at each of the rates that are tried, as a share of all; batches on which they are compared, and the
 # number of the first of these, which no step takes.
 _TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
+# So many batches in a row whose loss is no number end a course.
+_LOST = 8
 # Zeros come little by little where all at once leave hardly anything to learn from (so many nats, or
 # variances of what is wanted) and the course is long: else those that are there from the start lose less. All
 # are there after this share of it; more come every so many steps, fast at first (cubic; Zhu and Gupta 2017).
@@ -180,13 +182,16 @@ class Training:
                 self._begin(seconds, learning, teaching, interrupted)
             state = self._state
             state.bfloat16 |= self._bfloat16
-            began, first = time.monotonic(), state.step
+            began, first, lost = time.monotonic(), state.step, 0
             while state.step < state.steps and not interrupted() and time.monotonic() < latest:
                 self._grow()
                 if state.step % _COUNTED_EVERY == 0 and self._grown:
                     self._size.follow()
                 share = 0.5 * (1 + math.cos(math.pi * state.step / state.steps))
-                if not self._step(state.before + state.step, share * state.rate):
+                learned = self._step(state.before + state.step, share * state.rate)
+                lost = 0 if learned else lost + 1
+                if lost > _LOST:
+                    state.step -= _LOST
                     break
                 state.step += 1
                 if state.step % state.pause == 0 or state.step == state.steps:
@@ -247,6 +252,8 @@ class Training:
         looks = int(np.clip(_LOOKING * seconds / max(looking, 1e-3), _FEWEST_LOOKS, _MOST_LOOKS))
         steps = max(looks, self._steps_in(seconds - looks * looking, learning, teaching))
         loss = self._loss() if first else 0.0
+        if not math.isfinite(loss):
+            raise ProgramError("what it loses on samples that it would learn from is no number")
         state.growing = first and bool(self._growing) and steps >= _LONG and loss > _DEAD
         self._size.aim(self._size.bits() if first else self._reached_target(), loss)
         if first or self._size.target:
@@ -303,7 +310,7 @@ class Training:
         return sum(self._gradients(_UNSEEN + number) for number in range(_COMPARED)) / _COMPARED
 
     def _step(self, number: int, rate: float) -> bool:
-        """Learns from the samples of that number; whether the loss still is a number."""
+        """Learns from the samples of that number, unless their loss is no number: then nothing, and False."""
         self._adam.zero_grad(set_to_none=True)
         loss = self._gradients(number % _BATCHES)
         if not math.isfinite(loss):
