@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from tensmith.report.document import Metrics
 from tensmith.rewrite.rule import EVERYWHERE, EXACT
 from tensmith.rewrite.trail import simplify
 from tensmith.verify import checker
+from tensmith.verify import folder as folders
 from tensmith.verify.certificate import make_certificate, write_certificate
 from tensmith.verify.folder import VerifyResult, verify_folder
 from tensmith.verify.runs import Checker, FoldError, fold_error, stretches
@@ -108,6 +110,16 @@ def test_the_original_can_be_given(best: Path, made: Path) -> None:
     assert outcomes(verify_folder(best, made / "original.onnx"), "the original is") == {"holds"}
     with pytest.raises(VerificationError, match="not the original"):
         verify_folder(best, best / "model.onnx")
+
+
+def test_another_original_is_told_before_anything_is_proved(
+    best: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proved = mock.Mock()
+    monkeypatch.setattr(folders, "check_rules", proved)
+    with pytest.raises(VerificationError, match="not the original"):
+        verify_folder(best, best / "model.onnx")
+    assert not proved.called
 
 
 def test_a_packed_file_alone_is_enough(best: Path) -> None:

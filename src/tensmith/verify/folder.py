@@ -68,8 +68,8 @@ def _findings(
     certificate = read_certificate(folder / NAME)
     yield from _check_words(folder, certificate)
     yield from check_files(folder, certificate)
+    path, why = _locate(folder, certificate, original, work)  # a wrong one is told before anything is proved
     yield from check_rules(certificate)
-    path, why = _locate(folder, certificate, original, work)
     if path is None:
         yield Finding("the trail replays from the original", "not checked", why)
     else:
