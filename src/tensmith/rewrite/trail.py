@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 from tensmith.ir import Program
@@ -36,16 +38,29 @@ def exhaust(start: Traced, rules: Sequence[Rule], limit: int = 20_000) -> Traced
     """
     program = start.program
     steps: list[Step] = []
-    changed = True
-    while changed and len(steps) < limit:
-        changed = False
-        for rule in rules:
-            for site in rule.candidates(program):
-                after = _after(rule, program, site, owned=program is not start.program)
-                if after is not None:
-                    program, changed = after, True
-                    steps.append(Step(rule.name, site))
+    idle, ops = 0, _ops(program)  # how many rules in a row have found nothing
+    for rule in itertools.cycle(rules):
+        if idle == len(rules) or len(steps) >= limit:
+            break
+        before = program
+        for site in () if _nowhere(rule, ops) else rule.candidates(program):
+            after = _after(rule, program, site, owned=program is not start.program)
+            if after is not None:
+                program = after
+                steps.append(Step(rule.name, site))
+        idle += 1
+        if program is not before:
+            idle, ops = 0, _ops(program)
     return start.then(program, *steps)
+
+
+def _ops(program: Program) -> frozenset[str]:
+    return frozenset(node.op for node in program.nodes)
+
+
+def _nowhere(rule: Rule, ops: frozenset[str]) -> bool:
+    """Whether a rule looks at none of these ops."""
+    return isinstance(rule, NodeRule) and bool(rule.roots) and ops.isdisjoint(rule.roots)
 
 
 def _after(rule: Rule, program: Program, site: str, owned: bool) -> Program | None:
@@ -58,7 +73,12 @@ def _after(rule: Rule, program: Program, site: str, owned: bool) -> Program | No
 
 def in_phase(*phases: Phase) -> list[Rule]:
     """The exact rules of some phases, one phase after the other, in the order they are tried."""
-    found = (rule for rule in EXACT.values() if rule.phase in phases)
+    return list(_in_phase(phases, tuple(EXACT)))
+
+
+@cache
+def _in_phase(phases: tuple[Phase, ...], names: tuple[str, ...]) -> list[Rule]:
+    found = (EXACT[name] for name in names if EXACT[name].phase in phases)
     return sorted(found, key=lambda rule: (phases.index(rule.phase), rule.order, rule.name))
 
 
