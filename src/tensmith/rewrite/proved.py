@@ -74,10 +74,15 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 def rule_digest(name: str, home: Path) -> str:
     """The hash of all that the proof of a rule rests on."""
     beside = _imported(home)
-    if not home.resolve().is_relative_to(_PACKAGE):
+    if not _ours(home):
         own = plugin_files(home) | _foreign_ops()
         beside = own.union(*map(_imported, own))
     return _sha256(name, _file(home), *map(_file, sorted(beside)), _prover())[:32]
+
+
+@cache
+def _ours(home: Path) -> bool:
+    return home.resolve().is_relative_to(_PACKAGE)
 
 
 @cache
