@@ -136,11 +136,13 @@ def _serve() -> None:
 
 def _import_all() -> None:
     """All that commands import and find out about this machine, so that no child does it again."""
-    import importlib
+    import importlib.util
 
-    for name in ("numpy", "onnx", "onnxruntime", "rich.console", "rich.table", "tensmith.compression"):
+    for name in ("numpy.random", "numpy.ma", "jsonschema", "onnx", "onnxruntime", "rich.table"):
         importlib.import_module(name)
     for name in ("backend.native.plan", "backend.native.emit.folder", "backend.mixed.folder", "preview"):
+        importlib.import_module(f"tensmith.{name}")
+    for name in ("compression", "diagnosis", "superoptimize.alone", "verify.difference", "lifting.recheck"):
         importlib.import_module(f"tensmith.{name}")
     from tensmith.cli import _COMMANDS
 
@@ -148,27 +150,32 @@ def _import_all() -> None:
         importlib.import_module(f"tensmith.cli.{command}")
     for name in ("evaluate.bench", "explain", "deploy.model", "cli", "verify.folder", "report.text"):
         importlib.import_module(f"tensmith.{name}")
-    for name in ("source.c.read", "source.python.read", "conditions.certify", "second.judge", "emit.numpy"):
+    for name in ("source.c.read", "summarize.loop", "conditions.certify", "second.judge"):
         importlib.import_module(f"tensmith.lifting.{name}")
     for name in ("rich.progress", "pydantic.type_adapter", "typer._adapters", "tensmith.cli.sizes"):
         importlib.import_module(name)
     from tensmith.backend.packed.codec import CODECS
     from tensmith.data.opening import READERS
     from tensmith.engine import ENGINES
+    from tensmith.engine.compiled import code_revision
     from tensmith.hardware.host import detect_host
     from tensmith.kernel.algorithm import ALGORITHMS
     from tensmith.kernel.isa import host_isa
     from tensmith.kernel.toolchain import find_compiler, has_compiler
+    from tensmith.lifting.emit import EMITTERS
     from tensmith.lifting.pipeline import standard_steps
     from tensmith.rewrite.method import LOSSY
     from tensmith.rewrite.proved import rule_digest
     from tensmith.rewrite.rule import EXACT
     from tensmith.search.strategy import STRATEGIES
 
-    for names in (ENGINES, ALGORITHMS, EXACT, LOSSY, STRATEGIES, READERS, CODECS):
+    for names in (ENGINES, ALGORITHMS, EXACT, LOSSY, STRATEGIES, READERS, CODECS, EMITTERS):
         list(names)
+    if importlib.util.find_spec("highspy"):
+        importlib.import_module("highspy")
     for rule, home in EXACT.homes.items():
         rule_digest(rule, home)
+    code_revision()
     standard_steps()
     detect_host()
     if has_compiler():
