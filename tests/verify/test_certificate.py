@@ -128,6 +128,19 @@ def test_a_packed_file_alone_is_enough(best: Path) -> None:
     assert result.ok and outcomes(result, "model.packed unpacks") == {"holds"}
 
 
+def test_what_is_larger_than_any_onnx_file_is_another_original_without_being_read(
+    best: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = tmp_path / "large.onnx"
+    large.touch()
+    os.truncate(large, 3 << 30)
+    read = mock.Mock(return_value="")
+    monkeypatch.setattr(folders, "sha256_file", read)
+    with pytest.raises(VerificationError, match="not the original"):
+        verify_folder(best, large)
+    assert not read.called
+
+
 def test_an_original_may_have_any_size(best: Path, tmp_path: Path) -> None:
     """As .gguf files have. This one is of another program, which shows that it was read."""
     large = tmp_path / "large.gguf"

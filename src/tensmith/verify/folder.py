@@ -22,8 +22,6 @@ from tensmith.verify.library import check_library
 from tensmith.verify.replay import check_rules, check_trail, version
 from tensmith.verify.schema import NAME, Certificate, read_certificate
 
-_MAX_ORIGINAL = 16 << 30
-
 
 class Again(Protocol):
     """What is measured again, by whoever has the data: the business of higher floors."""
@@ -149,5 +147,5 @@ def _whose(certificate: Certificate, path: Path, given: Path | None) -> Finding:
 
 
 def _hash(path: Path) -> str:
-    """ "" of what is too large, and of what does not say how large it is: it may have no end."""
-    return sha256_file(path) if 0 < path.stat().st_size <= _MAX_ORIGINAL else ""
+    """ "" of what is too large for an .onnx file, and of what says no size: it may have no end."""
+    return sha256_file(path) if 0 < path.stat().st_size <= gate.MODEL_BYTES else ""
