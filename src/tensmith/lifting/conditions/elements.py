@@ -257,8 +257,24 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
         """See Elements."""
         arena = self.world.arena
         index = self._solid(node.inputs[1], index)
-        ahead = arena.ge(index, self.zero)
+        ahead = arena.true if self._ahead(index) else arena.ge(index, self.zero)
         return read(arena.ite(ahead, index, arena.add(index, self.index(size))))
+
+    def _ahead(self, index: ProofTerm) -> bool:
+        """Whether an index is chosen among such that are not negative where they are."""
+        arena = self.world.arena
+        if index.op != "ite" or index in arena.known:
+            return index in arena.known or arena.never_negative(index)
+        condition, *sides = index.args
+        for holds, side in zip((condition, arena.negate(condition)), sides, strict=True):
+            known = len(arena.known)
+            if holds.op == "ge0" and holds.args[0].sort == "Int":
+                arena.assume(holds.args[0])
+            ahead = self._ahead(side)
+            arena.forget(known)
+            if not ahead:
+                return False
+        return True
 
     def fold(
         self, kind: str, count: ProofTerm, element: Callable[[ProofTerm], ProofTerm], node: Step

@@ -2,6 +2,7 @@
 
 scope, plan        what is known at a place, with small proofs; size symbols
 algebra, constants building and simplifying terms
+chosen             subscripts that are chosen among positions, as at borders
 memory, normal     arrays as boxes of what was written
 grids              flat memory as matrices
 state, execute, merge   statements over a symbolic state

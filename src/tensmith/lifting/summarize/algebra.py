@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size, fresh, rebuilt
-from tensmith.formula.functions import COMPARISONS, DIVISIONS, WRAPPING
+from tensmith.formula.functions import COMPARISONS, DIVISIONS, EXTREMES, WRAPPING
 from tensmith.formula.poly import Poly, floor_div
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.formula.walk import polys, walk
@@ -238,6 +238,15 @@ class SizeAlgebra:
         arguments = tuple(arguments)
         if operator == "where":
             return self.select(arguments[0], arguments[1], arguments[2], scope)
+        if operator == "abs" and type_.kind == "int" and _moves(arguments[0]):
+            below = Call("less", (arguments[0], number(0, type_)), BOOL)
+            return self.select(below, self.apply("neg", arguments, type_, scope), arguments[0], scope)
+        if operator in EXTREMES and type_.kind == "int" and any(map(_moves, arguments)):
+            a, b = arguments
+            less = Call("less", (a, b) if operator == "minimum" else (b, a), BOOL)
+            chosen = self.select(less, a, b, scope)
+            if not isinstance(chosen, Call):
+                return chosen
         if type_.kind == "int" and any(isinstance(argument, Size) for argument in arguments):
             merged = self._merge(operator, arguments, scope)
             if merged is not None:
@@ -345,6 +354,10 @@ class SizeAlgebra:
         match condition:
             case Num(value, _):
                 return ((),) if value else ()
+            case Call(operator, (Choose() as chosen, other)) if operator in COMPARISONS:
+                return self._among(chosen, lambda side: replace(condition, args=(side, other)), scope)
+            case Call(operator, (other, Choose() as chosen)) if operator in COMPARISONS:
+                return self._among(chosen, lambda side: replace(condition, args=(other, side)), scope)
             case Call(operator, (left, right)) if operator in COMPARISONS:
                 a, b = (
                     self.poly(left),
@@ -369,6 +382,20 @@ class SizeAlgebra:
                 first, second = self.positional(left, scope, bound), self.positional(right, scope, bound)
                 return None if first is None or second is None else (*first, *second)
         return None
+
+    def _among(
+        self, chosen: Choose, compared: Callable[[Term], Term], scope: Scope
+    ) -> tuple[Conjunction, ...] | None:
+        """A comparison with what is chosen by position, as `positional` says it."""
+        then_scope = scope.knowing(chosen.conditions)
+        then = self.positional(compared(chosen.then), then_scope)
+        otherwise = self.positional(compared(chosen.otherwise), scope)
+        if then is None or otherwise is None:
+            return None
+        found = [(*chosen.conditions, *case) for case in then]
+        found += [(-poly - 1, *case) for poly in chosen.conditions for case in otherwise]
+        kept = [_shorter(case, scope) for case in found]
+        return tuple(dict.fromkeys(case for case in kept if case is not None))
 
     def _bound(self, term: Term) -> Poly | None:
         """What counts up below a truncated quotient counts up below a floored one: both end it at 0."""
@@ -419,6 +446,18 @@ def choice(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Sc
     return otherwise
 
 
+def _shorter(conditions: Conjunction, scope: Scope) -> Conjunction | None:
+    """Conditions without those that follow from the others; None where they cannot all hold."""
+    kept = list(conditions)
+    for poly in conditions:
+        others = scope.knowing(other for other in kept if other != poly)
+        if others.refutes(poly):
+            return None
+        if others.proves(poly):
+            kept.remove(poly)
+    return tuple(kept)
+
+
 def varies(poly: Poly) -> bool:
     """Whether it names counters or what variables hold at a loop's head."""
     return is_open(poly) or any("%" in name for name in poly.symbols())
@@ -428,6 +467,11 @@ def _narrows(source: MachineType, target: MachineType) -> bool:
     """Whether a position in one integer type may be none in a signed one. Memory ends before 2^63, and what
     fits no NumPy type raises in Python."""
     return target.signed and target.bits == 32 and source.bits is not None and not target.holds(source)
+
+
+def _moves(term: Term) -> bool:
+    """Whether it is a position that index variables change."""
+    return isinstance(term, Choose) or (isinstance(term, Size) and varies(term.poly))
 
 
 def _may_wrap(term: Term) -> bool:

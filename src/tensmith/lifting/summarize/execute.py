@@ -16,6 +16,7 @@ from tensmith.formula.walk import walk
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, is_open, symbols, varies
+from tensmith.lifting.summarize.chosen import ChosenPlaces, placed, read_at_entry
 from tensmith.lifting.summarize.constants import literal, number, unknown
 from tensmith.lifting.summarize.grids import as_it_lies, row_major, split
 from tensmith.lifting.summarize.liveness import Live
@@ -249,7 +250,10 @@ class Execution:
         return state.scalars.get(symbol) or self.plan.symbols.get(symbol) or Poly.symbol(symbol)
 
     def _element(self, load: loops.Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
-        """An element; subscripts chosen by position become a choice of elements."""
+        """An element; where subscripts are chosen by position and are no gather, a choice of elements."""
+        found = self._chosen_element(load, terms, state, scope)
+        if found is not None:
+            return found
         for axis, term in enumerate(terms):
             if isinstance(term, Choose):
 
@@ -277,6 +281,28 @@ class Execution:
                     if any(poly.divisions() for poly in at):
                         return self._in_table(load, terms, state, scope)
             raise
+
+    def _chosen_element(
+        self, load: loops.Load, terms: Sequence[Term], state: State, scope: Scope
+    ) -> Term | None:
+        """An element at subscripts that are chosen by position, of what parameters held at entry; None where
+        it is made of others, or the subscripts have no bounds."""
+        if any(map(_is_data, terms)):
+            return None
+        places = ChosenPlaces(self.algebra, scope)
+        at = [places.poly(term) for term in terms]
+        if not places.ranges:
+            return None
+        inside, accesses = scope.binding(*places.ranges), len(self.accesses)
+        with suppress(Refusal):
+            if None not in at:
+                known = tuple(poly for poly in at if poly is not None)
+                on_grid = self._on_grid(load.array, known, inside, load.position, stored=False)
+                value = state.arrays[load.array].read(on_grid, inside, load.position)
+                if read_at_entry(value, self.function.arrays):
+                    return placed(value, places.values)
+        del self.accesses[accesses:]
+        return None
 
     def _in_table(self, load: loops.Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
         """An element of a local array where data says: a choice among all that it has."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,8 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize.algebra import symbols
+from tensmith.lifting.summarize.chosen import choices, extremes, position
 from tensmith.lifting.summarize.constants import infinite
 from tensmith.lifting.summarize.logic import extreme
 from tensmith.lifting.summary import Term, length_symbol
@@ -146,7 +148,7 @@ def gathered(lowering: Lowering, term: Read) -> Tensor:
             f"'{term.tensor}' is read in some iterations only, and that it holds an element in the others is "
             "not sure; write the loop so that its bounds are those of what is read"
         )
-    return _gather(lowering, call, place)
+    return _gather(lowering, call, {place: _length(term.tensor, place)})
 
 
 def holds_one(lowering: Lowering, term: Read, axis: int) -> bool:
@@ -167,47 +169,87 @@ def holds_one(lowering: Lowering, term: Read, axis: int) -> bool:
 
 
 def _element(lowering: Lowering, term: Call) -> Tensor:
-    """A gather along the axis whose subscript is data."""
+    """Gathers along the axes whose subscripts are data, or are chosen by position."""
     named, *subscripts = term.args
     assert isinstance(named, Read)
     places = [axis for axis, each in enumerate(subscripts) if not isinstance(each, Size)]
+    if not any(arrays_read(each) for each in subscripts):
+        return _gather(lowering, term, {place: _reached(lowering, term, place) for place in places})
     if len(places) > 1 or len(lowering.grid(named.tensor).strides) > 1:
         raise Refusal(
             f"'{named.tensor}' is read where data says along several axes; use arrays of one axis, or rows"
         )
     lowering.checked.add(("there", named.tensor))
-    return _gather(lowering, term, places[0])
+    return _gather(lowering, term, {places[0]: _length(named.tensor, places[0])})
 
 
-def _gather(lowering: Lowering, term: Call, place: int) -> Tensor:
-    """Elements whose subscript along one axis is a tensor; the first one where it may not be used."""
+def _length(array: str, axis: int) -> Poly:
+    return Poly.symbol(length_symbol(array, axis))
+
+
+def _reached(lowering: Lowering, term: Call, place: int) -> Poly:
+    """How many elements along an axis a subscript that is chosen by position reaches."""
+    wanted = lowering.build.ordered(symbols(term) & lowering.build.extents.keys())
+    known = lowering.sizes.scope().binding(*((name, lowering.build.extents[name]) for name in wanted))
+    positions = choices(term.args[place + 1], known, position)
+    bounds = None if positions is None else extremes(positions, known)
+    array = term.args[0]
+    assert isinstance(array, Read)
+    if bounds is None and not lowering.choices and len(term.args) == 2:
+        return _length(array.tensor, place)
+    if bounds is None or (lowering.choices and not known.proves(bounds[1])):
+        raise Refusal(
+            f"how far '{array.tensor}' is read is not clear where its subscripts are chosen; compare the "
+            "counters with 0 and with its length alone"
+        )
+    return lowering.sizes.filled(bounds[1], [lowering.build.extents[name] for name in wanted]) + 1
+
+
+def _gather(lowering: Lowering, term: Call, places: Mapping[int, Poly]) -> Tensor:
+    """Elements whose subscripts along some axes, of so many elements, are tensors; the first one where it
+    may not be used."""
     build, (named, *subscripts) = lowering.build, term.args
     assert isinstance(named, Read)
-    index = lowering.lower(subscripts[place])
+    own = {symbol for each in subscripts if isinstance(each, Size) for symbol in each.poly.symbols()}
+    at = [each.poly if isinstance(each, Size) else Poly.of(0) for each in subscripts]
+    found: list[tuple[str, Tensor]] = []
+    for place, extent in places.items():
+        index = _index(lowering, named.tensor, subscripts[place])
+        variable = fresh("k")
+        before = "" if own & set(index.axes) else next(iter(build.ordered(index.axes) or build.extents), "")
+        build.insert(variable, lowering.sizes.extent(extent), before)
+        at[place] = Poly.symbol(variable)
+        found.append((variable, index))
+    table = lowering.read(Read(named.tensor, tuple(at), term.type))
+    for variable, index in found:
+        table = _along(lowering, named.tensor, table, variable, index)
+    return table
+
+
+def _index(lowering: Lowering, array: str, subscript: Term) -> Tensor:
+    """A subscript, 0 where what is read may not be used."""
+    build = lowering.build
+    index = lowering.lower(subscript)
     index = index if index.dtype in ("i32", "i64") else build.cast(index, "i64")
     if lowering.guarded and not lowering.choices:
-        raise Refusal(f"'{named.tensor}' is read where data says, and not in every iteration")
+        raise Refusal(f"'{array}' is read where data says, and not in every iteration")
     for condition, side in reversed(lowering.choices):
         first = build.constant(0, index.dtype)
         sides = (index, first) if side else (first, index)
         index = build.elementwise("where", condition, *sides, dtype=index.dtype)
-    variable = fresh("k")
-    own = {symbol for each in subscripts if isinstance(each, Size) for symbol in each.poly.symbols()}
-    before = "" if own & set(index.axes) else next(iter(build.ordered(index.axes) or build.extents), "")
-    build.insert(variable, lowering.sizes.extent(Poly.symbol(length_symbol(named.tensor, place))), before)
-    at = tuple(
-        Poly.symbol(variable) if axis == place else each.poly if isinstance(each, Size) else Poly.of(0)
-        for axis, each in enumerate(subscripts)
-    )
-    table = lowering.read(Read(named.tensor, at, term.type))
-    axis = table.axes.index(variable)
+    return index
+
+
+def _along(lowering: Lowering, array: str, table: Tensor, variable: str, index: Tensor) -> Tensor:
+    """A table with an axis replaced by those of the index into it."""
+    build, axis = lowering.build, table.axes.index(variable)
     others = (*table.axes[:axis], *table.axes[axis + 1 :])
     if not set(index.axes) & set(others):
         axes = (*table.axes[:axis], *index.axes, *table.axes[axis + 1 :])
         found = build.node("gather", (table, index), table.dtype, axes, axis=axis)
         return build.arrange(found, build.ordered(axes))
     if not set(index.axes) <= set(others):
-        raise Refusal(f"'{named.tensor}' is read where data says, in the row of one of the same counters")
+        raise Refusal(f"'{array}' is read where data says, in the row of one of the same counters")
     each = build.cast(build.arrange(build.expand(index, build.ordered(others)), others), "i64")
     along = build.constant([axis], "i64")
     column = build.node("unsqueeze", (each, along), "i64", others)

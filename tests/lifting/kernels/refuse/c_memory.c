@@ -191,3 +191,85 @@ void read_in_vain(int n, const int *ids, const float *t, float *out) {
         out[i] = 1;
     }
 }
+
+/* Clamped to one less than there is. */
+/* refuses: negative|inside */
+void clamped_below_0(float *y, const float *x, int n) {
+    for (int i = 0; i < n; i++) {
+        int j = i - 1 < -1 ? -1 : i - 1;
+        y[i] = x[j];
+    }
+}
+
+/* refuses: negative|inside */
+void clamped_the_wrong_way(float *y, const float *x, int n) {
+    for (int i = 0; i < n; i++) {
+        int j = i - 1;
+        if (j > 0) j = 0;
+        y[i] = x[j];
+    }
+}
+
+/* An unsigned number is never below 0. */
+/* refuses: negative|inside|unsigned */
+void clamped_too_late(float *y, const float *x, unsigned n) {
+    for (unsigned i = 0; i < n; i++) {
+        unsigned j = i - 1;
+        if (j < 0) j = 0;
+        y[i] = x[j];
+    }
+}
+
+/* refuses: earlier|iteration */
+void clamped_in_place(float *x, int n) {
+    for (int i = 0; i < n; i++) {
+        int j = i > 0 ? i - 1 : 0;
+        x[i] = x[j] + 1;
+    }
+}
+
+/* restricted: x >= n + 1 */
+void clamped_one_too_far(float *y, const float *x, int n) {
+    for (int i = 0; i < n; i++) {
+        int j = i + 1;
+        if (j > n) j = n;
+        y[i] = x[j];
+    }
+}
+
+/* restricted: n >= 4 */
+void mirrored_twice(float *y, const float *x, int n) {
+    for (int i = 0; i < n; i++) {
+        int j = i + 3;
+        if (j >= n) j = 2 * n - 2 - j;
+        y[i] = x[j];
+    }
+}
+
+/* either: inside */
+void clamped_to_another_size(float *y, const float *x, int n, int m) {
+    for (int i = 0; i < n; i++) {
+        int j = i + 1;
+        if (j >= m) j = m - 1;
+        y[i] = x[j];
+    }
+}
+
+/* either: inside */
+void clamped_to_the_other_axis(float *y, const float *x, int h, int w) {
+    for (int i = 0; i < h; i++)
+        for (int j = 0; j < w; j++) {
+            int r = i + 1;
+            if (r >= w) r = w - 1;
+            y[i * w + j] = x[r * w + j];
+        }
+}
+
+/* Reads what is still as it was. */
+/* either: inside */
+void clamped_ahead_in_place(float *x, int n) {
+    for (int i = 0; i < n; i++) {
+        int j = i + 1 < n ? i + 1 : n - 1;
+        x[i] = x[j] + x[i];
+    }
+}
