@@ -172,7 +172,7 @@ def _flat(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iter
         _note(run, lengths, access, 0, Need(last[0] + 1, where))
         return
     at = at if len(at) == len(strides) else split(at[0], strides, access.scope)
-    if any(poly.divisions() for poly in at):
+    if len(access.at) == 1 and any(poly.divisions() for poly in at):
         at, strides = access.at, (Poly.of(1),)  # quotient and remainder are in range by themselves
     for subscript in at:
         yield from _from_zero(run, access, subscript, where)
