@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tensmith.formula.expr import Call, Num, Read, SourcePosition, is_cast
+from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import as_shown, length_symbol
@@ -98,7 +99,7 @@ def _wrap(obligation: Obligation, function: loops.Function) -> str | None:
     )
     inside = list(loops.nodes(next(around, function)))
     if obligation.kind == "bounds":
-        inside = _subscripts(inside, obligation) or inside
+        wraps = _wraps(inside := _subscripts(inside, obligation) or inside)
     else:
         within = {
             id(part)
@@ -107,10 +108,9 @@ def _wrap(obligation: Obligation, function: loops.Function) -> str | None:
             for index in part.indices
             for part in loops.nodes(index)
         }
-        inside = [part for part in inside if id(part) not in within]
-    wraps = [(part.type, part.args[0]) for part in inside if is_cast(part) and isinstance(part.args[0], Call)]
-    wraps = [found for found in wraps if not found[0].signed and found[1].function in _WRAP]
-    if obligation.kind != "bounds":
+        wraps = _wraps([part for part in inside if id(part) not in within])
+        if all(_counts(apply) for _, apply in wraps):
+            wraps = _wraps(inside)
         wraps.sort(key=lambda found: (_counts(found[1]), _WRAP.index(found[1].function)))
     for type_, apply in wraps:
         operands = [text(bare(part)) for part in apply.args]
@@ -120,13 +120,22 @@ def _wrap(obligation: Obligation, function: loops.Function) -> str | None:
         if apply.function == "neg":
             return f"-{operands[0]} is unsigned and wraps around; convert it to a wider signed type first"
         bits = f"{text(bare(apply))} is unsigned and wraps around at 2**{type_.bits}"
-        return f"{bits}; give it as many bits as its bound has, or a signed type"
+        if _counts(apply):
+            return f"{bits}; give it as many bits as its bound has, or a signed type"
+        return f"{bits}; convert what it is made of to a wider signed type first, or take signed numbers"
     return None
+
+
+def _wraps(inside: list[object]) -> list[tuple[MachineType, Call]]:
+    """What is computed without a sign among parts of a function, and its type."""
+    found = [(part.type, part.args[0]) for part in inside if is_cast(part) and isinstance(part.args[0], Call)]
+    return [(type_, apply) for type_, apply in found if not type_.signed and apply.function in _WRAP]
 
 
 def _counts(apply: Call) -> bool:
     """Whether it is the step of a counter, which ends before it wraps."""
-    return apply.function == "add" and isinstance(apply.args[0], Read) and isinstance(apply.args[1], Num)
+    operands = [bare(part) for part in apply.args]
+    return apply.function == "add" and isinstance(operands[0], Read) and isinstance(operands[-1], Num)
 
 
 def _subscripts(inside: list[object], obligation: Obligation) -> list[object]:

@@ -145,15 +145,19 @@ class SizeAlgebra:
         return None
 
     def divided(self, term: Term, scope: Scope) -> Poly | None:
-        """A position, divided by what is claimed to be above 0 where no loop changes it; None where that, or
-        what is divided, may be negative."""
+        """A position, divided by what is claimed to be above 0 where no loop changes it, and for what truncates
+        not to be negative; None where that is no claim about arguments."""
         match term:
             case Call(operator, (left, right), MachineType("int")) if operator in DIVISIONS:
                 top, bottom = self.divided(left, scope), self.poly(right)
                 if top is None or bottom is None or varies(bottom):
                     return None
                 if operator in ("div", "fmod") and not scope.proves(top):
-                    return None
+                    low = scope.lower(top)
+                    if low is None or low.constant is not None:
+                        return None
+                    self.claim(low)
+                    self.used(scope, low)
                 self.claim(bottom - 1)
                 self.used(scope, bottom)
                 quotient = floor_div(top, bottom)

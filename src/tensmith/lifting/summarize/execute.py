@@ -426,6 +426,8 @@ class Execution:
             if divided is not None:
                 return divided
             advice = "divide by a number or a size that is above 0, or test the counters in branches"
+            if stored:
+                advice = "write every element in order, and read where it comes from"
             raise Refusal(
                 f"{what} is chosen, or divided, from loop counters by what may be 0 or negative; {advice}",
                 position,

@@ -116,3 +116,8 @@ void where_gate_is_open(float *y, const float *x, const float *gate, int n) {
         y[i] = gate[i] > 0 ? x[j] : 0;
     }
 }
+
+void rotated(float *y, const float *x, int n, int s) {
+    for (int i = 0; i < n; i++)
+        y[i] = x[(i + s) % n];
+}

@@ -273,3 +273,35 @@ void clamped_ahead_in_place(float *x, int n) {
         x[i] = x[j] + x[i];
     }
 }
+
+/* restricted: s >= 1 */
+void rotated_by_one_less(float *y, const float *x, int n, int s) {
+    for (int i = 0; i < n; i++)
+        y[i] = x[(i + s - 1) % n];
+}
+
+/* C's remainder of -1 is -1. */
+/* refuses: negative */
+void rotated_to_the_right(float *y, const float *x, int n) {
+    for (int i = 0; i < n; i++)
+        y[i] = x[(i - 1) % n];
+}
+
+/* refuses: i + s is unsigned */
+void rotated_without_a_sign(float *y, const float *x, unsigned n, unsigned s) {
+    for (unsigned i = 0; i < n; i++)
+        y[i] = x[(i + s) % n];
+}
+
+/* refuses: write every element in order */
+void rotated_where_it_goes(float *y, const float *x, int n, int s) {
+    for (int i = 0; i < n; i++)
+        y[(i + s) % n] = x[i];
+}
+
+/* refuses: remainders of loop counters along several axes */
+void wrapped_along_both_axes(int h, int w, float y[h][w], float x[h][w]) {
+    for (int i = 0; i < h; i++)
+        for (int j = 0; j < w; j++)
+            y[i][j] = x[(i + 1) % h][(j + w - 1) % w];
+}
