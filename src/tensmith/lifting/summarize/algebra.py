@@ -145,8 +145,8 @@ class SizeAlgebra:
         return None
 
     def divided(self, term: Term, scope: Scope) -> Poly | None:
-        """A position, divided by what is claimed to be above 0 where no loop changes it, and for what truncates
-        not to be negative; None where that is no claim about arguments."""
+        """A position, divided by what is claimed to be above 0 where no loop changes it; what truncates is
+        claimed not to be negative. None where these are no claims about arguments."""
         match term:
             case Call(operator, (left, right), MachineType("int")) if operator in DIVISIONS:
                 top, bottom = self.divided(left, scope), self.poly(right)
@@ -244,7 +244,9 @@ class SizeAlgebra:
             return self.select(arguments[0], arguments[1], arguments[2], scope)
         if operator == "abs" and type_.kind == "int" and _moves(arguments[0]):
             below = Call("less", (arguments[0], number(0, type_)), BOOL)
-            return self.select(below, self.apply("neg", arguments, type_, scope), arguments[0], scope)
+            chosen = self.select(below, self.apply("neg", arguments, type_, scope), arguments[0], scope)
+            if not isinstance(chosen, Call):
+                return chosen
         if operator in EXTREMES and type_.kind == "int" and any(map(_moves, arguments)):
             a, b = arguments
             less = Call("less", (a, b) if operator == "minimum" else (b, a), BOOL)

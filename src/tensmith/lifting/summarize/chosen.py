@@ -78,16 +78,19 @@ def position(term: Term) -> Poly | None:
     return None
 
 
-def extremes(positions: Sequence[Chosen], scope: Scope) -> tuple[Poly, Poly] | None:
-    """Bounds of positions, in polynomials that name no index variable: the least and the greatest of them
-    where one surely is that, or 0 and the last of a counter."""
+def lowest(positions: Sequence[Chosen]) -> Poly | None:
+    """A lower bound of positions that names no index variable: the least where one surely is that, or 0."""
+    bounds = [*(inside.lower(poly) for poly, inside in positions), Poly.of(0)]
+    return next((low for low in bounds if low is not None and _below(low, positions)), None)
+
+
+def highest(positions: Sequence[Chosen], scope: Scope) -> Poly | None:
+    """An upper bound of positions that names no index variable: the greatest where one surely is that, or the
+    last of a counter."""
     named = frozenset[str]().union(*(poly.symbols() for poly, _ in positions))
-    lows = [*(inside.lower(poly) for poly, inside in positions), Poly.of(0)]
-    highs = [*(inside.upper(poly) for poly, inside in positions)]
-    highs += [extent - 1 for name, extent in scope.ranges if name in named]
-    low = next((low for low in lows if low is not None and _below(low, positions)), None)
-    high = next((high for high in highs if high is not None and _above(high, positions)), None)
-    return None if low is None or high is None else (low, high)
+    bounds = [*(inside.upper(poly) for poly, inside in positions)]
+    bounds += [extent - 1 for name, extent in scope.ranges if name in named]
+    return next((high for high in bounds if high is not None and _above(high, positions)), None)
 
 
 def _below(bound: Poly, positions: Sequence[Chosen]) -> bool:
@@ -137,14 +140,13 @@ class ChosenPlaces:
         positions = choices(term, self.scope, self._position)
         if positions is None:
             return None
-        for low in self._missing(positions):
-            self.algebra.claim(low)
-            self.scope = self.scope.knowing((low,))
+        for missing in self._missing(positions):
+            self.algebra.claim(missing)
+            self.scope = self.scope.knowing((missing,))
         positions = [(poly, inside.knowing(self.scope.facts)) for poly, inside in positions]
-        bounds = extremes(positions, self.scope)
-        if bounds is None:
+        low, high = lowest(positions), highest(positions, self.scope)
+        if low is None or high is None:
             return None
-        low, high = bounds
         if self.scope.path and not Scope(self.scope.sizes).binding(*self.scope.ranges).proves(high):
             return None  # a branch says that there is an element at all
         value = self._clamped(positions, low, high) or self._counted(term, low)

@@ -14,7 +14,7 @@ from tensmith.formula.types import I64
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
-from tensmith.lifting.summarize.chosen import choices, extremes, position
+from tensmith.lifting.summarize.chosen import choices, highest, position
 from tensmith.lifting.summarize.constants import infinite
 from tensmith.lifting.summarize.logic import extreme
 from tensmith.lifting.summary import Term, length_symbol
@@ -192,17 +192,17 @@ def _reached(lowering: Lowering, term: Call, place: int) -> Poly:
     wanted = lowering.build.ordered(symbols(term) & lowering.build.extents.keys())
     known = lowering.sizes.scope().binding(*((name, lowering.build.extents[name]) for name in wanted))
     positions = choices(term.args[place + 1], known, position)
-    bounds = None if positions is None else extremes(positions, known)
+    high = None if positions is None else highest(positions, known)
     array = term.args[0]
     assert isinstance(array, Read)
-    if bounds is None and not lowering.choices and len(term.args) == 2:
+    if high is None and not lowering.choices and len(term.args) == 2:
         return _length(array.tensor, place)
-    if bounds is None or (lowering.choices and not known.proves(bounds[1])):
+    if high is None or (lowering.choices and not known.proves(high)):
         raise Refusal(
             f"how far '{array.tensor}' is read is not clear where its subscripts are chosen; compare the "
             "counters with 0 and with its length alone"
         )
-    return lowering.sizes.filled(bounds[1], [lowering.build.extents[name] for name in wanted]) + 1
+    return lowering.sizes.filled(high, [lowering.build.extents[name] for name in wanted]) + 1
 
 
 def _gather(lowering: Lowering, term: Call, places: Mapping[int, Poly]) -> Tensor:

@@ -121,3 +121,20 @@ void rotated(float *y, const float *x, int n, int s) {
     for (int i = 0; i < n; i++)
         y[i] = x[(i + s) % n];
 }
+
+void up_to_a_border(float *y, const float *x, int n, int m) {
+    for (int i = 0; i < n; i++) {
+        int j = i < m ? i : m - 1;
+        if (m > 0)
+            y[i] = x[j];
+        else
+            y[i] = 0;
+    }
+}
+
+void every_other(float *y, const float *x, int n) {
+    for (int i = 0; i < n; i += 2) {
+        int j = i + 1 < n ? i + 1 : n - 1;
+        y[i] = x[j];
+    }
+}
