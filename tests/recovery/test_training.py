@@ -234,9 +234,9 @@ def test_the_next_course_goes_on(original: Program, pruned: Program, tmp_path: P
     assert second.batch == first.batch == 64
 
 
-@pytest.mark.parametrize(("lost", "learned"), [([3], 18), (range(3, 99), 3)])
+@pytest.mark.parametrize(("lost", "ended"), [([3], False), (range(3, 99), True)])
 def test_batches_whose_loss_is_no_number_teach_nothing_and_many_end_a_course(
-    lost: Sequence[int], learned: int, original: Program, pruned: Program, tmp_path: Path
+    lost: Sequence[int], ended: bool, original: Program, pruned: Program, tmp_path: Path
 ) -> None:
     course, gradients = lessons(original, pruned, tmp_path / "state.npz"), Training._gradients
 
@@ -246,7 +246,7 @@ def test_batches_whose_loss_is_no_number_teach_nothing_and_many_end_a_course(
     course._gradients = failing  # type: ignore[method-assign]
     found = course.course(10 * 18)
     assert all(np.isfinite(array).all() for array in found.arrays.values())
-    assert found.steps == learned
+    assert found.steps == 3 if ended else found.steps > 9
 
 
 def test_what_answers_no_numbers_from_the_start_cannot_be_trained(
