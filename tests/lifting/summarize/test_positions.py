@@ -55,8 +55,7 @@ def test_no_more_is_required_than_keeps_reads_inside(
 
 
 def test_a_position_that_may_be_negative_is_not_called_data(tmp_path: Path) -> None:
-    head = "void f(const float *x, float *y, int n, int s)"
-    text = head + "{ for (int i = 0; i < n; i++) y[i] = x[(i + s) % n]; }"
+    text = "void f(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = x[(i - 1) % n]; }"
     (result,) = lift_file(written(text, tmp_path), targets=(), run=False)
     assert result.status == "refused" and "data" not in result.reason
 
