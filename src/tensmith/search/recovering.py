@@ -182,7 +182,7 @@ class Recovering:
                     except TensmithError as error:
                         if is_of_disk(error):
                             raise
-                        self.tell(f"{candidate.id} cannot be trained: {error}")
+                        self.tell(f"plan {candidate.id} cannot be trained: {error}")
                         continue
                     if after is None:
                         return True
