@@ -277,7 +277,9 @@ def test_one_hot_labels_are_class_numbers(dtype: type) -> None:
 
 
 def test_a_label_beyond_all_integers_is_refused() -> None:
-    with pytest.raises(DataError, match=f"label {2**63 + 5} of sample 1 is out of range"):
+    with pytest.raises(
+        DataError, match=f"label {2**63 + 5} of sample 1 is out of range, classes are 0..{2**63 - 1}"
+    ):
         as_dataset((np.zeros((3, 2)), np.array([0, 2**63 + 5, 1], np.uint64)))
 
 

@@ -234,7 +234,7 @@ def test_the_next_course_goes_on(original: Program, pruned: Program, tmp_path: P
     assert second.batch == first.batch == 64
 
 
-@pytest.mark.parametrize(("lost", "ended"), [([3], False), (range(3, 99), True)])
+@pytest.mark.parametrize(("lost", "ended"), [([3, training._UNSEEN], False), (range(3, 99), True)])
 def test_batches_whose_loss_is_no_number_teach_nothing_and_many_end_a_course(
     lost: Sequence[int], ended: bool, original: Program, pruned: Program, tmp_path: Path
 ) -> None:

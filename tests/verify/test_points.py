@@ -440,8 +440,8 @@ def of_count(hits: int, samples: int) -> tuple[float, float, float]:
     ("stated", "samples", "outcome"),
     [
         (of_count(1469, 1500), 1500, "holds"),
-        (of_count(1471, 1500), 1500, "holds"),
-        (of_count(1472, 1500), 1500, "differs here"),
+        (of_count(1470, 1500), 1500, "holds"),
+        (of_count(1471, 1500), 1500, "differs here"),
         (of_count(1479, 1500), 1500, "does not hold"),  # beyond the interval
         ((98.5, 97.75, 99.0), 1500, "does not hold"),  # 1,477.5 samples
         ((of_count(1469, 1500)[0], 97.0, 99.0), 1500, "does not hold"),  # another interval

@@ -26,7 +26,7 @@ def optimize(
         list[str] | None,
         typer.Option(help="A promise: x=positive; also nonnegative, nonzero, finite, sorted."),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to search and to time.")] = 10.0,
+    seconds: Annotated[float, typer.Option(min=0.1, max=1e6, help="How long to search and to time.")] = 10.0,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the programs before and after, and the code.")
     ] = False,

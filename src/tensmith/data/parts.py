@@ -31,9 +31,8 @@ def checked_labels(labels: Array, classes: int | None, where: object) -> Labels:
     wrong = (labels < 0) | (labels > last)
     if wrong.any():
         first = int(np.argmax(wrong))
-        known = "0 or more" if classes is None else f"0..{classes - 1}"
         raise DataError(
-            f"{where}: label {int(labels[first])} of sample {first} is out of range, classes are {known}; "
+            f"{where}: label {int(labels[first])} of sample {first} is out of range, classes are 0..{last}; "
             "the file is damaged or of another dataset"
         )
     return labels.astype(np.int64)

@@ -46,7 +46,7 @@ def answers_compared(name: str, claim: str, stated: Metric, found: Metric, judge
     why = f"{here}: further apart than rounding explains"
     if counts:
         differing = round(abs(stated.value - found.value) * judged.judged / 100)
-        why = f"{here}: differs by {differing:,} of {judged.judged:,} samples, more than rounding explains"
+        why = f"{here}: differs by {differing:,} of {judged.judged:,} samples; rounding explains 1 in 1,000"
     return Finding(claim, "differs here" if inside and alike else "does not hold", why)
 
 
@@ -80,8 +80,7 @@ def _rounding(name: str, number: float, judged: Judged) -> float:
         return 100 * _OF_OUTPUTS + _OF_ERROR * abs(number)
     if judged.measure == "average-precision":
         return _OF_PRECISION
-    flips = -(-judged.judged // _SAMPLES_A_FLIP)
-    return 100 * (flips + 0.5) / judged.judged
+    return 100 * (judged.judged // _SAMPLES_A_FLIP + 0.5) / judged.judged
 
 
 def estimates_compared(claim: str, stated: Metric, found: Metric) -> Finding:

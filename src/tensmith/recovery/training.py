@@ -306,8 +306,9 @@ class Training:
         return [*self._recipe.rates]
 
     def _loss(self) -> float:
-        """Of batches that no step takes; their gradients count for nothing."""
-        return sum(self._gradients(_UNSEEN + number) for number in range(_COMPARED)) / _COMPARED
+        """Of batches that no step takes, where it is a number; their gradients count for nothing."""
+        losses = [self._gradients(_UNSEEN + number) for number in range(_COMPARED)]
+        return float(np.mean([loss for loss in losses if math.isfinite(loss)] or [math.nan]))
 
     def _step(self, number: int, rate: float) -> bool:
         """Learns from the samples of that number, unless their loss is no number: then nothing, and False."""
