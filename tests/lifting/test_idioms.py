@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import harness
+import numpy as np
 import pytest
 from corpus import KERNELS
 from harness_targets import TARGETS
 
+from tensmith.lifting.loops import Array
 from tensmith.lifting.pipeline import emitter_of, lift_file
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult
+from tensmith.lifting.second.values import dtype
 
 # What is lifted once serves all of them.
 pytestmark = pytest.mark.xdist_group(__name__)
@@ -58,6 +61,43 @@ def written(path: Path, target: str) -> Path:
                 (found / name).write_bytes(content)
     TARGETS[target].prepare(list(lifted(path)), found)
     return found
+
+
+# Calls that must be answered, whatever a lift requires: parameters in order, arrays by their lengths.
+ORDINARY = [
+    *(("borders.c", "edge_padded", (n + 2 * r, n, n, r)) for n in (1, 2, 5) for r in (0, 1, 2, 7)),
+    ("borders.c", "edge_padded", (3, 5, 5, -1)),
+    *(("borders.c", "sum_with_edges", (n, n)) for n in (1, 2, 5)),
+    ("borders.c", "clamped_between", (5, 3, 5, 0, 2)),
+    ("borders.c", "clamped_between", (5, 5, 5, 1, 4)),
+    *(("borders.c", "there_and_back", (2 * n, n, n)) for n in (0, 1, 5)),
+    *(("borders.c", "rotated_in_one_turn", (5, 5, 5, s)) for s in (0, 2, 5)),
+    *(("borders.c", "next_of_the_first", (n, n, n, m)) for n in (1, 5) for m in (-1, 0, 2, 5, 9)),
+    *(("borders.c", name, (5, 5, 5)) for name in ("blur_by_helper", "difference", "mirrored_by_abs")),
+    *(("borders.c", "box_of_radius", (5, 5, 5, r)) for r in (0, 1, 7)),
+    *(("borders.c", name, (6, 6, 2, 3)) for name in ("sobel_x", "box_blur_8", "wrapped_around")),
+    *(("borders.py", "next_within", (5, m)) for m in (1, 3, 5)),
+    *(("borders.py", "next_as_in", (5, m)) for m in (1, 3, 5)),
+]
+
+
+@pytest.mark.parametrize(("file", "name", "given"), ORDINARY)
+def test_answers_ordinary_calls(file: str, name: str, given: tuple[int, ...]) -> None:
+    if not harness.compilers():
+        pytest.skip("gcc or g++ is not installed")
+    path = KERNELS / "idioms" / file
+    work = lifted(path)[name].work.lifted
+    assert work is not None, lifted(path)[name].reason
+    arguments = dict[str, Any]()
+    for (parameter, kind), size in zip(work.function.fields, given, strict=True):
+        arguments[parameter] = (
+            np.arange(1, size + 1, dtype=dtype(kind.element)) if isinstance(kind, Array) else size
+        )
+    source = harness.source_of(path, work.function, library(path))
+    expected = harness.Trial(work, source).outputs(source(arguments))
+    found = TARGETS["numpy"](work, written(path, "numpy"))(arguments)
+    for want, got in zip(expected, found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 @pytest.mark.parametrize("target", INPUTS)

@@ -400,7 +400,7 @@ class SizeAlgebra:
             return None
         found = [(*chosen.conditions, *case) for case in then]
         found += [(-poly - 1, *case) for poly in chosen.conditions for case in otherwise]
-        kept = [_shorter(case, scope) for case in found]
+        kept = [shorter(case, scope) for case in found]
         return tuple(dict.fromkeys(case for case in kept if case is not None))
 
     def _bound(self, term: Term) -> Poly | None:
@@ -452,7 +452,7 @@ def choice(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Sc
     return otherwise
 
 
-def _shorter(conditions: Conjunction, scope: Scope) -> Conjunction | None:
+def shorter(conditions: Conjunction, scope: Scope) -> Conjunction | None:
     """Conditions without those that follow from the others; None where they cannot all hold."""
     kept = list(conditions)
     for poly in conditions:

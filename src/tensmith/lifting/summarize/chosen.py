@@ -6,7 +6,8 @@ afterwards: where it varies, the subscript of an element is a term.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.formula.walk import loads, polys
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import SizeAlgebra, is_open, varies
+from tensmith.lifting.summarize.algebra import SizeAlgebra, is_open, shorter, varies
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.logic import both
 from tensmith.lifting.summarize.scope import Scope
@@ -31,10 +32,10 @@ def choices(term: Term, scope: Scope, poly: Callable[[Term], Poly | None]) -> li
     without choices."""
     match term:
         case Choose(conditions, then, otherwise):
-            if any(map(scope.refutes, conditions)):
-                return choices(otherwise, scope, poly)
-            if all(map(scope.proves, conditions)):
-                return choices(then, scope, poly)
+            left = shorter(conditions, scope)
+            if not left:
+                return choices(otherwise if left is None else then, scope, poly)
+            conditions = left
             unless = scope.knowing((-conditions[0] - 1,)) if len(conditions) == 1 else scope
             a, b = choices(then, scope.knowing(conditions), poly), choices(otherwise, unless, poly)
             return None if a is None or b is None else [*a, *b]
@@ -78,19 +79,33 @@ def position(term: Term) -> Poly | None:
     return None
 
 
-def lowest(positions: Sequence[Chosen]) -> Poly | None:
+def lowest(positions: Sequence[Chosen], scope: Scope) -> Poly | None:
     """A lower bound of positions that names no index variable: the least where one surely is that, or 0."""
     bounds = [*(inside.lower(poly) for poly, inside in positions), Poly.of(0)]
-    return next((low for low in bounds if low is not None and _below(low, positions)), None)
+    found = [low for low in bounds if low is not None and _below(low, positions)]
+    return next((low for low in found if scope.proves(low)), found[0] if found else None)
 
 
-def highest(positions: Sequence[Chosen], scope: Scope) -> Poly | None:
-    """An upper bound of positions that names no index variable: the greatest where one surely is that, or the
-    last of a counter."""
+def highest(positions: Sequence[Chosen], scope: Scope) -> list[Poly]:
+    """Upper bounds of positions that name no index variable, without those that another surely undercuts:
+    first what is a position itself, then what bounds most of them, at last the last of a counter."""
     named = frozenset[str]().union(*(poly.symbols() for poly, _ in positions))
-    bounds = [*(inside.upper(poly) for poly, inside in positions)]
+    found = [(poly, _least(inside.uppers(poly), inside)) for poly, inside in positions]
+    counted = Counter(bound for _, bounds in found for bound in bounds)
+    bounds = [poly for poly, bounds in found if bounds == [poly]]
+    bounds += [bound for bound, _ in counted.most_common()]
     bounds += [extent - 1 for name, extent in scope.ranges if name in named]
-    return next((high for high in bounds if high is not None and _above(high, positions)), None)
+    return _least((bound for bound in bounds if _above(bound, positions)), scope)
+
+
+def _least(bounds: Iterable[Poly], scope: Scope) -> list[Poly]:
+    """Bounds without those that another one surely undercuts."""
+    found = list(dict.fromkeys(bounds))
+    return [bound for bound in found if not any(_undercuts(other, bound, scope) for other in found)]
+
+
+def _undercuts(one: Poly, other: Poly, scope: Scope) -> bool:
+    return one != other and scope.proves(other - one) and not scope.proves(one - other)
 
 
 def _below(bound: Poly, positions: Sequence[Chosen]) -> bool:
@@ -143,8 +158,9 @@ class ChosenPlaces:
         for missing in self._missing(positions):
             self.algebra.claim(missing)
             self.scope = self.scope.knowing((missing,))
-        positions = [(poly, inside.knowing(self.scope.facts)) for poly, inside in positions]
-        low, high = lowest(positions), highest(positions, self.scope)
+        positions = choices(term, self.scope, self._position)
+        assert positions is not None, "it has positions where less is known"
+        low, high = lowest(positions, self.scope), next(iter(highest(positions, self.scope)), None)
         if low is None or high is None:
             return None
         if self.scope.path and not Scope(self.scope.sizes).binding(*self.scope.ranges).proves(high):

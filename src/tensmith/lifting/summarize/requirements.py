@@ -221,7 +221,9 @@ def _below(
 
 
 def _highest(access: Access, subscript: Poly) -> Poly:
-    high = access.scope.upper(subscript)
+    low = None if access.scope.proves(subscript) else access.scope.lower(subscript)
+    scope = access.scope if low is None else access.scope.knowing((low,))  # it is required (`_from_zero`)
+    high = scope.upper(subscript)
     if high is None:
         raise _unbounded(access, f"how large {display(subscript)} gets is not clear")
     return high

@@ -74,15 +74,19 @@ class Scope:
     def upper(self, poly: Poly) -> Poly | None:
         """The least upper bound found that names no index variable."""
         best = None
+        for bound in self.uppers(poly):
+            if best is None or (bound != best and self.proves(best - bound)):
+                best = bound
+        return best
+
+    def uppers(self, poly: Poly) -> Iterator[Poly]:
+        """The upper bounds found that name no index variable."""
         masks = [fact for fact in self.facts if not fact.symbols().isdisjoint(self._extents)]
         masks += [mask for mask in self._floors(poly) if not mask.symbols().isdisjoint(self._extents)]
         for candidate in (poly, self._divided(poly), *(poly + mask for mask in masks)):
             for low in self._lower(-candidate):
-                if low.symbols() & self._extents.keys():
-                    continue
-                if best is None or (-low != best and self.proves(best + low)):
-                    best = -low
-        return best
+                if not low.symbols() & self._extents.keys():
+                    yield -low
 
     def lower(self, poly: Poly) -> Poly | None:
         """The greatest lower bound found that names no index variable."""

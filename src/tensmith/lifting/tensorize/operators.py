@@ -17,6 +17,7 @@ from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.chosen import choices, highest, position
 from tensmith.lifting.summarize.constants import infinite
 from tensmith.lifting.summarize.logic import extreme
+from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Term, length_symbol
 from tensmith.lifting.tensorize.affine import arrays_read, linear
 from tensmith.lifting.tensorize.build import Tensor
@@ -159,11 +160,7 @@ def holds_one(lowering: Lowering, term: Read, axis: int) -> bool:
     scope = lowering.sizes.scope().knowing(extent - 1 for extent in (*extents, *filled))
     length = length_symbol(term.tensor, axis)
     lengths = [size.poly for size in lowering.summary.sizes if size.poly == Poly.symbol(length)]
-    lengths += [
-        r.poly
-        for r in lowering.summary.requires
-        if (r.kind, r.array, r.axis) == ("length", term.tensor, axis) and r.poly is not None and not r.where
-    ]
+    lengths += _required(lowering, term.tensor, axis)
     named = {size.poly: Poly.symbol(size.symbol) for size in lowering.summary.sizes}
     return any(scope.proves(named.get(poly, poly) - 1) for poly in lengths)
 
@@ -189,20 +186,46 @@ def _length(array: str, axis: int) -> Poly:
 
 def _reached(lowering: Lowering, term: Call, place: int) -> Poly:
     """How many elements along an axis a subscript that is chosen by position reaches."""
-    wanted = lowering.build.ordered(symbols(term) & lowering.build.extents.keys())
-    known = lowering.sizes.scope().binding(*((name, lowering.build.extents[name]) for name in wanted))
-    positions = choices(term.args[place + 1], known, position)
-    high = None if positions is None else highest(positions, known)
     array = term.args[0]
     assert isinstance(array, Read)
-    if high is None and not lowering.choices and len(term.args) == 2:
+    # Positions are computed wherever their own counters run, though others may not.
+    own = lowering.build.ordered(symbols(term.args[place + 1]) & lowering.build.extents.keys())
+    extents = [lowering.build.extents[name] for name in own]
+    known = lowering.sizes.scope().binding(*zip(own, extents, strict=True))
+    known = known.knowing(lowering.sizes.stated(extents))
+    positions = choices(term.args[place + 1], known, position)
+    ends = [] if positions is None else [high + 1 for high in highest(positions, known)]
+    lengths = _required(lowering, array.tensor, place)
+    alone = len(lowering.grid(array.tensor).strides) < 2
+    whole = alone and not lowering.choices
+    if lowering.choices or len(own) < len(lowering.build.extents):
+        ends = [end for end in ends if _above_zero(end, known)]
+        whole = whole and any(_above_zero(end, known) for end in (*lengths, _length(array.tensor, place)))
+    if alone:
+        for end in ends:
+            if any(known.proves(length - end) for length in lengths):
+                return lowering.sizes.filled(end, extents)
+    if whole:
         return _length(array.tensor, place)
-    if high is None or (lowering.choices and not known.proves(high)):
+    if not ends:
         raise Refusal(
             f"how far '{array.tensor}' is read is not clear where its subscripts are chosen; compare the "
             "counters with 0 and with its length alone"
         )
-    return lowering.sizes.filled(high, [lowering.build.extents[name] for name in wanted]) + 1
+    return lowering.sizes.filled(ends[0], extents)
+
+
+def _above_zero(poly: Poly, known: Scope) -> bool:
+    return known.proves(poly - 1) or known.proves(poly * 2 - 1)
+
+
+def _required(lowering: Lowering, array: str, axis: int) -> list[Poly]:
+    """Lengths that are required of an array whatever branches are taken."""
+    return [
+        r.poly
+        for r in lowering.summary.requires
+        if (r.kind, r.array, r.axis) == ("length", array, axis) and r.poly is not None and not r.where
+    ]
 
 
 def _gather(lowering: Lowering, term: Call, places: Mapping[int, Poly]) -> Tensor:

@@ -67,6 +67,14 @@ class Sizes:
                 symbols |= _added(size.poly)
         return poly
 
+    def stated(self, extents: Sequence[Poly]) -> list[Poly]:
+        """What is >= 0 where extents are not 0: a size is then what it is the positive part of."""
+        found = []
+        for size in self.all:
+            if Poly.symbol(size.symbol) in extents and size.poly != Poly.symbol(size.symbol):
+                found += [size.poly - Poly.symbol(size.symbol), Poly.symbol(size.symbol) - size.poly]
+        return found
+
     def _fresh(self, base: str) -> str:
         base = "".join(c if c.isalnum() else "_" for c in base).strip("_")
         taken = {size.symbol for size in self.all} | {p.name for p in self.summary.function.parameters}

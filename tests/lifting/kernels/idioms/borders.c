@@ -138,3 +138,53 @@ void every_other(float *y, const float *x, int n) {
         y[i] = x[j];
     }
 }
+
+void edge_padded(float *y, const float *x, int n, int r) {
+    for (int i = 0; i < n + 2 * r; i++) {
+        int j = i - r;
+        if (j < 0) j = 0;
+        if (j >= n) j = n - 1;
+        y[i] = x[j];
+    }
+}
+
+float sum_with_edges(const float *x, int n) {
+    float sum = 0;
+    for (int i = -1; i < n + 1; i++) {
+        int j = i < 0 ? 0 : i >= n ? n - 1 : i;
+        sum += x[j];
+    }
+    return sum;
+}
+
+void clamped_between(float *y, const float *x, int n, int lo, int hi) {
+    for (int i = 0; i < n; i++) {
+        int j = i < lo ? lo : i > hi ? hi : i;
+        y[i] = x[j];
+    }
+}
+
+void there_and_back(float *y, const float *x, int n) {
+    for (int i = 0; i < 2 * n; i++) {
+        int j = i < n ? i : 2 * n - 1 - i;
+        y[i] = x[j];
+    }
+}
+
+void rotated_in_one_turn(float *y, const float *x, int n, int s) {
+    for (int i = 0; i < n; i++) {
+        int j = i + s;
+        if (j >= n) j -= n;
+        y[i] = x[j];
+    }
+}
+
+void next_of_the_first(float *y, const float *x, int n, int m) {
+    for (int i = 0; i < n; i++) {
+        int j = i + 1 < n ? i + 1 : n - 1;
+        if (i < m)
+            y[i] = x[j];
+        else
+            y[i] = 0;
+    }
+}

@@ -24,3 +24,21 @@ def box(x: list[list[float]]):
                     s += x[min(max(i + a, 0), h - 1)][min(max(j + b, 0), w - 1)]
             y[i][j] = s / 9
     return y
+
+
+def next_within(x: list[float], m: int):
+    n = len(x)
+    y = [0.0] * n
+    for i in range(n):
+        j = i + 1
+        if j >= m:
+            j = m - 1
+        y[i] = x[j]
+    return y
+
+
+def next_as_in(x: list[float], z: list[float]):
+    y = [0.0] * len(x)
+    for i in range(len(x)):
+        y[i] = x[min(i + 1, len(z) - 1)]
+    return y
