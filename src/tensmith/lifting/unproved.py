@@ -53,9 +53,14 @@ def unproved(verdict: Verdict, function: loops.Function) -> Refusal:
     obligation = verdict.obligation
     where = SourcePosition(obligation.line, obligation.column)
     if obligation.expects == "sat":
-        return Refusal(
-            "its requirements contradict each other, so it can never run: correct its bounds", where
-        )
+        advice = "bound loops and subscripts by the lengths of what they read"
+        if verdict.status == "refuted":
+            what = (
+                "as it is lifted, its requirements contradict each other, so that no call would be answered"
+            )
+        else:
+            what = "it cannot be shown in time that a call can meet all that it requires"
+        return Refusal(f"{what}; {advice}", where)
     if obligation.kind == "form":
         return Refusal(f"the proof cannot be stated ({obligation.name}); simplify the function", where)
     if (wrap := _wrap(obligation, function)) is not None:
