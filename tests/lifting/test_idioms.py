@@ -76,6 +76,11 @@ ORDINARY = [
     *(("borders.c", name, (5, 5, 5)) for name in ("blur_by_helper", "difference", "mirrored_by_abs")),
     *(("borders.c", "box_of_radius", (5, 5, 5, r)) for r in (0, 1, 7)),
     *(("borders.c", name, (6, 6, 2, 3)) for name in ("sobel_x", "box_blur_8", "wrapped_around")),
+    ("borders.c", "rows_there_and_back", (12, 6, 2, 3)),
+    *(("borders.c", "back_by_three", (5, m, 5, m)) for m in (1, 2, 5)),
+    *(("borders.c", "back_by_three_upper_first", (5, m, 5, m)) for m in (1, 2, 5)),
+    *(("borders.c", "clamped_upper_first", (5, 4, 5, lo, 3)) for lo in (0, 1, 3)),
+    *(("borders.py", "clamped_by", (5, lo, 4)) for lo in (-1, 0, 4)),
     *(("borders.py", "next_within", (5, m)) for m in (1, 3, 5)),
     *(("borders.py", "next_as_in", (5, m)) for m in (1, 3, 5)),
 ]

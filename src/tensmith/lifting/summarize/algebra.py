@@ -426,7 +426,9 @@ class SizeAlgebra:
         if then == otherwise:
             return then
         found = self.positional(condition, scope)
-        if found is not None and (len(found) == 0 or found == ((),) or _by_position(found, scope)):
+        if found is not None and (
+            len(found) == 0 or found == ((),) or _by_position(found, scope, then, otherwise)
+        ):
             return choice(tuple((conjunction, then) for conjunction in found), otherwise, scope)
         if isinstance(condition, Call) and condition.function == "not":
             return self.select(condition.args[0], otherwise, then, scope)
@@ -489,8 +491,10 @@ def _may_wrap(term: Term) -> bool:
     return isinstance(term, Call) and term.function in WRAPPING
 
 
-def _by_position(found: Sequence[Conjunction], scope: Scope) -> bool:
+def _by_position(found: Sequence[Conjunction], scope: Scope, *sides: Term) -> bool:
     variables = {name for name, _ in scope.ranges} | scope.sizes
+    if any(isinstance(side, Choose) and side.type.kind == "int" for side in sides):  # a chosen position
+        return all(any(poly.symbols() & variables for poly in conjunction) for conjunction in found)
     return all(poly.symbols() & variables for conjunction in found for poly in conjunction)
 
 

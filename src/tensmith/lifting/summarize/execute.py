@@ -425,18 +425,27 @@ class Execution:
             divided = None if stored else self.algebra.divided(term, scope)
             if divided is not None:
                 return divided
-            advice = "divide by a number or a size that is above 0, or test the counters in branches"
             if stored:
+                how = "chosen, or divided, from loop counters"
                 advice = "write every element in order, and read where it comes from"
-            raise Refusal(
-                f"{what} is chosen, or divided, from loop counters by what may be 0 or negative; {advice}",
-                position,
-            )
+            elif any(map(self._divides, walk(term))):
+                how = "a quotient or remainder of what may be negative, or by what may be 0 or negative"
+                advice = "divide what is 0 or more, by a number or a size that is above 0"
+            else:
+                how = "chosen by more than loop counters, or computed by more than + - * and quotients"
+                advice = "read an element in each branch, in place of choosing its position there"
+            raise Refusal(f"{what} is {how}; {advice}", position)
         if stored:
             advice = "which elements it writes can then not be known; write every element in order instead"
         else:
             advice = "let it be computed from loop counters and sizes by + - * alone"
         raise Refusal(f"{what} depends on data, not on loop counters and sizes alone; {advice}", position)
+
+    def _divides(self, part: Expr) -> bool:
+        """Whether it is a division that is no polynomial."""
+        return (
+            isinstance(part, Call) and part.function in DIVISIONS and self.algebra.aside().poly(part) is None
+        )
 
     def extent(self, poly: Poly, scope: Scope, cut: bool = False) -> Poly:
         """A number of iterations or elements, in size symbols; it is kept for the plan. cut: it is the same

@@ -188,3 +188,37 @@ void next_of_the_first(float *y, const float *x, int n, int m) {
             y[i] = 0;
     }
 }
+
+void back_by_three(float *y, const float *x, int n, int m) {
+    for (int i = 0; i < n; i++) {
+        int j = i - 3;
+        if (j < 0) j = 0;
+        if (j >= m) j = m - 1;
+        y[i] = x[j];
+    }
+}
+
+void back_by_three_upper_first(float *y, const float *x, int n, int m) {
+    for (int i = 0; i < n; i++) {
+        int j = i - 3;
+        if (j >= m) j = m - 1;
+        if (j < 0) j = 0;
+        y[i] = x[j];
+    }
+}
+
+void clamped_upper_first(float *y, const float *x, int n, int lo, int hi) {
+    for (int i = 0; i < n; i++) {
+        int j = i > hi ? hi : i;
+        if (j < lo) j = lo;
+        y[i] = x[j];
+    }
+}
+
+void rows_there_and_back(float *y, const float *x, int h, int w) {
+    for (int i = 0; i < 2 * h; i++)
+        for (int j = 0; j < w; j++) {
+            int r = i < h ? i : 2 * h - 1 - i;
+            y[i * w + j] = x[r * w + j];
+        }
+}

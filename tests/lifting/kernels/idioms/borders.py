@@ -42,3 +42,11 @@ def next_as_in(x: list[float], z: list[float]):
     for i in range(len(x)):
         y[i] = x[min(i + 1, len(z) - 1)]
     return y
+
+
+def clamped_by(x: list[float], lo: int, hi: int):
+    n = len(x)
+    y = [0.0] * n
+    for i in range(n):
+        y[i] = x[min(max(i, lo), hi)]
+    return y

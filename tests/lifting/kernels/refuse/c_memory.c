@@ -305,3 +305,18 @@ void wrapped_along_both_axes(int h, int w, float y[h][w], float x[h][w]) {
         for (int j = 0; j < w; j++)
             y[i][j] = x[(i + 1) % h][(j + w - 1) % w];
 }
+
+/* C's remainder of what is negative is negative, and is divided again. */
+/* refuses: quotient or remainder of what may be negative */
+void rotated_by_two_remainders(float *y, const float *x, int n, int s) {
+    for (int i = 0; i < n; i++)
+        y[i] = x[((i - s) % n + n) % n];
+}
+
+/* refuses: read an element in each branch */
+void chosen_by_a_flag(float *y, const float *x, int n, int all) {
+    for (int i = 0; i < n; i++) {
+        int j = all > 0 ? i : 0;
+        y[i] = x[j];
+    }
+}
