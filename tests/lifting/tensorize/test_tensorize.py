@@ -115,3 +115,16 @@ def test_an_empty_view_may_begin_before_its_array(tmp_path):
     (result,) = lift_file(tmp_path / "f.py")
     assert result.proved, result.reason
     assert result.requires == ("n >= 0", "len(a) >= n")
+
+
+def test_requirements_name_what_the_function_has(tmp_path):
+    path = tmp_path / "f.c"
+    path.write_text(
+        "void f(float *y, const float *x, int h, int w, int m) {\n"
+        " for (int i = 0; i < h; i++) for (int j = 0; j < w; j++) {\n"
+        "  int r = i + 1 < w ? i + 1 : w - 1;\n"
+        "  if (i < m) y[i * w + j] = x[r * w + j]; } }\n"
+    )
+    (result,) = lift_file(path, targets=(), run=False)
+    assert result.status == "proved", result.reason
+    assert "elements of x >= w + h*w - max(0, h - m)*w" in result.requires

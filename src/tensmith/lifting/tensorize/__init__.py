@@ -10,6 +10,7 @@ outputs    results -> boxes of parameters, and returned values
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
@@ -20,7 +21,7 @@ from tensmith.lifting import assumptions
 from tensmith.lifting.lifted import ArrayView, Input, Lifted
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.plan import at_least_text, display
-from tensmith.lifting.summary import Requirement, SizeSymbol, Summary, length_symbol, measured
+from tensmith.lifting.summary import Requirement, SizeSymbol, Summary, length_of, length_symbol, measured
 from tensmith.lifting.tensorize import guards, outputs
 from tensmith.lifting.tensorize.affine import arrays_read
 from tensmith.lifting.tensorize.guards import guarded
@@ -168,12 +169,22 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
             scope.proves(length - need) for length in (*lengths, Poly.symbol(length_symbol(view.array, 0)))
         ):
             continue
-        requirement = Requirement(
-            "length", f"elements of {view.array} >= {display(need)}", need, view.array, 0
-        )
+        said = f"elements of {view.array} >= {_written_out(lowering, need)}"
+        requirement = Requirement("length", said, need, view.array, 0)
         known.append(requirement)
         found.append(requirement)
     return found
+
+
+def _written_out(lowering: Lowering, poly: Poly) -> str:
+    """A polynomial as it is shown, over what the function has: sizes are written out."""
+    shown = display(poly)
+    for size in reversed(lowering.sizes.all):  # each over parameters and sizes before it
+        if size.poly != Poly.symbol(size.symbol) and not size.where:
+            alone = length_of(str(size.poly)) is not None
+            value = display(size.poly) if alone else f"max(0, {display(size.poly)})"
+            shown = re.sub(rf"\b{re.escape(size.symbol)}\b", value, shown)
+    return shown
 
 
 def _starts(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
