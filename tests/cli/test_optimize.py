@@ -71,7 +71,7 @@ def test_what_ends_is_let_through(folder: Path) -> None:
         (("--function", "none", "--example", "x=f64[9]"), "its functions: total, chosen"),
         (("--function", "chosen", "--example", "z=1"), "'z', which is no parameter"),
         (("--function", "chosen", "--example", "x=f99[9]"), "is no number, and no array"),
-        (("--function", "chosen", "--example", "x=f64[9]", "--seconds", "inf"), "less than or equal to 1000000"),
+        (("--function", "chosen", "--example", "x=f64[9]", "--seconds", "inf"), "less than or equal to"),
         (("--function", "chosen", "--example", "x=1", "--domain", "x=green"), "no promise is called 'green'"),
     ],
 )
