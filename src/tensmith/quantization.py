@@ -28,6 +28,7 @@ from tensmith.formula.arith import Array
 from tensmith.frontend.model import read_weights_open
 from tensmith.frontend.model_copy import refuse_own
 from tensmith.ir import Program
+from tensmith.ir.ops.quantization import decodes
 from tensmith.ir.program import array_bytes
 from tensmith.progress import Progress, silent
 from tensmith.request import exported_module
@@ -211,8 +212,8 @@ class _Rounding:
             names, axis, block = node.inputs[:2], node.attrs["axis"], node.attrs["block_size"]
             before = weights.T if own.turned != turned else weights
         elif isinstance(own, RecurrentWeights):
-            opens = (node for node in self.program.nodes if node.op == "dequantize_linear")
-            (node,) = (node for node in opens if node.inputs[0] not in known)
+            made = self.program.constants.keys() - known.keys()
+            (node,) = (node for node in self.program.nodes if decodes(node) and node.inputs[0] in made)
             names, axis, before = node.inputs[:2], node.attrs["axis"], weights.reshape(own.shape)
         else:
             names = codes_of_table(self.program, own.site)
