@@ -183,10 +183,11 @@ def judged_by(
             return log_likelihoods(request.model, part, images, cores)
         return objects_found(request.model, part, task.head, task.classes, images, cores)
 
-    tried = candidates(form.channels, form.dtype) if holds_pixels(view) else (RAW,)
+    first = _first_images(view)
+    tried = candidates(form.channels, form.dtype) if are_pixels(first) else (RAW,)
     if len(tried) == 1:
         return replace(task, preprocess=ImageInput(tried[0], form))
-    _demand_bytes(request, view)
+    _demand_bytes(request, first)
     if measure == "fidelity" or (task.head is None and request.dataset.task != "classification"):
         raise UsageError(
             f"{measure} does not tell right images from wrong ones; name what the model was trained on by "
@@ -204,17 +205,20 @@ def judged_by(
 
 def holds_pixels(view: Subset) -> bool:
     """Whether the first images may be pixels."""
-    return are_pixels(np.concatenate(list(by_name(next(view.batches(_LOOKED_AT)).inputs).values())))
+    return are_pixels(_first_images(view))
 
 
-def _demand_bytes(request: Request, view: Subset) -> None:
+def _first_images(view: Subset) -> Array:
+    return np.concatenate(list(by_name(next(view.batches(_LOOKED_AT)).inputs).values()))
+
+
+def _demand_bytes(request: Request, images: Array) -> None:
     """DataError where pixels are integers beyond a byte: preprocessing is told of values in 0..255."""
-    for images in by_name(next(view.batches(_LOOKED_AT)).inputs).values():
-        if images.dtype.kind in "iu" and images.max() > _BYTE:
-            raise DataError(
-                f"{request.title} has pixels of up to {images.max()}, and preprocessing takes 0 to {_BYTE}; "
-                "scale them to that (x // 257 where they are 16 bits), or name how they go in by --preprocess"
-            )
+    if images.dtype.kind in "iu" and images.max() > _BYTE:
+        raise DataError(
+            f"{request.title} has pixels of up to {images.max()}, and preprocessing takes 0 to {_BYTE}; "
+            "scale them to that (x // 257 where they are 16 bits), or name how they go in by --preprocess"
+        )
 
 
 def _demand_labels(request: Request, measure: str) -> None:
