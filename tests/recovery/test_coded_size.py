@@ -177,18 +177,21 @@ def test_a_damaged_file_of_training_is_none(
 def test_fewer_bits_are_left_to_the_price_and_more_begin_at_finer_codes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Coarser codes would cost what was learned, and a later course is not sure of its loss."""
+    """Coarser codes would cost what was learned, and a later course is not sure of its loss.
+
+    An unlucky drop asks for no bits: what is compared varies less.
+    """
     learned = grid()
     size = CodedSize([learned])
     size.aim(size.bits(), 0.1)
     reached: list[float] = []
     monkeypatch.setattr(size, "reach", reached.append)
-    state = SimpleNamespace(lost=0.0, bits=1000.0)
+    state = SimpleNamespace(lost=2.0, compared=0.0, bits=1000.0)
     course: Any = SimpleNamespace(_state=state, _size=size, _recipe=Recipe(0, budget=0.5))
     assert Training._reached_target(course) == pytest.approx(940) and not reached
-    state.lost = 0.3
+    state.compared = 0.3
     assert Training._reached_target(course) == pytest.approx(1000) and not reached
-    state.lost = 0.6
+    state.compared = 0.6
     assert reached == [Training._reached_target(course)] and reached[0] == pytest.approx(1122, rel=1e-3)
 
 

@@ -267,10 +267,11 @@ class Training:
         state.pause = -(-state.steps // looks)
 
     def _reached_target(self) -> float:
-        """As many bits as are expected to hold the budget after the next course."""
+        """As many bits as are expected to hold the budget after the next course: by what weights are compared
+        by, as the drop itself may be off by as much as the budget."""
         state, target = self._state, self._size.target
         if target and self._recipe.budget:
-            over = max(state.lost, 0.0) / (_AIM * self._recipe.budget)
+            over = max(state.compared, 0.0) / (_AIM * self._recipe.budget)
             share = min(max(over ** (1 / POWER), 1 - _MOST_FEWER), 1 + _MOST_MORE)
             target = state.bits * share
             if share > 1 + _LEAST_CHANGED:
