@@ -275,3 +275,21 @@ def test_codes_that_are_looked_up_as_they_are_stay() -> None:
     require_agreement(network, {"x": TOKENS})
     (grid,) = of_kind(network, LearningGrid)
     assert coded.constants[grid].shape == (WIDTH, WIDTH)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_numbers_none_of_which_is_negative_stay_so(sign: int) -> None:
+    """A bank of filters that added up to less than nothing would have no logarithm."""
+    bank = np.tile(np.array([0, 1, 2, 4], np.float32), (8, 2))
+    scales = np.full((8, 1), 0.5, np.float32)
+    codes = np.array(sign * bank, np.int8)
+    for learning in (
+        LearningFloats("bank", sign * bank, False),
+        LearningCodebook("bank", sign * bank),
+        LearningGrid(("bank", "scales"), codes, scales, {"axis": 0}, False),
+    ):
+        with torch.no_grad():
+            next(iter(learning.parameters.values())).tensor.sub_(sign * 1.5)
+        for found in (learning.value().detach().numpy(), learning.written()["bank"]):
+            assert (found * sign).max() > 0
+            assert (found >= 0).all() == (sign > 0)

@@ -1,7 +1,8 @@
 """Constants that learn, each in the form it has: codes on a grid, values of a codebook, or plain floats.
 
 What compression made stays as it is made: codes within their bits, as few values as before, and zeros that
-were put there on purpose, or as many of them.
+were put there on purpose, or as many of them. Numbers none of which is negative stay so: of a bank of filters
+that gave another sign there would be no logarithm.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from tensmith.ir.ops.normalization import Normalization
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes, over_axis
 from tensmith.ir.ops.recurrence import Recurrent
-from tensmith.ir.types import dtype_name
 from tensmith.recovery.meanings import onto_grid
 from tensmith.rewrite.lossy.int8 import is_at
 from tensmith.rewrite.lossy.weights import behind, stored_weights
@@ -137,19 +137,19 @@ class LearningFloats(LearningZeros):
     """Numbers, some of them zeros that stay."""
 
     def __init__(self, name: str, array: Array, zeros: bool) -> None:
-        self.name = name
+        self.name, self.least = name, _least(array)
         self.mask = torch.as_tensor(array != 0) if zeros and not array.all() else None
         self.parameters = {"values": _parameter(array)}
 
     def value(self) -> Tensor:
-        return self.masked
+        return torch.clamp(self.masked, min=self.least)
 
 
 class LearningCodebook(Learning):
     """Numbers of few values, of which zero stays zero."""
 
     def __init__(self, name: str, array: Array) -> None:
-        self.name = name
+        self.name, self.least = name, _least(array)
         values, places = np.unique(array, return_inverse=True)
         self.places = torch.as_tensor(places.reshape(array.shape))
         self.mask = torch.as_tensor((values != 0).astype(np.float32))
@@ -157,7 +157,7 @@ class LearningCodebook(Learning):
 
     def value(self) -> Tensor:
         values = self.parameters["values"].tensor
-        return (values * self.mask)[self.places]
+        return (torch.clamp(values, min=self.least) * self.mask)[self.places]
 
 
 class LearningGrid(LearningZeros):
@@ -184,8 +184,7 @@ class LearningGrid(LearningZeros):
         self.top = float(2 ** np.ceil(np.log2(max(whole.max(), -whole.min() - 1, 1) + 1)) - 1)
         # Files of arrays know no narrower type.
         self._dtype = codes.dtype if codes.dtype.kind in "iu" else np.dtype(np.int8)
-        unsigned = dtype_name(codes.dtype).startswith("u")
-        self.low = 0.0 if unsigned else min(-self.top, float(whole.min()))
+        self.low = max(min(-self.top, float(whole.min())), _least(whole))
         self.mask = torch.as_tensor(whole != 0) if zeros and not whole.all() else None
         self._stored = scales.shape
         shared = np.allclose(scales, scales.flat[0], rtol=_SAME, atol=0)
@@ -286,6 +285,11 @@ class LearningBias(Learning):
         wide = np.rint(_array(self.value()).astype(np.float64) / scales.astype(np.float64))
         codes = np.clip(wide, -(2**31) + 1, 2**31 - 1).astype(np.int32)
         return {self.name: codes, self.scale_name: scales}
+
+
+def _least(array: Array) -> float:
+    """What none of such numbers may be less than."""
+    return 0.0 if array.min(initial=0) >= 0 else -np.inf
 
 
 def _leaf(array: Array) -> Tensor:
