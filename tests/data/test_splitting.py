@@ -101,6 +101,13 @@ def test_a_small_test_part_is_held_out_whole_and_a_search_sees_training_samples(
     assert len(splits.held_out) == 2000 and len(splits.fitting) == 7000
 
 
+@pytest.mark.parametrize(("samples", "searched"), [(2700, 900), (1200, 500), (600, 396)])
+def test_a_search_leaves_most_of_a_small_training_part_to_learn_from(samples: int, searched: int) -> None:
+    splits = split(dataset(train=[0] * samples, test=[0] * 300))
+    assert splits.search.part is splits.fitting.part and len(splits.search) == searched
+    assert len(splits.fitting) == samples - searched
+
+
 @pytest.mark.parametrize("parts", [{"train": 900}, {"train": 900, "test": 40}, {"train": 900, "test": 4000}])
 def test_what_may_be_looked_at_is_of_the_training_part_and_not_held_out(parts: dict[str, int]) -> None:
     splits = split(dataset(**{name: [0] * count for name, count in parts.items()}), 50, 100)

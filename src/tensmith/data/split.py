@@ -14,8 +14,9 @@ from tensmith.errors import DataError, UsageError
 # What the sizes of `shares` are for; a split so far from what was wanted, and of so small a share, is none.
 _USES = ("calibrate on", "search on", "judge by")
 _FAR_FEWER, _SMALLEST_SHARE = 8, 20
-# Of the part to judge by, one in so many is to search on, where that is so many samples.
-_ONE_IN, _LEAST_UNSEEN = 5, 500
+# Of the part to judge by, one in so many is to search on, where that is so many samples; else of the part to
+# fit on one in so many at most, where that is so many: weights may learn from the others.
+_ONE_IN, _LEAST_UNSEEN, _ONE_OF_FITTED = 5, 500, 3
 
 # How many samples a run calibrates and searches on, where nobody says.
 CALIBRATION, SEARCH = 256, 2000
@@ -68,7 +69,8 @@ def split(
     else the first other one. Search wants samples that the model has not learned by heart: of the validation
     part where there is a test part too, else a fifth of what is judged by, or what a given `held_out` leaves
     of it; these are not held out. Where they are fewer than 500, and fewer than were asked for, search comes
-    from the training part, of which models lose more than of other samples. The numbers are upper limits:
+    from the training part, of which models lose more than of other samples: a third of it at most, so that
+    weights may learn from the rest, unless that is fewer than 500. The numbers are upper limits:
     where samples are few, they shrink in proportion. Every split, and every beginning of one, has the classes
     in the proportions of its part. Raises DataError when the samples do not suffice for one in each.
     """
@@ -93,6 +95,7 @@ def split(
     if looked_at is not None:
         first, rest = np.split(order, shares(len(order), (calibration,), source))
     else:
+        search = min(search, max(len(order) // _ONE_OF_FITTED, _LEAST_UNSEEN))
         first, second, rest = np.split(order, np.cumsum(shares(len(order), (calibration, search), source)))
         looked_at = Subset(fitting, second)
     return _splits(Subset(fitting, first), looked_at, Subset(judging, last), rest)
