@@ -14,10 +14,13 @@ from tensmith.search.strategy import Quest
 
 # Levels of the price of memory that are about a bit of a weight: what it loses is halved twice.
 _BIT = 2.0
+# Less than that next to the best plan, whose loss a few samples judged: others may say that it breaks the budget.
+_NEAREST = (0.5, 1.0)
 
 
 def search_between(quest: Quest, tried: Sequence[Candidate]) -> None:
-    """The best plan with about one bit more a weight, two, ..., until more bytes buy nothing.
+    """The best plan with a quarter of a bit more a weight, half a bit, about one, two, ..., until more bytes
+    buy nothing.
 
     A line of levels begins close to the budget, and what was `tried` knows little of what lies before that.
     """
@@ -26,8 +29,11 @@ def search_between(quest: Quest, tried: Sequence[Candidate]) -> None:
     if not held:
         return
     best = max(held, key=lambda each: quest.objective.fitness(each, quest.original_bytes))
-    plan = _eased(best.plan)
-    before = best.bytes
+    for levels in _NEAREST:
+        near = _eased(best.plan, levels)
+        if near is not None and near.key not in known and quest.time_left():
+            known[near.key] = quest.attempt(near)
+    plan, before = _eased(best.plan), best.bytes
     while plan is not None and quest.time_left():
         found = known.get(plan.key) or quest.attempt(plan)
         if not found.holds or found.bytes == before or any(_as_good(each, found) for each in known.values()):
@@ -36,15 +42,15 @@ def search_between(quest: Quest, tried: Sequence[Candidate]) -> None:
         plan = _eased(plan)
 
 
-def _eased(plan: Plan) -> Plan | None:
-    """The plan with its memory so much cheaper that weights take about a bit more; None where it has no
-    price, or another step settles what weights are."""
+def _eased(plan: Plan, levels: float = _BIT) -> Plan | None:
+    """The plan with its memory so much cheaper that weights take more bits; None where it has no price, or
+    another step settles what weights are."""
     settled = any(LOSSY[step.rule].settles_bits for step in plan.steps if step.kind == "lossy")
     priced = next((step for step in plan.steps if "price" in step.params), None)
     if priced is None or settled or plan.is_trained:
         return None
     return plan.having(
-        replace(priced, params={**priced.params, "price": priced.params["price"] / price(_BIT)})
+        replace(priced, params={**priced.params, "price": priced.params["price"] / price(levels)})
     )
 
 
